@@ -1,0 +1,52 @@
+"""RocketMQ protocol message queue made for Spark. What people import is here, loaded when first touched."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rmqspark.client.admin import AdminClient
+    from rmqspark.client.producer import Producer
+    from rmqspark.client.pull_consumer import PullConsumer
+    from rmqspark.errors import RmqError
+    from rmqspark.model import Message, MessageQueue, ReceivedMessage, SendReceipt
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "AdminClient": "rmqspark.client.admin",
+    "Message": "rmqspark.model",
+    "MessageQueue": "rmqspark.model",
+    "Producer": "rmqspark.client.producer",
+    "PullConsumer": "rmqspark.client.pull_consumer",
+    "ReceivedMessage": "rmqspark.model",
+    "RmqError": "rmqspark.errors",
+    "SendReceipt": "rmqspark.model",
+}
+
+__all__ = [
+    "AdminClient",
+    "Message",
+    "MessageQueue",
+    "Producer",
+    "PullConsumer",
+    "ReceivedMessage",
+    "RmqError",
+    "SendReceipt",
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Loads a public name from its module at first use, so that `import rmqspark` costs next to nothing."""
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'rmqspark' has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

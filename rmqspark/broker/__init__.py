@@ -1,0 +1,1 @@
+"""The broker: a composition root and one handler file per request family."""

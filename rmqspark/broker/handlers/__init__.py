@@ -1,0 +1,1 @@
+"""One file per request family; each names the codes it answers."""

@@ -1,0 +1,1 @@
+"""What applications and Spark tasks use: routes, producer, pull consumer, admin. Synchronous only."""

@@ -1,0 +1,32 @@
+"""The only place that reads the time. Everything else is given a `Clock`; tests give a manual one."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Wall time for what is written down, monotonic time for what is waited for."""
+
+    def now_ms(self) -> int:
+        """Wall clock, milliseconds since 1970 UTC."""
+
+    def monotonic_ms(self) -> int:
+        """A clock that never goes back; only differences mean something."""
+
+    def sleep_ms(self, duration_ms: int) -> None:
+        """Blocks the calling thread. Servers never call it."""
+
+
+class SystemClock:
+    """The machine's own clock."""
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic_ms(self) -> int:
+        return time.monotonic_ns() // 1_000_000
+
+    def sleep_ms(self, duration_ms: int) -> None:
+        time.sleep(duration_ms / 1000)

@@ -1,0 +1,223 @@
+"""What can go wrong, arranged by what the reader can do about it.
+
+Every error of this package is an `RmqError`. It says what is wrong and, in `hint`, what to do next; `retriable` says
+whether the same call may succeed later without anybody changing anything. Which response code of the wire an error
+travels under is written once, in `protocol/faults.py`.
+"""
+
+from __future__ import annotations
+
+
+class RmqError(Exception):
+    """Base of all errors of rmqspark. `hint` is one sentence on what to do next, empty if there is nothing."""
+
+    retriable = False
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}".strip()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.message, self.hint, self.__dict__)
+
+
+def _rebuild(kind: type[RmqError], message: str, hint: str, state: dict[str, object]) -> RmqError:
+    """Subclasses have their own signatures, and Spark pickles what its workers raise: rebuild without calling them."""
+    error = kind.__new__(kind)
+    Exception.__init__(error, message)
+    error.__dict__.update(state)
+    error.message, error.hint = message, hint
+    return error
+
+
+# --- bytes that are not what they claim to be -----------------------------------------------------------------------
+
+
+class DecodeError(RmqError):
+    """Bytes from outside that do not follow the format. What they came from is not to be trusted."""
+
+
+class FrameError(DecodeError):
+    """A frame whose lengths contradict each other or exceed the limit; the connection has lost its place."""
+
+
+class HeaderError(DecodeError):
+    """A command header that cannot be read, or lacks a field its request needs."""
+
+
+class BodyError(DecodeError):
+    """A request or response body that is not what its code promises."""
+
+
+class RecordError(DecodeError):
+    """A message record whose sizes, magic or checksum are wrong."""
+
+
+# --- what the caller asked for is not possible -----------------------------------------------------------------------
+
+
+class InvalidArgument(RmqError, ValueError):
+    """An argument, option or setting that cannot be accepted; the message names it and what would be right."""
+
+
+class InvalidName(InvalidArgument):
+    """A topic or group name that breaks the rules of `protocol/names.py`."""
+
+
+class InvalidMessage(InvalidArgument):
+    """A message that cannot be stored as it is: too large, empty, or with properties that cannot be encoded."""
+
+
+class InvalidQueue(InvalidArgument):
+    """A queue id outside the range that the topic has."""
+
+
+class NotSupported(RmqError):
+    """The peer does not know this request, or the feature is not there yet."""
+
+
+class MissingExtra(RmqError):
+    """A library that an extra of the package brings is not installed."""
+
+    def __init__(self, library: str, extra: str) -> None:
+        super().__init__(f"{library} is not installed.", hint=f"Install it with: pip install 'rmqspark[{extra}]'")
+        self.extra = extra
+
+
+# --- what is not there ----------------------------------------------------------------------------------------------
+
+
+class NotFound(RmqError):
+    """Something that was named does not exist."""
+
+
+class TopicNotFound(NotFound):
+    def __init__(self, topic: str, *, hint: str = "") -> None:
+        super().__init__(f"Topic {topic!r} does not exist.", hint=hint or f"Create it with: rmq topic create {topic}")
+        self.topic = topic
+
+
+class GroupNotFound(NotFound):
+    def __init__(self, group: str, *, hint: str = "") -> None:
+        super().__init__(f"Consumer group {group!r} does not exist.", hint=hint)
+        self.group = group
+
+
+class OffsetNotFound(NotFound):
+    """The group has never committed an offset for this queue: unknown, which is neither 0 nor -1."""
+
+
+class MessageNotFound(NotFound):
+    """No message under this id or at this offset; it may have expired."""
+
+
+class SubscriptionNotFound(NotFound):
+    """The group has not told the broker what it subscribes to; its next heartbeat does."""
+
+    retriable = True
+
+
+class SubscriptionOutdated(NotFound):
+    """The broker knows an older subscription of the group than the request carries."""
+
+    retriable = True
+
+
+class OffsetMoved(RmqError):
+    """The offset asked for is outside the queue; `next_offset` is the nearest one inside."""
+
+    def __init__(self, message: str, *, next_offset: int, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.next_offset = next_offset
+
+
+# --- not allowed, not now --------------------------------------------------------------------------------------------
+
+
+class NoPermission(RmqError):
+    """The topic, group or credentials do not allow this."""
+
+
+class Busy(RmqError):
+    """The server refuses work to stay within its bounds; try again, or another broker."""
+
+    retriable = True
+
+
+class NotWritable(RmqError):
+    """The store takes no messages now: shut down, disk full, or a failed fsync."""
+
+    retriable = True
+
+
+class FlushTimeout(RmqError):
+    """Stored, but not on disk within the time allowed: it may or may not survive a power loss."""
+
+    retriable = True
+
+
+class GoingAway(RmqError):
+    """The server is shutting down; connect to another one, or again."""
+
+    retriable = True
+
+
+class ServerFault(RmqError):
+    """The server answered SYSTEM_ERROR or a code we have no better word for; `code` is what it sent."""
+
+    retriable = True
+
+    def __init__(self, message: str, *, code: int = 1, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.code = code
+
+
+# --- the way there --------------------------------------------------------------------------------------------------
+
+
+class Unreachable(RmqError):
+    """No connection to `address`."""
+
+    retriable = True
+
+    def __init__(self, message: str, *, address: str, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.address = address
+
+
+class ConnectionLost(Unreachable):
+    """The connection ended with the request under way: it may or may not have been carried out."""
+
+
+class RequestTimeout(RmqError):
+    """No answer in time: the request may or may not have been carried out."""
+
+    retriable = True
+
+
+class PortInUse(RmqError):
+    def __init__(self, host: str, port: int, setting: str) -> None:
+        super().__init__(
+            f"Port {port} on {host} is in use.",
+            hint=f"Stop what listens there, or choose another with {setting} (0 takes any free one).",
+        )
+        self.port = port
+
+
+# --- files ----------------------------------------------------------------------------------------------------------
+
+
+class StoreError(RmqError):
+    """The store directory cannot be opened or used as it is."""
+
+
+class StoreLocked(StoreError):
+    """Another process has this store open."""
+
+
+class DamagedFile(StoreError):
+    """A file whose content cannot be what this or any RocketMQ broker wrote; the message names file and place."""

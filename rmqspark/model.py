@@ -1,0 +1,72 @@
+"""The nouns a user holds in hand: messages, queues, receipts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+
+class MessageQueue(NamedTuple):
+    """One queue of a topic on one broker. Sorts as RocketMQ's rebalance sorts: topic, broker, id."""
+
+    topic: str
+    broker_name: str
+    queue_id: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.broker_name}/{self.queue_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message to send. `properties` are the user's own; names that RocketMQ reserves are refused when it is sent."""
+
+    topic: str
+    body: bytes
+    tags: str | None = None
+    keys: Sequence[str] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+    flag: int = 0
+    delay_level: int = 0  # RocketMQ's 1 to 18; 0 delivers at once
+    wait_stored: bool = True  # False: the broker may answer before the flush its mode promises (property WAIT)
+
+
+class SendStatus(Enum):
+    """How far a message had come when the broker answered (RocketMQ's SendStatus)."""
+
+    OK = "SEND_OK"
+    FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
+    FLUSH_SLAVE_TIMEOUT = "FLUSH_SLAVE_TIMEOUT"
+    SLAVE_NOT_AVAILABLE = "SLAVE_NOT_AVAILABLE"
+
+
+@dataclass(frozen=True, slots=True)
+class SendReceipt:
+    """Where a message was stored. `msg_id` is the client's unique id, `offset_msg_id` the broker's."""
+
+    msg_id: str
+    queue: MessageQueue
+    queue_offset: int
+    offset_msg_id: str = ""
+    status: SendStatus = SendStatus.OK
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedMessage:
+    """A message read. `msg_id` is the sender's unique id where it set one, else the broker's id."""
+
+    topic: str
+    body: bytes
+    tags: str | None
+    keys: list[str]
+    properties: dict[str, str]
+    msg_id: str
+    queue: MessageQueue
+    queue_offset: int
+    born_timestamp_ms: int
+    store_timestamp_ms: int
+    reconsume_times: int = 0
+    flag: int = 0
+    offset_msg_id: str = ""

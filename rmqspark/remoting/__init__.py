@@ -1,0 +1,1 @@
+"""Sockets around protocol/: the asyncio server, the async connection, the blocking connection."""

@@ -1,0 +1,1 @@
+"""Writing topics from Spark: options, rows to records, a thin writer."""

@@ -1,0 +1,1 @@
+"""Reading topics from Spark: options, pure planning, Arrow, a thin reader."""

@@ -1,0 +1,1 @@
+"""The message store: RocketMQ's files, one writer, no sockets."""
