@@ -1,0 +1,317 @@
+"""The seam between the store and the disk: everything the store asks of files, and nothing else.
+
+Whoever holds a `FileSystem` names files by paths relative to its root, with `/` between the parts; a path that would
+leave the root is refused before the disk is touched. The store gets `PosixFileSystem`; tests get
+`rmqspark.testing.memory_files.MemoryFileSystem`, whose power can fail between any two calls.
+
+Three promises the rest of the store builds on:
+
+* A call does all of what it says or raises `OSError` (with `errno` set): there are no short writes to handle, and no
+  short reads but at the end of a file. After a `pwrite` that raised, any part of its range may have changed; bytes
+  outside the range have not.
+* What was written is durable only after `File.fsync`, a name (made, moved, removed) only after
+  `FileSystem.sync_directory` of the directory it is in. `make_directories` and `remove_tree` do their own syncing.
+* A failed `fsync` is final: the kernel may have marked the pages clean, so calling it again proves nothing
+  (reliability, G6). Whoever sees it stops writing.
+
+Nothing here takes locks or starts threads. `File.fsync` may be called from another thread than the file's owner.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+import sys
+from errno import EACCES, EAGAIN, EIO
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+
+from rmqspark.errors import InvalidArgument, StoreLocked
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+_MOST_BUFFERS_PER_WRITE = 1024  # IOV_MAX of Linux and macOS; pwritev refuses more
+_FILE_MODE = 0o600
+_DIRECTORY_MODE = 0o700
+
+
+class DiskUsage(NamedTuple):
+    """Of the partition a file system lives on: what this user can use in all, and what of it is free."""
+
+    total_bytes: int
+    free_bytes: int
+
+
+class File(Protocol):
+    """An open file. Positions are passed with every call; there is no cursor."""
+
+    @property
+    def path(self) -> str:
+        """The path it was opened under, for messages."""
+
+    def pread(self, size: int, offset: int) -> bytes:
+        """`size` bytes from `offset`; fewer only where the file ends."""
+
+    def pread_into(self, buffer: bytearray | memoryview, offset: int) -> int:
+        """Fills `buffer` from `offset` and returns how many bytes it got: fewer only where the file ends."""
+
+    def pwrite(self, data: Buffer | Sequence[Buffer], offset: int) -> None:
+        """Writes one buffer, or several back to back, at `offset`; the file grows as needed. All of it, or OSError."""
+
+    def fsync(self) -> None:
+        """Makes content and size durable (fdatasync): all that was written before the call."""
+
+    def truncate(self, size: int) -> None:
+        """Sets the length. Longer: the new bytes read as zero and take no room on disk until written."""
+
+    def size(self) -> int:
+        """The length in bytes."""
+
+    def close(self) -> None:
+        """Gives the file back. Does not fsync. Closing twice is allowed."""
+
+
+class FileSystem(Protocol):
+    """A directory tree. Paths are relative to its root; `""` is the root itself."""
+
+    def within(self, directory: str | os.PathLike[str]) -> FileSystem:
+        """The file system rooted at `directory`, which comes from the operator and may lie anywhere. Makes nothing."""
+
+    def make_root(self) -> None:
+        """Makes the root and what is missing above it."""
+
+    def open(self, path: str, *, create: bool = False, read_only: bool = False) -> File:
+        """Opens a regular file for reading and writing. Without `create` a missing one is FileNotFoundError."""
+
+    def rename(self, source: str, target: str) -> None:
+        """Moves a file in one step, replacing `target`."""
+
+    def unlink(self, path: str) -> None:
+        """Removes a file. Handles that are open on it keep working."""
+
+    def make_directory(self, path: str) -> None:
+        """Makes one directory (0700) in an existing one; no error if it is there."""
+
+    def remove_directory(self, path: str) -> None:
+        """Removes an empty directory."""
+
+    def listdir(self, path: str) -> list[str]:
+        """The names in a directory, sorted."""
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file or directory of that name."""
+
+    def is_directory(self, path: str) -> bool:
+        """Whether there is a directory of that name."""
+
+    def modified_ms(self, path: str) -> int:
+        """When the content of a file last changed, wall clock (what RocketMQ's retention goes by)."""
+
+    def sync_directory(self, path: str) -> None:
+        """Makes the names in a directory durable as they are now."""
+
+    def lock(self, path: str) -> File:
+        """Creates and locks a file until the handle is closed or the process ends; StoreLocked if another has it."""
+
+    def disk_usage(self) -> DiskUsage:
+        """Room on the partition of the root."""
+
+
+def make_directories(files: FileSystem, path: str) -> None:
+    """Makes `path` with all directories above it; their names are durable when this returns."""
+    parent = ""
+    for name in path.split("/"):
+        directory = f"{parent}/{name}" if parent else name
+        if not files.exists(directory):
+            files.make_directory(directory)
+            files.sync_directory(parent)
+        parent = directory
+
+
+def remove_tree(files: FileSystem, path: str) -> None:
+    """Removes a directory and all in it; durable when this returns. A crash in between leaves a smaller tree."""
+    for name in files.listdir(path):
+        entry = f"{path}/{name}"
+        if files.is_directory(entry):
+            remove_tree(files, entry)
+        else:
+            files.unlink(entry)
+    files.remove_directory(path)
+    files.sync_directory(path.rpartition("/")[0])
+
+
+def check_path(path: str) -> str:
+    """Returns `path` if it stays below the root it is relative to, else raises InvalidArgument."""
+    parts = path.split("/")
+    if path and ("\0" in path or any(part in ("", ".", "..") for part in parts)):
+        raise InvalidArgument(f"{path!r} does not name a file inside the store.")
+    return path
+
+
+def locked(root: str) -> StoreLocked:
+    """The error of a lock that another has."""
+    return StoreLocked(
+        f"The store {root} is open in another process.",
+        hint="Stop the other broker, or give this one another store directory.",
+    )
+
+
+def as_buffers(data: Buffer | Sequence[Buffer]) -> list[memoryview]:
+    """What `File.pwrite` takes, as flat views of bytes, empty ones left out."""
+    several = [data] if isinstance(data, bytes | bytearray | memoryview) else data
+    views = (memoryview(buffer).cast("B") for buffer in several if len(buffer))
+    return list(views)
+
+
+class PosixFile:
+    """An open file of the operating system."""
+
+    __slots__ = ("_fd", "path")
+
+    def __init__(self, path: str, fd: int) -> None:
+        self.path = path
+        self._fd = fd
+
+    def pread(self, size: int, offset: int) -> bytes:
+        data = os.pread(self._fd, size, offset)
+        while 0 < len(data) < size:  # the kernel hands out at most 2 GiB at once
+            more = os.pread(self._fd, size - len(data), offset + len(data))
+            if not more:
+                break
+            data += more
+        return data
+
+    def pread_into(self, buffer: bytearray | memoryview, offset: int) -> int:
+        view = memoryview(buffer).cast("B")
+        filled = 0
+        while filled < len(view):
+            got = os.preadv(self._fd, [view[filled:]], offset + filled)
+            if got == 0:
+                break
+            filled += got
+        return filled
+
+    def pwrite(self, data: Buffer | Sequence[Buffer], offset: int) -> None:
+        pending = as_buffers(data)
+        while pending:
+            written = os.pwritev(self._fd, pending[:_MOST_BUFFERS_PER_WRITE], offset)
+            if written == 0:
+                raise OSError(EIO, "the disk takes no bytes and names no error", self.path)
+            offset += written
+            pending = _without_first(pending, written)
+
+    def fsync(self) -> None:
+        _sync_content(self._fd)
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._fd, size)
+
+    def size(self) -> int:
+        return os.fstat(self._fd).st_size
+
+    def close(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+
+class PosixFileSystem:
+    """The operating system's files below `root`. Its files are 0600, its directories 0700; links are not followed
+    where a file is opened, so a link planted in the store leads nowhere."""
+
+    def __init__(self, root: str | os.PathLike[str] = ".") -> None:
+        self._root = Path(root)
+
+    def within(self, directory: str | os.PathLike[str]) -> PosixFileSystem:
+        return PosixFileSystem(self._root / directory)
+
+    def make_root(self) -> None:
+        self._root.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
+
+    def open(self, path: str, *, create: bool = False, read_only: bool = False) -> PosixFile:
+        flags = os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_RDONLY if read_only else os.O_RDWR)
+        fd = os.open(self._at(path), flags | (os.O_CREAT if create else 0), _FILE_MODE)
+        return PosixFile(path, fd)
+
+    def rename(self, source: str, target: str) -> None:
+        os.rename(self._at(source), self._at(target))
+
+    def unlink(self, path: str) -> None:
+        os.unlink(self._at(path))
+
+    def make_directory(self, path: str) -> None:
+        Path(self._at(path)).mkdir(mode=_DIRECTORY_MODE, exist_ok=True)
+
+    def remove_directory(self, path: str) -> None:
+        os.rmdir(self._at(path))
+
+    def listdir(self, path: str) -> list[str]:
+        return sorted(os.listdir(self._at(path)))
+
+    def exists(self, path: str) -> bool:
+        return os.path.lexists(self._at(path))
+
+    def is_directory(self, path: str) -> bool:
+        return os.path.isdir(self._at(path))
+
+    def modified_ms(self, path: str) -> int:
+        return os.stat(self._at(path)).st_mtime_ns // 1_000_000
+
+    def sync_directory(self, path: str) -> None:
+        fd = os.open(self._at(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def lock(self, path: str) -> PosixFile:
+        file = self.open(path, create=True)
+        try:
+            _lock_first_byte(file._fd)
+        except OSError as error:
+            file.close()
+            if error.errno in (EACCES, EAGAIN):
+                raise locked(str(self._root)) from None
+            raise
+        return file
+
+    def disk_usage(self) -> DiskUsage:
+        # Used + usable, as RocketMQ's UtilAll counts: the blocks kept for root are nobody's room.
+        stat = os.statvfs(self._root)
+        usable = stat.f_blocks - stat.f_bfree + stat.f_bavail
+        return DiskUsage(usable * stat.f_frsize, stat.f_bavail * stat.f_frsize)
+
+    def _at(self, path: str) -> str:
+        return os.path.join(self._root, check_path(path))
+
+
+def _without_first(buffers: list[memoryview], size: int) -> list[memoryview]:
+    for index, view in enumerate(buffers):
+        if size < len(view):
+            return [view[size:], *buffers[index + 1 :]]
+        size -= len(view)
+    return []
+
+
+def _sync_content(fd: int) -> None:
+    if sys.platform == "darwin":
+        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)  # fsync of macOS stops at the drive's own cache
+    else:
+        os.fdatasync(fd)
+
+
+def _lock_first_byte(fd: int) -> None:
+    """Locks what RocketMQ's broker locks (the first byte), so that the two keep each other out.
+
+    Linux has locks that belong to the open file and still exclude Java's, which belong to the process; with the latter
+    kind alone, a second store opened by this process would succeed.
+    """
+    if sys.platform == "linux":
+        exclusive_first_byte = struct.pack("@hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
+        fcntl.fcntl(fd, fcntl.F_OFD_SETLK, exclusive_first_byte)
+    else:
+        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
