@@ -1,15 +1,160 @@
 """Settings are data beside the code they configure: frozen dataclasses whose fields carry unit and meaning.
 
-`setting` declares one field; `load` fills a dataclass from a file, the environment and flags, later ones winning.
-`--help` and docs/operations.md are made from the same fields, so a setting is described once.
+`setting` declares one field. `load` fills a dataclass from a file (TOML, or a stock RocketMQ `broker.conf`), the
+environment (`RMQ_FLUSH_DISK_TYPE`) and flags, later ones winning. Names are RocketMQ's in snake_case; RocketMQ's own
+camelCase is understood wherever a name is read. `--help` and docs/operations.md are made from the same fields, so each
+setting is described once.
 """
 
 from __future__ import annotations
 
-from dataclasses import field
-from typing import Any
+import dataclasses
+import difflib
+import re
+import tomllib
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from rmqspark.errors import InvalidArgument
+
+ENVIRONMENT_PREFIX = "RMQ_"
+_Settings = TypeVar("_Settings")
 
 
 def setting(default: Any, meaning: str, *, unit: str = "") -> Any:
     """Declares a setting: its default, what it means in one sentence, and its unit (ms, bytes, ...) if it has one."""
     return field(default=default, metadata={"meaning": meaning, "unit": unit})
+
+
+@dataclass(frozen=True, slots=True)
+class SettingInfo:
+    """One setting as a reader of `--help` or the docs sees it."""
+
+    name: str
+    kind: type
+    optional: bool
+    default: Any
+    meaning: str
+    unit: str
+
+    @property
+    def flag(self) -> str:
+        return "--" + self.name.replace("_", "-")
+
+
+def describe(kind: type) -> list[SettingInfo]:
+    """All settings of a settings class, in the order in which it declares them."""
+    hints = typing.get_type_hints(kind)
+    infos = []
+    for item in dataclasses.fields(kind):
+        if "meaning" not in item.metadata:
+            continue
+        base, optional = _plain_type(hints[item.name])
+        meta = item.metadata
+        infos.append(SettingInfo(item.name, base, optional, item.default, meta["meaning"], meta["unit"]))
+    return infos
+
+
+def snake_case(name: str) -> str:
+    """RocketMQ's `flushDiskType` or a flag's `flush-disk-type` as we spell it: `flush_disk_type`."""
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name.strip())
+    return spaced.replace("-", "_").lower()
+
+
+def parse_file(text: str) -> dict[str, Any]:
+    """Reads TOML, or the Java properties of a stock `broker.conf`; keys come back in snake_case.
+
+    Raises InvalidArgument naming the line that is neither.
+    """
+    try:
+        return {snake_case(key): value for key, value in tomllib.loads(text).items()}
+    except tomllib.TOMLDecodeError as toml_error:
+        return _parse_properties(text, toml_error)
+
+
+def load(
+    kind: type[_Settings],
+    *,
+    file: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+    flags: Mapping[str, Any] | None = None,
+    known_elsewhere: Iterable[str] = (),
+) -> _Settings:
+    """Makes a settings object of the class `kind`; flags beat the environment, which beats the file.
+
+    `known_elsewhere` names keys of other settings classes that may stand in the same file or environment. A flag of
+    None was not given. Raises InvalidArgument for an unknown key (naming the nearest known one) or a wrong value.
+    """
+    infos = {info.name: info for info in describe(kind)}
+    others = set(known_elsewhere)
+    values: dict[str, Any] = {}
+    for source, given in (("file", file or {}), ("environment", _from_environment(environment or {}, infos))):
+        for name, value in given.items():
+            if name in infos:
+                values[name] = _convert(infos[name], value, source)
+            elif name not in others:
+                raise unknown_setting(name, [*infos, *others])
+    for name, value in (flags or {}).items():
+        if value is not None:
+            values[name] = _convert(infos[name], value, "flag")
+    return kind(**values)
+
+
+def unknown_setting(name: str, known: Iterable[str]) -> InvalidArgument:
+    """The error for a key nobody knows, with the nearest known name."""
+    nearest = difflib.get_close_matches(name, list(known), n=1)
+    hint = f"Did you mean {nearest[0]!r}?" if nearest else "See docs/operations.md for all settings."
+    return InvalidArgument(f"Unknown setting {name!r}.", hint=hint)
+
+
+def _from_environment(environment: Mapping[str, str], infos: Mapping[str, SettingInfo]) -> dict[str, str]:
+    """Only names that are settings count: RMQ_NAMESRV and other people's RMQ_ variables are not ours to judge."""
+    variables = {ENVIRONMENT_PREFIX + name.upper(): name for name in infos}
+    return {name: environment[variable] for variable, name in variables.items() if variable in environment}
+
+
+def _plain_type(hint: Any) -> tuple[type, bool]:
+    if isinstance(hint, types.UnionType):
+        members = [member for member in typing.get_args(hint) if member is not type(None)]
+        return members[0], len(members) < len(typing.get_args(hint))
+    return hint, False
+
+
+def _convert(info: SettingInfo, value: Any, source: str) -> Any:
+    try:
+        if info.kind is bool:
+            return _to_bool(value)
+        if info.kind is str and isinstance(value, (str, int, float)):
+            return str(value)
+        return info.kind(value)
+    except (TypeError, ValueError):
+        wanted = info.kind.__name__ + (f" ({info.unit})" if info.unit else "")
+        raise InvalidArgument(f"Setting {info.name} is {value!r} in the {source}, but must be {wanted}.") from None
+
+
+def _to_bool(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    word = str(value).strip().lower()
+    if word in ("true", "false"):
+        return word == "true"
+    raise ValueError(value)
+
+
+def _parse_properties(text: str, toml_error: tomllib.TOMLDecodeError) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        stripped = line.strip()
+        if not stripped or stripped[0] in "#!":
+            continue
+        key, separator, value = stripped.partition("=")
+        if not separator or not re.fullmatch(r"[\w.-]+", key.strip()):
+            raise InvalidArgument(
+                f"Line {number} is neither TOML nor key=value: {stripped[:60]!r} ({toml_error}).",
+                hint="Settings files are TOML, or a stock RocketMQ broker.conf.",
+            )
+        values[snake_case(key)] = value.strip()
+    return values

@@ -1,0 +1,72 @@
+# Each target does its own set-up: one virtual environment, .venv, made again only when pyproject.toml, constraints.txt
+# or the Makefile change.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+export PYSPARK_PYTHON = $(CURDIR)/$(BIN)/python
+export PYSPARK_DRIVER_PYTHON = $(CURDIR)/$(BIN)/python
+# `make soak SECONDS=60`. bash has a variable SECONDS of its own, so only one from the command line counts.
+SECONDS_OF_SOAK := $(if $(filter command line,$(origin SECONDS)),$(SECONDS),1800)
+
+.PHONY: help setup demo test check fix bench soak interop clean need-python need-java
+
+help: ## what there is
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY) ## one virtual environment, .venv, with everything in it
+
+demo: $(READY) need-java ## 336,776 flights through a queue and Spark, compared with pandas
+	@$(BIN)/rmq demo
+
+test: $(READY) need-java ## all tests but those that need a Java client or measure
+	@$(BIN)/python -m pytest -q -n 2 -m "not spark and not java and not benchmark"
+	@$(BIN)/python -m pytest -q -m "spark and not benchmark"
+
+check: $(READY) ## lint, format, types, import rules
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+fix: $(READY) ## what lint and format can mend by themselves
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: $(READY) need-java ## paths through Spark and the broker: a table and JSON in bench-results/
+	@$(BIN)/python benchmarks/run.py $(ARGS)
+
+soak: $(READY) need-java ## the long forms of the fault tests: make soak SECONDS=1800
+	@end=$$(( $$(date +%s) + $(SECONDS_OF_SOAK) )); round=0; \
+	while test $$(date +%s) -lt $$end; do round=$$((round + 1)); echo "soak: round $$round, $$((end - $$(date +%s))) s left"; \
+	  timeout $$((end - $$(date +%s) + 120)) $(BIN)/python -m pytest -q -n 2 -m "(property or faults) and not spark" \
+	    --hypothesis-profile=soak --hypothesis-seed=$$round --timeout=1800; done
+
+interop: $(READY) need-java ## Apache RocketMQ's own clients and tools against our broker (fetches them once)
+	@$(BIN)/python -m pytest -q -m java -p no:randomly
+
+clean: ## remove what make made
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache bench-results
+
+$(READY): pyproject.toml constraints.txt Makefile | need-python
+	@echo "Setting up $(VENV) (a few minutes the first time) ..."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install -q -c constraints.txt pip
+	@$(BIN)/python -m pip install -q -c constraints.txt -e '.[spark,delta,demo]' --group dev
+	@touch $@
+
+need-python:
+	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 or newer is missing. On Debian and Ubuntu: apt install python3 python3-venv" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed, $$($(PYTHON) --version) is here. Name another: make $(MAKECMDGOALS) PYTHON=python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "Python has no venv. On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+
+need-java:
+	@{ test -n "$${JAVA_HOME:-}" && test -x "$$JAVA_HOME/bin/java"; } || command -v java >/dev/null || { echo "Spark needs a Java runtime, 17 or newer. On Debian and Ubuntu: apt install openjdk-17-jre-headless" >&2; exit 1; }
+	@version=$$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | awk -F'[".]' '/version/{print $$2; exit}'); \
+	  test "$$version" -ge 17 2>/dev/null || { echo "Spark needs Java 17 or newer, this is $$version. On Debian and Ubuntu: apt install openjdk-17-jre-headless" >&2; exit 1; }

@@ -1,0 +1,98 @@
+"""Settings from files, environment and flags."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from rmqspark.errors import InvalidArgument
+from rmqspark.settings import describe, load, parse_file, setting, snake_case
+
+
+@dataclass(frozen=True)
+class Sample:
+    flush_disk_type: str = setting("ASYNC_FLUSH", "When a send is answered.")
+    listen_port: int = setting(10911, "Port of the broker.")
+    enable_property_filter: bool = setting(True, "SQL92 filters.")
+    broker_ip1: str | None = setting(None, "What clients are told.")
+    sync_flush_timeout: int = setting(5000, "Longest wait for the disk.", unit="ms")
+
+
+@pytest.mark.parametrize(
+    ("rocketmq", "ours"),
+    [
+        ("flushDiskType", "flush_disk_type"),
+        ("brokerIP1", "broker_ip1"),
+        ("mappedFileSizeCommitLog", "mapped_file_size_commit_log"),
+        ("flush-disk-type", "flush_disk_type"),
+        ("listen_port", "listen_port"),
+    ],
+)
+def test_names_are_understood_in_every_spelling(rocketmq: str, ours: str) -> None:
+    """RocketMQ's spelling, a flag's and ours name the same setting."""
+    assert snake_case(rocketmq) == ours
+
+
+def test_a_stock_broker_conf_is_taken_as_it_is() -> None:
+    """Java properties with comments, spaces and camelCase keys load like TOML."""
+    text = "# a comment\n\nflushDiskType = SYNC_FLUSH\nbrokerIP1=10.0.0.1\nlistenPort=10999\n"
+    loaded = load(Sample, file=parse_file(text))
+    assert loaded == Sample(flush_disk_type="SYNC_FLUSH", broker_ip1="10.0.0.1", listen_port=10999)
+
+
+def test_toml_is_the_file_of_choice() -> None:
+    """TOML values keep their types."""
+    assert (
+        load(Sample, file=parse_file("listen_port = 1\nenable_property_filter = false")).enable_property_filter is False
+    )
+
+
+def test_flags_beat_the_environment_which_beats_the_file() -> None:
+    """The nearest source wins, and a flag that was not given does not count."""
+    chosen = load(
+        Sample,
+        file={"listen_port": 1, "flush_disk_type": "A", "broker_ip1": "file"},
+        environment={"RMQ_LISTEN_PORT": "2", "RMQ_FLUSH_DISK_TYPE": "B", "RMQ_NAMESRV": "somebody else's"},
+        flags={"listen_port": 3, "flush_disk_type": None},
+    )
+    assert (chosen.listen_port, chosen.flush_disk_type, chosen.broker_ip1) == (3, "B", "file")
+
+
+def test_an_unknown_key_names_the_nearest_known_one() -> None:
+    """A typing error in a file is an error, and says what was probably meant."""
+    with pytest.raises(InvalidArgument, match="flush_disk_typ.*flush_disk_type"):
+        load(Sample, file={"flush_disk_typ": "x"})
+
+
+def test_keys_of_other_settings_classes_may_stand_in_the_same_file() -> None:
+    """One file configures broker and store."""
+    assert load(Sample, file={"store_key": 1}, known_elsewhere=["store_key"]) == Sample()
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"listen_port": "many"}, "listen_port.*must be int"),
+        ({"sync_flush_timeout": []}, r"sync_flush_timeout.*must be int \(ms\)"),
+        ({"enable_property_filter": "perhaps"}, "enable_property_filter.*must be bool"),
+    ],
+)
+def test_a_wrong_value_is_named_with_what_it_must_be(values: dict[str, object], message: str) -> None:
+    """The error names setting, value, source and unit."""
+    with pytest.raises(InvalidArgument, match=message):
+        load(Sample, file=values)
+
+
+def test_a_line_that_is_neither_toml_nor_properties_is_named() -> None:
+    """A broken file points at its line."""
+    with pytest.raises(InvalidArgument, match="Line 2"):
+        parse_file("a=b c\nnot a setting\n")
+
+
+def test_each_setting_describes_itself() -> None:
+    """Help and docs are made from the same place as the values."""
+    info = {item.name: item for item in describe(Sample)}
+    assert info["sync_flush_timeout"].unit == "ms"
+    assert info["broker_ip1"].optional
+    assert info["flush_disk_type"].flag == "--flush-disk-type"
