@@ -166,6 +166,10 @@ class GoingAway(RmqError):
     retriable = True
 
 
+class AlreadyClosed(RmqError):
+    """This client, producer or consumer was closed; it does nothing any more."""
+
+
 class ServerFault(RmqError):
     """The server answered SYSTEM_ERROR or a code we have no better word for; `code` is what it sent."""
 
