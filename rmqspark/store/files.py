@@ -82,7 +82,7 @@ class FileSystem(Protocol):
         """The file system rooted at `directory`, which comes from the operator and may lie anywhere. Makes nothing."""
 
     def make_root(self) -> None:
-        """Makes the root and what is missing above it."""
+        """Makes the root and what is missing above it; their names are durable when this returns."""
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> File:
         """Opens a regular file for reading and writing. Without `create` a missing one is FileNotFoundError."""
@@ -230,7 +230,10 @@ class PosixFileSystem:
         return PosixFileSystem(self._root / directory)
 
     def make_root(self) -> None:
-        self._root.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
+        missing = [path for path in (self._root, *self._root.absolute().parents) if not path.exists()]
+        for directory in reversed(missing):
+            directory.mkdir(mode=_DIRECTORY_MODE, exist_ok=True)
+            _sync_directory(directory.absolute().parent)
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> PosixFile:
         flags = os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_RDONLY if read_only else os.O_RDWR)
@@ -262,11 +265,7 @@ class PosixFileSystem:
         return os.stat(self._at(path)).st_mtime_ns // 1_000_000
 
     def sync_directory(self, path: str) -> None:
-        fd = os.open(self._at(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        _sync_directory(self._at(path))
 
     def lock(self, path: str) -> PosixFile:
         file = self.open(path, create=True)
@@ -302,6 +301,14 @@ def _sync_content(fd: int) -> None:
         fcntl.fcntl(fd, fcntl.F_FULLFSYNC)  # fsync of macOS stops at the drive's own cache
     else:
         os.fdatasync(fd)
+
+
+def _sync_directory(path: str | os.PathLike[str]) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def _lock_first_byte(fd: int) -> None:
