@@ -135,6 +135,10 @@ class OffsetMoved(RmqError):
         self.next_offset = next_offset
 
 
+class DataLoss(RmqError):
+    """Messages that a query was still to read are gone, or cannot be told from others any more."""
+
+
 # --- not allowed, not now --------------------------------------------------------------------------------------------
 
 
