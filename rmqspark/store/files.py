@@ -21,9 +21,10 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 import struct
 import sys
-from errno import EACCES, EAGAIN, EIO
+from errno import EACCES, EAGAIN, EIO, EISDIR
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
@@ -238,6 +239,9 @@ class PosixFileSystem:
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> PosixFile:
         flags = os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_RDONLY if read_only else os.O_RDWR)
         fd = os.open(self._at(path), flags | (os.O_CREAT if create else 0), _FILE_MODE)
+        if read_only and stat.S_ISDIR(os.fstat(fd).st_mode):  # for writing, the system itself refuses directories
+            os.close(fd)
+            raise IsADirectoryError(EISDIR, os.strerror(EISDIR), path)
         return PosixFile(path, fd)
 
     def rename(self, source: str, target: str) -> None:
@@ -280,9 +284,9 @@ class PosixFileSystem:
 
     def disk_usage(self) -> DiskUsage:
         # Used + usable, as RocketMQ's UtilAll counts: the blocks kept for root are nobody's room.
-        stat = os.statvfs(self._root)
-        usable = stat.f_blocks - stat.f_bfree + stat.f_bavail
-        return DiskUsage(usable * stat.f_frsize, stat.f_bavail * stat.f_frsize)
+        blocks = os.statvfs(self._root)
+        usable = blocks.f_blocks - blocks.f_bfree + blocks.f_bavail
+        return DiskUsage(usable * blocks.f_frsize, blocks.f_bavail * blocks.f_frsize)
 
     def _at(self, path: str) -> str:
         return os.path.join(self._root, check_path(path))

@@ -84,9 +84,11 @@ class MemoryFile:
         return len(data)
 
     def pwrite(self, data: Buffer | Sequence[Buffer], offset: int) -> None:
+        wanted = memoryview(b"".join(as_buffers(data)))
+        if not wanted:
+            return
         content = self._writable_content(EBADF)
         failure = self._machine.faults.before("pwrite", self.path)
-        wanted = memoryview(b"".join(as_buffers(data)))
         allowed = wanted if failure is None else wanted[: failure.after_bytes]
         written = content.write(allowed, offset, self._machine.room_pages()) if allowed else 0
         content.modified_ms = self._machine.clock.now_ms()
