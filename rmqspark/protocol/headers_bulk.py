@@ -1,0 +1,63 @@
+"""Headers of rmqspark's own requests: whole buffers of records in one frame.
+
+Records are in the commit-log layout (`record.py`), version 1, IPv4 hosts. In what is sent, queueOffset,
+physicalOffset, storeTimestamp and storeHost are 0, for the broker to fill in; everything else is the sender's, and
+sysFlag may hold compression bits only.
+"""
+
+from __future__ import annotations
+
+from rmqspark.protocol.header_types import Header, Int32, Int64
+
+
+class BulkSendRequestHeader(Header):
+    """RMQ_BULK_SEND: `count` records for one queue, stored all or none.
+
+    recordSize above 0: all records are that long, and the body is the records back to back. recordSize 0: the body is
+    `count` int32 sizes, big-endian, then the records. `bodyCrc32` is the CRC-32 (IEEE, unsigned) of the body as sent.
+    """
+
+    topic: str
+    queueId: Int32
+    count: Int32
+    recordSize: Int32
+    bodyCrc32: Int64
+    producerGroup: str | None = None
+    bname: str | None = None
+
+
+class BulkSendResponseHeader(Header):
+    """`queueOffset` and `physicalOffset` are the first record's."""
+
+    queueOffset: Int64
+    count: Int32
+    physicalOffset: Int64
+    storeTimestamp: Int64
+
+
+class BulkReadRequestHeader(Header):
+    """RMQ_BULK_READ: the records at [queueOffset, endOffset), as far as maxCount and maxBytes allow, at least one.
+
+    `tags` is a tag expression; the broker goes by its hash codes, the reader tests the tags themselves. Never waits.
+    """
+
+    topic: str
+    queueId: Int32
+    queueOffset: Int64
+    endOffset: Int64
+    maxCount: Int32
+    maxBytes: Int32
+    tags: str | None = None
+    bname: str | None = None
+
+
+class BulkReadResponseHeader(Header):
+    """Body: `count` int32 sizes, big-endian, then the records back to back in queue order.
+
+    With PULL_OFFSET_MOVED (the offset asked for is below minOffset) there is no body and the header is filled, too.
+    """
+
+    nextBeginOffset: Int64
+    minOffset: Int64
+    maxOffset: Int64
+    count: Int32

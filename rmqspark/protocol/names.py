@@ -1,0 +1,139 @@
+"""Names and limits: what a topic, a group, a body may be called and how large they may get.
+
+RocketMQ's TopicValidator, Validators and MixAll (spec: semantics, sections 2 to 4). Names become directory names in
+the store, so everything that takes a name from outside passes it through `check_topic` or `check_group` first.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import IntFlag
+from typing import Final
+
+from rmqspark.errors import InvalidMessage, InvalidName
+
+MAX_TOPIC_LENGTH: Final = 127
+MAX_RETRY_TOPIC_LENGTH: Final = 255  # topics that begin with RETRY_PREFIX or DLQ_PREFIX
+MAX_GROUP_LENGTH: Final = 120
+MAX_BODY_BYTES: Final = 4 * 1024 * 1024
+MAX_PROPERTIES_BYTES: Final = 32767  # a signed 16-bit length in the record
+
+RETRY_PREFIX: Final = "%RETRY%"
+DLQ_PREFIX: Final = "%DLQ%"
+SYSTEM_TOPIC_PREFIX: Final = "rmq_sys_"
+SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
+
+AUTO_CREATE_TOPIC: Final = "TBW102"
+SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
+HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
+OP_HALF_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+CHECK_MAX_TIME_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
+SELF_TEST_TOPIC: Final = "SELF_TEST_TOPIC"
+OFFSET_MOVED_EVENT_TOPIC: Final = "OFFSET_MOVED_EVENT"
+BENCHMARK_TOPIC: Final = "BenchmarkTest"
+TRACE_TOPIC: Final = "RMQ_SYS_TRACE_TOPIC"
+TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
+
+NOT_SENDABLE: Final = frozenset(
+    {SCHEDULE_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, CHECK_MAX_TIME_TOPIC, SELF_TEST_TOPIC, OFFSET_MOVED_EVENT_TOPIC}
+)
+"""Topics that only the broker itself writes to."""
+
+SYSTEM_TOPICS: Final = NOT_SENDABLE | {AUTO_CREATE_TOPIC, BENCHMARK_TOPIC, TRACE_TOPIC, "CHECKPOINT_TOPIC"}
+
+INNER_PRODUCER_GROUP: Final = "CLIENT_INNER_PRODUCER"
+PREDEFINED_GROUPS: Final = frozenset(
+    {
+        "TOOLS_CONSUMER",
+        "FILTERSRV_CONSUMER",
+        "SELF_TEST_C_GROUP",
+        "CID_ONS-HTTP-PROXY",
+        "CID_ONSAPI_PULL",
+        "CID_ONSAPI_PERMISSION",
+        "CID_ONSAPI_OWNER",
+        "CID_RMQ_SYS_TRANS",
+    }
+)
+"""Consumer groups that exist on every broker without being created."""
+
+_LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
+
+
+class Perm(IntFlag):
+    """What a topic allows (RocketMQ's PermName)."""
+
+    NONE = 0
+    INHERIT = 1  # topics may be auto-created from this one
+    WRITE = 2
+    READ = 4
+    PRIORITY = 8  # unused since RocketMQ 3, but seen in stored topics
+
+    @property
+    def readable(self) -> bool:
+        return bool(self & Perm.READ)
+
+    @property
+    def writable(self) -> bool:
+        return bool(self & Perm.WRITE)
+
+
+def retry_topic(group: str) -> str:
+    """Where the messages of `group` wait that are to be consumed again."""
+    return RETRY_PREFIX + group
+
+
+def dlq_topic(group: str) -> str:
+    """Where the messages of `group` end that failed too often (the dead-letter queue)."""
+    return DLQ_PREFIX + group
+
+
+def check_topic(name: str) -> str:
+    """Returns `name` if a topic may be called so; raises InvalidName saying what would be right."""
+    limit = MAX_RETRY_TOPIC_LENGTH if name.startswith((RETRY_PREFIX, DLQ_PREFIX)) else MAX_TOPIC_LENGTH
+    return _check_name("topic", name, limit)
+
+
+def check_group(name: str) -> str:
+    """Returns `name` if a consumer or producer group may be called so; raises InvalidName."""
+    return _check_name("group", name, MAX_GROUP_LENGTH)
+
+
+def check_sendable(topic: str) -> str:
+    """Returns `topic` if clients may send to it; raises InvalidName for one that only the broker writes to."""
+    if check_topic(topic) in NOT_SENDABLE:
+        raise InvalidName(f"Topic {topic!r} is written by the broker alone.", hint="Send to a topic of your own.")
+    return topic
+
+
+def check_body(size_bytes: int, max_bytes: int = MAX_BODY_BYTES) -> None:
+    """Raises InvalidMessage unless a message body of that size can be sent: 1 byte to `max_bytes`."""
+    if size_bytes == 0:
+        raise InvalidMessage("A message body cannot be empty.", hint="Send at least one byte.")
+    if size_bytes > max_bytes:
+        raise InvalidMessage(
+            f"A message body of {size_bytes} bytes is over the limit of {max_bytes}.",
+            hint="Compress it, split it, or send a reference to where it is kept.",
+        )
+
+
+def is_system_topic(topic: str) -> bool:
+    """Whether RocketMQ itself uses the topic. A broker's own name and its cluster's are system topics besides."""
+    return topic.startswith(SYSTEM_TOPIC_PREFIX) or topic in SYSTEM_TOPICS
+
+
+def is_system_group(group: str) -> bool:
+    return group in PREDEFINED_GROUPS or group.startswith(SYSTEM_GROUP_PREFIX)
+
+
+def _check_name(kind: str, name: str, max_length: int) -> str:
+    if not name:
+        raise InvalidName(f"A {kind} name cannot be empty.", hint=_rule(max_length))
+    if len(name) > max_length:
+        raise InvalidName(f"The {kind} name {name[:32]!r}... has {len(name)} characters.", hint=_rule(max_length))
+    if not _LEGAL.fullmatch(name):
+        raise InvalidName(f"The {kind} name {name!r} has characters that are not allowed.", hint=_rule(max_length))
+    return name
+
+
+def _rule(max_length: int) -> str:
+    return f"Use 1 to {max_length} of the characters a-z A-Z 0-9 _ - % |"
