@@ -76,6 +76,8 @@ class _Reader:
             value = self.value(depth)
             if value is not None:
                 members[key] = value
+        if members.keys() == {"$ref"}:
+            raise BodyError("JSON refers to another part of itself ($ref), which is not followed.")
         return members
 
     def _array(self, depth: int) -> list[Any]:

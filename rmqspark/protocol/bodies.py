@@ -1,0 +1,6 @@
+"""All JSON bodies, a file per family; import them from here."""
+
+from rmqspark.protocol.bodies_admin import *  # noqa: F403 - this module is the families' one door
+from rmqspark.protocol.bodies_base import *  # noqa: F403
+from rmqspark.protocol.bodies_client import *  # noqa: F403
+from rmqspark.protocol.bodies_route import *  # noqa: F403
