@@ -1,0 +1,112 @@
+"""Spans: pieces of one buffer, given by where they start and how long they are, handled thousands at a time.
+
+Two tricks carry all of it.
+
+*Sliding views.* A view of the buffer with a stride of one byte has an element of any type at every byte, aligned or
+not; indexing it with positions gathers a field of all records in some 5 ns each, as wide as a whole record head, and
+assigning to it scatters. (`np.take` must stay away from such views: it would first copy them, an element a byte.)
+
+*Two overlapping copies.* Any span of C to 2C bytes is copied exactly, with nothing before or behind it touched, by a
+copy of its first C and one of its last C bytes. With C a power of two, spans of all lengths fall into a handful of
+classes, each a gather and a scatter of fixed width.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
+
+    Bytes = NDArray[np.uint8]
+    Positions = NDArray[np.int64]
+
+
+class Spans(NamedTuple):
+    """`starts[i]` and `lengths[i]` (int64) of the i-th span; length -1 says that there is none."""
+
+    starts: Positions
+    lengths: Positions
+
+    @property
+    def ends(self) -> Positions:
+        """One past the last byte of each span."""
+        return self.starts + self.lengths
+
+
+def as_bytes(buffer: bytes | bytearray | memoryview | Bytes) -> Bytes:
+    """The buffer as a flat array of uint8, without a copy."""
+    return buffer if isinstance(buffer, np.ndarray) else np.frombuffer(buffer, np.uint8)
+
+
+def sliding(buffer: Bytes, dtype: DTypeLike) -> NDArray[Any]:
+    """An element of `dtype` at every byte of `buffer` at which a whole one fits."""
+    kind = np.dtype(dtype)
+    return np.ndarray((max(0, len(buffer) - kind.itemsize + 1),), kind, buffer, 0, (1,))
+
+
+def gather(buffer: Bytes, positions: Positions, dtype: DTypeLike) -> NDArray[Any]:
+    """The big-endian integers at `positions`, in the machine's byte order."""
+    return sliding(buffer, dtype)[positions].byteswap(inplace=True)
+
+
+def gather_rows(buffer: Bytes, starts: Positions, width: int) -> Bytes:
+    """`width` bytes from each start, as rows of a fresh array; zeros stand for what lies beyond the buffer's end."""
+    rows = np.empty((len(starts), width), np.uint8)
+    if not width or not len(starts):
+        return rows
+    items = rows.view(f"V{width}")[:, 0]
+    late = starts > len(buffer) - width
+    if not late.any():
+        items[:] = sliding(buffer, items.dtype)[starts]
+        return rows
+    cut = int(starts[late].min())
+    tail = np.concatenate((buffer[cut:], np.zeros(width, np.uint8)))
+    items[late] = sliding(tail, items.dtype)[starts[late] - cut]
+    items[~late] = sliding(buffer, items.dtype)[starts[~late]]
+    return rows
+
+
+def copy_spans(source: Bytes, spans: Spans, target: Bytes, target_starts: Positions) -> None:
+    """Copies each span of `source` to its place in `target`. No length may be negative; targets must not overlap."""
+    starts, lengths = spans
+    if not len(starts):
+        return
+    longest = int(lengths.max())
+    if longest == int(lengths.min()):
+        _move(source, starts, target, target_starts, longest)
+        return
+    classes = np.frexp(lengths)[1]  # c for lengths of 2**(c-1) to 2**c - 1, 0 for empty ones
+    for kind in range(1, longest.bit_length() + 1):
+        rows = np.flatnonzero(classes == kind)
+        if len(rows):
+            width = 1 << kind - 1
+            begin, end = starts[rows], target_starts[rows]
+            _move(source, begin, target, end, width)
+            rest = lengths[rows] - width
+            _move(source, begin + rest, target, end + rest, width)
+
+
+def _move(source: Bytes, starts: Positions, target: Bytes, target_starts: Positions, width: int) -> None:
+    if width:
+        kind = f"V{width}"
+        sliding(target, kind)[target_starts] = sliding(source, kind)[starts]
+
+
+def equal_to(buffer: Bytes, starts: Positions, text: bytes) -> NDArray[np.bool_]:
+    """Whether `text` stands at each start. It must fit before the buffer's end.
+
+    Compares whole words, the last one laid against the end of the text, so that no byte behind it is looked at.
+    """
+    length = len(text)
+    if not length:
+        return np.ones(len(starts), np.bool_)
+    width = min(8, 1 << length.bit_length() - 1)
+    words = sliding(buffer, f"u{width}")
+    same = np.ones(len(starts), np.bool_)
+    for at in {*range(0, length - width, width), length - width}:
+        word = int.from_bytes(text[at : at + width], "little")
+        same &= words[starts + at].view(f"<u{width}") == word
+    return same
