@@ -1,0 +1,32 @@
+"""Addresses as RocketMQ writes them: host:port, IPv6 hosts in brackets."""
+
+from __future__ import annotations
+
+import ipaddress
+
+from rmqspark.errors import InvalidArgument
+
+
+def parse_address(address: str) -> tuple[str, int]:
+    """ "10.0.0.5:10911" → ("10.0.0.5", 10911). Raises InvalidArgument with the form that is right."""
+    host, _, port = address.rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    valid_port = port.isascii() and port.isdigit() and 0 < int(port) < 65536
+    if not host or not valid_port or (":" in host and not bracketed):
+        raise InvalidArgument(f"{address!r} is not an address.", hint="Write it as host:port, e.g. 127.0.0.1:9876.")
+    return (host[1:-1] if bracketed else host), int(port)
+
+
+def format_address(host: str, port: int) -> str:
+    """The reverse of `parse_address`."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def is_loopback(host: str) -> bool:
+    """True if what listens on `host` can be reached from this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,302 @@
+"""The client's connection: blocking, shared by threads, pipelined.
+
+Any thread sends; one lock keeps the bytes of a command together. One reader thread per connection takes the answers
+and hands each to the future that waits under its opaque. Nothing here imports asyncio, starts at import, or survives a
+fork: a child process finds the connection closed and opens its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import os
+import socket
+import struct
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from rmqspark.clock import Clock, SystemClock
+from rmqspark.errors import (
+    ConnectionLost,
+    DecodeError,
+    NotSupported,
+    RequestTimeout,
+    RmqError,
+    ServerFault,
+    Unreachable,
+)
+from rmqspark.protocol.codes import ResponseCode
+from rmqspark.protocol.command import Command, decode_command, encode_request, encode_response, split_frame
+from rmqspark.protocol.faults import to_response
+from rmqspark.remoting.address import parse_address
+from rmqspark.remoting.frame_reader import FrameReader
+from rmqspark.remoting.reply import Reply
+from rmqspark.remoting.response import Response
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import msgspec
+
+    from rmqspark.protocol.command import RawCommand
+    from rmqspark.remoting.reply import Body, Buffer
+
+OnRequest: TypeAlias = Callable[[Command, memoryview], Reply | None]
+"""Handles a request of the server; its Reply is sent unless the request is oneway. Runs in the reader thread."""
+
+_MAX_OPAQUE = 0x7FFFFFFF
+_SEND_TIMEOUT_S = 30  # without the peer taking a byte
+_LOOK_UP_INTERVAL_S = 1  # how often the reader looks for timeouts when nothing comes
+_REST_AFTER_LOOKS = 10
+_MAX_BUFFERS_PER_CALL = 512  # of the system's IOV_MAX, 1024 on Linux
+_TIMEVAL = struct.Struct("ll")
+
+log = logging.getLogger("rmqspark.remoting")
+
+
+class _Waiting(NamedTuple):
+    future: Future[Response]
+    code: int
+    timeout_ms: int
+    deadline_ms: int
+
+
+class BlockingConnection:
+    """A connection to one server, open from construction until `close` or its loss.
+
+    Raises Unreachable, naming the address, if nobody answers there. All methods may be called from any thread;
+    callbacks of futures and `on_request` run in the reader thread and must not wait for this connection themselves.
+    Without `on_request` the server's requests are answered as not supported.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        connect_timeout_ms: int = 3_000,
+        on_request: OnRequest | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.address = address
+        self._clock = clock or SystemClock()
+        self._on_request = on_request
+        self._pid = os.getpid()
+        self._opaques = itertools.count(1)
+        self._send_lock = threading.Lock()
+        self._state_lock = threading.Lock()  # guards the two below
+        self._waiting: dict[int, _Waiting] = {}
+        self._lost: ConnectionLost | None = None
+        self._going_away = False  # the server has said that it shuts down
+        self._looks_without_bytes = 0
+        self._socket = _connect(address, connect_timeout_ms)
+        self._reader = FrameReader(self._receive_into)
+        self._thread = threading.Thread(target=self._read_all, name=f"rmqspark reader of {address}", daemon=True)
+        self._thread.start()
+
+    @property
+    def closed(self) -> bool:
+        """True if the next request wants another connection: this one was closed, lost, told to go away by a server
+        that shuts down, or opened by the process from which this one was forked."""
+        return self._lost is not None or self._going_away or self._pid != os.getpid()
+
+    def call(
+        self,
+        code: int,
+        header: msgspec.Struct | None = None,
+        body: Body = b"",
+        *,
+        timeout_ms: int,
+        extra: Mapping[str, str] | None = None,
+    ) -> Response:
+        """Sends a request and waits for its answer, whatever its code. `extra` are fields beside those of the header.
+
+        Raises RequestTimeout or ConnectionLost: either way the request may or may not have been carried out.
+        """
+        opaque, future = self._submit(code, header, body, timeout_ms, extra)
+        try:
+            return future.result(timeout_ms / 1000)
+        except TimeoutError:
+            self._give_up(opaque)
+            raise self._timed_out(code, timeout_ms) from None
+
+    def submit(
+        self,
+        code: int,
+        header: msgspec.Struct | None = None,
+        body: Body = b"",
+        *,
+        timeout_ms: int,
+        extra: Mapping[str, str] | None = None,
+    ) -> Future[Response]:
+        """Sends a request and returns at once; the future gets the answer, or an error as in `call`.
+
+        A timeout is noticed up to a second late.
+        """
+        return self._submit(code, header, body, timeout_ms, extra)[1]
+
+    def send_oneway(self, code: int, header: msgspec.Struct | None = None, body: Body = b"") -> None:
+        """Sends a request that nobody answers. Raises ConnectionLost if it cannot be handed to the system."""
+        self._send(encode_request(code, self._next_opaque(), header, body, oneway=True))
+
+    def close(self) -> None:
+        """Ends the connection; what still waits gets ConnectionLost. Closing twice is no mistake."""
+        if self._pid != os.getpid():
+            self._socket.close()  # only our copy: the parent's connection lives on
+            return
+        self._end(ConnectionLost(f"The connection to {self.address} was closed.", address=self.address))
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    # --- sending -----------------------------------------------------------------------------------------------------
+
+    def _submit(
+        self, code: int, header: msgspec.Struct | None, body: Body, timeout_ms: int, extra: Mapping[str, str] | None
+    ) -> tuple[int, Future[Response]]:
+        opaque = self._next_opaque()
+        buffers = encode_request(code, opaque, header, body, extra=extra)
+        future: Future[Response] = Future()
+        future.set_running_or_notify_cancel()  # what was sent cannot be cancelled
+        with self._state_lock:
+            if self._lost is None:
+                self._waiting[opaque] = _Waiting(future, code, timeout_ms, self._clock.monotonic_ms() + timeout_ms)
+        self._send(buffers)
+        return opaque, future
+
+    def _send(self, buffers: list[Buffer]) -> None:
+        if self._pid != os.getpid():
+            raise ConnectionLost(f"The connection to {self.address} is another process's.", address=self.address)
+        with self._send_lock:
+            if self._lost is not None:
+                raise self._lost
+            try:
+                _send_all(self._socket, buffers)
+            except OSError as error:  # part of the command may be out: nothing can follow it
+                self._end(self._broken(error))
+                raise self._broken(error) from error
+
+    def _next_opaque(self) -> int:
+        return next(self._opaques) & _MAX_OPAQUE
+
+    # --- the reader thread -------------------------------------------------------------------------------------------
+
+    def _read_all(self) -> None:
+        cause: Exception | None = None
+        try:
+            while (frame := self._reader.read()) is not None:
+                self._take(split_frame(frame))
+        except (OSError, DecodeError) as error:
+            cause = error
+        finally:
+            self._end(self._broken(cause))
+            self._socket.close()
+
+    def _receive_into(self, buffer: memoryview) -> int:
+        while True:
+            try:
+                count = self._socket.recv_into(buffer)
+            except BlockingIOError:  # nothing for a second
+                self._look_for_timeouts()
+                continue
+            self._looks_without_bytes = 0
+            return count
+
+    def _take(self, raw: RawCommand) -> None:
+        command = decode_command(raw)
+        if not command.is_response:
+            self._serve(command, raw.body)
+            return
+        if command.code == ResponseCode.GO_AWAY:
+            self._going_away = True
+        with self._state_lock:
+            waiting = self._waiting.pop(command.opaque, None)
+        if waiting is not None:
+            waiting.future.set_result(Response.of(command, raw.body))
+
+    def _serve(self, command: Command, body: memoryview) -> None:
+        reply = self._reply_to(command, body)
+        if command.is_oneway or reply is None:
+            return
+        header, content, code, remark, extra = reply
+        self._send(encode_response(command.opaque, code, header, content, remark=remark, extra=extra))
+
+    def _reply_to(self, command: Command, body: memoryview) -> Reply | None:
+        try:
+            if self._on_request is None:
+                raise NotSupported(f"request type {command.code} not supported")
+            return self._on_request(command, body)
+        except RmqError as error:
+            code, remark = to_response(error)
+        except Exception as error:  # the server's request must not end our connection
+            log.exception("a request of %s could not be handled: %s", self.address, command)
+            code, remark = to_response(ServerFault(f"{type(error).__name__}: {error}"))
+        return Reply(code=code, remark=remark)
+
+    def _look_for_timeouts(self) -> None:
+        now_ms = self._clock.monotonic_ms()
+        with self._state_lock:
+            late = [opaque for opaque, waiting in self._waiting.items() if waiting.deadline_ms < now_ms]
+            overdue = [self._waiting.pop(opaque) for opaque in late]
+        for waiting in overdue:
+            waiting.future.set_exception(self._timed_out(waiting.code, waiting.timeout_ms))
+        self._looks_without_bytes += 1
+        if self._looks_without_bytes == _REST_AFTER_LOOKS:
+            self._reader.rest()
+
+    # --- ending ------------------------------------------------------------------------------------------------------
+
+    def _end(self, reason: ConnectionLost) -> None:
+        """Marks the connection lost and fails what waits; only the first reason counts."""
+        with self._state_lock:
+            if self._lost is None:
+                self._lost = reason
+            orphans, self._waiting = list(self._waiting.values()), {}
+        with contextlib.suppress(OSError):  # it may not be connected any more
+            self._socket.shutdown(socket.SHUT_RDWR)  # wakes the reader, and a sender that is stuck
+        for waiting in orphans:
+            waiting.future.set_exception(self._lost)
+
+    def _give_up(self, opaque: int) -> None:
+        with self._state_lock:
+            self._waiting.pop(opaque, None)
+
+    def _broken(self, cause: Exception | None) -> ConnectionLost:
+        detail = f": {cause}" if cause is not None and str(cause) else ""
+        return ConnectionLost(f"The connection to {self.address} was lost{detail}.", address=self.address)
+
+    def _timed_out(self, code: int, timeout_ms: int) -> RequestTimeout:
+        return RequestTimeout(f"{self.address} did not answer request {int(code)} within {timeout_ms} ms.")
+
+
+def _connect(address: str, timeout_ms: int) -> socket.socket:
+    host, port = parse_address(address)
+    try:
+        connected = socket.create_connection((host, port), timeout_ms / 1000)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise Unreachable(f"Nothing answers at {address}: {reason}.", address=address) from error
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    # The system's own timeouts, since Python's would make every call poll first.
+    connected.settimeout(None)
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIMEVAL.pack(_SEND_TIMEOUT_S, 0))
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TIMEVAL.pack(_LOOK_UP_INTERVAL_S, 0))
+    return connected
+
+
+def _send_all(connected: socket.socket, buffers: list[Buffer]) -> None:
+    """Sends buffers one after the other without joining them."""
+    if len(buffers) == 1:
+        connected.sendall(buffers[0])
+        return
+    left = [memoryview(buffer).cast("B") for buffer in buffers]
+    while left:
+        sent = connected.sendmsg(left[:_MAX_BUFFERS_PER_CALL])
+        done = 0
+        while done < len(left) and sent >= len(left[done]):
+            sent -= len(left[done])
+            done += 1
+        del left[:done]
+        if sent:
+            left[0] = left[0][sent:]

@@ -1,0 +1,110 @@
+"""A server's connection to another server: a broker's to its name servers."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Self, cast
+
+import structlog
+
+from rmqspark.errors import ConnectionLost, DecodeError, NotSupported, Unreachable
+from rmqspark.protocol.command import decode_command, encode_request, encode_response, split_frame
+from rmqspark.protocol.faults import to_response
+from rmqspark.protocol.frame import FrameDecoder
+from rmqspark.remoting.address import parse_address
+from rmqspark.remoting.pending import PendingCalls
+from rmqspark.remoting.response import Response
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import msgspec
+
+    from rmqspark.protocol.command import Command
+    from rmqspark.remoting.reply import Body, Buffer
+
+_MAX_CALLS_UNDER_WAY = 1_024
+
+log = structlog.get_logger("rmqspark.remoting")
+
+
+class AsyncConnection(asyncio.Protocol):
+    """Made by `open`. Requests of the other side are answered as not supported, oneway ones ignored."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._frames = FrameDecoder()
+        self._calls = PendingCalls(address, _MAX_CALLS_UNDER_WAY)
+        self._transport: asyncio.Transport | None = None
+        self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @classmethod
+    async def open(cls, address: str, *, timeout_ms: int = 3_000) -> Self:
+        """Connects. Raises Unreachable naming the address."""
+        host, port = parse_address(address)
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                _, connection = await loop.create_connection(lambda: cls(address), host, port)
+        except (OSError, TimeoutError) as error:
+            reason = getattr(error, "strerror", None) or str(error) or "no answer in time"
+            raise Unreachable(f"Nothing answers at {address}: {reason}.", address=address) from error
+        return connection
+
+    @property
+    def closed(self) -> bool:
+        return self._transport is None or self._transport.is_closing()
+
+    async def call(
+        self, code: int, header: msgspec.Struct | None = None, body: Body = b"", *, timeout_ms: int
+    ) -> Response:
+        """Sends a request and waits for its answer, whatever its code. Raises RequestTimeout or ConnectionLost."""
+        opaque, answer = self._calls.begin()
+        self._write(encode_request(code, opaque, header, body))
+        return await self._calls.wait(opaque, answer, code, timeout_ms)
+
+    def send_oneway(self, code: int, header: msgspec.Struct | None = None, body: Body = b"") -> None:
+        """Sends a request that nobody answers. Raises ConnectionLost."""
+        self._write(encode_request(code, self._calls.next_opaque(), header, body, oneway=True))
+
+    async def close(self) -> None:
+        """Sends what is queued and ends the connection; what still waits gets ConnectionLost."""
+        if self._transport is not None:
+            self._transport.close()
+        await self._ended
+
+    async def wait_closed(self) -> None:
+        """Returns when the connection has ended, by whichever side."""
+        await asyncio.shield(self._ended)
+
+    # --- called by the transport -------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for frame in self._frames.feed(data):
+                raw = split_frame(frame)
+                self._take(decode_command(raw), raw.body)
+        except DecodeError as error:
+            log.warning("connection broken", address=self.address, reason=str(error))
+            if self._transport is not None:
+                self._transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._calls.fail()
+        self._ended.set_result(None)
+
+    def _take(self, command: Command, body: memoryview) -> None:
+        if command.is_response:
+            self._calls.deliver(Response.of(command, body))
+        elif not command.is_oneway:
+            code, remark = to_response(NotSupported(f"request type {command.code} not supported"))
+            self._write(encode_response(command.opaque, code, remark=remark))
+
+    def _write(self, buffers: Sequence[Buffer]) -> None:
+        if self._transport is None or self._transport.is_closing():
+            raise ConnectionLost(f"The connection to {self.address} has ended.", address=self.address)
+        self._transport.writelines(buffers)

@@ -1,0 +1,147 @@
+"""Where the bytes of a connection are received, and the whole frames among them. No socket here.
+
+All connections of a server share one buffer: a loop reads one socket at a time, and what was read is handled before
+the next read. So an idle connection holds no memory. Only an incomplete frame is set aside in a buffer of its own
+connection, which grows with the bytes that come, never by the length that was promised; the rest of the frame is then
+received straight into it. A connection of large frames keeps that buffer and receives all into it, until `shrink`.
+
+A frame is handed out as a view into one of these buffers: valid until the next frame is asked for.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING
+
+from rmqspark.errors import Busy, FrameError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SHARED_BUFFER_BYTES = 256 * 1024
+_SMALLEST_OWN_BYTES = 4 * 1024
+_LENGTH = Struct(">i")
+_MIN_LENGTH = 4  # the header word
+
+
+class Budget:
+    """Bytes that a group of connections may hold together."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._left = limit_bytes
+
+    def take(self, count: int) -> None:
+        """Raises Busy if that many are not left."""
+        if count > self._left:
+            raise Busy("too many bytes of incomplete frames are held for all clients together")
+        self._left -= count
+
+    def give_back(self, count: int) -> None:
+        self._left += count
+
+
+class FrameReceiver:
+    """The receiving half of one connection.
+
+    Use: read into `writable()`, tell `received(count)`, iterate `frames()` as far as wanted, then call `settle()`.
+    """
+
+    __slots__ = ("_at", "_budget", "_end", "_max_frame_bytes", "_needed", "_own", "_shared", "_used_own", "_view")
+
+    def __init__(self, shared: memoryview, budget: Budget, max_frame_bytes: int) -> None:
+        self._shared = shared
+        self._budget = budget
+        self._max_frame_bytes = max_frame_bytes
+        self._own = memoryview(b"")
+        self._view = shared  # the buffer that is read into: `shared` or `_own`
+        self._at = 0  # the first byte not handed out yet
+        self._end = 0  # behind the last byte received
+        self._needed = 0  # length of the frame that begins at 0, once it is known to be incomplete
+        self._used_own = False  # since the last `shrink`, for a frame longer than the shared buffer
+
+    @property
+    def partial(self) -> bool:
+        """True while bytes wait for the rest of their frame, or to be asked for."""
+        return self._end > 0
+
+    @property
+    def first_byte(self) -> int:
+        """The first byte not handed out yet; -1 if there is none."""
+        return self._view[self._at] if self._end > self._at else -1
+
+    def writable(self) -> memoryview:
+        """Where to receive next. Raises Busy if the bytes set aside may grow no further."""
+        if self._end == 0:
+            return self._view
+        if self._end == len(self._own):
+            self._grow()
+        # Not beyond this frame: the next one then begins at 0 and needs no moving.
+        return self._own[self._end : self._needed or len(self._own)]
+
+    def received(self, count: int) -> None:
+        self._end += count
+
+    def frames(self) -> Iterator[memoryview]:
+        """The whole frames received, each without its length field. Raises FrameError for a length out of bounds."""
+        view, longest = self._view, self._max_frame_bytes - 4
+        self._needed = 0
+        while self._end - self._at >= 4:
+            (length,) = _LENGTH.unpack_from(view, self._at)
+            if not _MIN_LENGTH <= length <= longest:
+                raise FrameError(f"a frame of {length} bytes is announced, of 4 to {longest} allowed")
+            start = self._at + 4
+            stop = start + length
+            if stop > self._end:
+                self._needed = 4 + length
+                self._used_own = self._used_own or length > len(self._shared)
+                return
+            self._at = stop
+            yield view[start:stop]
+
+    def settle(self) -> None:
+        """Sets aside what has not been handed out. Raises Busy if there is no room for it."""
+        rest = self._end - self._at
+        if rest == 0:
+            self._view = self._own if len(self._own) >= len(self._shared) else self._shared
+        elif self._view is self._shared:
+            self._set_aside(rest)
+        elif self._at:
+            self._own[:rest] = self._own[self._at : self._end]
+        self._at, self._end = 0, rest
+
+    def shrink(self) -> None:
+        """Gives up memory not needed since the last call."""
+        if self._used_own or self.partial:
+            self._used_own = False
+        else:
+            self.release()
+
+    def release(self) -> None:
+        """Gives up everything, also an incomplete frame."""
+        self._budget.give_back(len(self._own))
+        self._own = memoryview(b"")
+        self._view = self._shared
+        self._at = self._end = self._needed = 0
+
+    def use_budget(self, budget: Budget) -> None:
+        """Counts the memory held against another budget from now on."""
+        budget.take(len(self._own))
+        self._budget.give_back(len(self._own))
+        self._budget = budget
+
+    def _set_aside(self, rest: int) -> None:
+        self._reserve(max(rest, _SMALLEST_OWN_BYTES))
+        self._own[:rest] = self._shared[self._at : self._end]
+        self._view = self._own
+
+    def _grow(self) -> None:
+        held = self._own
+        self._reserve(min(max(2 * self._end, _SMALLEST_OWN_BYTES), self._needed or 2 * self._end))
+        self._own[: self._end] = held[: self._end]
+        self._view = self._own
+
+    def _reserve(self, capacity: int) -> None:
+        """Makes the connection's own buffer at least that long; what was in it is not copied."""
+        if capacity > len(self._own):
+            self._budget.take(capacity - len(self._own))
+            self._own = memoryview(bytearray(capacity))

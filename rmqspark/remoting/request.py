@@ -1,0 +1,154 @@
+"""A request as a handler sees it, and the connection it came by.
+
+**How long a request lives.** Its bytes lie in a buffer that the next read overwrites. So `body` (and what `fields`
+is decoded from) is valid until the handler returns, and is then released: touching it later raises ValueError instead
+of showing the bytes of somebody else's request. A handler that answers later copies what it needs of the body before
+it returns. Everything else of a request (`header`, `opaque`, `connection`, `reply`, ...) lives as long as the request.
+Where a handler returns an awaitable, the router takes a copy of the body first, so an `async def` handler may use it
+all along; for bodies of megabytes a plain function is better. The body may be written to.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+import msgspec
+import structlog
+
+from rmqspark.errors import RmqError, ServerFault
+from rmqspark.protocol.command import Envelope, RawCommand, Serialize, decode_command, encode_response
+from rmqspark.protocol.faults import to_response
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rmqspark.remoting.reply import Body, Buffer, Reply
+    from rmqspark.remoting.response import Response
+
+H = TypeVar("H", bound=msgspec.Struct)
+
+_RESPONSE_BIT = 1
+_ONEWAY_BIT = 2
+_SERIALIZE_NAMES: tuple[Serialize, ...] = ("JSON", "ROCKETMQ")
+
+log = structlog.get_logger("rmqspark.remoting")
+
+
+class Connection(Protocol):
+    """One client of a server, as handlers see it. Compare and hash by identity, or use `id`."""
+
+    id: int
+    """Unique within the server's life."""
+    peer: tuple[str, int]
+    """Where it comes from: address and port."""
+    under_way: int
+    """Requests whose answer is still to come."""
+
+    @property
+    def closed(self) -> bool:
+        """True from the moment nothing more can be sent."""
+
+    def send(self, buffers: Sequence[Buffer]) -> None:
+        """Queues an encoded command; all that is queued in one turn of the loop is written at once."""
+
+    def send_request_oneway(self, code: int, header: msgspec.Struct | None = None, body: Body = b"") -> None:
+        """Sends a request of ours that needs no answer, e.g. NOTIFY_CONSUMER_IDS_CHANGED. Does nothing once closed."""
+
+    async def call(
+        self, code: int, header: msgspec.Struct | None = None, body: Body = b"", *, timeout_ms: int
+    ) -> Response:
+        """Sends a request of ours and waits for the client's answer.
+
+        Raises RequestTimeout, ConnectionLost, or Busy where too many such calls wait already.
+        """
+
+    def deliver(self, response: Response) -> None:
+        """Hands over the client's answer to `call`."""
+
+    def close(self, reason: str) -> None:
+        """Ends the connection at once; the reason goes to the log."""
+
+
+class Request(Generic[H]):
+    """One request: its decoded header, its body, and the way to answer it. See the module for how long each lives."""
+
+    __slots__ = (
+        "_answered",
+        "_parked",
+        "_raw",
+        "body",
+        "code",
+        "connection",
+        "header",
+        "language",
+        "oneway",
+        "opaque",
+        "version",
+    )
+
+    def __init__(self, code: int, envelope: Envelope[H], raw: RawCommand, connection: Connection) -> None:
+        self.code = code  # the one it was routed by: a forged header may name another later on
+        self.opaque = envelope.opaque
+        self.version = envelope.version
+        self.language = envelope.language
+        self.oneway = envelope.flag & _ONEWAY_BIT != 0
+        self.header = envelope.extFields
+        self.body = raw.body
+        self.connection = connection
+        self._raw = raw
+        self._answered = False
+        self._parked = False
+
+    def __str__(self) -> str:
+        return f"request {self.code} (opaque {self.opaque}) of {self.connection.peer[0]}:{self.connection.peer[1]}"
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """All fields of the header as sent, also those that `header` does not declare. Decoded anew each time."""
+        return decode_command(self._raw).fields
+
+    def reply(
+        self,
+        header: msgspec.Struct | None = None,
+        body: Body = b"",
+        *,
+        code: int = 0,
+        remark: str | None = None,
+        extra: Mapping[str, str] | None = None,
+    ) -> None:
+        """Answers, in the header encoding of the request. Does nothing if the request is oneway or already answered."""
+        if self._answered or self.oneway:
+            return
+        self._answered = True
+        if self._parked:
+            self.connection.under_way -= 1
+        serialize = _SERIALIZE_NAMES[self._raw.serialize_type]
+        self.connection.send(
+            encode_response(self.opaque, code, header, body, remark=remark, extra=extra, serialize=serialize)
+        )
+
+    def answer(self, reply: Reply) -> None:
+        """Answers with a Reply."""
+        self.reply(reply.header, reply.body, code=reply.code, remark=reply.remark, extra=reply.extra)
+
+    def fail(self, error: Exception) -> None:
+        """Answers with the response code of an error; one that is not an RmqError is a bug of ours and is logged."""
+        if not isinstance(error, RmqError):
+            log.error("a handler failed", request=str(self), exc_info=error)
+            error = ServerFault(f"{type(error).__name__}: {error}")
+        code, remark = to_response(error)
+        self.reply(code=code, remark=remark)
+
+    # --- for the router ----------------------------------------------------------------------------------------------
+
+    def park(self) -> None:
+        """The handler has returned and will answer later."""
+        if not self._answered and not self.oneway:
+            self._parked = True
+            self.connection.under_way += 1
+
+    def own_body(self) -> None:
+        """Copies what lies in the receive buffer, so that it outlives the handler's first step."""
+        raw = self._raw
+        self._raw = RawCommand(raw.serialize_type, memoryview(bytes(raw.header)), memoryview(bytearray(raw.body)))
+        self.body = self._raw.body

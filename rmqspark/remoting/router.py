@@ -1,0 +1,151 @@
+"""From a request code to its handler, and from what the handler did to an answer.
+
+Handlers raise, the router replies: an RmqError becomes its response code (`protocol/faults.py`), any other exception
+is logged and becomes SYSTEM_ERROR, a code nobody handles becomes REQUEST_CODE_NOT_SUPPORTED (spec: remoting, section
+4.1). The router owns no socket and no task: where a handler returns an awaitable, `dispatch` returns a coroutine for
+the server to run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import msgspec
+import structlog
+
+from rmqspark.errors import HeaderError, NotSupported
+from rmqspark.protocol.codes import ACCESS, TRUNCATED_CODES, RequestCode
+from rmqspark.protocol.command import Envelope, RawCommand, decode_command, decode_envelope, peek_code
+from rmqspark.remoting.reply import Body, Reply
+from rmqspark.remoting.request import Connection, Request
+from rmqspark.remoting.response import Response
+
+if TYPE_CHECKING:
+    from rmqspark.errors import RmqError
+    from rmqspark.protocol.command import Command
+
+__all__ = ["Body", "Connection", "Reply", "Request", "Route", "Router", "Routes"]
+
+log = structlog.get_logger("rmqspark.remoting")
+
+Answer: TypeAlias = Reply | Awaitable[Reply | None] | None
+
+
+class NoFields(msgspec.Struct, gc=False):
+    """The header of requests that declare no fields; what they carry all the same is in `Request.fields`."""
+
+
+class Route(NamedTuple):
+    """How one request code is handled.
+
+    `handle` returns a Reply; or None if it has answered through `request.reply`, or will; or an awaitable of either.
+    `header` is the class of its declared fields, None where it has none.
+    """
+
+    header: type[msgspec.Struct] | None
+    handle: Callable[[Request[Any]], Answer]
+
+
+Routes: TypeAlias = dict[RequestCode, Route]
+
+
+class Router:
+    """All request codes of one server. Refuses at construction a code given twice or without a class of access."""
+
+    def __init__(self, routes: Iterable[Routes]) -> None:
+        self._routes: dict[int, Route] = {}
+        for family in routes:
+            for code, route in family.items():
+                self._add(code, route)
+        for truncated, code in TRUNCATED_CODES.items():
+            if code in self._routes:
+                self._routes.setdefault(truncated, self._routes[code])
+
+    def _add(self, code: RequestCode, route: Route) -> None:
+        if code in self._routes:
+            raise ValueError(f"Request code {code!r} has two handlers.")
+        if code not in ACCESS:
+            raise ValueError(f"Request code {code!r} has no class of access.")
+        self._routes[int(code)] = route if route.header is not None else Route(NoFields, route.handle)
+
+    def dispatch(self, raw: RawCommand, connection: Connection) -> Coroutine[Any, Any, None] | None:
+        """Handles one command. A coroutine returned is the rest of the work, to be run as a task.
+
+        Raises HeaderError if the header cannot be read at all: then nothing of this connection is to be trusted.
+        """
+        code = peek_code(raw)
+        route = self._routes.get(code)
+        if route is None:
+            self._not_routed(raw, connection)
+            return None
+        assert route.header is not None
+        try:
+            envelope = decode_envelope(raw, route.header)
+        except HeaderError as error:
+            self.refuse(raw, connection, error)
+            return None
+        if envelope.flag & 1:
+            connection.deliver(Response.of(decode_command(raw), bytes(raw.body)))
+            return None
+        return self._handle(route, Request(code, envelope, raw, connection), raw)
+
+    def refuse(self, raw: RawCommand, connection: Connection, error: RmqError) -> None:
+        """Answers a request with an error without handling it. Answers of the client are delivered all the same."""
+        command = decode_command(raw)
+        if command.is_response:
+            connection.deliver(Response.of(command, bytes(raw.body)))
+        else:
+            _bare_request(command, raw, connection).fail(error)
+
+    def _handle(self, route: Route, request: Request[Any], raw: RawCommand) -> Coroutine[Any, Any, None] | None:
+        rest = None
+        try:
+            answer = route.handle(request)
+            if answer is None:
+                request.park()
+            elif isinstance(answer, Reply):
+                request.answer(answer)
+            else:
+                request.own_body()
+                request.park()
+                rest = _finish(request, answer)
+        except Exception as error:  # noqa: BLE001 this is the one place that answers for all handlers
+            request.fail(error)
+        _release(raw, request)
+        return rest
+
+    def _not_routed(self, raw: RawCommand, connection: Connection) -> None:
+        command = decode_command(raw)
+        self.refuse(raw, connection, NotSupported(f"request type {command.code} not supported"))
+
+
+async def _finish(request: Request[Any], answer: Awaitable[Reply | None]) -> None:
+    try:
+        reply = await answer
+    except Exception as error:  # noqa: BLE001 as in Router._handle
+        request.fail(error)
+    else:
+        if reply is not None:
+            request.answer(reply)
+
+
+def _bare_request(command: Command, raw: RawCommand, connection: Connection) -> Request[NoFields]:
+    envelope = Envelope(
+        code=command.code,
+        opaque=command.opaque,
+        flag=command.flag,
+        version=command.version,
+        language=command.language,
+        remark=command.remark,
+        extFields=NoFields(),
+    )
+    return Request(command.code, envelope, raw, connection)
+
+
+def _release(raw: RawCommand, request: Request[Any]) -> None:
+    """Takes the receive buffer's memory away from the handler (see request.py)."""
+    try:
+        raw.body.release()
+    except BufferError:
+        log.warning("a handler kept a view of its request's body", request=str(request))

@@ -1,0 +1,270 @@
+"""A TCP server for RocketMQ's protocol around a Router.
+
+One loop, one thread, no locks. Work that a handler leaves behind runs as tasks of the server and ends with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import itertools
+import socket
+from typing import TYPE_CHECKING, Any, Self
+
+import structlog
+
+from rmqspark.errors import InvalidArgument, PortInUse
+from rmqspark.remoting.address import format_address, is_loopback
+from rmqspark.remoting.limits import Limits
+from rmqspark.remoting.receive import SHARED_BUFFER_BYTES, Budget
+from rmqspark.remoting.server_connection import ServerConnection, Ticks
+from rmqspark.remoting.wheel import TimerWheel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+    from types import TracebackType
+
+    from rmqspark.remoting.request import Connection
+    from rmqspark.remoting.router import Router
+
+_BACKLOG = 1024
+_LONGEST_TICK_MS = 1_000
+_PORT_PAIRS_TRIED = 64
+_KEEP_LARGE_BUFFER_MS = 10_000
+
+log = structlog.get_logger("rmqspark.remoting")
+
+
+class RemotingServer:
+    """Listens while its `async with` block runs. Implements `server_connection.Host`.
+
+    `port` 0 takes any free one. `port_offsets` names the ports beside it that lead to the same place: a broker gives
+    (-2,), the "VIP channel" of old clients. `port_setting` is what a user would change, for the error PortInUse.
+    `on_close` is told of each connection that ended. `insecure` must be said to listen beyond loopback, as long as
+    there is no authentication (requirement S2).
+    """
+
+    def __init__(
+        self,
+        router: Router,
+        *,
+        host: str,
+        port: int,
+        limits: Limits | None = None,
+        on_close: Callable[[Connection], None] | None = None,
+        port_offsets: Sequence[int] = (),
+        port_setting: str = "--port",
+        insecure: bool = False,
+    ) -> None:
+        _check_host(host, insecure)
+        self.router = router
+        self.limits = limits or Limits()
+        self.shared_buffer = memoryview(bytearray(SHARED_BUFFER_BYTES))
+        self.newcomers = Budget(self.limits.max_newcomer_bytes)
+        self.buffered = Budget(self.limits.max_buffered_bytes)
+        self.going_away = False
+        self._host = host
+        self._wanted_port = port
+        self._port_offsets = tuple(port_offsets)
+        self._port_setting = port_setting
+        self._on_close = on_close
+        self._tick_ms, self.ticks = _ticks(self.limits)
+        self._wheel: TimerWheel[ServerConnection] = TimerWheel()
+        self._ids = itertools.count(1)
+        self._connections: dict[int, ServerConnection] = {}
+        self._per_address: dict[str, int] = {}
+        self._to_flush: list[ServerConnection] = []
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._listeners: list[asyncio.Server] = []
+        self._ticker: asyncio.TimerHandle | None = None
+        self._changed = asyncio.Event()
+        self._port = 0
+
+    # --- life --------------------------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        self._loop = asyncio.get_running_loop()
+        self._listeners = await self._listen()
+        self._ticker = self._loop.call_later(self._tick_ms / 1000, self._tick)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Stops accepting, tells newer clients to go away, lets what is under way end (bounded), then closes all."""
+        for listener in self._listeners:
+            listener.close()
+        self.going_away = True
+        await self._wait_until(lambda: all(connection.idle for connection in self._connections.values()))
+        for task in list(self._tasks):
+            task.cancel()
+        for connection in list(self._connections.values()):
+            connection.close_gently()
+        await self._wait_until(lambda: not self._connections)
+        for connection in list(self._connections.values()):
+            connection.close("the server closes")
+        while self._connections or self._tasks:
+            await self._change()
+        if self._ticker is not None:
+            self._ticker.cancel()
+
+    @property
+    def port(self) -> int:
+        """The port it listens on."""
+        return self._port
+
+    @property
+    def address(self) -> str:
+        """host:port."""
+        return format_address(self._host, self._port)
+
+    @property
+    def connection_count(self) -> int:
+        return len(self._connections)
+
+    def close_connection(self, connection_id: int, reason: str) -> None:
+        """Ends the connection of that id, if it is still there."""
+        connection = self._connections.get(connection_id)
+        if connection is not None:
+            connection.close(reason)
+
+    # --- what connections use ----------------------------------------------------------------------------------------
+
+    @property
+    def now(self) -> int:
+        return self._wheel.now
+
+    def admit(self, connection: ServerConnection) -> str | None:
+        """Takes a new connection in; a text says why not."""
+        address = connection.peer[0]
+        here = self._per_address.get(address, 0)
+        self._connections[connection.id] = connection
+        self._per_address[address] = here + 1
+        if len(self._connections) > self.limits.max_connections:
+            return f"there are {self.limits.max_connections} connections already"
+        if here >= self.limits.max_connections_per_address:
+            return f"there are {here} connections from this address already"
+        if self.going_away:
+            return "the server closes"
+        self._wheel.add(connection, self.now + self.ticks.visit)
+        return None
+
+    def forget(self, connection: ServerConnection) -> None:
+        """The connection has ended."""
+        if self._connections.pop(connection.id, None) is None:
+            return
+        left = self._per_address[connection.peer[0]] - 1
+        if left:
+            self._per_address[connection.peer[0]] = left
+        else:
+            del self._per_address[connection.peer[0]]
+        self._changed.set()
+        if self._on_close is not None:
+            self._on_close(connection)
+
+    def flush_soon(self, connection: ServerConnection) -> None:
+        """Calls the connection's `flush` in the next turn of the loop."""
+        if not self._to_flush:
+            self._loop.call_soon(self._flush)
+        self._to_flush.append(connection)
+
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Runs the rest of a request as a task of the server."""
+        task = self._loop.create_task(work)
+        self._tasks[task] = None
+        task.add_done_callback(self._ended)
+
+    # --- inside ------------------------------------------------------------------------------------------------------
+
+    async def _listen(self) -> list[asyncio.Server]:
+        tries = _PORT_PAIRS_TRIED if self._wanted_port == 0 and self._port_offsets else 1
+        for attempt in range(1, tries + 1):
+            listeners = [await self._listen_on(self._wanted_port)]
+            self._port = listeners[0].sockets[0].getsockname()[1]
+            try:
+                for offset in self._port_offsets:
+                    listeners += [await self._listen_on(self._port + offset)]
+            except (PortInUse, OverflowError):
+                for listener in listeners:
+                    listener.close()
+                if attempt == tries:
+                    raise
+            else:
+                return listeners
+        raise AssertionError("the loop returns or raises")
+
+    async def _listen_on(self, port: int) -> asyncio.Server:
+        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
+        try:
+            return await self._loop.create_server(
+                self._connected, self._host, port, family=family, backlog=_BACKLOG, reuse_address=True
+            )
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise PortInUse(self._host, port, self._port_setting) from error
+            raise InvalidArgument(f"Cannot listen on {format_address(self._host, port)}: {error.strerror}.") from error
+
+    def _connected(self) -> ServerConnection:
+        return ServerConnection(self, next(self._ids))
+
+    def _flush(self) -> None:
+        connections, self._to_flush = self._to_flush, []
+        for connection in connections:
+            connection.flush()
+
+    def _tick(self) -> None:
+        self._ticker = self._loop.call_later(self._tick_ms / 1000, self._tick)
+        self._wheel.advance()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        del self._tasks[task]
+        self._changed.set()
+
+    async def _wait_until(self, condition: Callable[[], bool]) -> None:
+        """Returns when the condition holds, at the latest after the time that closing allows."""
+        try:
+            async with asyncio.timeout(self.limits.close_timeout_ms / 1000):
+                while not condition():
+                    await self._change()
+        except TimeoutError:
+            log.warning("closing with work left", connections=len(self._connections), tasks=len(self._tasks))
+
+    async def _change(self) -> None:
+        """Waits for an end of a task or connection, or a little while for what announces itself by nothing."""
+        self._changed.clear()
+        try:
+            async with asyncio.timeout(0.02):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+
+
+def _check_host(host: str, insecure: bool) -> None:
+    if is_loopback(host):
+        return
+    if not insecure:
+        raise InvalidArgument(
+            f"Refusing to listen on {host}: without authentication, all who reach it may do anything.",
+            hint="Listen on 127.0.0.1, or say insecure = true (--insecure) if the network keeps others out.",
+        )
+    log.warning("listening without authentication beyond this machine", host=host)
+
+
+def _ticks(limits: Limits) -> tuple[int, Ticks]:
+    """The length of a tick, a fraction of the shortest timeout, and the timeouts in ticks."""
+    shortest = min(limits.first_frame_timeout_ms, limits.frame_timeout_ms, limits.idle_timeout_ms)
+    tick_ms = max(10, min(_LONGEST_TICK_MS, shortest // 4))
+
+    def ticks(duration_ms: int) -> int:
+        return -(-duration_ms // tick_ms)
+
+    return tick_ms, Ticks(
+        first_frame=ticks(limits.first_frame_timeout_ms),
+        frame=ticks(limits.frame_timeout_ms),
+        idle=ticks(limits.idle_timeout_ms),
+        shrink=ticks(_KEEP_LARGE_BUFFER_MS),
+        visit=max(1, ticks(shortest) // 4),
+    )

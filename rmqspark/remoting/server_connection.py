@@ -1,0 +1,319 @@
+"""One client of a RemotingServer: bytes in, handled at once; answers gathered, written once per turn of the loop."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+
+import structlog
+
+from rmqspark.errors import Busy, DecodeError, GoingAway, RmqError
+from rmqspark.protocol.codes import Version
+from rmqspark.protocol.command import RawCommand, decode_command, encode_request, split_frame
+from rmqspark.remoting.address import format_address
+from rmqspark.remoting.pending import PendingCalls
+from rmqspark.remoting.receive import Budget, FrameReceiver
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Sequence
+
+    import msgspec
+
+    from rmqspark.remoting.limits import Limits
+    from rmqspark.remoting.reply import Body, Buffer
+    from rmqspark.remoting.response import Response
+    from rmqspark.remoting.router import Router
+
+_TLS_HANDSHAKE = 0x16
+_WRITE_AT_ONCE_BYTES = 256 * 1024
+_JOIN_BELOW_BYTES = 16 * 1024
+
+log = structlog.get_logger("rmqspark.remoting")
+
+
+class Ticks(NamedTuple):
+    """The timeouts of Limits in ticks of the server's wheel."""
+
+    first_frame: int
+    frame: int
+    idle: int
+    shrink: int
+    """How long a connection of large frames keeps its buffer without need."""
+    visit: int
+    """How often a connection is looked at, whatever its deadline is: a nearer one may have come up meanwhile."""
+
+
+class Host(Protocol):
+    """What a connection needs of its server."""
+
+    router: Router
+    limits: Limits
+    ticks: Ticks
+    shared_buffer: memoryview
+    newcomers: Budget
+    buffered: Budget
+    going_away: bool
+
+    @property
+    def now(self) -> int:
+        """The current tick."""
+
+    def admit(self, connection: ServerConnection) -> str | None:
+        """Takes a new connection in; a text says why not."""
+
+    def forget(self, connection: ServerConnection) -> None:
+        """The connection has ended."""
+
+    def flush_soon(self, connection: ServerConnection) -> None:
+        """Calls the connection's `flush` in the next turn of the loop."""
+
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Runs the rest of a request as a task of the server."""
+
+
+class ServerConnection(asyncio.BufferedProtocol):
+    """The server's end of a connection; implements `request.Connection`."""
+
+    def __init__(self, host: Host, connection_id: int) -> None:
+        self.id = connection_id
+        self.peer = ("", 0)
+        self.under_way = 0
+        self._host = host
+        self._transport: asyncio.Transport | None = None
+        self._receiver = FrameReceiver(host.shared_buffer, host.newcomers, host.limits.max_frame_bytes)
+        self._calls = PendingCalls("", host.limits.max_calls_under_way)
+        self._outgoing: list[Buffer] = []
+        self._outgoing_bytes = 0
+        self._flush_due = False
+        self._write_paused = False
+        self._unsent_bytes = 0  # at the last check, while writing was paused
+        self._proven = False  # has sent a whole frame
+        self._opened = self._active = host.now
+        self._frame_since: int | None = None
+        self._shrink_at = 0
+
+    @property
+    def address(self) -> str:
+        return format_address(*self.peer)
+
+    @property
+    def closed(self) -> bool:
+        return self._transport is None or self._transport.is_closing()
+
+    @property
+    def idle(self) -> bool:
+        """True if nothing is under way and nothing waits to be sent."""
+        unsent = 0 if self._transport is None else self._transport.get_write_buffer_size()
+        return self.under_way == 0 and not self._outgoing and unsent == 0
+
+    # --- what handlers use -------------------------------------------------------------------------------------------
+
+    def send(self, buffers: Sequence[Buffer]) -> None:
+        """Queues an encoded command."""
+        if self._transport is None:
+            return
+        self._outgoing.extend(buffers)
+        for buffer in buffers:
+            self._outgoing_bytes += len(buffer)
+        if self._outgoing_bytes > _WRITE_AT_ONCE_BYTES:
+            self.flush()
+        elif not self._flush_due:
+            self._flush_due = True
+            self._host.flush_soon(self)
+
+    def send_request_oneway(self, code: int, header: msgspec.Struct | None = None, body: Body = b"") -> None:
+        """Sends a request of ours that needs no answer."""
+        self.send(encode_request(code, self._calls.next_opaque(), header, body, oneway=True))
+
+    async def call(
+        self, code: int, header: msgspec.Struct | None = None, body: Body = b"", *, timeout_ms: int
+    ) -> Response:
+        """Sends a request of ours and waits for the client's answer."""
+        opaque, answer = self._calls.begin()
+        self.send(encode_request(code, opaque, header, body))
+        return await self._calls.wait(opaque, answer, code, timeout_ms)
+
+    def deliver(self, response: Response) -> None:
+        self._calls.deliver(response)
+
+    def close(self, reason: str) -> None:
+        """Ends the connection at once, unsent answers with it."""
+        if self._transport is not None and not self._transport.is_closing():
+            log.info("connection closed", peer=self.address, reason=reason)
+            self._transport.abort()
+
+    def close_gently(self) -> None:
+        """Sends what is queued, then ends the connection."""
+        self.flush()
+        if self._transport is not None:
+            self._transport.close()
+
+    # --- called by the transport -------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        peer = transport.get_extra_info("peername")
+        self.peer = (str(peer[0]), int(peer[1])) if peer else ("", 0)
+        self._calls = PendingCalls(self.address, self._host.limits.max_calls_under_way)
+        high = self._host.limits.outgoing_high_bytes
+        self._transport.set_write_buffer_limits(high=high, low=high // 4)
+        refusal = self._host.admit(self)
+        if refusal is not None:
+            self.close(refusal)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        try:
+            return self._receiver.writable()
+        except Busy as error:
+            self.close(str(error))
+            return memoryview(bytearray(1))  # the loop insists on a buffer; nothing of it is looked at
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self.closed:
+            return
+        self._receiver.received(nbytes)
+        self._active = self._host.now
+        self._work_off()
+
+    def pause_writing(self) -> None:
+        """The client does not read its answers: nothing more is read from it (backpressure)."""
+        self._write_paused = True
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        self._write_paused = False
+        if self._transport is None or self._transport.is_closing():
+            return
+        self._active = self._host.now
+        self._frame_since = None
+        self._transport.resume_reading()
+        self._work_off()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._outgoing.clear()
+        self._receiver.release()
+        self._calls.fail()
+        self._host.forget(self)
+
+    # --- frames ------------------------------------------------------------------------------------------------------
+
+    def _work_off(self) -> None:
+        """Handles the whole frames received, as long as the client takes the answers."""
+        self._flush_due = True  # answers given at once leave at the end of this, in one write
+        handled = 0
+        try:
+            if not self._write_paused:
+                for frame in self._receiver.frames():
+                    self._handle(split_frame(frame))
+                    handled += 1
+                    if self._write_paused:
+                        break
+            self._receiver.settle()
+            if handled and not self._proven:
+                self._proven = True
+                self._receiver.use_budget(self._host.buffered)
+        except (DecodeError, Busy) as error:
+            self._broken(error)
+        self._note_partial(handled)
+        self.flush()
+
+    def _handle(self, raw: RawCommand) -> None:
+        host = self._host
+        if host.going_away and self._may_be_sent_away(raw):
+            host.router.refuse(raw, self, GoingAway("please go away"))
+        elif self.under_way >= host.limits.max_requests_under_way:
+            host.router.refuse(raw, self, Busy("[OVERLOAD]too many requests of this connection are under way"))
+        else:
+            rest = host.router.dispatch(raw, self)
+            if rest is not None:
+                host.run(rest)
+
+    @staticmethod
+    def _may_be_sent_away(raw: RawCommand) -> bool:
+        """Only clients after 5.3.1 understand GO_AWAY (spec: remoting, section 4.1)."""
+        return decode_command(raw).version > Version.V5_3_1
+
+    def _broken(self, error: RmqError) -> None:
+        """The stream has lost its place, or may have no more memory: the connection is of no more use."""
+        if not self._proven and self._receiver.first_byte == _TLS_HANDSHAKE:
+            self.close("the client speaks TLS, which this server does not offer yet")
+        else:
+            self.close(str(error))
+
+    def _note_partial(self, handled: int) -> None:
+        if not self._receiver.partial:
+            self._frame_since = None
+        elif handled or self._frame_since is None:
+            self._frame_since = self._host.now
+
+    # --- answers -----------------------------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Writes all that is queued: short pieces joined, long ones as they are."""
+        self._flush_due = False
+        if not self._outgoing:
+            return
+        outgoing, self._outgoing = self._outgoing, []
+        size, self._outgoing_bytes = self._outgoing_bytes, 0
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        self._active = self._host.now
+        if size <= _JOIN_BELOW_BYTES:
+            transport.write(b"".join(outgoing))
+        else:
+            transport.writelines(_joined(outgoing))
+        if self._write_paused and transport.get_write_buffer_size() > self._host.limits.outgoing_max_bytes:
+            self.close("the client does not take its answers")
+
+    # --- time --------------------------------------------------------------------------------------------------------
+
+    def check(self, now: int) -> int | None:
+        """Closes the connection if a deadline has passed; called by the server's wheel."""
+        if self._transport is None:
+            return None
+        self._note_progress(now)
+        deadline, reason = self._deadline()
+        if now >= deadline:
+            self.close(reason)
+            return None
+        if now >= self._shrink_at:
+            self._receiver.shrink()
+            self._shrink_at = now + self._host.ticks.shrink
+        return min(deadline, now + self._host.ticks.visit)
+
+    def _deadline(self) -> tuple[int, str]:
+        ticks = self._host.ticks
+        deadline, reason = self._active + ticks.idle, "idle for too long"
+        if not self._proven and self._opened + ticks.first_frame < deadline:
+            deadline, reason = self._opened + ticks.first_frame, "no whole frame in time"
+        if self._frame_since is not None and not self._write_paused and self._frame_since + ticks.frame < deadline:
+            deadline, reason = self._frame_since + ticks.frame, "a frame takes too long"
+        return deadline, reason
+
+    def _note_progress(self, now: int) -> None:
+        """A client that takes its answers slowly is slow, not idle."""
+        if self._write_paused and self._transport is not None:
+            unsent = self._transport.get_write_buffer_size()
+            if unsent != self._unsent_bytes:
+                self._active = now
+            self._unsent_bytes = unsent
+
+
+def _joined(buffers: list[Buffer]) -> list[Buffer]:
+    """The same bytes in fewer pieces: a system call prefers a few long ones, and long ones are not copied."""
+    pieces: list[Buffer] = []
+    short: list[Buffer] = []
+    for buffer in buffers:
+        if len(buffer) < _JOIN_BELOW_BYTES:
+            short.append(buffer)
+            continue
+        if short:
+            pieces.append(b"".join(short))
+            short = []
+        pieces.append(buffer)
+    if short:
+        pieces.append(b"".join(short))
+    return pieces
