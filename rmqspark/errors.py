@@ -72,6 +72,10 @@ class InvalidMessage(InvalidArgument):
     """A message that cannot be stored as it is: too large, empty, or with properties that cannot be encoded."""
 
 
+class InvalidFilter(InvalidArgument):
+    """A tag or SQL92 expression that cannot be understood."""
+
+
 class InvalidQueue(InvalidArgument):
     """A queue id outside the range that the topic has."""
 
