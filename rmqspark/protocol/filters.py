@@ -1,0 +1,52 @@
+"""Tag expressions: `paid || shipped`.
+
+RocketMQ's FilterAPI (spec: semantics, section 8.7). A broker goes by the hash codes in its queue entries, where two
+tags may share one; whoever hands messages to a user tests the tags themselves as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from rmqspark.errors import InvalidFilter
+from rmqspark.protocol.java_hash import tags_code
+
+MATCH_ALL: Final = "*"
+MAX_EXPRESSION_BYTES: Final = 4096
+_SEPARATOR: Final = "||"
+
+
+@dataclass(frozen=True, slots=True)
+class TagFilter:
+    """Some tags, and their hash codes. Where everything matches there is no filter: None."""
+
+    tags: frozenset[str]
+    codes: frozenset[int]
+    sorted_codes: tuple[int, ...]
+
+    @classmethod
+    def of(cls, *tags: str) -> TagFilter:
+        codes = frozenset(map(tags_code, tags))
+        return cls(frozenset(tags), codes, tuple(sorted(codes)))
+
+    @classmethod
+    def parse(cls, expression: str | None) -> TagFilter | None:
+        """Tags joined by `||`; None, empty and `*` match everything and give None. Raises InvalidFilter."""
+        if expression is None or expression.strip() in ("", MATCH_ALL):
+            return None
+        if len(expression.encode("utf-8", "surrogatepass")) > MAX_EXPRESSION_BYTES:
+            raise InvalidFilter(
+                f"A tag expression of {len(expression)} characters is over the limit of {MAX_EXPRESSION_BYTES} bytes."
+            )
+        tags = [tag for part in expression.split(_SEPARATOR) if (tag := part.strip())]
+        if not tags:
+            raise InvalidFilter(f"The tag expression {expression!r} names no tag.", hint="Write: paid || shipped")
+        return cls.of(*tags)
+
+    def matches(self, tags: str | None) -> bool:
+        """Whether a message with this TAGS property is wanted; one without never is."""
+        return tags in self.tags
+
+    def __str__(self) -> str:
+        return f" {_SEPARATOR} ".join(sorted(self.tags))
