@@ -103,6 +103,11 @@ class Request(Generic[H]):
         return f"request {self.code} (opaque {self.opaque}) of {self.connection.peer[0]}:{self.connection.peer[1]}"
 
     @property
+    def serialize(self) -> Serialize:
+        """The header encoding of the request, in which it is answered."""
+        return _SERIALIZE_NAMES[self._raw.serialize_type]
+
+    @property
     def fields(self) -> dict[str, str]:
         """All fields of the header as sent, also those that `header` does not declare. Decoded anew each time."""
         return decode_command(self._raw).fields
@@ -117,15 +122,15 @@ class Request(Generic[H]):
         extra: Mapping[str, str] | None = None,
     ) -> None:
         """Answers, in the header encoding of the request. Does nothing if the request is oneway or already answered."""
-        if self._answered or self.oneway:
-            return
-        self._answered = True
-        if self._parked:
-            self.connection.under_way -= 1
-        serialize = _SERIALIZE_NAMES[self._raw.serialize_type]
-        self.connection.send(
-            encode_response(self.opaque, code, header, body, remark=remark, extra=extra, serialize=serialize)
-        )
+        if self._begin_answer():
+            self.connection.send(
+                encode_response(self.opaque, code, header, body, remark=remark, extra=extra, serialize=self.serialize)
+            )
+
+    def reply_encoded(self, response: Buffer) -> None:
+        """Answers with a response that is encoded already, in the header encoding that `serialize` names."""
+        if self._begin_answer():
+            self.connection.send((response,))
 
     def answer(self, reply: Reply) -> None:
         """Answers with a Reply."""
@@ -138,6 +143,15 @@ class Request(Generic[H]):
             error = ServerFault(f"{type(error).__name__}: {error}")
         code, remark = to_response(error)
         self.reply(code=code, remark=remark)
+
+    def _begin_answer(self) -> bool:
+        """Whether there is somebody to answer, and nobody has done so yet."""
+        if self._answered or self.oneway:
+            return False
+        self._answered = True
+        if self._parked:
+            self.connection.under_way -= 1
+        return True
 
     # --- for the router ----------------------------------------------------------------------------------------------
 
