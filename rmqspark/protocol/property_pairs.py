@@ -72,9 +72,7 @@ class PropertyPairs:
         rows, names, values = self.rows, self.names, self.values
         kept = self._last_of_each_name()
         if kept is not None:
-            rows = rows[kept]
-            names = Spans(names.starts[kept], names.lengths[kept])
-            values = Spans(values.starts[kept], values.lengths[kept])
+            rows, names, values = rows[kept], names.take(kept), values.take(kept)
         return PropertyMaps(np.bincount(rows, minlength=len(self._spans.starts)), names, values)
 
     def _last_of_each_name(self) -> NDArray[np.bool_] | None:

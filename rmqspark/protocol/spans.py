@@ -35,6 +35,10 @@ class Spans(NamedTuple):
         """One past the last byte of each span."""
         return self.starts + self.lengths
 
+    def take(self, rows: NDArray[np.bool_] | NDArray[np.int64] | slice) -> Spans:
+        """The spans that a mask, indices or a slice select."""
+        return Spans(self.starts[rows], self.lengths[rows])
+
 
 def as_bytes(buffer: bytes | bytearray | memoryview | Bytes) -> Bytes:
     """The buffer as a flat array of uint8, without a copy."""
@@ -67,6 +71,12 @@ def gather_rows(buffer: Bytes, starts: Positions, width: int) -> Bytes:
     items[late] = sliding(tail, items.dtype)[starts[late] - cut]
     items[~late] = sliding(buffer, items.dtype)[starts[~late]]
     return rows
+
+
+def scatter_rows(buffer: Bytes, starts: Positions, rows: Bytes) -> None:
+    """Writes each row of a table of bytes to its place; a table of one row goes to all places."""
+    kind = f"V{rows.shape[1]}"
+    sliding(buffer, kind)[starts] = rows.view(kind)[:, 0]
 
 
 def copy_spans(source: Bytes, spans: Spans, target: Bytes, target_starts: Positions) -> None:

@@ -1,0 +1,48 @@
+"""Columns of byte strings as Arrow holds them, without Arrow: one buffer of values, and offsets into it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from rmqspark.protocol.spans import Spans
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from rmqspark.protocol.spans import Bytes
+
+    Offsets = NDArray[np.int32] | NDArray[np.int64]
+
+
+class Column(NamedTuple):
+    """Row i is `values[offsets[i]:offsets[i + 1]]`, or absent where `present` says so (None: all are there).
+
+    What Arrow's binary and string arrays consist of, slices included: the first offset need not be 0.
+    """
+
+    values: Bytes
+    offsets: Offsets
+    present: NDArray[np.bool_] | None = None
+
+    @classmethod
+    def constant(cls, value: bytes, rows: int) -> Column:
+        """The same value in every row."""
+        return cls(np.frombuffer(value * rows, np.uint8), np.arange(rows + 1, dtype=np.int64) * len(value))
+
+    def spans(self) -> Spans:
+        """The rows as spans of `values`; what is absent is empty."""
+        offsets = self.offsets.astype(np.int64, copy=False)
+        lengths = np.diff(offsets)
+        if self.present is not None:
+            lengths = np.where(self.present, lengths, 0)
+        return Spans(offsets[:-1], lengths)
+
+
+class MapColumn(NamedTuple):
+    """Row i has the entries `offsets[i]` to `offsets[i + 1]` of `names` and `values`, as in Arrow's map arrays."""
+
+    offsets: Offsets
+    names: Column
+    values: Column

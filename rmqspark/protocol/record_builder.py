@@ -1,0 +1,168 @@
+"""Writing many records at once, into one buffer, as a bulk send carries them.
+
+Columns come in as values and offsets, and no row is touched by Python. Where all bodies are equally long and all
+properties too, the records form a rectangle: one broadcast of a finished record fills it, then blocks of columns are
+laid over. Otherwise heads, bodies and properties are scattered to their places (`spans.py`).
+
+The records have IPv4 hosts. Queue offset, physical offset, store timestamp and store host stay zero until the broker
+`patch`es them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from rmqspark.errors import InvalidMessage
+from rmqspark.protocol import record as layout
+from rmqspark.protocol.body_crcs import body_crcs
+from rmqspark.protocol.properties import MAX_PROPERTIES_BYTES
+from rmqspark.protocol.record import encode_record
+from rmqspark.protocol.record_heads import HEAD
+from rmqspark.protocol.spans import copy_spans, scatter_rows, sliding
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from rmqspark.protocol.columns import Column
+    from rmqspark.protocol.spans import Bytes, Positions, Spans
+
+    Integers = int | NDArray[np.integer[Any]]
+
+_PLACE: Final = np.dtype([("queue_offset", ">i8"), ("physical_offset", ">i8")])
+_STORED: Final = np.dtype([("store_timestamp", ">i8"), ("store_host", "V8")])
+
+
+class EncodedRecords(NamedTuple):
+    """Records back to back; `sizes[i]` (int32) bytes are the i-th one's."""
+
+    buffer: Bytes
+    sizes: NDArray[np.int32]
+
+
+def encode_records(
+    topic: str,
+    queue_id: int,
+    bodies: Column,
+    properties: Column,
+    *,
+    born_timestamp_ms: Integers,
+    born_host: bytes,
+    flags: Integers = 0,
+    sys_flags: Integers = 0,
+    crcs: NDArray[np.uint32] | None = None,
+    out: Bytes | None = None,
+) -> EncodedRecords:
+    """One record per row. `sys_flags` may hold compression bits only; `crcs` are made here unless given.
+
+    The result lies at the beginning of `out` if that is given and large enough: fresh memory is dear. Raises
+    InvalidMessage where topic or properties are too long for a record.
+    """
+    body, tail = _Source(bodies.values, bodies.spans()), _Source(properties.values, properties.spans())
+    body_lengths, tail_lengths = body.spans.lengths, tail.spans.lengths
+    _check_lengths(tail_lengths)
+    # An empty record of this topic: its head is the pattern of all heads, the rest stands between body and properties.
+    pattern = bytes(encode_record(topic=topic, body=b"", queue_id=queue_id, born_host=born_host))
+    sizes = body_lengths + tail_lengths + len(pattern)
+    fields = {
+        "size": sizes,
+        "body_crc": body_crcs(*body) if crcs is None else crcs,
+        "flag": flags,
+        "sys_flag": sys_flags,
+        "born_timestamp": born_timestamp_ms,
+        "body_length": body_lengths,
+    }
+    total = int(sizes.sum())
+    buffer = np.empty(total, np.uint8) if out is None or len(out) < total else out[:total]
+    lay = _lay_rectangle if _all_equal(body_lengths) and _all_equal(tail_lengths) else _scatter
+    lay(buffer, pattern, fields, body, tail)
+    return EncodedRecords(buffer, sizes.astype(np.int32))
+
+
+def patch(
+    buffer: Bytes,
+    positions: Positions,
+    *,
+    first_queue_offset: Integers,
+    first_physical_offset: int,
+    store_timestamp_ms: int,
+    store_host: bytes,
+) -> None:
+    """Writes into each record what it learns when it is appended.
+
+    Byte 0 of the buffer goes to `first_physical_offset` of the log. Queue offsets count up from `first_queue_offset`,
+    unless that is an array with one for each record. All hosts must be IPv4: the caller has seen the sys flags.
+    """
+    count = len(positions)
+    places = np.empty(count, _PLACE)
+    if isinstance(first_queue_offset, int):
+        places["queue_offset"] = np.arange(first_queue_offset, first_queue_offset + count)
+    else:
+        places["queue_offset"] = first_queue_offset
+    places["physical_offset"] = positions + first_physical_offset
+    stored = np.array((store_timestamp_ms, store_host), _STORED)
+    sliding(buffer, "V16")[positions + layout.QUEUE_OFFSET_AT] = places.view("V16")
+    sliding(buffer, "V16")[positions + layout.STORE_TIMESTAMP_AT] = stored.view("V16")
+
+
+def _lay_rectangle(buffer: Bytes, pattern: bytes, fields: dict[str, Any], bodies: _Source, properties: _Source) -> None:
+    """Records of one size. A finished record is laid into every row, then what differs is laid over it."""
+    rows, head = len(bodies.spans.starts), layout.HEAD_BYTES
+    body, tail = bodies.rectangle(), properties.rectangle()
+    body_end, tail_at = head + body.shape[1], len(pattern) + body.shape[1]
+    finished = pattern[:head] + bytes(body.shape[1]) + pattern[head:-2] + tail.shape[1].to_bytes(2, "big")
+    table = buffer.reshape(rows, tail_at + tail.shape[1])
+    table[:, :tail_at] = np.frombuffer(finished, np.uint8)
+    _fill_heads(np.ndarray((rows,), HEAD, buffer, 0, (table.shape[1],)), fields)
+    table[:, head:body_end] = body
+    table[:, tail_at:] = tail
+
+
+def _scatter(buffer: Bytes, pattern: bytes, fields: dict[str, Any], bodies: _Source, properties: _Source) -> None:
+    """Records of any sizes: four pieces each, all records' heads first, then all bodies, and so on."""
+    rows, head = len(bodies.spans.starts), layout.HEAD_BYTES
+    sizes = fields["size"]
+    starts = np.cumsum(sizes) - sizes
+    heads = np.tile(np.frombuffer(pattern[:head], np.uint8), (rows, 1))
+    _fill_heads(heads.view(HEAD)[:, 0], fields)
+    scatter_rows(buffer, starts, heads)
+    starts += head
+    copy_spans(bodies.values, bodies.spans, buffer, starts)
+    starts += bodies.spans.lengths
+    middles = np.tile(np.frombuffer(pattern[head:], np.uint8), (rows, 1))
+    middles[:, -2:].view(">i2")[:, 0] = properties.spans.lengths
+    scatter_rows(buffer, starts, middles)
+    starts += len(pattern) - head
+    copy_spans(properties.values, properties.spans, buffer, starts)
+
+
+class _Source(NamedTuple):
+    """Rows to be copied, and where they come from."""
+
+    values: Bytes
+    spans: Spans
+
+    def rectangle(self) -> Bytes:
+        """Rows of one length as a table over the values: they follow each other without gaps."""
+        starts, lengths = self.spans
+        width, first = int(lengths[0]), int(starts[0])
+        return self.values[first : first + width * len(lengths)].reshape(len(lengths), width)
+
+
+def _fill_heads(heads: NDArray[Any], fields: dict[str, Any]) -> None:
+    for name, values in fields.items():
+        heads[name] = values
+
+
+def _all_equal(lengths: Positions) -> bool:
+    return len(lengths) > 0 and bool((lengths == lengths[0]).all())
+
+
+def _check_lengths(lengths: Positions) -> None:
+    if len(lengths) and int(lengths.max()) > MAX_PROPERTIES_BYTES:
+        row = int((lengths > MAX_PROPERTIES_BYTES).argmax())
+        raise InvalidMessage(
+            f"Row {row}: properties of {int(lengths[row])} bytes; a record has room for {MAX_PROPERTIES_BYTES}.",
+            hint="Put large values into the body.",
+        )
