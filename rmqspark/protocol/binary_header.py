@@ -56,11 +56,15 @@ def encode_binary_header(header: BinaryHeader) -> bytes:
 
 def decode_binary_header(data: bytes | memoryview) -> BinaryHeader:
     """Raises HeaderError for what is too short, too long or has lengths that cannot be."""
-    reader = _Reader(data)
-    code, language, version, opaque, flag = reader.fixed()
-    remark = reader.text(_INT32)
-    fields = _decode_fields(_Reader(reader.block(_INT32)))
-    reader.expect_end()
+    raw = bytes(data)
+    if len(raw) < FIXED.size:
+        raise _wrong(raw, 0, FIXED.size)
+    code, language, version, opaque, flag = FIXED.unpack_from(raw)
+    remark, at = _take_text(raw, FIXED.size, _INT32)
+    extension_end = _end_of(raw, at, _INT32)
+    if extension_end != len(raw):
+        raise HeaderError(f"A binary header has {len(raw) - extension_end} bytes too many.")
+    fields = _decode_fields(raw, at + _INT32.size)
     if not flag & 1:
         code = TRUNCATED_CODES.get(code, code)
     return BinaryHeader(code, Language(language), version, opaque, flag, remark or None, fields)
@@ -74,50 +78,38 @@ def _encode_fields(fields: Mapping[str, str]) -> bytes:
     return b"".join(parts)
 
 
-def _decode_fields(reader: _Reader) -> dict[str, str]:
+def _decode_fields(raw: bytes, at: int) -> dict[str, str]:
     fields: dict[str, str] = {}
-    entries = 0
-    while reader.has_more():
-        entries += 1
-        if entries > MAX_FIELDS:
-            raise HeaderError(f"A header has more than {MAX_FIELDS} fields.")
-        key, value = reader.text(_INT16), reader.text(_INT32)
+    for _ in range(MAX_FIELDS):
+        if at == len(raw):
+            return fields
+        key, at = _take_text(raw, at, _INT16)
+        value, at = _take_text(raw, at, _INT32)
         if value:
             fields[key] = value
         else:
             fields.pop(key, None)
+    if at != len(raw):
+        raise HeaderError(f"A header has more than {MAX_FIELDS} fields.")
     return fields
 
 
-class _Reader:
-    """Takes length-prefixed pieces off the front; every length is checked against what is there."""
+def _take_text(raw: bytes, at: int, length: struct.Struct) -> tuple[str, int]:
+    """The text behind the length at `at`, and where it ends."""
+    end = _end_of(raw, at, length)
+    return raw[at + length.size : end].decode("utf-8", "replace"), end
 
-    def __init__(self, data: bytes | memoryview) -> None:
-        self._data = memoryview(data)
-        self._at = 0
 
-    def fixed(self) -> tuple[int, int, int, int, int]:
-        code, language, version, opaque, flag = FIXED.unpack(self._take(FIXED.size))
-        return code, language, version, opaque, flag
+def _end_of(raw: bytes, at: int, length: struct.Struct) -> int:
+    """Where the block ends whose length is at `at`; it must be within what is there."""
+    start = at + length.size
+    if start > len(raw):
+        raise _wrong(raw, at, length.size)
+    size: int = length.unpack_from(raw, at)[0]
+    if size < 0 or start + size > len(raw):
+        raise _wrong(raw, start, size)
+    return start + size
 
-    def block(self, length: struct.Struct) -> memoryview:
-        (size,) = length.unpack(self._take(length.size))
-        return self._take(size)
 
-    def text(self, length: struct.Struct) -> str:
-        return str(self.block(length), "utf-8", "replace")
-
-    def has_more(self) -> bool:
-        return self._at < len(self._data)
-
-    def expect_end(self) -> None:
-        if self.has_more():
-            raise HeaderError(f"A binary header has {len(self._data) - self._at} bytes too many.")
-
-    def _take(self, size: int) -> memoryview:
-        end = self._at + size
-        if size < 0 or end > len(self._data):
-            raise HeaderError(f"A binary header claims {size} bytes where {len(self._data) - self._at} are left.")
-        piece = self._data[self._at : end]
-        self._at = end
-        return piece
+def _wrong(raw: bytes, at: int, size: int) -> HeaderError:
+    return HeaderError(f"A binary header claims {size} bytes where {len(raw) - at} are left.")

@@ -34,9 +34,11 @@ class _Field(NamedTuple):
     highest: int
 
 
-def to_fields(header: msgspec.Struct) -> dict[str, str]:
-    """The header's fields as strings, in declaration order; those that are None are left out."""
-    fields: dict[str, str] = {}
+def to_fields(header: msgspec.Struct | None, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """`extra`, then the header's fields as strings in declaration order; those that are None are left out."""
+    fields = {**extra} if extra else {}
+    if header is None:
+        return fields
     for name in header.__struct_fields__:
         value = getattr(header, name)
         if value is None:
@@ -48,6 +50,13 @@ def to_fields(header: msgspec.Struct) -> dict[str, str]:
 
 def from_fields(fields: Mapping[str, str], header_type: type[H]) -> H:
     """Builds a header from strings by RocketMQ's rules. Raises HeaderError naming a field that is needed."""
+    try:
+        return msgspec.convert(fields, header_type, strict=False)
+    except msgspec.ValidationError:
+        return _from_odd_fields(fields, header_type)
+
+
+def _from_odd_fields(fields: Mapping[str, str], header_type: type[H]) -> H:
     values: dict[str, Any] = {}
     for field in _fields_of(header_type):
         text = fields.get(field.name)
