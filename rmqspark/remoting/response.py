@@ -51,8 +51,16 @@ class Response:
         except msgspec.ValidationError as error:
             raise HeaderError(f"The answer does not fit {kind.__name__}: {error}") from None
 
-    def raise_for_code(self) -> Response:
-        """This response if its code is SUCCESS; raises the error that its code stands for otherwise."""
+    def raise_for_code(self, *, topic: str = "", group: str = "") -> Response:
+        """This response if its code is SUCCESS; raises the error that its code stands for otherwise.
+
+        `topic` and `group` are those of the request, for the error to name.
+        """
         if self.code != 0:
-            raise from_response(self.code, self.remark)
+            raise from_response(self.code, self.remark, topic=topic, group=group, next_offset=self._next_offset())
         return self
+
+    def _next_offset(self) -> int:
+        """Where PULL_OFFSET_MOVED says to go on; -1 if it does not."""
+        text = self.fields.get("nextBeginOffset", "")
+        return int(text) if text.isascii() and text.isdigit() else -1

@@ -1,0 +1,1 @@
+"""Handlers of the name server, one file per request family."""

@@ -1,0 +1,95 @@
+"""Brokers register, live and go: REGISTER_BROKER (103), UNREGISTER_BROKER (104), QUERY_DATA_VERSION (322),
+BROKER_HEARTBEAT (904).
+
+As RocketMQ's DefaultRequestProcessor, except that an unregistration takes effect at once, not with the next batch.
+Left out: NOTIFY_MIN_BROKER_ID_CHANGE to slaves (acting masters, off by default).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqspark.namesrv.kv_table import ORDER_TOPIC_CONFIG
+from rmqspark.namesrv.route_table import DEFAULT_TIMEOUT_MS, Registration
+from rmqspark.protocol.bodies import DataVersion, KVTable
+from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.headers import (
+    BrokerHeartbeatRequestHeader,
+    QueryDataVersionResponseHeader,
+    RegisterBrokerRequestHeader,
+    RegisterBrokerResponseHeader,
+    UnregisterBrokerRequestHeader,
+)
+from rmqspark.protocol.register import decode_register_body
+from rmqspark.remoting.address import parse_address
+from rmqspark.remoting.router import Reply, Request, Route, Routes
+
+if TYPE_CHECKING:
+    from rmqspark.clock import Clock
+    from rmqspark.namesrv.config import NamesrvConfig
+    from rmqspark.namesrv.kv_table import KvTable
+    from rmqspark.namesrv.route_table import RouteTable
+
+_MAX_TIMEOUT_MS = 600_000
+
+
+class BrokerHandlers:
+    """What brokers ask of the name server."""
+
+    def __init__(self, table: RouteTable, kv: KvTable, config: NamesrvConfig, clock: Clock) -> None:
+        self._table = table
+        self._kv = kv
+        self._config = config
+        self._clock = clock
+
+    def routes(self) -> Routes:
+        return {
+            RequestCode.REGISTER_BROKER: Route(RegisterBrokerRequestHeader, self.register),
+            RequestCode.UNREGISTER_BROKER: Route(UnregisterBrokerRequestHeader, self.unregister),
+            RequestCode.QUERY_DATA_VERSION: Route(UnregisterBrokerRequestHeader, self.query_data_version),
+            RequestCode.BROKER_HEARTBEAT: Route(BrokerHeartbeatRequestHeader, self.heartbeat),
+        }
+
+    def register(self, request: Request[RegisterBrokerRequestHeader]) -> Reply:
+        """Takes in a broker and its topics; tells a slave its master, and all the order configurations."""
+        master = self._table.register(_registration(request), self._clock.monotonic_ms())
+        header = RegisterBrokerResponseHeader(haServerAddr=master.ha_address, masterAddr=master.address)
+        orders = self._kv.namespace(ORDER_TOPIC_CONFIG) if self._config.return_order_topic_config_to_broker else None
+        return Reply(header, KVTable(dict(orders)).encode() if orders is not None else b"")
+
+    def unregister(self, request: Request[UnregisterBrokerRequestHeader]) -> Reply:
+        self._table.unregister(request.header.brokerName, request.header.brokerAddr)
+        return Reply()
+
+    def query_data_version(self, request: Request[UnregisterBrokerRequestHeader]) -> Reply:
+        """Whether a broker's topics differ from those it registered; if not, this counts as a heartbeat."""
+        name, address = request.header.brokerName, request.header.brokerAddr
+        known = self._table.data_version(name, address)
+        changed = known is None or known != DataVersion.decode(request.body)
+        if not changed:
+            self._table.heartbeat(name, address, self._clock.monotonic_ms())
+        return Reply(QueryDataVersionResponseHeader(changed), known.encode() if known is not None else b"")
+
+    def heartbeat(self, request: Request[BrokerHeartbeatRequestHeader]) -> Reply:
+        self._table.heartbeat(request.header.brokerName, request.header.brokerAddr, self._clock.monotonic_ms())
+        return Reply()
+
+
+def _registration(request: Request[RegisterBrokerRequestHeader]) -> Registration:
+    header = request.header
+    parse_address(header.brokerAddr)  # clients will connect there
+    body = decode_register_body(
+        request.body, compressed=bool(header.compressed), version=request.version, crc32=header.bodyCrc32 or 0
+    )
+    return Registration(
+        cluster=header.clusterName,
+        name=header.brokerName,
+        broker_id=header.brokerId,
+        address=header.brokerAddr,
+        connection_id=request.connection.id,
+        ha_address=header.haServerAddr,
+        timeout_ms=min(header.heartbeatTimeoutMillis or DEFAULT_TIMEOUT_MS, _MAX_TIMEOUT_MS),
+        acting_master=header.enableActingMaster,
+        topics=body.topicConfigSerializeWrapper,
+        filter_servers=tuple(body.filterServerList),
+    )

@@ -1,0 +1,50 @@
+"""The name server's own configuration: GET_NAMESRV_CONFIG (319), UPDATE_NAMESRV_CONFIG (318).
+
+RocketMQ lets 318 set everything but a deny list, which cost it CVE-2023-37582. Ours is an allow list (requirement S4),
+and nothing is on it yet.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from rmqspark.errors import NoPermission
+from rmqspark.protocol.codes import RequestCode
+from rmqspark.remoting.router import Reply, Request, Route, Routes
+
+if TYPE_CHECKING:
+    from rmqspark.namesrv.config import NamesrvConfig
+
+
+class ConfigHandlers:
+    """Shows the settings and refuses to change them."""
+
+    def __init__(self, config: NamesrvConfig) -> None:
+        self._config = config
+
+    def routes(self) -> Routes:
+        return {
+            RequestCode.GET_NAMESRV_CONFIG: Route(None, self.get),
+            RequestCode.UPDATE_NAMESRV_CONFIG: Route(None, self.update),
+        }
+
+    def get(self, request: Request[Any]) -> Reply:
+        """The settings as Java properties, named as RocketMQ names them."""
+        settings = dataclasses.asdict(self._config)
+        lines = [f"{_camel_case(name)}={_property(value)}\n" for name, value in settings.items()]
+        return Reply(body="".join(lines).encode())
+
+    def update(self, request: Request[Any]) -> Reply:
+        raise NoPermission(
+            "No setting of the name server can be changed remotely.", hint="Restart it with the new settings."
+        )
+
+
+def _camel_case(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def _property(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

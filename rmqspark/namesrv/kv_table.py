@@ -1,0 +1,43 @@
+"""Key-value configurations by namespace (RocketMQ's KVConfigManager). Pure; kept in memory only.
+
+RocketMQ writes them to kvConfig.json. Ours last as long as the process: their one user, the order configuration of
+topics, is set again by `rmq topic` or mqadmin.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqspark.errors import Busy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
+"""Namespace whose keys are topics and whose values say "broker-a:4;broker-b:4": exactly these queues, in order."""
+
+
+class KvTable:
+    """Strings under (namespace, key), at most `limit` of them."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._namespaces: dict[str, dict[str, str]] = {}
+
+    def put(self, namespace: str, key: str, value: str) -> None:
+        """Sets a value. Raises Busy where one more would be too many."""
+        table = self._namespaces.get(namespace, {})
+        if key not in table and sum(map(len, self._namespaces.values())) >= self._limit:
+            raise Busy(f"{self._limit} key-value configurations are kept already, as many as are allowed.")
+        self._namespaces.setdefault(namespace, table)[key] = value
+
+    def get(self, namespace: str, key: str) -> str | None:
+        return self._namespaces.get(namespace, {}).get(key)
+
+    def delete(self, namespace: str, key: str) -> None:
+        """Forgets a value; one that is not there is no mistake. A namespace stays when its last key goes."""
+        self._namespaces.get(namespace, {}).pop(key, None)
+
+    def namespace(self, namespace: str) -> Mapping[str, str] | None:
+        """All of a namespace; None if nothing was ever put there."""
+        return self._namespaces.get(namespace)

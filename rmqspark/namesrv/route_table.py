@@ -1,0 +1,321 @@
+"""Which brokers there are, and which queues of which topics they have (RocketMQ's RouteInfoManager). Pure.
+
+A broker exists here under its name; the addresses under a name are its replicas, by broker id, 0 the master. What
+keeps an address in the table is life: a registration or heartbeat within its timeout, and the connection it registered
+by. When an address goes, by its own wish, its silence or the end of its connection, the name goes with its last
+address, and a topic with its last broker name.
+
+Two rules go beyond RocketMQ. A broker id that is alive at one address is not given to another (requirement S14:
+RocketMQ lets the last one win). And the table has bounds. What is left out: acting masters in answers
+(`supportActingMaster`, off by default in RocketMQ), static topics' merged mappings.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from rmqspark.errors import Busy, InvalidName, NoPermission, ServerFault
+from rmqspark.protocol.bodies import BrokerData, ClusterInfo, DataVersion, QueueData, TopicConfigTable, TopicRouteData
+from rmqspark.protocol.names import Perm
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+MASTER_ID = 0
+DEFAULT_TIMEOUT_MS = 120_000
+_MAX_NAME_LENGTH = 255
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """What a broker says of itself. `acting_master` is None for brokers before 5.0."""
+
+    cluster: str
+    name: str
+    broker_id: int
+    address: str
+    connection_id: int
+    ha_address: str = ""
+    timeout_ms: int = DEFAULT_TIMEOUT_MS
+    acting_master: bool | None = None
+    topics: TopicConfigTable = field(default_factory=TopicConfigTable)
+    filter_servers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LiveBroker:
+    """One address under one broker name, last heard of at `seen_ms`."""
+
+    cluster: str
+    name: str
+    address: str
+    connection_id: int
+    ha_address: str
+    timeout_ms: int
+    data_version: DataVersion
+    seen_ms: int
+
+
+class Master(NamedTuple):
+    """What a slave is told when it registers; empty while there is no master."""
+
+    address: str | None = None
+    ha_address: str | None = None
+
+
+class RouteTable:
+    """All state of a name server but its key-value configurations. Times are of one monotonic clock."""
+
+    def __init__(self, *, max_brokers: int = 4_096, max_topics: int = 200_000) -> None:
+        self._max_brokers = max_brokers
+        self._max_topics = max_topics
+        self._brokers: dict[str, BrokerData] = {}
+        self._clusters: dict[str, dict[str, None]] = {}  # broker names in the order they came
+        self._live: dict[tuple[str, str], LiveBroker] = {}  # by name and address
+        self._topics: dict[str, dict[str, QueueData]] = {}  # by topic and broker name
+        self._filter_servers: dict[str, list[str]] = {}  # by address
+
+    # --- brokers come and go -----------------------------------------------------------------------------------------
+
+    def register(self, registration: Registration, now_ms: int) -> Master:
+        """Takes in what a broker says of itself.
+
+        Raises NoPermission for a broker id that is alive elsewhere, ServerFault for a single topic of an unknown
+        broker, Busy over the table's bounds. One with an older state than the living one is ignored, as in RocketMQ.
+        """
+        self._check_names(registration)
+        known = self._brokers.get(registration.name)
+        holder = known.brokerAddrs.get(registration.broker_id) if known else None
+        if holder is not None and holder != registration.address:
+            rival = self._live.get((registration.name, holder))
+            if rival is not None:
+                return self._refuse(registration, rival)
+        if holder is None and len(registration.topics.topicConfigTable) == 1:
+            raise ServerFault("register broker failed")  # a change of one topic, whose broker is not known yet
+        self._check_bounds(registration)
+        broker = self._take_in(registration)
+        first = holder is None
+        if self._speaks_for(registration, broker):
+            self._take_topics(registration, broker, everything=first or self._changed(registration))
+        self._note_life(registration, now_ms)
+        return self._master_of(broker) if registration.broker_id != MASTER_ID else Master()
+
+    def heartbeat(self, name: str, address: str, now_ms: int) -> None:
+        """A broker lives; one that is not registered is not known by this either."""
+        live = self._live.get((name, address))
+        if live is not None:
+            self._live[name, address] = replace(live, seen_ms=now_ms)
+
+    def data_version(self, name: str, address: str) -> DataVersion | None:
+        """The version of its topics that a broker registered last; None if it is not alive."""
+        live = self._live.get((name, address))
+        return live.data_version if live is not None else None
+
+    def unregister(self, name: str, address: str) -> None:
+        """Forgets one address of a broker, and what hangs on it alone."""
+        self._live.pop((name, address), None)
+        self._filter_servers.pop(address, None)
+        broker = self._brokers.get(name)
+        if broker is None:
+            return
+        left = {broker_id: known for broker_id, known in broker.brokerAddrs.items() if known != address}
+        if left:
+            broker.brokerAddrs = left
+            self._mask_without_master(broker)
+        else:
+            self._forget_name(name)
+
+    def connection_closed(self, connection_id: int) -> list[LiveBroker]:
+        """Forgets what was registered by a connection, unless it has been registered again by another; says whom."""
+        return self._drop(lambda live: live.connection_id == connection_id)
+
+    def expire(self, now_ms: int) -> list[LiveBroker]:
+        """Forgets brokers that have been silent for longer than their timeout; says whom."""
+        return self._drop(lambda live: now_ms - live.seen_ms > live.timeout_ms)
+
+    # --- topics ------------------------------------------------------------------------------------------------------
+
+    def add_topic(self, topic: str, queues: Iterable[QueueData]) -> None:
+        """Enters queues of a topic by an administrator's hand; those of unknown brokers end it, as in RocketMQ."""
+        _check_name(topic)
+        self._check_room_for({topic})
+        for queue_data in queues:
+            if queue_data.brokerName not in self._brokers:
+                return
+            self._topics.setdefault(topic, {})[queue_data.brokerName] = queue_data
+
+    def delete_topic(self, topic: str, cluster: str | None = None) -> None:
+        """Forgets a topic, on the brokers of one cluster or everywhere, until one registers it anew."""
+        names = list(self._topics.get(topic, ())) if cluster is None else list(self._clusters.get(cluster, ()))
+        for name in names:
+            self._forget_queues(topic, name)
+
+    def set_write_permission(self, name: str, *, allowed: bool) -> int:
+        """Masks the write permission of all topics of a broker, or sets read and write outright; says of how many."""
+        touched = [queues[name] for queues in self._topics.values() if name in queues]
+        for queue_data in touched:
+            queue_data.perm = int(Perm.READ | Perm.WRITE) if allowed else queue_data.perm & ~int(Perm.WRITE)
+        return len(touched)
+
+    # --- questions ---------------------------------------------------------------------------------------------------
+
+    def route(self, topic: str) -> TopicRouteData | None:
+        """A topic's queues and the addresses of the brokers that have them; None if nobody has any."""
+        queues = self._topics.get(topic)
+        if not queues:
+            return None
+        brokers = [self._brokers[name] for name in queues if name in self._brokers]
+        if not brokers:
+            return None
+        addresses = [address for broker in brokers for address in broker.brokerAddrs.values()]
+        filters = {address: self._filter_servers[address] for address in addresses if address in self._filter_servers}
+        return TopicRouteData(list(queues.values()), brokers, filters)
+
+    def cluster_info(self) -> ClusterInfo:
+        return ClusterInfo(dict(self._brokers), {cluster: list(names) for cluster, names in self._clusters.items()})
+
+    def broker(self, name: str) -> BrokerData | None:
+        return self._brokers.get(name)
+
+    def topics(self) -> list[str]:
+        return list(self._topics)
+
+    def topics_of_cluster(self, cluster: str) -> list[str]:
+        names = self._clusters.get(cluster, {})
+        return [topic for topic, queues in self._topics.items() if any(name in queues for name in names)]
+
+    def topics_flagged(self, wanted: Callable[[int], bool]) -> list[str]:
+        """Topics by their topicSysFlag, which the first broker that has them tells."""
+        return [topic for topic, queues in self._topics.items() if wanted(next(iter(queues.values())).topicSysFlag)]
+
+    def system_names(self) -> list[str]:
+        """Clusters and brokers: each has a topic of its name."""
+        return list(dict.fromkeys([*self._clusters, *(name for names in self._clusters.values() for name in names)]))
+
+    def any_address(self) -> str | None:
+        """Some address of some broker."""
+        return next((address for broker in self._brokers.values() for address in broker.brokerAddrs.values()), None)
+
+    # --- registering, step by step -----------------------------------------------------------------------------------
+
+    def _check_names(self, registration: Registration) -> None:
+        for name in (registration.cluster, registration.name, *registration.topics.topicConfigTable):
+            _check_name(name)
+
+    def _refuse(self, registration: Registration, rival: LiveBroker) -> Master:
+        if rival.data_version.stateVersion > registration.topics.dataVersion.stateVersion:
+            self._live.pop((registration.name, registration.address), None)
+            return Master()
+        raise NoPermission(
+            f"Broker {registration.name!r} with id {registration.broker_id} is alive at {rival.address}; "
+            f"{registration.address} cannot take its place.",
+            hint="Stop the other one, or give this one a name or id of its own.",
+        )
+
+    def _check_bounds(self, registration: Registration) -> None:
+        if (registration.name, registration.address) not in self._live and len(self._live) >= self._max_brokers:
+            raise Busy(f"{self._max_brokers} brokers are registered already, as many as are allowed.")
+        self._check_room_for(registration.topics.topicConfigTable.keys())
+
+    def _check_room_for(self, topics: Iterable[str]) -> None:
+        new = sum(topic not in self._topics for topic in topics)
+        if new and len(self._topics) + new > self._max_topics:
+            raise Busy(f"{len(self._topics)} topics are known and {new} more would be too many.")
+
+    def _take_in(self, registration: Registration) -> BrokerData:
+        broker = self._brokers.setdefault(
+            registration.name, BrokerData(cluster=registration.cluster, brokerName=registration.name)
+        )
+        self._clusters.setdefault(registration.cluster, {})[registration.name] = None
+        broker.enableActingMaster = bool(registration.acting_master)
+        # One address has one id: a slave that became master gives up its old one.
+        addresses = {broker_id: at for broker_id, at in broker.brokerAddrs.items() if at != registration.address}
+        broker.brokerAddrs = {**addresses, registration.broker_id: registration.address}
+        return broker
+
+    def _speaks_for(self, registration: Registration, broker: BrokerData) -> bool:
+        """Whether its word on topics counts: the master's does, and the first 5.x slave's while there is no master."""
+        return registration.broker_id == MASTER_ID or _is_prime_slave(registration, broker)
+
+    def _changed(self, registration: Registration) -> bool:
+        return self.data_version(registration.name, registration.address) != registration.topics.dataVersion
+
+    def _take_topics(self, registration: Registration, broker: BrokerData, *, everything: bool) -> None:
+        masked = _is_prime_slave(registration, broker) and broker.enableActingMaster
+        for topic, config in registration.topics.topicConfigTable.items():
+            queues = self._topics.setdefault(topic, {})
+            if everything or registration.name not in queues:
+                queues[registration.name] = QueueData(
+                    brokerName=registration.name,
+                    readQueueNums=config.readQueueNums,
+                    writeQueueNums=config.writeQueueNums,
+                    perm=config.perm & ~int(Perm.WRITE) if masked else config.perm,
+                    topicSysFlag=config.topicSysFlag,
+                )
+
+    def _note_life(self, registration: Registration, now_ms: int) -> None:
+        self._live[registration.name, registration.address] = LiveBroker(
+            registration.cluster,
+            registration.name,
+            registration.address,
+            registration.connection_id,
+            registration.ha_address,
+            registration.timeout_ms,
+            registration.topics.dataVersion,
+            now_ms,
+        )
+        if registration.filter_servers:
+            self._filter_servers[registration.address] = list(registration.filter_servers)
+        else:
+            self._filter_servers.pop(registration.address, None)
+
+    def _master_of(self, broker: BrokerData) -> Master:
+        address = broker.brokerAddrs.get(MASTER_ID)
+        live = self._live.get((broker.brokerName, address)) if address is not None else None
+        return Master(live.address, live.ha_address) if live is not None else Master()
+
+    # --- forgetting --------------------------------------------------------------------------------------------------
+
+    def _drop(self, is_gone: Callable[[LiveBroker], bool]) -> list[LiveBroker]:
+        gone = [live for live in self._live.values() if is_gone(live)]
+        for live in gone:
+            self.unregister(live.name, live.address)
+        return gone
+
+    def _forget_name(self, name: str) -> None:
+        del self._brokers[name]
+        for cluster in [cluster for cluster, names in self._clusters.items() if name in names]:
+            del self._clusters[cluster][name]
+            if not self._clusters[cluster]:
+                del self._clusters[cluster]
+        for topic in [topic for topic, queues in self._topics.items() if name in queues]:
+            self._forget_queues(topic, name)
+
+    def _forget_queues(self, topic: str, name: str) -> None:
+        queues = self._topics.get(topic, {})
+        queues.pop(name, None)
+        if not queues:
+            self._topics.pop(topic, None)
+
+    def _mask_without_master(self, broker: BrokerData) -> None:
+        """Acting masters take no messages."""
+        if broker.enableActingMaster and MASTER_ID not in broker.brokerAddrs:
+            self.set_write_permission(broker.brokerName, allowed=False)
+
+
+def _is_prime_slave(registration: Registration, broker: BrokerData) -> bool:
+    is_lowest = registration.broker_id == min(broker.brokerAddrs)
+    return registration.acting_master is not None and registration.broker_id != MASTER_ID and is_lowest
+
+
+def _check_name(name: str) -> None:
+    """Brokers may be named after hosts, and have a topic of that name, so this is laxer than `names.check_topic`."""
+    if not name or len(name) > _MAX_NAME_LENGTH or not name.isprintable() or " " in name:
+        raise InvalidName(
+            f"{name[:64]!r} cannot be the name of a topic, broker or cluster.",
+            hint=f"Use 1 to {_MAX_NAME_LENGTH} printable characters without spaces.",
+        )
+
+
+__all__ = ["DEFAULT_TIMEOUT_MS", "MASTER_ID", "LiveBroker", "Master", "Registration", "RouteTable"]

@@ -1,0 +1,92 @@
+"""The name server: parts list, start, stop (RocketMQ's NamesrvController)."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Self
+
+import structlog
+
+from rmqspark.namesrv.handlers.brokers import BrokerHandlers
+from rmqspark.namesrv.handlers.config import ConfigHandlers
+from rmqspark.namesrv.handlers.kv import KvHandlers
+from rmqspark.namesrv.handlers.routes import RouteHandlers
+from rmqspark.namesrv.handlers.topics import TopicHandlers
+from rmqspark.namesrv.kv_table import KvTable
+from rmqspark.namesrv.route_table import RouteTable
+from rmqspark.remoting.router import Router
+from rmqspark.remoting.server import RemotingServer
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from rmqspark.clock import Clock
+    from rmqspark.namesrv.config import NamesrvConfig
+    from rmqspark.remoting.limits import Limits
+    from rmqspark.remoting.request import Connection
+
+log = structlog.get_logger("rmqspark.namesrv")
+
+
+class NameServer:
+    """Serves while its `async with` block runs. Raises PortInUse, or InvalidArgument for a forbidden address."""
+
+    def __init__(self, config: NamesrvConfig, *, clock: Clock, limits: Limits | None = None) -> None:
+        self._config = config
+        self._clock = clock
+        self._table = RouteTable(max_brokers=config.max_brokers, max_topics=config.max_topics)
+        kv = KvTable(config.max_kv_configs)
+        families = (
+            RouteHandlers(self._table, kv, config),
+            BrokerHandlers(self._table, kv, config, clock),
+            TopicHandlers(self._table, config),
+            KvHandlers(kv),
+            ConfigHandlers(config),
+        )
+        self._server = RemotingServer(
+            Router(family.routes() for family in families),
+            host=config.bind_address,
+            port=config.listen_port,
+            limits=limits,
+            on_close=self._connection_closed,
+            port_setting="--namesrv-port",
+            insecure=config.insecure,
+        )
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as starting:
+            await starting.enter_async_context(self._server)
+            tasks = await starting.enter_async_context(asyncio.TaskGroup())
+            starting.callback(tasks.create_task(self._scan()).cancel)
+            self._running = starting.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return await self._running.__aexit__(kind, error, trace)
+
+    @property
+    def port(self) -> int:
+        return self._server.port
+
+    @property
+    def address(self) -> str:
+        """host:port, as clients are given it."""
+        return self._server.address
+
+    def expire(self) -> None:
+        """Drops brokers that have been silent for too long, and their connections. Runs by itself every few seconds."""
+        for broker in self._table.expire(self._clock.monotonic_ms()):
+            log.warning("broker expired", broker=broker.name, address=broker.address, timeout_ms=broker.timeout_ms)
+            self._server.close_connection(broker.connection_id, "its broker expired")
+
+    async def _scan(self) -> None:
+        while True:
+            await asyncio.sleep(self._config.scan_not_active_broker_interval / 1000)
+            self.expire()
+
+    def _connection_closed(self, connection: Connection) -> None:
+        for broker in self._table.connection_closed(connection.id):
+            log.info("broker gone", broker=broker.name, address=broker.address, reason="its connection closed")
