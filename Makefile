@@ -34,10 +34,12 @@ check: $(READY) ## lint, format, types, import rules
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python docs/generate.py --check
 
 fix: $(READY) ## what lint and format can mend by themselves
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+	@$(BIN)/python docs/generate.py
 
 bench: $(READY) need-java ## paths through Spark and the broker: a table and JSON in bench-results/
 	@$(BIN)/python benchmarks/run.py $(ARGS)

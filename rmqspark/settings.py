@@ -119,7 +119,9 @@ def _from_environment(environment: Mapping[str, str], infos: Mapping[str, Settin
 def _plain_type(hint: Any) -> tuple[type, bool]:
     if isinstance(hint, types.UnionType):
         members = [member for member in typing.get_args(hint) if member is not type(None)]
-        return members[0], len(members) < len(typing.get_args(hint))
+        return _plain_type(members[0])[0], len(members) < len(typing.get_args(hint))
+    if typing.get_origin(hint) is typing.Literal:
+        return type(typing.get_args(hint)[0]), False
     return hint, False
 
 

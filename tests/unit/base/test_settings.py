@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import pytest
 
@@ -16,6 +17,7 @@ class Sample:
     listen_port: int = setting(10911, "Port of the broker.")
     enable_property_filter: bool = setting(True, "SQL92 filters.")
     broker_ip1: str | None = setting(None, "What clients are told.")
+    broker_role: Literal["ASYNC_MASTER", "SYNC_MASTER"] = setting("ASYNC_MASTER", "Role.")
     sync_flush_timeout: int = setting(5000, "Longest wait for the disk.", unit="ms")
 
 
@@ -95,4 +97,5 @@ def test_each_setting_describes_itself() -> None:
     info = {item.name: item for item in describe(Sample)}
     assert info["sync_flush_timeout"].unit == "ms"
     assert info["broker_ip1"].optional
+    assert info["broker_role"].kind is str
     assert info["flush_disk_type"].flag == "--flush-disk-type"
