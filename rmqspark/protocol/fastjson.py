@@ -12,8 +12,9 @@ fastjson's dialect, or on demand the standard JSON that RocketMQ answers to newe
 from __future__ import annotations
 
 import re
+from functools import cache
 from json.encoder import encode_basestring, encode_basestring_ascii
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn, get_type_hints
 
 import msgspec
 
@@ -186,6 +187,8 @@ class _Writer:
         match value:
             case str():
                 return self._quote(value)
+            case msgspec.Struct() if not self._standard and _is_plain(type(value)):
+                return _sorting_encoder.encode(value).decode()
             case msgspec.Struct():
                 fields = sorted(value.__struct_encode_fields__)
                 return self._members((self._quote(name), getattr(value, name)) for name in fields)
@@ -214,3 +217,16 @@ class _Writer:
 
     def _queue(self, topic: str, broker: str, queue_id: int) -> str:
         return f'{{"brokerName":{self._quote(broker)},"queueId":{queue_id},"topic":{self._quote(topic)}}}'
+
+
+_PLAIN: Final = (str, int, float, bool, dict[str, str], list[str], list[int])
+_sorting_encoder = msgspec.json.Encoder(order="sorted")
+
+
+@cache
+def _is_plain(kind: type[msgspec.Struct]) -> bool:
+    """Whether fastjson and JSON agree about such structs, so that msgspec may write them, in C.
+
+    They do where no member can be None, no map has other keys than strings, and no struct is inside.
+    """
+    return all(annotation in _PLAIN for annotation in get_type_hints(kind).values())
