@@ -121,6 +121,10 @@ class FileSystem(Protocol):
     def disk_usage(self) -> DiskUsage:
         """Room on the partition of the root."""
 
+    def boot_id(self) -> str:
+        """Names the time since the machine was last started; "" where that is not known. Under the same name nothing
+        that was written is lost, synced or not: a process can be killed, the page cache stays."""
+
 
 def make_directories(files: FileSystem, path: str) -> None:
     """Makes `path` with all directories above it; their names are durable when this returns."""
@@ -287,6 +291,12 @@ class PosixFileSystem:
         blocks = os.statvfs(self._root)
         usable = blocks.f_blocks - blocks.f_bfree + blocks.f_bavail
         return DiskUsage(usable * blocks.f_frsize, blocks.f_bavail * blocks.f_frsize)
+
+    def boot_id(self) -> str:
+        try:
+            return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        except OSError:  # not Linux
+            return ""
 
     def _at(self, path: str) -> str:
         return os.path.join(self._root, check_path(path))

@@ -40,6 +40,7 @@ class _Machine:
         self.faults = DiskFaults()
         self.names = NameTree()
         self.boot = 0  # handles of an earlier boot are dead
+        self.power_cuts = 0
         self.locked: set[Inode] = set()
 
     def used_bytes(self) -> int:
@@ -167,6 +168,7 @@ class MemoryFileSystem:
     def crash(self, entropy: Entropy | None = None) -> None:
         """Cuts the power: of what was not synced survives what `entropy` picks, without it nothing."""
         self._machine.restart()
+        self._machine.power_cuts += 1
         self._machine.names.crash(entropy)
 
     def set_budget(self, budget_bytes: int | None) -> None:
@@ -261,6 +263,9 @@ class MemoryFileSystem:
     def disk_usage(self) -> DiskUsage:
         total = _UNBOUNDED_BYTES if self._machine.budget_bytes is None else self._machine.budget_bytes
         return DiskUsage(total, max(0, total - self._machine.used_bytes()))
+
+    def boot_id(self) -> str:
+        return f"boot-{self._machine.power_cuts}"
 
     def _node(self, path: str) -> Node:
         node: Node = self._machine.names.root
