@@ -1,0 +1,182 @@
+"""Options as a Spark user types them: strings under case-insensitive names, read once into Python values.
+
+A table of `Option` says for each name what it means, what it accepts and what it is when absent; parsing, error
+messages and the tables in docs/spark.md all come from it. An option nobody knows is an error that names the nearest
+one: a mistyped option that is silently ignored shows itself only as wrong data.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from typing import Any
+
+from rmqspark.errors import InvalidArgument, NotSupported
+
+_DURATION_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+_SIZE_UNITS = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option. `read` turns its text into a value or raises ValueError saying what is accepted."""
+
+    name: str
+    default: str  # as the docs show it
+    meaning: str
+    read: Callable[[str], Any]
+    aliases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class OptionTable:
+    """All options of one side (source or sink).
+
+    `foreign` and `later` map lower-case names to what to write instead: names that users bring from elsewhere, and
+    those that a later version has.
+    """
+
+    owner: str  # "source" or "sink", for messages
+    options: tuple[Option, ...]
+    foreign: Mapping[str, str] = field(default_factory=dict)
+    later: Mapping[str, str] = field(default_factory=dict)
+    ignored: frozenset[str] = frozenset()  # lower-case names that Spark itself puts among the options
+
+    def read(self, given: Mapping[str, str]) -> dict[str, Any]:
+        """The values of the options given, by canonical name. Raises InvalidArgument or NotSupported."""
+        named = {name.lower(): option for option in self.options for name in (option.name, *option.aliases)}
+        values: dict[str, Any] = {}
+        typed_as: dict[str, str] = {}
+        for typed, text in given.items():
+            if typed.lower() in self.ignored:
+                continue
+            option = named.get(typed.lower()) or self._refuse(typed)
+            if option.name in typed_as:
+                raise InvalidArgument(
+                    f"Options {typed_as[option.name]!r} and {typed!r} mean the same; give one of them."
+                )
+            typed_as[option.name] = typed
+            values[option.name] = self._value(option, typed, text)
+        return values
+
+    def _value(self, option: Option, typed: str, text: str) -> Any:
+        try:
+            return option.read(text.strip())
+        except ValueError as error:
+            raise InvalidArgument(f"Option {typed!r} cannot be {text!r}: {error}") from error
+
+    def _refuse(self, typed: str) -> Option:
+        name = typed.lower()
+        if name in self.later:
+            raise NotSupported(f"Option {typed!r} is not there yet in this version.", hint=self.later[name])
+        raise InvalidArgument(f"The rmq {self.owner} has no option {typed!r}.", hint=self._suggestion(name))
+
+    def _suggestion(self, name: str) -> str:
+        if name in self.foreign:
+            return self.foreign[name]
+        if name.startswith("kafka."):
+            return "Settings of Kafka's client have no meaning here."
+        spelling = {option.name.lower(): option.name for option in self.options}
+        nearest = get_close_matches(name, spelling, n=1, cutoff=0.5)
+        return f"Did you mean {spelling[nearest[0]]!r}?" if nearest else f"It has: {', '.join(spelling.values())}."
+
+
+def exclusive(values: Mapping[str, Any], names: Iterable[str]) -> None:
+    """Raises InvalidArgument if more than one of `names` was given."""
+    present = [name for name in names if name in values]
+    if len(present) > 1:
+        raise InvalidArgument(f"Options {present[0]!r} and {present[1]!r} exclude each other; give one of them.")
+
+
+def text(value: str) -> str:
+    if not value:
+        raise ValueError("it is empty.")
+    return value
+
+
+def boolean(value: str) -> bool:
+    if value.lower() not in ("true", "false"):
+        raise ValueError("true or false is accepted.")
+    return value.lower() == "true"
+
+
+def choice(*accepted: str) -> Callable[[str], str]:
+    """Reads one of a few words, in any case, into the spelling given here."""
+    spelling = {word.lower(): word for word in accepted}
+
+    def read(value: str) -> str:
+        if value.lower() not in spelling:
+            raise ValueError(f"{', '.join(accepted)} is accepted.")
+        return spelling[value.lower()]
+
+    return read
+
+
+def integer(at_least: int) -> Callable[[str], int]:
+    def read(value: str) -> int:
+        if not re.fullmatch(r"[+-]?\d{1,18}", value) or int(value) < at_least:
+            raise ValueError(f"a whole number, {at_least} or more, is accepted.")
+        return int(value)
+
+    return read
+
+
+def size_bytes(at_least: int, at_most: int) -> Callable[[str], int]:
+    """Reads `512k`, `1m`, `1048576` into bytes."""
+
+    def read(value: str) -> int:
+        match = re.fullmatch(r"(\d{1,12})\s*([a-zA-Z]{0,2})", value)
+        if match is None or match[2].lower() not in _SIZE_UNITS:
+            raise ValueError("a number of bytes is accepted, or one with k, m or g.")
+        size = int(match[1]) * _SIZE_UNITS[match[2].lower()]
+        if not at_least <= size <= at_most:
+            raise ValueError(f"between {at_least} and {at_most} bytes are accepted.")
+        return size
+
+    return read
+
+
+def names(value: str) -> tuple[str, ...]:
+    """Reads a comma-separated list; blanks around names do not count."""
+    found = tuple(dict.fromkeys(name.strip() for name in value.split(",") if name.strip()))
+    if not found:
+        raise ValueError("at least one name is needed.")
+    return found
+
+
+def json_object(value: str) -> dict[str, Any]:
+    try:
+        found = json.loads(value)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"it is not valid JSON ({error}).") from error
+    if not isinstance(found, dict):
+        raise ValueError("a JSON object is accepted.")
+    return found
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A point in time: `at_ms` since 1970 UTC, or `ago_ms` before whenever it is asked."""
+
+    at_ms: int | None = None
+    ago_ms: int = 0
+
+    def resolve(self, now_ms: int) -> int:
+        return now_ms - self.ago_ms if self.at_ms is None else self.at_ms
+
+
+def moment(value: str) -> Moment:
+    """Reads milliseconds since 1970, an ISO-8601 time (UTC unless it says otherwise), or one before now: `-10m`."""
+    if re.fullmatch(r"\d{1,16}", value):
+        return Moment(at_ms=int(value))
+    if relative := re.fullmatch(r"-(\d{1,12})(ms|s|min|m|h|d)", value):
+        return Moment(ago_ms=int(relative[1]) * _DURATION_UNITS_MS[relative[2]])
+    try:
+        when = datetime.fromisoformat(value)
+    except ValueError as error:
+        raise ValueError("milliseconds since 1970, an ISO-8601 time, or -10m, -2h, -1d is accepted.") from error
+    return Moment(at_ms=int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000))
