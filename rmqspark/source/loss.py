@@ -1,0 +1,67 @@
+"""What a query can no longer read: found by comparing its offset with what the cluster says now. Pure.
+
+Option failOnDataLoss decides what follows: an error that names queue and range, or a warning and a place to go on from.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rmqspark.errors import DataLoss
+
+if TYPE_CHECKING:
+    from rmqspark.model import MessageQueue
+    from rmqspark.source.offsets import Offsets, StoreIdentity
+    from rmqspark.source.planner import Snapshot
+
+HINT = "To go on without it, restart the query with failOnDataLoss=false."
+
+
+class Loss(NamedTuple):
+    """One queue whose messages up to `position` cannot be accounted for any more; `story` says why."""
+
+    queue: MessageQueue
+    position: int
+    story: str
+
+    def __str__(self) -> str:
+        return f"Queue {self.queue} was read up to offset {self.position}, but {self.story}"
+
+
+def shrunken(start: Offsets, snapshot: Snapshot) -> list[Loss]:
+    """Queues that end before what was read of them, in the same store: a topic made anew, or a broker that flaps."""
+    return [
+        Loss(
+            queue,
+            position,
+            f"now ends at {snapshot.ends[queue]}: the topic was made anew, or the broker lost its tail.",
+        )
+        for queue, position in sorted(start.positions.items())
+        if queue in snapshot.ends
+        and start.store_of(queue) == snapshot.stores[queue.broker_name]
+        and snapshot.ends[queue] < position
+    ]
+
+
+def replaced(start: Offsets, snapshot: Snapshot) -> list[Loss]:
+    """Queues of brokers that serve another store than the one the offset is of, where something had been read."""
+    return [
+        Loss(queue, position, _replacement(start.store_of(queue), snapshot.stores[queue.broker_name]))
+        for queue, position in sorted(start.positions.items())
+        if queue in snapshot.ends and position > 0 and start.store_of(queue) != snapshot.stores[queue.broker_name]
+    ]
+
+
+def _replacement(before: StoreIdentity, now: StoreIdentity) -> str:
+    if before.store_id != now.store_id:
+        return f"its broker now serves another store ({now.store_id or 'of a stock broker'})."
+    return (
+        f"its broker has since lost the end of its store in a crash (incarnation {before.incarnation} is now "
+        f"{now.incarnation}): offsets may have been given to other messages."
+    )
+
+
+def data_loss(losses: list[Loss]) -> DataLoss:
+    """The error for these, worst first named; the rest are counted."""
+    more = f" {len(losses) - 1} more queues are affected." if len(losses) > 1 else ""
+    return DataLoss(f"{losses[0]}{more}", hint=HINT)

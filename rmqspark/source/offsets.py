@@ -1,0 +1,101 @@
+"""The offset that Spark keeps in its checkpoint: how far each queue has been read, and in which store that was.
+
+    {"v": 1, "group": "billing",
+     "topics": {"orders": {"epoch": 0,
+                           "brokers": {"broker-a": {"incarnation": 1, "storeId": "9f…", "offsets": {"0": 12}}}}}}
+
+An offset means something only within the store that gave it out. `storeId` and `incarnation` are what the broker said
+when the entry was made: another store, or the same one after a recovery that cut its tail, gives the same numbers to
+other messages. `epoch` rises when the queues of a topic begin anew under the same names. A stock broker says nothing
+about its store; its entries carry an empty storeId and incarnation 0.
+
+Entries whose identity differs are never subtracted from one another (`planner.ranges`). Spark compares offsets as
+text, so the form is canonical: keys in order, nothing optional.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from rmqspark.errors import InvalidArgument
+from rmqspark.model import MessageQueue
+
+VERSION = 1
+
+
+class StoreIdentity(NamedTuple):
+    """Which store an offset belongs to, as `capabilities` tells it; the default is that of a stock broker."""
+
+    store_id: str = ""
+    incarnation: int = 0
+
+
+@dataclass(frozen=True)
+class Offsets:
+    """The next offset to read of each queue, with the identities that give the numbers their meaning."""
+
+    group: str
+    positions: Mapping[MessageQueue, int] = field(default_factory=dict)
+    stores: Mapping[tuple[str, str], StoreIdentity] = field(default_factory=dict)  # by topic and broker name
+    epochs: Mapping[str, int] = field(default_factory=dict)  # by topic
+
+    def store_of(self, queue: MessageQueue) -> StoreIdentity:
+        return self.stores.get((queue.topic, queue.broker_name), StoreIdentity())
+
+    def identity(self, queue: MessageQueue) -> tuple[int, StoreIdentity]:
+        """What must be equal in two `Offsets` for their positions of a queue to be comparable."""
+        return self.epochs.get(queue.topic, 0), self.store_of(queue)
+
+    def at(self, positions: Mapping[MessageQueue, int]) -> Offsets:
+        """The same identities with other positions."""
+        return replace(self, positions=dict(positions))
+
+    def to_json(self) -> dict[str, Any]:
+        """The canonical document; equal offsets give equal text."""
+        topics: dict[str, Any] = {}
+        for queue in sorted(self.positions):
+            epoch, store = self.identity(queue)
+            brokers = topics.setdefault(queue.topic, {"brokers": {}, "epoch": epoch})["brokers"]
+            entry = brokers.setdefault(
+                queue.broker_name, {"incarnation": store.incarnation, "offsets": {}, "storeId": store.store_id}
+            )
+            entry["offsets"][str(queue.queue_id)] = self.positions[queue]
+        return {"group": self.group, "topics": topics, "v": VERSION}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Offsets:
+        """Reads what `to_json` wrote. Raises InvalidArgument for anything else: a checkpoint of another source, say."""
+        if not isinstance(document, Mapping) or type(document.get("v")) is not int:
+            raise InvalidArgument(
+                "The checkpoint holds no offset of the rmq source.", hint="Use another checkpointLocation."
+            )
+        if document["v"] != VERSION:
+            raise InvalidArgument(
+                f"The checkpoint was written in offset format {document['v']}; this version reads {VERSION}.",
+                hint="Run the query with the version of rmqspark that wrote it.",
+            )
+        try:
+            return _from_topics(document["group"], document["topics"])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InvalidArgument(f"The offset in the checkpoint is damaged: {error!r}.") from error
+
+
+def _from_topics(group: str, topics: Mapping[str, Any]) -> Offsets:
+    positions: dict[MessageQueue, int] = {}
+    stores: dict[tuple[str, str], StoreIdentity] = {}
+    epochs: dict[str, int] = {}
+    for topic, topic_entry in topics.items():
+        epochs[topic] = int(topic_entry["epoch"])
+        for broker_name, entry in topic_entry["brokers"].items():
+            stores[topic, broker_name] = StoreIdentity(str(entry["storeId"]), int(entry["incarnation"]))
+            positions.update(_positions(topic, broker_name, entry["offsets"]))
+    return Offsets(str(group), positions, stores, epochs)
+
+
+def _positions(topic: str, broker_name: str, offsets: Mapping[str, Any]) -> Iterator[tuple[MessageQueue, int]]:
+    for queue_id, offset in offsets.items():
+        if type(offset) is not int or offset < 0:
+            raise ValueError(f"{topic}/{broker_name}/{queue_id} has offset {offset!r}")
+        yield MessageQueue(topic, broker_name, int(queue_id)), offset

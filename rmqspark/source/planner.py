@@ -1,0 +1,160 @@
+"""Which messages the next micro-batch holds, and how they are dealt to tasks. Pure: numbers in, numbers out.
+
+Three rules keep a query right whatever the cluster does meanwhile:
+
+- An entry of an offset is only ever compared with one of the same identity (store, incarnation, epoch). A queue that is
+  new, or whose identity has changed, enters at a recorded position and is read from the next micro-batch on; so every
+  range that is read has both its ends in the checkpoint, and a batch that is run again reads the same messages.
+- A position never falls within one identity, whatever a broker reports: Spark would take it as an order to read again.
+- Under a limit every queue that has something gets something, or its turn comes: none starves behind a larger one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import NamedTuple
+
+from rmqspark.model import MessageQueue
+from rmqspark.source.offsets import Offsets, StoreIdentity
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What the cluster said at one moment: the end of each queue, and which store each broker serves."""
+
+    ends: Mapping[MessageQueue, int]
+    stores: Mapping[str, StoreIdentity]  # by broker name
+    begins: Mapping[MessageQueue, int] = field(default_factory=dict)  # asked only for queues that need it
+
+
+class QueueRange(NamedTuple):
+    """The messages of one queue from `start` up to, not including, `end`."""
+
+    queue: MessageQueue
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        return self.end - self.start
+
+
+def needing_begin(start: Offsets, snapshot: Snapshot) -> list[MessageQueue]:
+    """The queues whose lowest offset `advance` may want to know: new ones, and those with another end or store."""
+    return [
+        queue
+        for queue, end in sorted(snapshot.ends.items())
+        if end < start.positions.get(queue, end + 1) or start.store_of(queue) != snapshot.stores[queue.broker_name]
+    ]
+
+
+def advance(
+    start: Offsets,
+    snapshot: Snapshot,
+    *,
+    limit: int | None = None,
+    ceiling: Offsets | None = None,
+    reborn: Collection[str] = (),
+) -> Offsets:
+    """The end of the next micro-batch. `ceiling` is where Trigger.AvailableNow stops; `limit` counts messages.
+
+    Topics in `reborn` have begun anew under their old names: their epoch rises. Queues that the cluster does not show
+    just now keep their entries.
+    """
+    entering = _entering(start, snapshot, reborn)
+    backlogs = [
+        QueueRange(queue, position, max(position, _end(queue, snapshot, ceiling)))
+        for queue, position in sorted(start.positions.items())
+        if queue in snapshot.ends and queue not in entering
+    ]
+    positions = dict(start.positions) | entering
+    for backlog, share in zip(backlogs, _shares(backlogs, limit, start), strict=True):
+        positions[backlog.queue] = backlog.start + share
+    seen = {(queue.topic, queue.broker_name): snapshot.stores[queue.broker_name] for queue in snapshot.ends}
+    raised = {topic: start.epochs.get(topic, 0) + 1 for topic in reborn}
+    return Offsets(start.group, positions, {**start.stores, **seen}, {**start.epochs, **raised})
+
+
+def _entering(start: Offsets, snapshot: Snapshot, reborn: Collection[str]) -> dict[MessageQueue, int]:
+    """Where the queues stand that this step records under an identity that is new to them."""
+    entering = {}
+    for queue, end in snapshot.ends.items():
+        position, before, now = start.positions.get(queue), start.store_of(queue), snapshot.stores[queue.broker_name]
+        if position is None or before.store_id != now.store_id:
+            entering[queue] = snapshot.begins[queue]
+        elif before != now:  # the same store, its tail cut and perhaps grown again
+            entering[queue] = min(position, end)
+        elif queue.topic in reborn:
+            entering[queue] = snapshot.begins[queue] if end < position else position
+    return entering
+
+
+def _end(queue: MessageQueue, snapshot: Snapshot, ceiling: Offsets | None) -> int:
+    return snapshot.ends[queue] if ceiling is None else min(snapshot.ends[queue], ceiling.positions.get(queue, 0))
+
+
+def _shares(backlogs: Sequence[QueueRange], limit: int | None, start: Offsets) -> list[int]:
+    sizes = [backlog.size for backlog in backlogs]
+    if limit is None:
+        return sizes
+    # The sum of all positions grows by `limit` with every limited batch: it says whose turn it is, without memory.
+    return share(sizes, limit, turn=sum(start.positions.values()) // limit)
+
+
+def share(backlogs: Sequence[int], limit: int, turn: int = 0) -> list[int]:
+    """Deals `limit` messages to queues by backlog. Each one that waits gets at least one, or, where there are more
+    queues than messages, they take turns, starting with number `turn` of those that wait.
+
+    >>> share([100, 10, 0], 11)
+    [9, 2, 0]
+    """
+    waiting = [index for index, backlog in enumerate(backlogs) if backlog > 0]
+    shares = [0] * len(backlogs)
+    if sum(backlogs) <= limit:
+        return list(backlogs)
+    if len(waiting) >= limit:
+        for step in range(limit):
+            shares[waiting[(turn * limit + step) % len(waiting)]] = 1
+        return shares
+    spare, rest = limit - len(waiting), sum(backlogs) - len(waiting)
+    for index in waiting:
+        shares[index] = 1 + (backlogs[index] - 1) * spare // rest
+    left = limit - sum(shares)  # fewer than there are queues: rounding, dealt to the largest remainders
+    for index in sorted(waiting, key=lambda index: -((backlogs[index] - 1) * spare % rest))[:left]:
+        shares[index] += 1
+    return shares
+
+
+def ranges(start: Offsets, end: Offsets) -> list[QueueRange]:
+    """What lies between two offsets. Queues that entered with `end` give nothing yet."""
+    return [
+        QueueRange(queue, start.positions[queue], position)
+        for queue, position in sorted(end.positions.items())
+        if queue in start.positions
+        and start.identity(queue) == end.identity(queue)
+        and position > start.positions[queue]
+    ]
+
+
+def split(
+    planned: Sequence[QueueRange], *, at_least: int | None = None, max_records: int | None = None
+) -> list[QueueRange]:
+    """Cuts ranges so that there are `at_least` so many and none is longer than `max_records`; larger ones first.
+
+    As Spark's KafkaOffsetRangeCalculator: the number of cuts is by size, so it may end a few above or below `at_least`.
+    """
+    wanted = max(at_least or 0, len(planned))
+    total = sum(planned_range.size for planned_range in planned)
+    pieces = []
+    for planned_range in planned:
+        by_size = round(planned_range.size * wanted / total) if at_least and len(planned) < at_least else 1
+        by_limit = -(-planned_range.size // max_records) if max_records else 1
+        pieces += _cut(planned_range, min(max(by_size, by_limit, 1), planned_range.size))
+    return pieces
+
+
+def _cut(whole: QueueRange, count: int) -> list[QueueRange]:
+    bounds = [whole.start + whole.size * step // count for step in range(count + 1)]
+    return [QueueRange(whole.queue, low, high) for low, high in pairwise(bounds)]

@@ -1,0 +1,77 @@
+"""The offset that lives in Spark's checkpoints."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmqspark.errors import InvalidArgument
+from rmqspark.model import MessageQueue
+from rmqspark.source.offsets import Offsets, StoreIdentity
+
+DOCUMENT = {
+    "group": "billing",
+    "topics": {
+        "orders": {
+            "brokers": {
+                "broker-a": {"incarnation": 1, "offsets": {"0": 12, "1": 7}, "storeId": "9f"},
+                "broker-b": {"incarnation": 0, "offsets": {"0": 3}, "storeId": ""},
+            },
+            "epoch": 2,
+        }
+    },
+    "v": 1,
+}
+
+
+def test_the_documented_form_reads_and_writes_back_unchanged() -> None:
+    """The JSON in a checkpoint is what docs/spark.md shows, key for key."""
+    offsets = Offsets.from_json(DOCUMENT)
+    assert offsets.positions[MessageQueue("orders", "broker-a", 1)] == 7
+    assert offsets.identity(MessageQueue("orders", "broker-a", 0)) == (2, StoreIdentity("9f", 1))
+    assert json.dumps(offsets.to_json()) == json.dumps(DOCUMENT)
+
+
+queues = st.builds(
+    MessageQueue, st.sampled_from(["a", "b"]), st.sampled_from(["broker-a", "broker-b"]), st.integers(0, 12)
+)
+
+
+@pytest.mark.property
+@given(st.dictionaries(queues, st.integers(0, 2**62)), st.integers(0, 5), st.integers(0, 5))
+def test_any_offset_survives_the_checkpoint(positions: dict[MessageQueue, int], epoch: int, incarnation: int) -> None:
+    """Whatever a query has read, its offset comes back from the checkpoint as it was, in one text only."""
+    stores = {(queue.topic, queue.broker_name): StoreIdentity("id", incarnation) for queue in positions}
+    offsets = Offsets("g", positions, stores, {queue.topic: epoch for queue in positions})
+    text = json.dumps(offsets.to_json())
+    again = Offsets.from_json(json.loads(text))
+    assert again == offsets
+    assert json.dumps(again.to_json()) == text
+
+
+@pytest.mark.parametrize(
+    ("document", "story"),
+    [
+        ({"logOffset": 3}, "no offset of the rmq source"),
+        ({"v": 2, "group": "g", "topics": {}}, "offset format 2"),
+        ({"v": 1, "topics": {}}, "damaged"),
+        ({"v": 1, "group": "g", "topics": {"t": {"epoch": 0, "brokers": {"b": {}}}}}, "damaged"),
+        (
+            {
+                "v": 1,
+                "group": "g",
+                "topics": {
+                    "t": {"epoch": 0, "brokers": {"b": {"storeId": "", "incarnation": 0, "offsets": {"0": -1}}}}
+                },
+            },
+            "damaged",
+        ),
+    ],
+)
+def test_a_foreign_or_damaged_offset_is_refused(document: dict[str, object], story: str) -> None:
+    """A checkpoint of another source, another version or with a damaged file ends in words, not in wrong reads."""
+    with pytest.raises(InvalidArgument, match=story):
+        Offsets.from_json(document)

@@ -1,0 +1,153 @@
+"""Which messages a micro-batch gets, and which task reads them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmqspark.model import MessageQueue
+from rmqspark.source.offsets import Offsets, StoreIdentity
+from rmqspark.source.planner import QueueRange, Snapshot, advance, needing_begin, ranges, share, split
+
+Q0, Q1, Q2 = (MessageQueue("t", "broker-a", queue_id) for queue_id in range(3))
+STORE = StoreIdentity("s", 1)
+
+
+def offsets(positions: dict[MessageQueue, int], store: StoreIdentity = STORE, epoch: int = 0) -> Offsets:
+    return Offsets("g", positions, {("t", "broker-a"): store}, {"t": epoch})
+
+
+def seen(ends: dict[MessageQueue, int], store: StoreIdentity = STORE, **begins: int) -> Snapshot:
+    return Snapshot(ends, {"broker-a": store}, dict.fromkeys(ends, 0))
+
+
+@pytest.mark.parametrize(
+    ("backlogs", "limit", "turn", "shares"),
+    [
+        ([5, 5], 100, 0, [5, 5]),
+        ([100, 10, 0], 11, 0, [9, 2, 0]),
+        ([1000, 1], 10, 0, [9, 1]),
+        ([7, 7, 7], 2, 0, [1, 1, 0]),
+        ([7, 7, 7], 2, 1, [1, 0, 1]),
+        ([7, 7, 7], 2, 2, [0, 1, 1]),
+        ([0, 0], 5, 0, [0, 0]),
+    ],
+)
+def test_a_limit_is_dealt_by_backlog(backlogs: list[int], limit: int, turn: int, shares: list[int]) -> None:
+    """maxOffsetsPerTrigger goes to the queues by what waits in them."""
+    assert share(backlogs, limit, turn) == shares
+
+
+@pytest.mark.property
+@given(st.lists(st.integers(0, 10_000), max_size=20), st.integers(1, 5_000), st.integers(0, 1000))
+def test_shares_are_exact_and_starve_nobody(backlogs: list[int], limit: int, turn: int) -> None:
+    """A limited batch is full, takes no more than there is, and leaves out no queue while it has room for one each."""
+    shares = share(backlogs, limit, turn)
+    assert sum(shares) == min(limit, sum(backlogs))
+    assert all(0 <= got <= backlog for got, backlog in zip(shares, backlogs, strict=True))
+    waiting = [index for index, backlog in enumerate(backlogs) if backlog]
+    if len(waiting) <= limit:
+        assert all(shares[index] for index in waiting)
+
+
+def test_with_more_queues_than_messages_every_queue_gets_its_turn() -> None:
+    """Ten queues that never run dry all advance under maxOffsetsPerTrigger=3."""
+    queues = [MessageQueue("t", "broker-a", queue_id) for queue_id in range(10)]
+    at = offsets(dict.fromkeys(queues, 0))
+    for _ in range(20):
+        at = advance(at, seen(dict.fromkeys(queues, 10_000)), limit=3)
+    assert min(at.positions.values()) >= 4
+
+
+def test_a_step_reads_what_is_new() -> None:
+    """A micro-batch goes from where the last one ended to the end of each queue."""
+    start = offsets({Q0: 3, Q1: 5})
+    end = advance(start, seen({Q0: 10, Q1: 5}))
+    assert ranges(start, end) == [QueueRange(Q0, 3, 10)]
+
+
+def test_a_lower_end_never_sets_a_query_back() -> None:
+    """A broker that reports less than before is not taken at its word: Spark would read everything again."""
+    start = offsets({Q0: 30})
+    assert advance(start, seen({Q0: 10})) == start
+
+
+def test_a_new_queue_is_recorded_first_and_read_from_the_next_batch_on() -> None:
+    """A queue added while a query runs is read completely, and a batch run again after a crash reads the same."""
+    start = offsets({Q0: 3})
+    snapshot = seen({Q0: 3, Q1: 9})
+    assert needing_begin(start, snapshot) == [Q1]
+    pinned = advance(start, snapshot)
+    assert pinned.positions == {Q0: 3, Q1: 0}
+    assert ranges(start, pinned) == []
+    assert ranges(pinned, advance(pinned, snapshot)) == [QueueRange(Q1, 0, 9)]
+
+
+@pytest.mark.parametrize(
+    ("now", "position"), [(StoreIdentity("s", 2), 8), (StoreIdentity("other", 1), 0), (StoreIdentity(), 0)]
+)
+def test_another_store_is_entered_anew(now: StoreIdentity, position: int) -> None:
+    """Numbers of two stores, or of two lives of one, are never subtracted from each other."""
+    start = offsets({Q0: 12})
+    end = advance(start, seen({Q0: 8}, now))
+    assert (end.positions, end.store_of(Q0)) == ({Q0: position}, now)
+    assert ranges(start, end) == []
+    assert ranges(end, advance(end, seen({Q0: 20}, now))) == [QueueRange(Q0, position, 20)]
+
+
+def test_a_topic_made_anew_gets_a_new_epoch() -> None:
+    """After a topic was deleted and made again its queues are read from their beginning."""
+    start = offsets({Q0: 12, Q1: 4})
+    end = advance(start, seen({Q0: 2, Q1: 6}), reborn={"t"})
+    assert (end.positions, end.epochs) == ({Q0: 0, Q1: 4}, {"t": 1})
+    assert ranges(start, end) == []
+
+
+def test_a_queue_out_of_sight_keeps_its_place() -> None:
+    """While a broker is away its queues wait where they were."""
+    start = offsets({Q0: 3, Q1: 5})
+    assert advance(start, seen({Q0: 4})).positions == {Q0: 4, Q1: 5}
+
+
+def test_available_now_stops_where_it_began() -> None:
+    """Trigger.AvailableNow reads what was there when the query started, not what comes while it runs."""
+    ceiling = offsets({Q0: 10})
+    assert advance(offsets({Q0: 3}), seen({Q0: 50}), ceiling=ceiling).positions == {Q0: 10}
+    at_end = offsets({Q0: 10, Q1: 0})
+    assert advance(at_end, seen({Q0: 50, Q1: 7}), ceiling=ceiling) == at_end
+
+
+@pytest.mark.parametrize(
+    ("sizes", "at_least", "max_records", "pieces"),
+    [
+        ([100], None, None, [100]),
+        ([100], 4, None, [25] * 4),
+        ([90, 10], 10, None, [10] * 10),
+        ([100], None, 30, [25] * 4),
+        ([3], 10, None, [1, 1, 1]),
+        ([100, 100], 1, None, [100, 100]),
+        ([], 4, 10, []),
+    ],
+)
+def test_ranges_are_split_over_tasks(
+    sizes: list[int], at_least: int | None, max_records: int | None, pieces: list[int]
+) -> None:
+    """minPartitions and maxRecordsPerPartition cut large queues, and only as far as needed."""
+    whole = [QueueRange(MessageQueue("t", "b", number), 7, 7 + size) for number, size in enumerate(sizes)]
+    assert [piece.size for piece in split(whole, at_least=at_least, max_records=max_records)] == pieces
+
+
+@pytest.mark.property
+@given(
+    st.lists(st.integers(1, 500), max_size=6),
+    st.none() | st.integers(1, 40),
+    st.none() | st.integers(1, 100),
+)
+def test_pieces_cover_the_ranges_exactly(sizes: list[int], at_least: int | None, max_records: int | None) -> None:
+    """However ranges are split, each message is in exactly one piece."""
+    whole = [QueueRange(MessageQueue("t", "b", number), 0, size) for number, size in enumerate(sizes)]
+    pieces = split(whole, at_least=at_least, max_records=max_records)
+    covered = [(piece.queue, offset) for piece in pieces for offset in range(piece.start, piece.end)]
+    assert covered == [(one.queue, offset) for one in whole for offset in range(one.size)]
+    assert max_records is None or all(piece.size <= max_records for piece in pieces)
