@@ -16,7 +16,7 @@ import msgspec
 import structlog
 
 from rmqspark.errors import RmqError, ServerFault
-from rmqspark.protocol.command import Envelope, RawCommand, Serialize, decode_command, encode_response
+from rmqspark.protocol.command import ONEWAY_FLAG, Envelope, RawCommand, Serialize, decode_command, encode_response
 from rmqspark.protocol.faults import to_response
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 H = TypeVar("H", bound=msgspec.Struct)
 
-_RESPONSE_BIT = 1
-_ONEWAY_BIT = 2
 _SERIALIZE_NAMES: tuple[Serialize, ...] = ("JSON", "ROCKETMQ")
 
 log = structlog.get_logger("rmqspark.remoting")
@@ -91,7 +89,7 @@ class Request(Generic[H]):
         self.opaque = envelope.opaque
         self.version = envelope.version
         self.language = envelope.language
-        self.oneway = envelope.flag & _ONEWAY_BIT != 0
+        self.oneway = envelope.flag & ONEWAY_FLAG != 0
         self.header = envelope.extFields
         self.body = raw.body
         self.connection = connection

@@ -16,7 +16,14 @@ import structlog
 
 from rmqspark.errors import HeaderError, NotSupported
 from rmqspark.protocol.codes import ACCESS, TRUNCATED_CODES, RequestCode
-from rmqspark.protocol.command import Envelope, RawCommand, decode_command, decode_envelope, peek_code
+from rmqspark.protocol.command import (
+    RESPONSE_FLAG,
+    Envelope,
+    RawCommand,
+    decode_command,
+    decode_envelope,
+    peek_code,
+)
 from rmqspark.remoting.reply import Body, Reply
 from rmqspark.remoting.request import Connection, Request
 from rmqspark.remoting.response import Response
@@ -30,6 +37,7 @@ __all__ = ["Body", "Connection", "Reply", "Request", "Route", "Router", "Routes"
 log = structlog.get_logger("rmqspark.remoting")
 
 Answer: TypeAlias = Reply | Awaitable[Reply | None] | None
+Handle: TypeAlias = Callable[[Request[Any]], Answer]
 
 
 class NoFields(msgspec.Struct, gc=False):
@@ -44,7 +52,7 @@ class Route(NamedTuple):
     """
 
     header: type[msgspec.Struct] | None
-    handle: Callable[[Request[Any]], Answer]
+    handle: Handle
 
 
 Routes: TypeAlias = dict[RequestCode, Route]
@@ -67,7 +75,7 @@ class Router:
             raise ValueError(f"Request code {code!r} has two handlers.")
         if code not in ACCESS:
             raise ValueError(f"Request code {code!r} has no class of access.")
-        self._routes[int(code)] = route if route.header is not None else Route(NoFields, route.handle)
+        self._routes[int(code)] = route
 
     def dispatch(self, raw: RawCommand, connection: Connection) -> Coroutine[Any, Any, None] | None:
         """Handles one command. A coroutine returned is the rest of the work, to be run as a task.
@@ -77,18 +85,17 @@ class Router:
         code = peek_code(raw)
         route = self._routes.get(code)
         if route is None:
-            self._not_routed(raw, connection)
+            self.refuse(raw, connection, NotSupported(f"request type {code} not supported"))
             return None
-        assert route.header is not None
         try:
-            envelope = decode_envelope(raw, route.header)
+            envelope = decode_envelope(raw, route.header or NoFields)
         except HeaderError as error:
             self.refuse(raw, connection, error)
             return None
-        if envelope.flag & 1:
+        if envelope.flag & RESPONSE_FLAG:
             connection.deliver(Response.of(decode_command(raw), bytes(raw.body)))
             return None
-        return self._handle(route, Request(code, envelope, raw, connection), raw)
+        return self._handle(route.handle, Request(code, envelope, raw, connection), raw)
 
     def refuse(self, raw: RawCommand, connection: Connection, error: RmqError) -> None:
         """Answers a request with an error without handling it. Answers of the client are delivered all the same."""
@@ -98,10 +105,10 @@ class Router:
         else:
             _bare_request(command, raw, connection).fail(error)
 
-    def _handle(self, route: Route, request: Request[Any], raw: RawCommand) -> Coroutine[Any, Any, None] | None:
+    def _handle(self, handle: Handle, request: Request[Any], raw: RawCommand) -> Coroutine[Any, Any, None] | None:
         rest = None
         try:
-            answer = route.handle(request)
+            answer = handle(request)
             if answer is None:
                 request.park()
             elif isinstance(answer, Reply):
@@ -112,12 +119,11 @@ class Router:
                 rest = _finish(request, answer)
         except Exception as error:  # noqa: BLE001 this is the one place that answers for all handlers
             request.fail(error)
-        _release(raw, request)
+        try:
+            raw.body.release()  # the receive buffer's memory is not the handler's any more (see request.py)
+        except BufferError:
+            log.warning("a handler kept a view of its request's body", request=str(request))
         return rest
-
-    def _not_routed(self, raw: RawCommand, connection: Connection) -> None:
-        command = decode_command(raw)
-        self.refuse(raw, connection, NotSupported(f"request type {command.code} not supported"))
 
 
 async def _finish(request: Request[Any], answer: Awaitable[Reply | None]) -> None:
@@ -141,11 +147,3 @@ def _bare_request(command: Command, raw: RawCommand, connection: Connection) -> 
         extFields=NoFields(),
     )
     return Request(command.code, envelope, raw, connection)
-
-
-def _release(raw: RawCommand, request: Request[Any]) -> None:
-    """Takes the receive buffer's memory away from the handler (see request.py)."""
-    try:
-        raw.body.release()
-    except BufferError:
-        log.warning("a handler kept a view of its request's body", request=str(request))
