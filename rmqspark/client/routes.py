@@ -1,0 +1,126 @@
+"""Routes: which queues a topic has and where their brokers are. Pure; `cluster_client` asks the name servers.
+
+Spec: semantics, section 1. Producers may use the queues whose broker has a master and the write permission,
+consumers those with the read permission, on a slave if need be. Both lists are in the order RocketMQ's clients use
+(broker name, then queue id), which makes "the queue of this key" the same for every client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rmqspark.errors import BodyError
+from rmqspark.model import MessageQueue
+from rmqspark.protocol.names import Perm
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rmqspark.protocol.bodies import TopicRouteData
+
+MASTER_ID = 0
+ROUTE_FRESH_MS = 30_000  # RocketMQ's pollNameServerInterval
+MAX_QUEUES = 65_536  # of one topic on one broker; what exceeds it is no route
+BORROWED_FRESH_MS = 1_000  # a route borrowed from the template: the real one appears with the first send
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRoute:
+    """A topic's queues and the addresses of its brokers (broker name → broker id → address; id 0 is the master)."""
+
+    topic: str
+    publish_queues: tuple[MessageQueue, ...]
+    subscribe_queues: tuple[MessageQueue, ...]
+    brokers: Mapping[str, Mapping[int, str]]
+    borrowed: bool = False  # made from TBW102 for a topic that does not exist yet
+
+    def master(self, broker_name: str) -> str | None:
+        return self.brokers.get(broker_name, {}).get(MASTER_ID)
+
+    def address(self, broker_name: str) -> str | None:
+        """The master's address, else that of the lowest broker id there is."""
+        addresses = self.brokers.get(broker_name)
+        return addresses[min(addresses)] if addresses else None
+
+
+def topic_route(topic: str, data: TopicRouteData) -> TopicRoute:
+    """What a client makes of a name server's answer (RocketMQ's topicRouteData2TopicPublishInfo and …SubscribeInfo)."""
+    brokers = {broker.brokerName: dict(broker.brokerAddrs) for broker in data.brokerDatas}
+    queue_datas = sorted(data.queueDatas, key=lambda queue_data: queue_data.brokerName)
+    writable = [
+        (queue_data.brokerName, queue_data.writeQueueNums)
+        for queue_data in queue_datas
+        if queue_data.perm & Perm.WRITE and MASTER_ID in brokers.get(queue_data.brokerName, {})
+    ]
+    readable = [
+        (queue_data.brokerName, queue_data.readQueueNums) for queue_data in queue_datas if queue_data.perm & Perm.READ
+    ]
+    ordered = _ordered_queues(data.orderTopicConf) if data.orderTopicConf else None
+    return TopicRoute(topic, _queues(topic, ordered or writable), _queues(topic, readable), brokers)
+
+
+def borrowed_route(topic: str, template: TopicRoute, queue_count: int) -> TopicRoute:
+    """The route to send to a topic that does not exist yet, like TBW102's but with at most `queue_count` queues.
+
+    Spec: semantics, section 2.1. The broker creates the topic when the first message arrives.
+    """
+    publish_queues = tuple(
+        MessageQueue(topic, queue.broker_name, queue.queue_id)
+        for queue in template.publish_queues
+        if queue.queue_id < queue_count
+    )
+    return TopicRoute(topic, publish_queues, (), template.brokers, borrowed=True)
+
+
+class RouteCache:
+    """Routes by topic, each fresh for a while. Not locked: its owner is."""
+
+    def __init__(self) -> None:
+        self._routes: dict[str, tuple[TopicRoute, int]] = {}
+
+    def fresh(self, topic: str, now_ms: int) -> TopicRoute | None:
+        route, fresh_until_ms = self._routes.get(topic, (None, 0))
+        return route if now_ms < fresh_until_ms else None
+
+    def last_known(self, topic: str) -> TopicRoute | None:
+        """The route as last seen, however old: better than none while no name server answers."""
+        route, _ = self._routes.get(topic, (None, 0))
+        return route
+
+    def put(self, route: TopicRoute, now_ms: int) -> None:
+        lifetime_ms = BORROWED_FRESH_MS if route.borrowed else ROUTE_FRESH_MS
+        self._routes[route.topic] = route, now_ms + lifetime_ms
+
+    def expire(self, topic: str) -> None:
+        """Asks again at the next use: something the route promised did not hold."""
+        route, _ = self._routes.get(topic, (None, 0))
+        if route is not None:
+            self._routes[topic] = route, 0
+
+    def forget(self, topic: str) -> None:
+        self._routes.pop(topic, None)
+
+    def routes(self) -> list[TopicRoute]:
+        return [route for route, _ in self._routes.values()]
+
+
+def _queues(topic: str, counts: Iterable[tuple[str, int]]) -> tuple[MessageQueue, ...]:
+    return tuple(
+        MessageQueue(topic, broker_name, queue_id)
+        for broker_name, count in counts
+        for queue_id in range(_believable(topic, count))
+    )
+
+
+def _believable(topic: str, count: int) -> int:
+    if not 0 <= count <= MAX_QUEUES:
+        raise BodyError(f"The name server claims {count} queues for topic {topic!r}.")
+    return count
+
+
+def _ordered_queues(order_topic_conf: str) -> list[tuple[str, int]]:
+    """ "broker-a:4;broker-b:4" → pairs. Such a topic's queues are exactly these, whatever its QueueData says."""
+    pairs = (part.split(":") for part in order_topic_conf.split(";") if part)
+    return [(pair[0], int(pair[1])) for pair in pairs if len(pair) == 2 and pair[1].isdigit()]

@@ -1,0 +1,40 @@
+"""Which name servers are used, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from rmqspark.client.addresses import parse_addresses, resolve_namesrv
+from rmqspark.errors import InvalidArgument
+
+
+@pytest.mark.parametrize(
+    ("explicit", "environ", "expected"),
+    [
+        (None, {}, "127.0.0.1:9876"),
+        (None, {"NAMESRV_ADDR": "b:1"}, "b:1"),
+        (None, {"RMQ_NAMESRV": "a:1", "NAMESRV_ADDR": "b:1"}, "a:1"),
+        ("c:1", {"RMQ_NAMESRV": "a:1"}, "c:1"),
+        ("", {"RMQ_NAMESRV": "a:1"}, "a:1"),
+        (" h1:9876 ; h2:9876; ", {}, "h1:9876;h2:9876"),
+        ("[::1]:9876", {}, "[::1]:9876"),
+    ],
+)
+def test_the_nearest_word_counts(explicit: str | None, environ: dict[str, str], expected: str) -> None:
+    """An argument beats $RMQ_NAMESRV, which beats $NAMESRV_ADDR, which beats this machine."""
+    assert resolve_namesrv(explicit, environ) == expected
+
+
+@pytest.mark.parametrize(
+    "wrong", ["localhost", "localhost:", ":9876", "h:0", "h:65536", "h:x", "http://h:1", "::1:9876", "a:1,b:2", ";"]
+)
+def test_what_is_no_address_is_refused_with_the_right_form(wrong: str) -> None:
+    """A wrong address is an error that shows how one is written."""
+    with pytest.raises(InvalidArgument, match=r"127\.0\.0\.1:9876"):
+        parse_addresses(wrong)
+
+
+def test_the_error_names_the_variable_it_came_from() -> None:
+    """Who set a wrong address in the environment learns which variable it was."""
+    with pytest.raises(InvalidArgument, match="RMQ_NAMESRV"):
+        resolve_namesrv(None, {"RMQ_NAMESRV": "nonsense"})
