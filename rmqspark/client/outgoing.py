@@ -1,0 +1,145 @@
+"""A user's message made ready for the wire: checked, given its id and properties, compressed. Pure.
+
+Spec: semantics, sections 3 and 4 (RocketMQ's DefaultMQProducerImpl.sendKernelImpl and Validators.checkMessage).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from rmqspark.errors import InvalidMessage
+from rmqspark.protocol.batch import BatchElement, encode_batch
+from rmqspark.protocol.compression import compress
+from rmqspark.protocol.names import MAX_BODY_BYTES, RETRY_PREFIX, check_body, check_sendable
+from rmqspark.protocol.properties import Property, check_user_properties, encode_properties
+from rmqspark.protocol.record import SysFlag
+from rmqspark.settings import setting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rmqspark.model import Message
+
+KEY_SEPARATOR = " "
+MAX_DELAY_LEVEL = 18
+
+
+@dataclass(frozen=True)
+class SendConfig:
+    """How a producer sends; names and defaults are RocketMQ's (DefaultMQProducer)."""
+
+    send_msg_timeout: int = setting(3000, "Time for one send, all its tries together.", unit="ms")
+    retry_times_when_send_failed: int = setting(2, "Further tries after one that failed, within the same time.")
+    compress_msg_body_over_howmuch: int = setting(4096, "Bodies from this size on are compressed with zlib; 0: none.")
+    max_message_size: int = setting(MAX_BODY_BYTES, "The largest body that is accepted.", unit="bytes")
+
+
+class Outgoing(NamedTuple):
+    """What a send request carries of a message or batch, the same for each try."""
+
+    body: bytes
+    properties: str
+    sys_flag: int
+    flag: int
+
+
+def outgoing(message: Message, unique_id: str, config: SendConfig, shard: str | None = None) -> Outgoing:
+    """Makes one message ready. Raises InvalidMessage or InvalidName for what no broker would take."""
+    check_sendable(message.topic)
+    check_body(len(message.body), config.max_message_size)
+    body, sys_flag = _compressed(bytes(message.body), config.compress_msg_body_over_howmuch)
+    properties = encode_properties(wire_properties(message, unique_id, shard)).decode()
+    return Outgoing(body, properties, sys_flag, message.flag)
+
+
+def outgoing_batch(
+    messages: Sequence[Message], unique_ids: Sequence[str], config: SendConfig, shard: str | None = None
+) -> Outgoing:
+    """Makes a batch ready. Never compressed, as RocketMQ has it.
+
+    The wrapper's properties are appended to every element by the broker (spec: observed), so it carries WAIT alone: a
+    UNIQ_KEY there would take the place of each element's own.
+    """
+    check_batch(messages)
+    elements = []
+    for message, unique_id in zip(messages, unique_ids, strict=True):
+        check_sendable(message.topic)
+        check_body(len(message.body), config.max_message_size)
+        properties = encode_properties(wire_properties(message, unique_id, shard))
+        elements.append(BatchElement(bytes(message.body), properties, message.flag))
+    body = encode_batch(elements)
+    if len(body) > config.max_message_size:
+        raise InvalidMessage(
+            f"A batch of {len(body)} bytes is over the limit of {config.max_message_size}.",
+            hint="Send it in several: a batch is stored all or none.",
+        )
+    wrapper = encode_properties({Property.WAIT: wait_value(messages[0])}).decode()
+    return Outgoing(body, wrapper, 0, 0)
+
+
+def wire_properties(message: Message, unique_id: str, shard: str | None = None) -> dict[str, str]:
+    """The properties stored with a message: the user's own and those that RocketMQ's clients always set."""
+    check_user_properties(message.properties)
+    properties = dict(message.properties)
+    if message.keys:
+        properties[Property.KEYS] = _joined_keys(message.keys)
+    if message.tags:
+        properties[Property.TAGS] = _checked_tags(message.tags)
+    if shard is not None:
+        properties[Property.SHARDING_KEY] = shard
+    if message.delay_level:
+        properties[Property.DELAY] = _checked_delay(message.delay_level)
+    properties[Property.WAIT] = wait_value(message)
+    properties[Property.UNIQ_KEY] = unique_id
+    return properties
+
+
+def wait_value(message: Message) -> str:
+    return "true" if message.wait_stored else "false"
+
+
+def check_batch(messages: Sequence[Message]) -> None:
+    """Raises InvalidMessage unless these may travel as one batch (spec: semantics, section 4.1)."""
+    if not messages:
+        raise InvalidMessage("A batch needs at least one message.")
+    first = messages[0]
+    if first.topic.startswith(RETRY_PREFIX):
+        raise InvalidMessage("Retry topics take no batches.", hint="Send the messages one by one.")
+    rules: tuple[tuple[str, Callable[[Message], bool]], ...] = (
+        ("the same topic", lambda message: message.topic == first.topic),
+        ("the same wait_stored", lambda message: message.wait_stored == first.wait_stored),
+        ("no delay_level", lambda message: not message.delay_level),
+    )
+    for rule, holds in rules:
+        if not all(map(holds, messages)):
+            raise InvalidMessage(f"All messages of a batch must have {rule}.", hint="Send the others apart.")
+
+
+def _compressed(body: bytes, threshold: int) -> tuple[bytes, int]:
+    """The body as it travels and its compression flags: as it is where compression does not make it smaller."""
+    if not threshold or len(body) < threshold:
+        return body, 0
+    smaller = compress(body, SysFlag.COMPRESSION_ZLIB)
+    return (smaller, SysFlag.COMPRESSED | SysFlag.COMPRESSION_ZLIB) if len(smaller) < len(body) else (body, 0)
+
+
+def _joined_keys(keys: Sequence[str]) -> str:
+    """The index splits keys at blanks, so a key cannot contain one. A bare string is one key, not its letters."""
+    listed = [keys] if isinstance(keys, str) else list(keys)
+    for key in listed:
+        if not key or any(char.isspace() for char in key):
+            raise InvalidMessage(f"Key {key!r} is empty or contains a blank.", hint="Give each key as its own entry.")
+    return KEY_SEPARATOR.join(listed)
+
+
+def _checked_tags(tags: str) -> str:
+    if "||" in tags or tags != tags.strip():
+        raise InvalidMessage(f"A message has one tag; {tags!r} could not be subscribed to.")
+    return tags
+
+
+def _checked_delay(level: int) -> str:
+    if not 0 < level <= MAX_DELAY_LEVEL:
+        raise InvalidMessage(f"delay_level is 1 to {MAX_DELAY_LEVEL}, not {level}.")
+    return str(level)

@@ -1,0 +1,113 @@
+"""Records read back as messages."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmqspark.client import received as module
+from rmqspark.client.received import received_all
+from rmqspark.client.received_columns import received_batch
+from rmqspark.errors import RecordError
+from rmqspark.model import MessageQueue, ReceivedMessage
+from rmqspark.protocol.compression import compress
+from rmqspark.protocol.message_id import pack_host
+from rmqspark.protocol.properties import encode_properties
+from rmqspark.protocol.record import SysFlag, encode_record
+from rmqspark.protocol.record_batch import RecordBatch
+
+HOST = pack_host("192.168.1.20", 10911)
+
+
+def test_a_record_becomes_the_message_that_was_sent() -> None:
+    """What a user holds is what the sender gave, with where and when it was stored."""
+    record = encode_record(
+        topic="t",
+        body=compress(b"body"),
+        properties=encode_properties({"TAGS": "paid", "KEYS": "1 2", "UNIQ_KEY": "ID", "shop": "7"}),
+        queue_id=3,
+        flag=4,
+        sys_flag=SysFlag.COMPRESSED | SysFlag.COMPRESSION_ZLIB,
+        queue_offset=5,
+        physical_offset=0x1234,
+        born_timestamp_ms=6,
+        store_timestamp_ms=7,
+        store_host=HOST,
+        reconsume_times=8,
+    )
+    assert received_all(record, "broker-a") == [
+        ReceivedMessage(
+            "t",
+            b"body",
+            "paid",
+            ["1", "2"],
+            {"TAGS": "paid", "KEYS": "1 2", "UNIQ_KEY": "ID", "shop": "7"},
+            "ID",
+            MessageQueue("t", "broker-a", 3),
+            5,
+            6,
+            7,
+            8,
+            4,
+            "C0A8011400002A9F0000000000001234",
+        )
+    ]
+
+
+def test_a_message_without_unique_id_has_the_broker_s() -> None:
+    """Messages of foreign senders always have an id."""
+    (message,) = received_all(encode_record(topic="t", body=b"x", store_host=HOST), "b")
+    assert message.msg_id == message.offset_msg_id == "C0A8011400002A9F0000000000000000"
+    assert (message.tags, message.keys, message.properties) == (None, [], {})
+
+
+HOSTS = st.sampled_from([HOST, pack_host("10.0.0.1", 1), pack_host("fe80::1", 65535)])
+PLAIN = st.text(st.characters(exclude_characters="\x01\x02", exclude_categories=["Cs"]), max_size=12)
+RECORDS = st.builds(
+    lambda raw, compressed, pairs, **fields: encode_record(
+        body=compress(raw) if compressed else raw,
+        sys_flag=SysFlag.COMPRESSED | SysFlag.COMPRESSION_ZLIB if compressed else 0,
+        properties=encode_properties(pairs),
+        **fields,
+    ),
+    raw=st.binary(max_size=40),
+    compressed=st.booleans(),
+    pairs=st.dictionaries(st.sampled_from(["TAGS", "KEYS", "UNIQ_KEY", "a", "ß"]), PLAIN, max_size=4),
+    topic=st.sampled_from(["t", "t", "t", "other", "ü" * 90]),
+    queue_id=st.integers(0, 3),
+    flag=st.integers(-5, 5),
+    queue_offset=st.integers(0, 2**62),
+    physical_offset=st.integers(0, 2**62),
+    born_timestamp_ms=st.integers(0, 2**41),
+    store_timestamp_ms=st.integers(0, 2**41),
+    born_host=HOSTS,
+    store_host=HOSTS,
+    reconsume_times=st.integers(0, 16),
+)
+
+
+@pytest.mark.property
+@given(st.lists(RECORDS, max_size=8))
+def test_many_at_once_are_read_like_one_by_one(records: list[bytearray]) -> None:
+    """The fast way for large chunks gives exactly the messages of the plain way."""
+    chunk = b"".join(records)
+    one_by_one = [message for record in records for message in received_all(record, "b")]
+    assert received_batch(RecordBatch.scan(chunk), "b") == one_by_one
+
+
+def test_a_large_chunk_takes_the_fast_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chunk over the threshold is decoded by columns, with the same outcome."""
+    chunk = b"".join(encode_record(topic="t", body=b"x" * 100, queue_offset=index) for index in range(200))
+    plain = module._one_by_one(chunk, "b")
+    monkeypatch.setattr(module, "_one_by_one", None)
+    assert received_all(chunk, "b") == plain
+
+
+@pytest.mark.parametrize("count", [1, 200])
+def test_a_damaged_body_is_noticed(count: int) -> None:
+    """A flipped byte in a body is an error, not a wrong message."""
+    chunk = bytearray().join(encode_record(topic="t", body=b"x" * 100) for _ in range(count))
+    chunk[100] ^= 1
+    with pytest.raises(RecordError, match="checksum"):
+        received_all(chunk, "b")
