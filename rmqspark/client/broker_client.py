@@ -1,0 +1,315 @@
+"""Typed calls to one broker: sending, pulling, offsets, membership. Administration is in `broker_admin`.
+
+Calls that end in a Future return at once and may be pipelined; the others wait. Timeouts are RocketMQ's own for the
+same request (spec: remoting, section 10) unless the caller gives one.
+"""
+
+from __future__ import annotations
+
+import threading
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from rmqspark.client.futures import then
+from rmqspark.errors import NotFound, NotSupported
+from rmqspark.model import MessageQueue
+from rmqspark.protocol import bodies
+from rmqspark.protocol.codes import RequestCode, ResponseCode
+from rmqspark.protocol.faults import from_response
+from rmqspark.protocol.headers import (
+    GetMaxOffsetRequestHeader,
+    GetMinOffsetRequestHeader,
+    HeartbeatRequestHeader,
+    OffsetResponseHeader,
+    PullFlag,
+    PullMessageRequestHeader,
+    PullMessageResponseHeader,
+    QueryConsumerOffsetRequestHeader,
+    SearchOffsetRequestHeader,
+    UnregisterClientRequestHeader,
+    UpdateConsumerOffsetRequestHeader,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from concurrent.futures import Future
+
+    import msgspec
+
+    from rmqspark.client.bulk import BulkChunk, BulkReceipt
+    from rmqspark.protocol.headers import SendMessageRequestHeaderV2
+    from rmqspark.remoting.blocking import BlockingConnection
+    from rmqspark.remoting.reply import Body
+    from rmqspark.remoting.response import Response
+
+OFFSET_TIMEOUT_MS = 5_000
+SEARCH_TIMEOUT_MS = 6_000
+LOCK_TIMEOUT_MS = 1_000
+PULL_TIMEOUT_MS = 10_000  # beyond the time the broker may hold a pull
+SUSPEND_MS = 15_000  # RocketMQ's brokerSuspendMaxTimeMillis
+
+
+class Capabilities(NamedTuple):
+    """What a broker can do beyond RocketMQ's protocol. 0 is "not at all", else the version of the request it speaks."""
+
+    product: str = "rocketmq"
+    version: str = ""
+    store_id: str = ""
+    incarnation: int = 0
+    bulk_send: int = 0
+    bulk_read: int = 0
+
+
+class PullStatus(Enum):
+    """What a pull came back with (RocketMQ's PullStatus)."""
+
+    FOUND = ResponseCode.SUCCESS
+    NO_NEW = ResponseCode.PULL_NOT_FOUND
+    NO_MATCHED = ResponseCode.PULL_RETRY_IMMEDIATELY
+    OFFSET_MOVED = ResponseCode.PULL_OFFSET_MOVED
+
+
+class PullResult(NamedTuple):
+    """`records` lie back to back; `reason` is the broker's word for the status, e.g. OFFSET_TOO_SMALL."""
+
+    status: PullStatus
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    records: bytes | memoryview
+    reason: str
+
+
+class BrokerClient:
+    """One broker, by name. `connect` gives a live connection to wherever the broker is now."""
+
+    def __init__(self, name: str, connect: Callable[[], BlockingConnection], timeout_ms: int) -> None:
+        self.name = name
+        self.timeout_ms = timeout_ms
+        self._connect = connect
+        self._asked: tuple[BlockingConnection, Capabilities] | None = None
+        self._asking = threading.Lock()
+
+    # --- any request -------------------------------------------------------------------------------------------------
+
+    def call(
+        self,
+        code: RequestCode,
+        header: msgspec.Struct | None = None,
+        body: Body = b"",
+        *,
+        timeout_ms: int | None = None,
+        extra: dict[str, str] | None = None,
+    ) -> Response:
+        """One request and its answer; raises the error an answer stands for."""
+        connection = self._connect()
+        response = connection.call(code, header, body, timeout_ms=timeout_ms or self.timeout_ms, extra=extra)
+        return response.raise_for_code()
+
+    def submit(
+        self,
+        code: RequestCode,
+        header: msgspec.Struct | None = None,
+        body: Body = b"",
+        *,
+        timeout_ms: int,
+        extra: dict[str, str] | None = None,
+    ) -> Future[Response]:
+        """One request, whose answer comes as it is, whatever its code."""
+        return self._connect().submit(code, header, body, timeout_ms=timeout_ms, extra=extra)
+
+    def capabilities(self) -> Capabilities:
+        """What this broker can do, asked once per connection: another product may answer after a restart."""
+        connection = self._connect()
+        with self._asking:
+            if self._asked is None or self._asked[0] is not connection:
+                self._asked = connection, self._ask_capabilities(connection)
+            return self._asked[1]
+
+    def _ask_capabilities(self, connection: BlockingConnection) -> Capabilities:
+        try:
+            response = connection.call(RequestCode.RMQ_CAPABILITIES, timeout_ms=self.timeout_ms).raise_for_code()
+        except NotSupported:
+            return Capabilities()
+        answer = bodies.CapabilitiesBody.decode(response.body)
+        return Capabilities(
+            answer.product,
+            answer.version,
+            answer.storeId,
+            answer.incarnation,
+            answer.capabilities.get("bulkSend", 0),
+            answer.capabilities.get("bulkRead", 0),
+        )
+
+    # --- sending -----------------------------------------------------------------------------------------------------
+
+    def send(self, header: SendMessageRequestHeaderV2, body: Body, *, timeout_ms: int) -> Response:
+        """Sends a message or batch and waits; the answer as it is, for some codes other than 0 mean "stored"."""
+        return self._connect().call(_send_code(header), header, body, timeout_ms=timeout_ms)
+
+    def submit_send(self, header: SendMessageRequestHeaderV2, body: Body, *, timeout_ms: int) -> Future[Response]:
+        """The same without waiting."""
+        return self.submit(_send_code(header), header, body, timeout_ms=timeout_ms)
+
+    def send_oneway(self, header: SendMessageRequestHeaderV2, body: Body) -> None:
+        self._connect().send_oneway(_send_code(header), header, body)
+
+    def bulk_send(
+        self, topic: str, queue_id: int, body: Body, count: int, record_size: int, crc: int, *, group: str | None = None
+    ) -> Future[BulkReceipt]:
+        """RMQ_BULK_SEND: whole records for one queue. See `bulk.bulk_send`."""
+        from rmqspark.client import bulk  # brings NumPy
+
+        return bulk.bulk_send(self, topic, queue_id, body, count, record_size, crc, group=group)
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    def submit_pull(
+        self,
+        queue: MessageQueue,
+        queue_offset: int,
+        *,
+        group: str,
+        max_count: int = 32,
+        max_bytes: int | None = None,
+        tags: str = "*",
+        suspend_ms: int = 0,
+    ) -> Future[PullResult]:
+        """PULL_MESSAGE; with `suspend_ms` the broker holds it that long until something comes."""
+        flags = PullFlag.SUBSCRIPTION | (PullFlag.SUSPEND if suspend_ms else PullFlag(0))
+        header = PullMessageRequestHeader(
+            consumerGroup=group,
+            topic=queue.topic,
+            queueId=queue.queue_id,
+            queueOffset=queue_offset,
+            maxMsgNums=max_count,
+            sysFlag=int(flags),
+            commitOffset=0,
+            suspendTimeoutMillis=suspend_ms,
+            subVersion=0,
+            subscription=tags,
+            expressionType="TAG",
+            maxMsgBytes=max_bytes,
+            bname=queue.broker_name,
+        )
+        future = self.submit(RequestCode.PULL_MESSAGE, header, timeout_ms=PULL_TIMEOUT_MS + suspend_ms)
+        return then(future, _pull_result)
+
+    def pull(
+        self,
+        queue: MessageQueue,
+        queue_offset: int,
+        *,
+        group: str,
+        max_count: int = 32,
+        tags: str = "*",
+        suspend_ms: int = 0,
+    ) -> PullResult:
+        """PULL_MESSAGE, waited for."""
+        return self.submit_pull(
+            queue, queue_offset, group=group, max_count=max_count, tags=tags, suspend_ms=suspend_ms
+        ).result()
+
+    def bulk_read(
+        self,
+        topic: str,
+        queue_id: int,
+        queue_offset: int,
+        end_offset: int,
+        *,
+        max_count: int,
+        max_bytes: int,
+        tags: str | None = None,
+    ) -> Future[BulkChunk]:
+        """RMQ_BULK_READ: the records of [queue_offset, end_offset), as far as the bounds allow (`bulk.bulk_read`)."""
+        from rmqspark.client import bulk  # brings NumPy
+
+        return bulk.bulk_read(
+            self, topic, queue_id, queue_offset, end_offset, max_count=max_count, max_bytes=max_bytes, tags=tags
+        )
+
+    # --- offsets -----------------------------------------------------------------------------------------------------
+
+    def min_offset(self, topic: str, queue_id: int) -> int:
+        """The offset of the oldest message; equal to `max_offset` where there is none."""
+        header = GetMinOffsetRequestHeader(topic, queue_id, self.name)
+        return self._offset(RequestCode.GET_MIN_OFFSET, header, SEARCH_TIMEOUT_MS)
+
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        """The offset the next message will get."""
+        header = GetMaxOffsetRequestHeader(topic, queue_id, bname=self.name)
+        return self._offset(RequestCode.GET_MAX_OFFSET, header, SEARCH_TIMEOUT_MS)
+
+    def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int, boundary: str = "LOWER") -> int:
+        """The first message stored at or after that time; with boundary UPPER the last one at or before it."""
+        header = SearchOffsetRequestHeader(topic, queue_id, timestamp_ms, boundary, self.name)
+        return self._offset(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header, SEARCH_TIMEOUT_MS)
+
+    def query_offset(self, group: str, topic: str, queue_id: int) -> int | None:
+        """What the group has committed; None where it never has."""
+        header = QueryConsumerOffsetRequestHeader(group, topic, queue_id, setZeroIfNotFound=False, bname=self.name)
+        try:
+            return self._offset(RequestCode.QUERY_CONSUMER_OFFSET, header, OFFSET_TIMEOUT_MS)
+        except NotFound:
+            return None
+
+    def commit_offset(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
+        """Records that the group has consumed everything before `queue_offset`."""
+        self.submit_commit(group, topic, queue_id, queue_offset).result().raise_for_code()
+
+    def submit_commit(self, group: str, topic: str, queue_id: int, queue_offset: int) -> Future[Response]:
+        """The same without waiting."""
+        header = UpdateConsumerOffsetRequestHeader(group, topic, queue_id, queue_offset, self.name)
+        return self.submit(RequestCode.UPDATE_CONSUMER_OFFSET, header, timeout_ms=OFFSET_TIMEOUT_MS)
+
+    def _offset(self, code: RequestCode, header: msgspec.Struct, timeout_ms: int) -> int:
+        return self.call(code, header, timeout_ms=timeout_ms).header(OffsetResponseHeader).offset
+
+    # --- membership --------------------------------------------------------------------------------------------------
+
+    def heartbeat(self, data: bodies.HeartbeatData) -> None:
+        self.call(RequestCode.HEART_BEAT, HeartbeatRequestHeader(), data.encode())
+
+    def unregister_client(
+        self, client_id: str, *, producer_group: str | None = None, consumer_group: str | None = None
+    ) -> None:
+        header = UnregisterClientRequestHeader(client_id, producer_group, consumer_group)
+        self.call(RequestCode.UNREGISTER_CLIENT, header)
+
+    def lock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
+        """Takes or renews the group's locks on queues of this broker; returns those it now holds."""
+        body = _lock_body(group, client_id, queues)
+        response = self.call(RequestCode.LOCK_BATCH_MQ, None, body, timeout_ms=LOCK_TIMEOUT_MS)
+        held = bodies.LockBatchResponseBody.decode(response.body).lockOKMQSet
+        return {MessageQueue(queue.topic, queue.brokerName, queue.queueId) for queue in held}
+
+    def unlock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
+        body = _lock_body(group, client_id, queues)
+        self.call(RequestCode.UNLOCK_BATCH_MQ, None, body, timeout_ms=LOCK_TIMEOUT_MS)
+
+
+def _lock_body(group: str, client_id: str, queues: Iterable[MessageQueue]) -> bytes:
+    wanted = [bodies.Queue(queue.topic, queue.broker_name, queue.queue_id) for queue in queues]
+    return bodies.LockBatchBody(group, client_id, wanted).encode()
+
+
+def _send_code(header: SendMessageRequestHeaderV2) -> RequestCode:
+    return RequestCode.SEND_BATCH_MESSAGE if header.m else RequestCode.SEND_MESSAGE_V2
+
+
+_PULL_STATUS = {int(status.value): status for status in PullStatus}
+
+
+def _pull_result(response: Response) -> PullResult:
+    status = _PULL_STATUS.get(response.code)
+    if status is None:
+        raise from_response(response.code, response.remark)
+    header = response.header(PullMessageResponseHeader)
+    return PullResult(
+        status,
+        header.nextBeginOffset,
+        header.minOffset,
+        header.maxOffset,
+        memoryview(response.body),
+        response.remark or "",
+    )

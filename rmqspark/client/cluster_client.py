@@ -1,0 +1,210 @@
+"""A cluster as a client sees it: routes from the name servers, and a connection to each broker in use.
+
+Everything in this package that talks to a cluster goes through one of these: it is shared between threads, keeps
+routes for 30 seconds, and opens one pipelined connection per address.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from rmqspark.client.addresses import parse_addresses, resolve_namesrv
+from rmqspark.client.broker_client import BrokerClient
+from rmqspark.client.connections import Connections
+from rmqspark.client.heartbeats import Heartbeats
+from rmqspark.client.identity import client_id, local_ip
+from rmqspark.client.namesrv_client import NameServers
+from rmqspark.client.routes import RouteCache, TopicRoute, borrowed_route, topic_route
+from rmqspark.clock import SystemClock
+from rmqspark.entropy import SystemEntropy
+from rmqspark.errors import AlreadyClosed, NotFound, TopicNotFound, Unreachable
+from rmqspark.protocol.names import AUTO_CREATE_TOPIC, check_topic
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+    from typing import Self
+
+    from rmqspark.clock import Clock
+    from rmqspark.entropy import Entropy
+    from rmqspark.model import MessageQueue
+    from rmqspark.protocol.bodies import ClusterInfo
+    from rmqspark.remoting.blocking import BlockingConnection
+
+DEFAULT_TIMEOUT_MS = 3000  # RocketMQ's mqClientApiTimeout
+AUTO_CREATE_QUEUES = 4  # RocketMQ's defaultTopicQueueNums of a producer
+
+
+class ClusterClient:
+    """A cluster, found by its name servers ("h1:9876;h2:9876"; None: $RMQ_NAMESRV, $NAMESRV_ADDR, this machine).
+
+    Nothing is connected before it is needed. Safe to share between threads; a context manager; `close` more than once
+    is allowed, anything else afterwards is AlreadyClosed.
+    """
+
+    def __init__(
+        self,
+        namesrv: str | None = None,
+        *,
+        clock: Clock | None = None,
+        entropy: Entropy | None = None,
+        timeout_ms: int = DEFAULT_TIMEOUT_MS,
+    ) -> None:
+        self.namesrv = resolve_namesrv(namesrv)
+        self.clock = clock or SystemClock()
+        self.entropy = entropy or SystemEntropy()
+        self.timeout_ms = timeout_ms
+        self._connections = Connections(connect_timeout_ms=timeout_ms)
+        self.name_servers = NameServers(parse_addresses(self.namesrv), self._connections, timeout_ms)
+        self.ip = local_ip(self.name_servers.addresses[0])
+        self.client_id = client_id(self.ip, self.clock)
+        self.heartbeats = Heartbeats(self.client_id)
+        self._lock = threading.Lock()
+        self._routes = RouteCache()
+        self._addresses: dict[str, str] = {}  # broker name → the address to use, the master's if there is one
+        self._brokers: dict[str, BrokerClient] = {}
+        self._closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes every connection. What is under way fails with ConnectionLost."""
+        with self._lock:
+            self._closed = True
+        self.heartbeats.stop()
+        self._connections.close()
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    # --- routes ------------------------------------------------------------------------------------------------------
+
+    def route(self, topic: str) -> TopicRoute:
+        """The topic's route, at most 30 s old. TopicNotFound; Unreachable where no name server answers.
+
+        While no name server answers, the route as last seen goes on being used: messages need brokers only.
+        """
+        check_topic(topic)
+        with self._lock:
+            known = self._routes.fresh(topic, self.clock.monotonic_ms())
+            last = self._routes.last_known(topic)
+        if known is not None and not known.borrowed:
+            return known
+        try:
+            data = self.name_servers.route(topic)
+        except Unreachable:
+            if last is None or last.borrowed:
+                raise
+            return last
+        if data is None:
+            self._forget(topic)
+            raise TopicNotFound(topic)
+        return self._keep(topic_route(topic, data))
+
+    def route_to_publish(self, topic: str) -> TopicRoute:
+        """The topic's route; for a topic that does not exist one borrowed from TBW102, if the cluster auto-creates.
+
+        Spec: semantics, section 2.1. TopicNotFound where it does not.
+        """
+        with self._lock:
+            known = self._routes.fresh(topic, self.clock.monotonic_ms())
+        if known is not None:
+            return known
+        try:
+            return self.route(topic)
+        except TopicNotFound as missing:
+            try:
+                template = self.route(AUTO_CREATE_TOPIC)
+            except TopicNotFound:
+                raise missing from None
+            return self._keep(borrowed_route(topic, template, AUTO_CREATE_QUEUES))
+
+    def publish_queues(self, topic: str) -> list[MessageQueue]:
+        """The queues that may be sent to, in RocketMQ's order."""
+        return list(self.route(topic).publish_queues)
+
+    def subscribe_queues(self, topic: str) -> list[MessageQueue]:
+        """The queues that may be read, in RocketMQ's order."""
+        return list(self.route(topic).subscribe_queues)
+
+    def topics(self) -> list[str]:
+        """All topics, the system's among them."""
+        return sorted(self.name_servers.topics())
+
+    def cluster_info(self) -> ClusterInfo:
+        info = self.name_servers.cluster_info()
+        with self._lock:
+            for name, broker in info.brokerAddrTable.items():
+                self._note_address(name, broker.brokerAddrs)
+        return info
+
+    def expire_route(self, topic: str) -> None:
+        """Makes the next use ask the name servers again, after something of the route did not hold."""
+        with self._lock:
+            self._routes.expire(topic)
+
+    # --- brokers -----------------------------------------------------------------------------------------------------
+
+    def broker(self, broker_name: str) -> BrokerClient:
+        """The broker of that name; it need not be there yet."""
+        with self._lock:
+            if self._closed:
+                raise AlreadyClosed("This client was closed.", hint="Make a new one.")
+            client = self._brokers.get(broker_name)
+            if client is None:
+                client = BrokerClient(broker_name, lambda: self._connect(broker_name), self.timeout_ms)
+                self._brokers[broker_name] = client
+            return client
+
+    def broker_address(self, broker_name: str) -> str:
+        """Where the broker is: its master, else the slave with the lowest id. NotFound if no name server knows it."""
+        with self._lock:
+            address = self._addresses.get(broker_name)
+        if address is None:
+            known = self.cluster_info().brokerAddrTable
+            with self._lock:
+                address = self._addresses.get(broker_name)
+            if address is None:
+                raise NotFound(
+                    f"Broker {broker_name!r} is not registered.",
+                    hint=f"Registered are: {', '.join(sorted(known)) or 'none'}.",
+                )
+        return address
+
+    def _connect(self, broker_name: str) -> BlockingConnection:
+        address = self.broker_address(broker_name)
+        try:
+            return self._connections.to(address)
+        except Unreachable as error:
+            with self._lock:  # it may have come back elsewhere: ask where the next time
+                self._addresses.pop(broker_name, None)
+            raise Unreachable(
+                f"Broker {broker_name!r} at {address} does not answer: {error.message}",
+                address=address,
+                hint="Is it running? rmq cluster info lists those that are.",
+            ) from error
+
+    # --- what is known -----------------------------------------------------------------------------------------------
+
+    def _keep(self, route: TopicRoute) -> TopicRoute:
+        with self._lock:
+            self._routes.put(route, self.clock.monotonic_ms())
+            for name, addresses in route.brokers.items():
+                self._note_address(name, addresses)
+        return route
+
+    def _note_address(self, broker_name: str, addresses: Mapping[int, str]) -> None:
+        if addresses:
+            self._addresses[broker_name] = addresses[min(addresses)]
+
+    def _forget(self, topic: str) -> None:
+        with self._lock:
+            self._routes.forget(topic)

@@ -1,0 +1,95 @@
+"""Tells the brokers that this client is there, so that RocketMQ's tools list it.
+
+One daemon thread for a whole client, started with the first producer: every 30 seconds, and at once when a broker is
+new, it sends HEART_BEAT to each broker the client uses (spec: requests, sections 5 and 8). A broker that does not
+answer is tried again the next time; nothing else depends on it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING
+
+from rmqspark.errors import RmqError
+from rmqspark.protocol.bodies import HeartbeatData, ProducerData
+
+if TYPE_CHECKING:
+    from rmqspark.client.broker_client import BrokerClient
+
+INTERVAL_S = 30.0
+_log = logging.getLogger(__name__)
+
+
+class Heartbeats:
+    """The producer groups of one client, announced to the brokers it uses. Safe to share between threads."""
+
+    def __init__(self, client_id: str) -> None:
+        self._client_id = client_id
+        self._groups: set[str] = set()
+        self._brokers: dict[str, BrokerClient] = {}
+        self._changed = threading.Condition()
+        self._due = False
+        self._stopped = False
+        self._thread: threading.Thread | None = None
+
+    def add_producer(self, group: str) -> None:
+        with self._changed:
+            self._groups.add(group)
+            self._wake()
+
+    def remove_producer(self, group: str) -> None:
+        """Takes back the registration (UNREGISTER_CLIENT) at every broker that knows of it."""
+        with self._changed:
+            self._groups.discard(group)
+            brokers = list(self._brokers.values())
+        for broker in brokers:
+            try:
+                broker.unregister_client(self._client_id, producer_group=group)
+            except RmqError as error:
+                _log.debug("%s was not told that producer group %s left: %s", broker.name, group, error)
+
+    def reach(self, broker: BrokerClient) -> None:
+        """Announces this client to `broker` from now on. Cheap where it is known already."""
+        if broker.name in self._brokers:
+            return
+        with self._changed:
+            self._brokers[broker.name] = broker
+            if self._groups:
+                self._wake()
+
+    def stop(self) -> None:
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+            thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def _wake(self) -> None:
+        self._due = True
+        self._changed.notify_all()
+        if self._thread is None and not self._stopped:
+            self._thread = threading.Thread(target=self._run, name="rmqspark-heartbeats", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._due or self._stopped, INTERVAL_S)
+                if self._stopped:
+                    return
+                self._due = False
+                brokers = list(self._brokers.values())
+                heartbeat = HeartbeatData(
+                    clientID=self._client_id, producerDataSet=[ProducerData(group) for group in sorted(self._groups)]
+                )
+            for broker in brokers:
+                self._beat(broker, heartbeat)
+
+    @staticmethod
+    def _beat(broker: BrokerClient, heartbeat: HeartbeatData) -> None:
+        try:
+            broker.heartbeat(heartbeat)
+        except RmqError as error:
+            _log.debug("%s takes no heartbeat: %s", broker.name, error)

@@ -1,0 +1,111 @@
+"""What clients ask the name servers. One after the other until one answers; the one that did is asked first next time.
+
+Name servers do not talk to each other (spec: semantics, section 1), so what changes something goes to each of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from rmqspark.errors import GoingAway, NotFound, RequestTimeout, Unreachable
+from rmqspark.protocol.bodies import ClusterInfo, TopicList, TopicRouteData
+from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.headers import DeleteTopicFromNamesrvRequestHeader, GetRouteInfoRequestHeader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rmqspark.client.connections import Connections
+    from rmqspark.remoting.blocking import BlockingConnection
+
+T = TypeVar("T")
+
+
+class NameServers:
+    """The name servers at `addresses`. Safe to share between threads."""
+
+    def __init__(self, addresses: Sequence[str], connections: Connections, timeout_ms: int) -> None:
+        self.addresses = tuple(addresses)
+        self._connections = connections
+        self._timeout_ms = timeout_ms
+        self._preferred = self.addresses[0]
+
+    def route(self, topic: str) -> TopicRouteData | None:
+        """The topic's route, None where the name server that answers knows no such topic."""
+        return self._ask_one(lambda connection: self._route(connection, topic))
+
+    def route_seen_everywhere(self, topic: str, accept: Callable[[TopicRouteData | None], bool]) -> bool:
+        """Whether every name server that answers gives a route that `accept` takes (None: topic unknown)."""
+        return all(self._ask_all(lambda connection: accept(self._route(connection, topic))))
+
+    def cluster_info(self) -> ClusterInfo:
+        """Clusters, their brokers, and where those are."""
+        return self._ask_one(
+            lambda connection: ClusterInfo.decode(
+                connection.call(RequestCode.GET_BROKER_CLUSTER_INFO, timeout_ms=self._timeout_ms).raise_for_code().body
+            )
+        )
+
+    def topics(self) -> list[str]:
+        return self._ask_one(
+            lambda connection: (
+                TopicList.decode(
+                    connection.call(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, timeout_ms=self._timeout_ms)
+                    .raise_for_code()
+                    .body
+                ).topicList
+            )
+        )
+
+    def forget_topic(self, topic: str, cluster: str) -> None:
+        """Makes every name server drop what brokers of `cluster` had registered for the topic."""
+        header = DeleteTopicFromNamesrvRequestHeader(topic, cluster)
+        self._ask_all(
+            lambda connection: connection.call(
+                RequestCode.DELETE_TOPIC_IN_NAMESRV, header, timeout_ms=self._timeout_ms
+            ).raise_for_code()
+        )
+
+    def _route(self, connection: BlockingConnection, topic: str) -> TopicRouteData | None:
+        header = GetRouteInfoRequestHeader(topic, acceptStandardJsonOnly=True)
+        response = connection.call(RequestCode.GET_ROUTEINFO_BY_TOPIC, header, timeout_ms=self._timeout_ms)
+        try:
+            response.raise_for_code()
+        except NotFound:
+            return None
+        data = TopicRouteData.decode(response.body)
+        return data if data.queueDatas and data.brokerDatas else None
+
+    def _ask_one(self, question: Callable[[BlockingConnection], T]) -> T:
+        first = self._preferred
+        failures: list[str] = []
+        for address in (first, *(other for other in self.addresses if other != first)):
+            try:
+                answer = question(self._connections.to(address))
+            except (Unreachable, RequestTimeout, GoingAway) as error:
+                failures.append(error.message)
+            else:
+                self._preferred = address
+                return answer
+        raise self._nobody(failures)
+
+    def _ask_all(self, question: Callable[[BlockingConnection], T]) -> list[T]:
+        """The answers of those that answer; an error if nobody does."""
+        answers: list[T] = []
+        failures: list[str] = []
+        for address in self.addresses:
+            try:
+                answers.append(question(self._connections.to(address)))
+            except (Unreachable, RequestTimeout, GoingAway) as error:
+                failures.append(error.message)
+        if not answers:
+            raise self._nobody(failures)
+        return answers
+
+    def _nobody(self, failures: Sequence[str]) -> Unreachable:
+        where = ";".join(self.addresses)
+        return Unreachable(
+            f"No name server answers at {where} ({'; '.join(failures)}).",
+            address=where,
+            hint="Start one with: rmq up, or say where yours is with --namesrv, namesrv= or $RMQ_NAMESRV.",
+        )
