@@ -1,0 +1,189 @@
+"""Brings one request of messages to a broker: chooses the queue, tries, tries again, reads the receipt.
+
+Spec: semantics, section 4 (RocketMQ's DefaultMQProducerImpl.sendDefaultImpl). All tries share the caller's timeout,
+each gets what is left of it. Connection errors, timeouts and the retriable response codes are tried again: on another
+broker where the queue was ours to choose, on the same queue where the caller chose it. Everything else is the answer.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, NamedTuple
+
+from rmqspark.client.selection import RoundRobin, Target
+from rmqspark.errors import AlreadyClosed, DecodeError, RequestTimeout, RmqError, Unreachable
+from rmqspark.model import MessageQueue, SendReceipt, SendStatus
+from rmqspark.protocol.codes import ResponseCode
+from rmqspark.protocol.faults import PRODUCER_RETRY_CODES, from_response, to_response
+from rmqspark.protocol.headers import SendMessageRequestHeaderV2, SendMessageResponseHeader
+from rmqspark.protocol.names import AUTO_CREATE_TOPIC
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.outgoing import Outgoing
+    from rmqspark.remoting.response import Response
+
+DEFAULT_TOPIC_QUEUES = 4  # RocketMQ's defaultTopicQueueNums: how many an auto-created topic gets
+_STATUS = {
+    int(ResponseCode.SUCCESS): SendStatus.OK,
+    int(ResponseCode.FLUSH_DISK_TIMEOUT): SendStatus.FLUSH_DISK_TIMEOUT,
+    int(ResponseCode.SLAVE_NOT_AVAILABLE): SendStatus.SLAVE_NOT_AVAILABLE,
+    int(ResponseCode.FLUSH_SLAVE_TIMEOUT): SendStatus.FLUSH_SLAVE_TIMEOUT,
+}
+
+
+class Parcel(NamedTuple):
+    """What is delivered, the same for each try: one message, or a batch with an id for each of its messages."""
+
+    topic: str
+    unique_ids: tuple[str, ...]
+    contents: Outgoing
+    batch: bool = False
+
+
+class Delivery:
+    """Delivers the parcels of one producer group. Safe to share between threads."""
+
+    def __init__(self, cluster: ClusterClient, group: str, tries: int) -> None:
+        self._cluster = cluster
+        self._group = group
+        self._tries = tries
+        self._round_robin = RoundRobin(cluster.entropy)
+
+    def deliver(
+        self, parcel: Parcel, target: Target, timeout_ms: int, *, failed: int = 0, avoid_broker: str | None = None
+    ) -> list[SendReceipt]:
+        """Tries until it is stored, the tries are used up or the time is over; then raises what went wrong last.
+
+        `failed` tries were made before, the last of them on `avoid_broker`.
+        """
+        clock = self._cluster.clock
+        deadline_ms = clock.monotonic_ms() + timeout_ms
+        queue = self._queue(parcel.topic, target, avoid_broker)
+        while True:
+            try:
+                return receipts(parcel, queue, self._send(parcel, queue, deadline_ms - clock.monotonic_ms()))
+            except RmqError as error:
+                failed += 1
+                if not self._try_again(error, failed, deadline_ms):
+                    raise
+                queue = self._other_queue(error, parcel.topic, target, queue.broker_name)
+
+    def deliver_later(
+        self, parcel: Parcel, target: Target, timeout_ms: int, second_tries: Executor
+    ) -> Future[list[SendReceipt]]:
+        """Sends at once and returns; further tries, should they be needed, are made on a thread of `second_tries`."""
+        deadline_ms = self._cluster.clock.monotonic_ms() + timeout_ms
+        queue = self._queue(parcel.topic, target, None)
+        outcome: Future[list[SendReceipt]] = Future()
+        outcome.set_running_or_notify_cancel()  # nobody can call a message back: cancel() honestly answers False
+
+        def again() -> None:
+            left_ms = deadline_ms - self._cluster.clock.monotonic_ms()
+            try:
+                delivered = self.deliver(parcel, target, left_ms, failed=1, avoid_broker=queue.broker_name)
+            except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits for the outcome
+                outcome.set_exception(error)
+            else:
+                outcome.set_result(delivered)
+
+        def answered(first: Future[Response]) -> None:
+            try:
+                outcome.set_result(receipts(parcel, queue, first.result()))
+            except RmqError as error:
+                failed(error)
+
+        def failed(error: RmqError) -> None:
+            if self._try_again(error, 1, deadline_ms):
+                second_tries.submit(again)
+            else:
+                outcome.set_exception(error)
+
+        try:
+            self._submit(parcel, queue, timeout_ms).add_done_callback(answered)
+        except RmqError as error:
+            failed(error)
+        return outcome
+
+    def deliver_oneway(self, parcel: Parcel, target: Target) -> None:
+        """Writes it to the connection; whether it arrives, nobody hears. Never tried again."""
+        queue = self._queue(parcel.topic, target, None)
+        broker = self._cluster.broker(queue.broker_name)
+        broker.send_oneway(self._header(parcel, queue), parcel.contents.body)
+        self._cluster.heartbeats.reach(broker)
+
+    def _queue(self, topic: str, target: Target, avoid_broker: str | None) -> MessageQueue:
+        queues = self._cluster.route_to_publish(topic).publish_queues
+        return target.choose(topic, queues) if target.chosen else self._round_robin.pick(topic, queues, avoid_broker)
+
+    def _other_queue(self, error: RmqError, topic: str, target: Target, avoid_broker: str) -> MessageQueue:
+        """A queue for the next try, by a fresh route; where there is none left, the failure before is the story."""
+        self._cluster.expire_route(topic)
+        try:
+            return self._queue(topic, target, avoid_broker)
+        except RmqError as nowhere:
+            raise error from nowhere
+
+    def _send(self, parcel: Parcel, queue: MessageQueue, timeout_ms: int) -> Response:
+        broker = self._cluster.broker(queue.broker_name)
+        response = broker.send(self._header(parcel, queue), parcel.contents.body, timeout_ms=max(timeout_ms, 1))
+        self._cluster.heartbeats.reach(broker)
+        return response
+
+    def _submit(self, parcel: Parcel, queue: MessageQueue, timeout_ms: int) -> Future[Response]:
+        broker = self._cluster.broker(queue.broker_name)
+        future = broker.submit_send(self._header(parcel, queue), parcel.contents.body, timeout_ms=timeout_ms)
+        self._cluster.heartbeats.reach(broker)
+        return future
+
+    def _header(self, parcel: Parcel, queue: MessageQueue) -> SendMessageRequestHeaderV2:
+        contents = parcel.contents
+        return SendMessageRequestHeaderV2(
+            a=self._group,
+            b=parcel.topic,
+            c=AUTO_CREATE_TOPIC,
+            d=DEFAULT_TOPIC_QUEUES,
+            e=queue.queue_id,
+            f=contents.sys_flag,
+            g=self._cluster.clock.now_ms(),
+            h=contents.flag,
+            i=contents.properties,
+            j=0,
+            k=False,
+            m=parcel.batch,
+            n=queue.broker_name,
+        )
+
+    def _try_again(self, error: RmqError, failed: int, deadline_ms: int) -> bool:
+        in_time = self._cluster.clock.monotonic_ms() < deadline_ms
+        return failed < self._tries and in_time and worth_another_try(error)
+
+
+def worth_another_try(error: RmqError) -> bool:
+    """Whether another broker, or the same one a moment later, may take what this one did not."""
+    if isinstance(error, Unreachable | RequestTimeout):
+        return True
+    if isinstance(error, DecodeError | AlreadyClosed):
+        return False
+    code, _ = to_response(error)
+    return code in PRODUCER_RETRY_CODES
+
+
+def receipts(parcel: Parcel, queue: MessageQueue, response: Response) -> list[SendReceipt]:
+    """One receipt per message, in their order; raises what the response stands for if nothing was stored.
+
+    A batch is stored as a whole: its messages have consecutive queue offsets, and their offset ids come comma-joined.
+    """
+    status = _STATUS.get(response.code)
+    if status is None:
+        raise from_response(response.code, response.remark)
+    header = response.header(SendMessageResponseHeader)
+    stored_in = queue._replace(queue_id=header.queueId)
+    offset_ids = header.msgId.split(",")
+    offset_ids += [""] * (len(parcel.unique_ids) - len(offset_ids))
+    return [
+        SendReceipt(unique_id, stored_in, header.queueOffset + index, offset_id, status)
+        for index, (unique_id, offset_id) in enumerate(zip(parcel.unique_ids, offset_ids, strict=False))
+    ]

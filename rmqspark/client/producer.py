@@ -1,0 +1,155 @@
+"""Sends messages. `outgoing` makes them ready, `selection` picks queues, `delivery` tries; this puts them together."""
+
+from __future__ import annotations
+
+import os
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING
+
+from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.delivery import Delivery, Parcel
+from rmqspark.client.futures import then
+from rmqspark.client.outgoing import SendConfig, outgoing, outgoing_batch
+from rmqspark.client.selection import Target
+from rmqspark.errors import AlreadyClosed
+from rmqspark.protocol.message_id import UniqueIds
+from rmqspark.protocol.names import check_group
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+    from typing import Self
+
+    from rmqspark.clock import Clock
+    from rmqspark.entropy import Entropy
+    from rmqspark.model import Message, MessageQueue, SendReceipt
+
+DEFAULT_GROUP = "rmqspark-producer"
+RESEND_THREADS = 4  # for further tries of asynchronous sends; started only when one fails
+
+
+class Producer:
+    """Sends messages to a cluster. Safe to share between threads; a context manager.
+
+    A message goes to the queues of its topic in turn, or to `queue` (a queue id, or a MessageQueue), or to the queue
+    of its `shard`, which is the same on every machine, and for Java's SelectMessageQueueByHash. A send that failed is
+    tried twice more within its timeout, on another broker where the queue was ours to choose.
+    """
+
+    def __init__(
+        self,
+        namesrv: str | None = None,
+        group: str = DEFAULT_GROUP,
+        *,
+        config: SendConfig | None = None,
+        clock: Clock | None = None,
+        entropy: Entropy | None = None,
+    ) -> None:
+        """`namesrv` is "h1:9876;h2:9876"; None takes $RMQ_NAMESRV, $NAMESRV_ADDR, or this machine."""
+        self.group = check_group(group)
+        self._config = config or SendConfig()
+        self._cluster = ClusterClient(namesrv, clock=clock, entropy=entropy)
+        self._ids = UniqueIds(self._cluster.entropy.token(4), os.getpid(), self._cluster.ip)
+        self._ids_lock = threading.Lock()
+        self._delivery = Delivery(self._cluster, group, 1 + self._config.retry_times_when_send_failed)
+        self._resend = ThreadPoolExecutor(RESEND_THREADS, thread_name_prefix="rmqspark-resend")
+        self._under_way: set[Future[list[SendReceipt]]] = set()
+        self._closed = False
+        self._cluster.heartbeats.add_producer(group)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def send(
+        self,
+        message: Message,
+        *,
+        queue: int | MessageQueue | None = None,
+        shard: str | None = None,
+        timeout_ms: int | None = None,
+    ) -> SendReceipt:
+        """Sends and waits until it is stored.
+
+        A receipt whose status is not OK means: stored, but not yet as safe as the broker's mode promises. Raises
+        InvalidMessage for what cannot be sent, TopicNotFound, and after the last try what went wrong in it; after a
+        RequestTimeout or ConnectionLost the message may have been stored all the same.
+        """
+        parcel = self._parcel(message, shard)
+        return self._delivery.deliver(parcel, Target(queue, shard), self._timeout(timeout_ms))[0]
+
+    def send_async(
+        self,
+        message: Message,
+        *,
+        queue: int | MessageQueue | None = None,
+        shard: str | None = None,
+        timeout_ms: int | None = None,
+    ) -> Future[SendReceipt]:
+        """Sends without waiting; the future ends as `send` would. Further tries are made in the background.
+
+        The first send to a topic may wait for its route and a connection. Messages sent one after the other to one
+        queue are stored in this order unless one of them needs another try.
+        """
+        parcel = self._parcel(message, shard)
+        future = self._delivery.deliver_later(parcel, Target(queue, shard), self._timeout(timeout_ms), self._resend)
+        self._under_way.add(future)
+        future.add_done_callback(self._under_way.discard)
+        return then(future, lambda receipts: receipts[0])
+
+    def send_oneway(
+        self, message: Message, *, queue: int | MessageQueue | None = None, shard: str | None = None
+    ) -> None:
+        """Sends and forgets: no receipt, no second try, no word of what the broker made of it."""
+        self._delivery.deliver_oneway(self._parcel(message, shard), Target(queue, shard))
+
+    def send_batch(
+        self,
+        messages: Sequence[Message],
+        *,
+        queue: int | MessageQueue | None = None,
+        shard: str | None = None,
+        timeout_ms: int | None = None,
+    ) -> list[SendReceipt]:
+        """Sends all in one request to one queue, stored together or not at all; one receipt per message, in order.
+
+        They must have one topic, the same `wait_stored`, no delay, and no more than 4 MiB together.
+        """
+        self._check_open()
+        unique_ids = tuple(self._next_id() for _ in messages)
+        contents = outgoing_batch(messages, unique_ids, self._config, shard)
+        parcel = Parcel(messages[0].topic, unique_ids, contents, batch=True)
+        return self._delivery.deliver(parcel, Target(queue, shard), self._timeout(timeout_ms))
+
+    def close(self) -> None:
+        """Waits for asynchronous sends, tells the brokers good-bye and closes the connections. Again: does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            wait(tuple(self._under_way), self._config.send_msg_timeout / 1000)
+            self._cluster.heartbeats.remove_producer(self.group)
+        finally:
+            self._cluster.close()
+            self._resend.shutdown(wait=False)
+
+    def _parcel(self, message: Message, shard: str | None) -> Parcel:
+        self._check_open()
+        unique_id = self._next_id()
+        return Parcel(message.topic, (unique_id,), outgoing(message, unique_id, self._config, shard))
+
+    def _next_id(self) -> str:
+        with self._ids_lock:
+            return self._ids.next(self._cluster.clock.now_ms())
+
+    def _timeout(self, timeout_ms: int | None) -> int:
+        return self._config.send_msg_timeout if timeout_ms is None else timeout_ms
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise AlreadyClosed("This producer was closed.", hint="Make a new one.")
