@@ -1,0 +1,123 @@
+"""Asks brokers for what comes next in a queue, without waiting for the answer."""
+
+from __future__ import annotations
+
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, NamedTuple
+
+from rmqspark.client.broker_client import SUSPEND_MS, PullStatus
+from rmqspark.client.cursor import CHUNK_BYTES, Ask, Fetched
+from rmqspark.client.futures import then
+from rmqspark.errors import OffsetMoved, RmqError
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from rmqspark.client.broker_client import BrokerClient, PullResult
+    from rmqspark.client.bulk import BulkChunk
+    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.cursor import Cursor
+
+CHUNK_MESSAGES = 16_384
+PULL_MESSAGES = 1_024  # stock brokers give 32 at most
+_ALL_OFFSETS = (1 << 63) - 1
+_RESET = "OFFSET_RESET"  # the broker's word for "an operator moved this group" (spec: requests, section 7, code 222)
+
+
+class Arrival(NamedTuple):
+    """An answer for a cursor, if it still is where it was when it asked (`generation`)."""
+
+    cursor: Cursor
+    generation: int
+    outcome: Fetched | RmqError
+
+
+class Fetcher:
+    """Fetches for one group with one tag expression.
+
+    Answers are put on a queue by the connections' reader threads and taken off it by `arrivals`; so whoever polls may
+    take its time, and no lock is held that an answer would need.
+    """
+
+    def __init__(self, cluster: ClusterClient, group: str, tags: str) -> None:
+        self._cluster = cluster
+        self._group = group
+        self._tags = tags
+        self._arrived: SimpleQueue[Arrival | None] = SimpleQueue()
+
+    def fetch(self, cursor: Cursor) -> None:
+        """Sends the request that `cursor` wants next; what becomes of it, an error too, is an arrival."""
+        generation = cursor.generation
+
+        def arrived(future: Future[Fetched]) -> None:
+            error = future.exception()
+            if error is not None and not isinstance(error, RmqError):
+                raise error
+            self._arrived.put(Arrival(cursor, generation, future.result() if error is None else error))
+
+        try:
+            self._ask(cursor).add_done_callback(arrived)
+        except RmqError as error:
+            self._arrived.put(Arrival(cursor, generation, error))
+
+    def arrivals(self, timeout_ms: int) -> list[Arrival]:
+        """What has arrived; if nothing has, the first thing that does within the time."""
+        arrivals = self._drain()
+        if arrivals or timeout_ms <= 0:
+            return arrivals
+        try:
+            first = self._arrived.get(timeout=timeout_ms / 1000)
+        except Empty:
+            return []
+        return [*([first] if first else ()), *self._drain()]
+
+    def wake(self) -> None:
+        """Ends a wait in `arrivals`."""
+        self._arrived.put(None)
+
+    def _drain(self) -> list[Arrival]:
+        arrivals: list[Arrival] = []
+        while True:
+            try:
+                arrival = self._arrived.get_nowait()
+            except Empty:
+                return arrivals
+            if arrival is not None:
+                arrivals.append(arrival)
+
+    def _ask(self, cursor: Cursor) -> Future[Fetched]:
+        broker = self._cluster.broker(cursor.queue.broker_name)
+        if cursor.ask(bulk=broker.capabilities().bulk_read > 0) is Ask.BULK:
+            return self._ask_bulk(broker, cursor)
+        queue, queue_offset = cursor.queue, cursor.fetch_offset
+        future = broker.submit_pull(
+            queue, queue_offset, group=self._group, max_count=PULL_MESSAGES, tags=self._tags, suspend_ms=SUSPEND_MS
+        )
+        return then(future, lambda result: _from_pull(result, cursor, queue_offset))
+
+    def _ask_bulk(self, broker: BrokerClient, cursor: Cursor) -> Future[Fetched]:
+        future = broker.bulk_read(
+            cursor.queue.topic,
+            cursor.queue.queue_id,
+            cursor.fetch_offset,
+            _ALL_OFFSETS,
+            max_count=CHUNK_MESSAGES,
+            max_bytes=CHUNK_BYTES,
+            tags=None if self._tags == "*" else self._tags,
+        )
+        return then(future, _from_bulk)
+
+
+def _from_bulk(chunk: BulkChunk) -> Fetched:
+    return Fetched(chunk.next_offset, chunk.max_offset, chunk.records, chunk.sizes)
+
+
+def _from_pull(result: PullResult, cursor: Cursor, queue_offset: int) -> Fetched:
+    """RocketMQ's offset corrections are errors to the user, for messages were lost or never were; a reset is not."""
+    if result.status is PullStatus.OFFSET_MOVED and result.reason != _RESET:
+        raise OffsetMoved(
+            f"Offset {queue_offset} of {cursor.queue} is not there: it has {result.min_offset} to {result.max_offset}.",
+            next_offset=result.next_offset,
+            hint=f"Go on with consumer.seek(queue, {result.next_offset}).",
+        )
+    return Fetched(result.next_offset, result.max_offset, result.records)

@@ -1,0 +1,282 @@
+"""Reads chosen queues, from where the caller says, at the caller's pace.
+
+`cursor` knows where each queue stands, `fetcher` asks the brokers, `received` decodes; this asks ahead for every queue
+that has room, takes in what has arrived, and hands out what is decoded. Backlog is read with rmqspark's bulk reads
+where the broker has them; at the tail a pull waits in the broker, one for each queue: none is starved, nothing is
+polled for, and a message is here as soon as it is readable.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Literal, cast
+
+from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.cursor import CHUNK_BYTES, Cursor
+from rmqspark.client.fetcher import Fetcher
+from rmqspark.client.received import received_all
+from rmqspark.errors import AlreadyClosed, GroupNotFound, InvalidArgument, RmqError
+from rmqspark.protocol.names import check_group
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from types import TracebackType
+    from typing import Self
+
+    from rmqspark.client.broker_client import BrokerClient
+    from rmqspark.client.cursor import Fetched
+    from rmqspark.client.fetcher import Arrival
+    from rmqspark.clock import Clock
+    from rmqspark.model import MessageQueue, ReceivedMessage
+
+NO_GROUP = "TOOLS_CONSUMER"  # exists on every broker; reading for it leaves no trace
+MAX_AHEAD_BYTES = 64 << 20  # fetched or asked for beyond what was handed out, all queues together
+RETRY_MS = 1_000
+_log = logging.getLogger(__name__)
+
+
+class PullConsumer:
+    """Reads the queues it is assigned. A context manager; calls from several threads take turns.
+
+    With a `group` it begins where the group has committed, and `commit` records how far it came; it takes no part in
+    the group's rebalancing. Without one, and for queues never committed, it begins at `start`.
+    """
+
+    def __init__(
+        self,
+        namesrv: str | None = None,
+        group: str | None = None,
+        *,
+        tags: str = "*",
+        start: Literal["earliest", "latest"] = "earliest",
+        max_poll_messages: int = 5_000,
+        clock: Clock | None = None,
+    ) -> None:
+        """`tags` is an expression like "paid || shipped"; `max_poll_messages` is the most that one `poll` returns."""
+        if start not in ("earliest", "latest"):
+            raise InvalidArgument(f"start is 'earliest' or 'latest', not {start!r}.")
+        self.group = check_group(group) if group is not None else None
+        self._cluster = ClusterClient(namesrv, clock=clock)
+        self._clock = self._cluster.clock
+        self._start = start
+        self._max_poll_messages = max_poll_messages
+        self._accept = _tag_test(tags)
+        self._fetcher = Fetcher(self._cluster, group or NO_GROUP, tags.strip() or "*")
+        self._turn = threading.RLock()
+        self._cursors: dict[MessageQueue, Cursor] = {}
+        self._order: deque[Cursor] = deque()
+        self._closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def queues(self, topic: str) -> list[MessageQueue]:
+        """The queues of a topic that can be read."""
+        return self._cluster.subscribe_queues(topic)
+
+    def assign(self, queues: Iterable[MessageQueue]) -> None:
+        """Reads these queues from now on, and no others. Those it reads already keep their place."""
+        with self._turn:
+            self._check_open()
+            self._cursors = {queue: self._cursors.get(queue) or Cursor(queue) for queue in queues}
+            self._order = deque(self._cursors.values())
+
+    @property
+    def assignment(self) -> list[MessageQueue]:
+        return list(self._cursors)
+
+    # --- where to read -----------------------------------------------------------------------------------------------
+
+    def seek(self, queue: MessageQueue, queue_offset: int) -> None:
+        """The next message of the queue is the one at `queue_offset`."""
+        if queue_offset < 0:
+            raise InvalidArgument(f"A queue offset is 0 or more, not {queue_offset}.")
+        with self._turn:
+            self._cursor(queue).seek(queue_offset)
+
+    def seek_to_beginning(self, *queues: MessageQueue) -> None:
+        """To the oldest message of these queues; of all that are assigned if none is named."""
+        with self._turn:
+            for queue in queues or self.assignment:
+                self._cursor(queue).seek(self._broker(queue).min_offset(queue.topic, queue.queue_id))
+
+    def seek_to_end(self, *queues: MessageQueue) -> None:
+        """Behind the newest message of these queues; of all that are assigned if none is named."""
+        with self._turn:
+            for queue in queues or self.assignment:
+                self._cursor(queue).seek(self._broker(queue).max_offset(queue.topic, queue.queue_id))
+
+    def position(self, queue: MessageQueue) -> int:
+        """The queue offset from which the next message of the queue will come."""
+        with self._turn:
+            return self._position(self._cursor(queue))
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    def poll(self, timeout_ms: int = 1_000) -> list[ReceivedMessage]:
+        """Messages of the assigned queues, those of one queue in order; waits for the first ones up to `timeout_ms`.
+
+        OffsetMoved where a queue no longer has the offset to read next (`seek` decides how to go on). A queue whose
+        broker is away is tried again every second while the others go on; its error is raised when the time is over
+        and no queue works.
+        """
+        with self._turn:
+            if not self._cursors:
+                self._check_open()
+                raise InvalidArgument("No queue is assigned.", hint="consumer.assign(consumer.queues(topic))")
+            deadline_ms = self._clock.monotonic_ms() + timeout_ms
+            while True:
+                self._check_open()
+                self._take_in(self._fetcher.arrivals(0))
+                self._fetch_ahead()
+                messages = self._hand_out()
+                left_ms = deadline_ms - self._clock.monotonic_ms()
+                if messages or left_ms <= 0:
+                    break
+                self._take_in(self._fetcher.arrivals(min(left_ms, RETRY_MS)))
+            if not messages:
+                self._raise_if_nothing_works()
+            return messages
+
+    # --- what the group has consumed ---------------------------------------------------------------------------------
+
+    def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
+        """Records for the group that everything before these offsets is consumed; by default, what `poll` returned."""
+        with self._turn:
+            self._check_open()
+            group = self._group_of("commit")
+            if offsets is None:
+                places = ((queue, cursor.position) for queue, cursor in self._cursors.items())
+                offsets = {queue: position for queue, position in places if position is not None}
+            under_way = [
+                (queue, position, self._broker(queue).submit_commit(group, queue.topic, queue.queue_id, position))
+                for queue, position in offsets.items()
+            ]
+            for queue, position, future in under_way:
+                try:
+                    future.result().raise_for_code()
+                except GroupNotFound:
+                    self._commit_to_new_group(group, queue, position)
+
+    def committed(self, queue: MessageQueue) -> int | None:
+        """The group's committed offset for the queue; None if it has never committed one."""
+        group = self._group_of("committed")
+        return self._broker(queue).query_offset(group, queue.topic, queue.queue_id)
+
+    def close(self) -> None:
+        """Closes the connections; a `poll` under way ends with AlreadyClosed. Commits nothing. Again: does nothing."""
+        self._closed = True
+        self._fetcher.wake()
+        with self._turn:
+            self._cluster.close()
+
+    # --- how ---------------------------------------------------------------------------------------------------------
+
+    def _fetch_ahead(self) -> None:
+        now_ms = self._clock.monotonic_ms()
+        ahead_bytes = sum(cursor.bytes_ahead for cursor in self._order)
+        for cursor in self._order:
+            room = ahead_bytes < MAX_AHEAD_BYTES or not cursor.backlogged
+            if not room or not cursor.wants_fetch(now_ms):
+                continue
+            try:
+                self._position(cursor)
+            except RmqError as error:
+                self._failed(cursor, error)
+            else:
+                self._fetcher.fetch(cursor)
+                ahead_bytes += CHUNK_BYTES
+
+    def _take_in(self, arrivals: Iterable[Arrival]) -> None:
+        for cursor, generation, outcome in arrivals:
+            if generation != cursor.generation:
+                continue
+            if isinstance(outcome, RmqError):
+                self._failed(cursor, outcome)
+            else:
+                cursor.arrived(outcome)
+
+    def _failed(self, cursor: Cursor, error: RmqError) -> None:
+        if cursor.failure is None and error.retriable:
+            _log.warning("Queue %s cannot be read, and is tried again every second: %s", cursor.queue, error)
+        cursor.failed(error, self._clock.monotonic_ms() + RETRY_MS if error.retriable else 0)
+        if not error.retriable:
+            raise error
+
+    def _hand_out(self) -> list[ReceivedMessage]:
+        """From the queues in turn, beginning with another one each time."""
+        messages: list[ReceivedMessage] = []
+        self._order.rotate(-1)
+        for cursor in self._order:
+            while (room := self._max_poll_messages - len(messages)) > 0:
+                taken = cursor.take(room, partial(self._decode, cursor.queue))
+                if not taken:
+                    break
+                messages += taken
+        return messages
+
+    def _decode(self, queue: MessageQueue, chunk: Fetched) -> list[ReceivedMessage]:
+        messages = received_all(chunk.records, queue.broker_name, chunk.sizes)
+        return list(filter(self._accept, messages)) if self._accept else messages
+
+    def _raise_if_nothing_works(self) -> None:
+        failures = [cursor.failure for cursor in self._order]
+        if failures[0] is not None and None not in failures:
+            raise failures[0]
+
+    def _position(self, cursor: Cursor) -> int:
+        """Where the cursor stands; finds out where a new one begins."""
+        if cursor.position is None:
+            cursor.seek(self._first_position(cursor.queue))
+        return cast("int", cursor.position)
+
+    def _first_position(self, queue: MessageQueue) -> int:
+        committed = self.committed(queue) if self.group is not None else None
+        if committed is not None:
+            return committed
+        broker = self._broker(queue)
+        bound = broker.min_offset if self._start == "earliest" else broker.max_offset
+        return bound(queue.topic, queue.queue_id)
+
+    def _commit_to_new_group(self, group: str, queue: MessageQueue, position: int) -> None:
+        """A broker keeps no offset of a group it does not know; a pull makes it known (spec: observed)."""
+        broker = self._broker(queue)
+        broker.pull(queue, position, group=group, max_count=1)
+        broker.commit_offset(group, queue.topic, queue.queue_id, position)
+
+    def _cursor(self, queue: MessageQueue) -> Cursor:
+        self._check_open()
+        cursor = self._cursors.get(queue)
+        if cursor is None:
+            raise InvalidArgument(f"Queue {queue} is not assigned.", hint="Name it in consumer.assign(...) first.")
+        return cursor
+
+    def _broker(self, queue: MessageQueue) -> BrokerClient:
+        return self._cluster.broker(queue.broker_name)
+
+    def _group_of(self, action: str) -> str:
+        if self.group is None:
+            raise InvalidArgument(f"{action} needs a group.", hint='Make the consumer with PullConsumer(group="...").')
+        return self.group
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise AlreadyClosed("This consumer was closed.", hint="Make a new one.")
+
+
+def _tag_test(tags: str) -> Callable[[ReceivedMessage], bool] | None:
+    """Brokers filter by the tags' hash; the exact test is the client's (spec: semantics, section 8.7)."""
+    if tags.strip() in ("", "*"):
+        return None
+    from rmqspark.protocol.filters import TagFilter  # brings NumPy, which only filters ask for
+
+    wanted = TagFilter.parse(tags)
+    return None if wanted is None else lambda message: wanted.matches(message.tags)
