@@ -1,0 +1,146 @@
+"""Administration of a cluster. The work is in `admin_topics`, `admin_groups`, `admin_messages`; here are the names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqspark.client import admin_groups, admin_messages, admin_topics
+from rmqspark.client.broker_admin import LATEST_MS, BrokerAdmin
+from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.descriptions import BrokerDescription
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+    from typing import Self
+
+    from rmqspark.client.descriptions import GroupDescription, TopicDescription
+    from rmqspark.clock import Clock
+    from rmqspark.model import MessageQueue, ReceivedMessage
+
+
+class AdminClient:
+    """Creates, looks at and deletes what a cluster has. A context manager."""
+
+    def __init__(self, namesrv: str | None = None, *, clock: Clock | None = None) -> None:
+        """`namesrv` is "h1:9876;h2:9876"; None takes $RMQ_NAMESRV, $NAMESRV_ADDR, or this machine."""
+        self._cluster = ClusterClient(namesrv, clock=clock)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._cluster.close()
+
+    # --- topics ------------------------------------------------------------------------------------------------------
+
+    def create_topic(
+        self,
+        name: str,
+        queues: int = 8,
+        *,
+        read_queues: int | None = None,
+        write_queues: int | None = None,
+        perm: str | int = "rw",
+        message_type: str = "normal",
+        brokers: Sequence[str] | None = None,
+        exist_ok: bool = False,
+    ) -> None:
+        """Creates a topic with `queues` queues on each broker (all masters, unless some are named).
+
+        Returns when every name server shows it. InvalidArgument if it exists, unless `exist_ok`, which leaves it alone.
+        """
+        config = admin_topics.topic_config(
+            name,
+            read_queues=queues if read_queues is None else read_queues,
+            write_queues=queues if write_queues is None else write_queues,
+            perm=perm,
+            message_type=message_type,
+        )
+        admin_topics.create_topic(self._cluster, config, brokers, exist_ok=exist_ok)
+
+    def update_topic(
+        self,
+        name: str,
+        queues: int | None = None,
+        *,
+        read_queues: int | None = None,
+        write_queues: int | None = None,
+        perm: str | int | None = None,
+    ) -> None:
+        """Changes what is given on every broker that has the topic. To shrink, take write queues away first."""
+        admin_topics.update_topic(
+            self._cluster,
+            name,
+            read_queues=queues if read_queues is None else read_queues,
+            write_queues=queues if write_queues is None else write_queues,
+            perm=perm,
+        )
+
+    def delete_topic(self, name: str) -> None:
+        """Deletes the topic with all its messages. TopicNotFound."""
+        admin_topics.delete_topic(self._cluster, name)
+
+    def topics(self, *, system: bool = False) -> list[str]:
+        """The names of the users' topics; with `system`, RocketMQ's own too."""
+        return self._cluster.topics() if system else admin_messages.user_topics(self._cluster)
+
+    def topic(self, name: str) -> TopicDescription:
+        """Settings per broker, and offsets per queue. TopicNotFound."""
+        return admin_topics.describe_topic(self._cluster, name)
+
+    def queues(self, topic: str) -> list[MessageQueue]:
+        """The queues that can be read, in the order that all clients use. TopicNotFound."""
+        self._cluster.expire_route(topic)
+        return self._cluster.subscribe_queues(topic)
+
+    # --- groups ------------------------------------------------------------------------------------------------------
+
+    def groups(self, *, system: bool = False) -> list[str]:
+        """The names of consumer groups; with `system`, the predefined ones too."""
+        return admin_groups.list_groups(self._cluster, system=system)
+
+    def group(self, name: str) -> GroupDescription:
+        """Members, and committed offset and lag per queue; never committed is None. GroupNotFound."""
+        return admin_groups.describe_group(self._cluster, name)
+
+    def delete_group(self, name: str) -> None:
+        """Deletes a group and its committed offsets. GroupNotFound."""
+        admin_groups.delete_group(self._cluster, name)
+
+    # --- messages ----------------------------------------------------------------------------------------------------
+
+    def message(self, msg_id: str, topic: str | None = None) -> ReceivedMessage:
+        """The message with this id: the broker's (offset id), or the sender's, looked up in `topic`, or in all.
+
+        MessageNotFound, also for an id that names a machine outside this cluster.
+        """
+        return admin_messages.message_by_id(self._cluster, msg_id, topic)
+
+    def query(
+        self, topic: str, key: str, *, begin_ms: int = 0, end_ms: int = LATEST_MS, max_count: int = 64
+    ) -> list[ReceivedMessage]:
+        """The messages with this key stored between these times, oldest first; the newest `max_count` per broker."""
+        return admin_messages.messages_by_key(
+            self._cluster, topic, key, begin_ms=begin_ms, end_ms=end_ms, max_count=max_count
+        )
+
+    # --- brokers -----------------------------------------------------------------------------------------------------
+
+    def brokers(self) -> list[BrokerDescription]:
+        """All brokers that are registered."""
+        table = self._cluster.cluster_info().brokerAddrTable
+        return [BrokerDescription(name, data.cluster, dict(data.brokerAddrs)) for name, data in sorted(table.items())]
+
+    def broker_config(self, broker_name: str) -> dict[str, str]:
+        """The broker's settings, under RocketMQ's names."""
+        return BrokerAdmin(self._cluster.broker(broker_name)).config()
+
+    def broker_runtime(self, broker_name: str) -> dict[str, str]:
+        """The broker's counters and states, under RocketMQ's names."""
+        return BrokerAdmin(self._cluster.broker(broker_name)).runtime()

@@ -1,0 +1,74 @@
+"""Consumer groups, as an administrator looks at them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqspark.client.admin_topics import masters, queue_bounds
+from rmqspark.client.broker_admin import BrokerAdmin
+from rmqspark.client.descriptions import GroupDescription, GroupMember, GroupQueue
+from rmqspark.errors import GroupNotFound, TopicNotFound
+from rmqspark.protocol.names import check_group, is_system_group
+
+if TYPE_CHECKING:
+    from rmqspark.client.cluster_client import ClusterClient
+
+
+def list_groups(cluster: ClusterClient, *, system: bool) -> list[str]:
+    """The groups that any master knows."""
+    names: set[str] = set()
+    for admin in _admins(cluster):
+        names.update(admin.groups())
+    return sorted(name for name in names if system or not is_system_group(name))
+
+
+def describe_group(cluster: ClusterClient, group: str) -> GroupDescription:
+    """Its members, and how far it is in each queue of each topic it has committed for. GroupNotFound."""
+    check_group(group)
+    admins = _admins(cluster)
+    topics = sorted({topic for admin in admins for topic in admin.group_topics(group)})
+    members = _members(admins, group)
+    if not topics and not members and not any(group in admin.groups() for admin in admins):
+        raise GroupNotFound(group, hint="rmq group list shows those that exist.")
+    return GroupDescription(group, members, [queue for topic in topics for queue in _progress(cluster, group, topic)])
+
+
+def delete_group(cluster: ClusterClient, group: str) -> None:
+    """From every master, its committed offsets too. GroupNotFound where none has it."""
+    holders = [admin for admin in _admins(cluster) if group in admin.groups()]
+    if not holders:
+        raise GroupNotFound(group, hint="rmq group list shows those that exist.")
+    for admin in holders:
+        admin.delete_group(group)
+
+
+def _admins(cluster: ClusterClient) -> list[BrokerAdmin]:
+    return [BrokerAdmin(cluster.broker(name)) for name in masters(cluster)]
+
+
+def _members(admins: list[BrokerAdmin], group: str) -> list[GroupMember]:
+    """A consumer is connected to several brokers, and counted once."""
+    found = {
+        connection.clientId: GroupMember(
+            connection.clientId, connection.clientAddr, connection.language, connection.version
+        )
+        for admin in admins
+        for connection in admin.group_members(group)
+    }
+    return sorted(found.values(), key=lambda member: member.client_id)
+
+
+def _progress(cluster: ClusterClient, group: str, topic: str) -> list[GroupQueue]:
+    try:
+        brokers = sorted(cluster.route(topic).brokers)
+    except TopicNotFound:
+        return []  # offsets outlive their topic until the broker cleans up
+    return [
+        GroupQueue(
+            bounds.queue,
+            cluster.broker(broker_name).query_offset(group, topic, bounds.queue.queue_id),
+            bounds.max_offset,
+        )
+        for broker_name in brokers
+        for bounds in queue_bounds(cluster, topic, broker_name)
+    ]

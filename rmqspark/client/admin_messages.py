@@ -1,0 +1,95 @@
+"""Messages found again: by either id, or by a key."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqspark.client.broker_admin import LATEST_MS, BrokerAdmin
+from rmqspark.client.received import received_all
+from rmqspark.errors import InvalidArgument, MessageNotFound, NotFound
+from rmqspark.protocol.message_id import parse_offset_msg_id, unpack_host
+from rmqspark.protocol.names import is_system_topic
+from rmqspark.protocol.properties import Property
+from rmqspark.remoting.address import format_address
+
+if TYPE_CHECKING:
+    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.model import ReceivedMessage
+
+UNIQUE_MATCHES = 32  # RocketMQ's brokers look at that many entries for a unique id
+
+
+def message_by_id(cluster: ClusterClient, msg_id: str, topic: str | None) -> ReceivedMessage:
+    """The message with this offset id, or this unique id in `topic` (None: in any). MessageNotFound.
+
+    An offset id holds an address. It is believed only if a broker of this cluster is registered there: whoever sends
+    the id must not choose whom we connect to.
+    """
+    place = _place_of(cluster, msg_id)
+    if place is not None:
+        broker_name, physical_offset = place
+        record = BrokerAdmin(cluster.broker(broker_name)).message_at(physical_offset)
+        return received_all(memoryview(record), broker_name)[0]
+    for candidate in [topic] if topic is not None else user_topics(cluster):
+        for message in _query(cluster, candidate, msg_id, unique=True, max_count=UNIQUE_MATCHES):
+            if message.properties.get(Property.UNIQ_KEY) == msg_id:
+                return message
+    raise MessageNotFound(f"No message {msg_id!r} is in {f'topic {topic!r}' if topic else 'any topic'}.")
+
+
+def messages_by_key(
+    cluster: ClusterClient, topic: str, key: str, *, begin_ms: int, end_ms: int, max_count: int
+) -> list[ReceivedMessage]:
+    """The newest `max_count` messages of each broker with this key, stored in [begin_ms, end_ms], oldest first."""
+    found = _query(cluster, topic, key, unique=False, max_count=max_count, begin_ms=begin_ms, end_ms=end_ms)
+    matching = (message for message in found if message.topic == topic and key in message.keys)
+    return sorted(matching, key=lambda message: (message.store_timestamp_ms, message.queue, message.queue_offset))
+
+
+def _query(
+    cluster: ClusterClient,
+    topic: str,
+    key: str,
+    *,
+    unique: bool,
+    max_count: int,
+    begin_ms: int = 0,
+    end_ms: int = LATEST_MS,
+) -> list[ReceivedMessage]:
+    """What the index of each of the topic's brokers gives: others may have the same hash."""
+    asked = [
+        (
+            broker_name,
+            BrokerAdmin(cluster.broker(broker_name)).submit_query(
+                topic, key, unique=unique, max_count=max_count, begin_ms=begin_ms, end_ms=end_ms
+            ),
+        )
+        for broker_name in sorted(cluster.route(topic).brokers)
+    ]
+    messages: list[ReceivedMessage] = []
+    for broker_name, future in asked:
+        try:
+            response = future.result().raise_for_code()
+        except NotFound:
+            continue
+        messages += received_all(memoryview(response.body), broker_name)
+    return messages
+
+
+def _place_of(cluster: ClusterClient, msg_id: str) -> tuple[str, int] | None:
+    """Broker name and physical offset, if this is an offset id of this cluster."""
+    try:
+        host, physical_offset = parse_offset_msg_id(msg_id)
+    except InvalidArgument:
+        return None
+    address = format_address(*unpack_host(host))
+    for broker_name, broker in cluster.cluster_info().brokerAddrTable.items():
+        if address in broker.brokerAddrs.values():
+            return broker_name, physical_offset
+    return None
+
+
+def user_topics(cluster: ClusterClient) -> list[str]:
+    info = cluster.cluster_info()
+    internal = {*info.clusterAddrTable, *info.brokerAddrTable}
+    return [topic for topic in cluster.topics() if not is_system_topic(topic) and topic not in internal]

@@ -1,0 +1,159 @@
+"""Topics, as an administrator creates, changes, looks at and deletes them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rmqspark.client.broker_admin import BrokerAdmin
+from rmqspark.client.descriptions import QueueDescription, TopicDescription, TopicOnBroker
+from rmqspark.client.routes import MASTER_ID
+from rmqspark.errors import InvalidArgument, NotFound, RequestTimeout, TopicNotFound
+from rmqspark.protocol.bodies import TopicConfig
+from rmqspark.protocol.names import Perm, check_topic
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.protocol.bodies import TopicRouteData
+
+VISIBLE_WITHIN_MS = 5_000
+LOOK_AGAIN_MS = 10
+MESSAGE_TYPES = ("normal", "fifo", "delay", "transaction", "mixed")
+MESSAGE_TYPE_ATTRIBUTE = "message.type"
+
+
+def create_topic(cluster: ClusterClient, config: TopicConfig, brokers: Sequence[str] | None, *, exist_ok: bool) -> None:
+    """On every master, or on those named; returns when every name server shows it."""
+    check_topic(config.topicName)
+    if cluster.name_servers.route(config.topicName) is not None:
+        if exist_ok:
+            return
+        raise InvalidArgument(
+            f"Topic {config.topicName!r} exists already.",
+            hint="Change it with update_topic, or create it with exist_ok=True.",
+        )
+    targets = list(brokers) if brokers is not None else masters(cluster)
+    for broker_name in targets:
+        BrokerAdmin(cluster.broker(broker_name)).put_topic(config)
+    _wait_until_visible(cluster, config.topicName, dict.fromkeys(targets, config))
+
+
+def update_topic(
+    cluster: ClusterClient, topic: str, *, read_queues: int | None, write_queues: int | None, perm: str | int | None
+) -> None:
+    """Changes what is given on every broker that has the topic; returns when every name server shows it."""
+    changed: dict[str, TopicConfig] = {}
+    for broker_name, config in _configs(cluster, topic).items():
+        changed[broker_name] = msgspec.structs.replace(
+            config,
+            readQueueNums=config.readQueueNums if read_queues is None else read_queues,
+            writeQueueNums=config.writeQueueNums if write_queues is None else write_queues,
+            perm=config.perm if perm is None else parse_perm(perm),
+            attributes={},  # `+name=value` only for what changes
+        )
+        BrokerAdmin(cluster.broker(broker_name)).put_topic(changed[broker_name])
+    _wait_until_visible(cluster, topic, changed)
+
+
+def delete_topic(cluster: ClusterClient, topic: str) -> None:
+    """From every master and every name server: messages, queues and committed offsets are gone."""
+    route = cluster.route(topic)
+    for broker_name in route.brokers:
+        if route.master(broker_name) is not None:
+            BrokerAdmin(cluster.broker(broker_name)).delete_topic(topic)
+    for name in cluster.cluster_info().clusterAddrTable:
+        cluster.name_servers.forget_topic(topic, name)
+    cluster.expire_route(topic)
+
+
+def describe_topic(cluster: ClusterClient, topic: str) -> TopicDescription:
+    configs = _configs(cluster, topic)
+    on_brokers = [
+        TopicOnBroker(
+            broker_name, config.readQueueNums, config.writeQueueNums, format_perm(config.perm), config.attributes
+        )
+        for broker_name, config in configs.items()
+    ]
+    return TopicDescription(
+        topic, on_brokers, [queue for name in configs for queue in queue_bounds(cluster, topic, name)]
+    )
+
+
+def queue_bounds(cluster: ClusterClient, topic: str, broker_name: str) -> list[QueueDescription]:
+    """The queues that one broker has of the topic, with their offsets."""
+    stats = BrokerAdmin(cluster.broker(broker_name)).topic_stats(topic)
+    return [
+        QueueDescription(queue, bounds.minOffset, bounds.maxOffset, bounds.lastUpdateTimestamp)
+        for queue, bounds in sorted(stats.offsetTable.items())
+    ]
+
+
+def topic_config(topic: str, *, read_queues: int, write_queues: int, perm: str | int, message_type: str) -> TopicConfig:
+    """What a broker is told of a new topic. InvalidArgument names what cannot be."""
+    if message_type not in MESSAGE_TYPES:
+        raise InvalidArgument(f"A topic's type is one of {', '.join(MESSAGE_TYPES)}, not {message_type!r}.")
+    if read_queues < 1 or write_queues < 1:
+        raise InvalidArgument("A topic needs at least one queue.")
+    attributes = {} if message_type == "normal" else {MESSAGE_TYPE_ATTRIBUTE: message_type.upper()}
+    return TopicConfig(topic, read_queues, write_queues, parse_perm(perm), attributes=attributes)
+
+
+def masters(cluster: ClusterClient) -> list[str]:
+    """The names of all brokers whose master is there."""
+    table = cluster.cluster_info().brokerAddrTable
+    return sorted(name for name, broker in table.items() if MASTER_ID in broker.brokerAddrs)
+
+
+def parse_perm(perm: str | int) -> int:
+    """ "rw", "r", "w", "" or RocketMQ's number."""
+    if isinstance(perm, int):
+        return perm
+    letters = {"r": Perm.READ, "w": Perm.WRITE}
+    if not set(perm) <= set(letters):
+        raise InvalidArgument(f"A permission is 'rw', 'r', 'w' or '', not {perm!r}.")
+    return sum(letters[letter] for letter in set(perm))
+
+
+def format_perm(perm: int) -> str:
+    return ("r" if perm & Perm.READ else "") + ("w" if perm & Perm.WRITE else "")
+
+
+def _configs(cluster: ClusterClient, topic: str) -> dict[str, TopicConfig]:
+    """How each broker of the topic's route has it."""
+    cluster.expire_route(topic)
+    configs: dict[str, TopicConfig] = {}
+    for broker_name in sorted(cluster.route(topic).brokers):
+        try:
+            configs[broker_name] = BrokerAdmin(cluster.broker(broker_name)).topic_config(topic)
+        except NotFound:
+            continue  # it is on its way out of this broker's route
+    if not configs:
+        raise TopicNotFound(topic)
+    return configs
+
+
+def _wait_until_visible(cluster: ClusterClient, topic: str, wanted: Mapping[str, TopicConfig]) -> None:
+    """Brokers register a change at once, yet the next line of a script would be faster."""
+    clock = cluster.clock
+    deadline_ms = clock.monotonic_ms() + VISIBLE_WITHIN_MS
+    while not cluster.name_servers.route_seen_everywhere(topic, lambda data: _shows(data, wanted)):
+        if clock.monotonic_ms() >= deadline_ms:
+            raise RequestTimeout(
+                f"Topic {topic!r} is on {', '.join(wanted)}, but not on every name server yet.",
+                hint="Brokers register again every 30 seconds.",
+            )
+        clock.sleep_ms(LOOK_AGAIN_MS)
+    cluster.expire_route(topic)
+
+
+def _shows(data: TopicRouteData | None, wanted: Mapping[str, TopicConfig]) -> bool:
+    seen = {queues.brokerName: queues for queues in data.queueDatas} if data is not None else {}
+    return all(
+        name in seen
+        and (seen[name].readQueueNums, seen[name].writeQueueNums, seen[name].perm)
+        == (config.readQueueNums, config.writeQueueNums, config.perm)
+        for name, config in wanted.items()
+    )

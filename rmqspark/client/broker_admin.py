@@ -1,0 +1,139 @@
+"""Administration of one broker: typed calls, one request each (spec: requests, sections 5 to 7)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqspark.errors import MessageNotFound, NotFound, ServerFault
+from rmqspark.protocol import bodies
+from rmqspark.protocol.codes import RequestCode, ResponseCode
+from rmqspark.protocol.headers import (
+    ConsumerGroupRequestHeader,
+    CreateTopicRequestHeader,
+    DeleteSubscriptionGroupRequestHeader,
+    QueryMessageRequestHeader,
+    QueryTopicsByConsumerRequestHeader,
+    TopicRequestHeader,
+    ViewMessageRequestHeader,
+)
+from rmqspark.protocol.names import AUTO_CREATE_TOPIC
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    import msgspec
+
+    from rmqspark.client.broker_client import BrokerClient
+    from rmqspark.remoting.response import Response
+
+ADMIN_TIMEOUT_MS = 5_000  # RocketMQ's admin client
+QUERY_TIMEOUT_MS = 18_000
+UNIQUE_KEY_FIELD = "_UNIQUE_KEY_QUERY"
+LATEST_MS = (1 << 63) - 1
+SINGLE_TAG = "SINGLE_TAG"
+
+
+class BrokerAdmin:
+    """Administration of the broker that `broker` talks to."""
+
+    def __init__(self, broker: BrokerClient) -> None:
+        self.broker = broker
+
+    def _call(self, code: RequestCode, header: msgspec.Struct | None = None, body: bytes = b"") -> Response:
+        return self.broker.call(code, header, body, timeout_ms=ADMIN_TIMEOUT_MS)
+
+    # --- topics ------------------------------------------------------------------------------------------------------
+
+    def put_topic(self, config: bodies.TopicConfig) -> None:
+        """Creates the topic, or changes it to be like this."""
+        header = CreateTopicRequestHeader(
+            topic=config.topicName,
+            defaultTopic=AUTO_CREATE_TOPIC,
+            readQueueNums=config.readQueueNums,
+            writeQueueNums=config.writeQueueNums,
+            perm=config.perm,
+            topicFilterType=config.topicFilterType,
+            topicSysFlag=config.topicSysFlag,
+            order=config.order,
+            attributes=",".join(f"+{name}={value}" for name, value in config.attributes.items()) or None,
+        )
+        self._call(RequestCode.UPDATE_AND_CREATE_TOPIC, header)
+
+    def topic_config(self, topic: str) -> bodies.TopicConfig:
+        response = self._call(RequestCode.GET_TOPIC_CONFIG, TopicRequestHeader(topic))
+        return bodies.TopicConfig.decode(response.body)
+
+    def delete_topic(self, topic: str) -> None:
+        self._call(RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequestHeader(topic))
+
+    def topic_stats(self, topic: str) -> bodies.TopicStatsTable:
+        response = self._call(RequestCode.GET_TOPIC_STATS_INFO, TopicRequestHeader(topic))
+        return bodies.TopicStatsTable.decode(response.body)
+
+    # --- groups ------------------------------------------------------------------------------------------------------
+
+    def groups(self) -> dict[str, bodies.SubscriptionGroupConfig]:
+        response = self._call(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+        return bodies.SubscriptionGroupTable.decode(response.body).subscriptionGroupTable
+
+    def put_group(self, config: bodies.SubscriptionGroupConfig) -> None:
+        self._call(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, config.encode())
+
+    def delete_group(self, group: str) -> None:
+        """Its committed offsets go with it."""
+        header = DeleteSubscriptionGroupRequestHeader(group, cleanOffset=True)
+        self._call(RequestCode.DELETE_SUBSCRIPTIONGROUP, header)
+
+    def group_topics(self, group: str) -> list[str]:
+        """Topics for which the group has offsets here."""
+        header = QueryTopicsByConsumerRequestHeader(group)
+        try:
+            response = self._call(RequestCode.QUERY_TOPICS_BY_CONSUMER, header)
+        except NotFound:
+            return []
+        return bodies.TopicList.decode(response.body).topicList
+
+    def group_members(self, group: str) -> list[bodies.Connection]:
+        """Its consumers that are connected here; empty where there are none."""
+        try:
+            response = self._call(RequestCode.GET_CONSUMER_CONNECTION_LIST, ConsumerGroupRequestHeader(group))
+        except NotFound:
+            return []
+        return bodies.ConsumerConnection.decode(response.body).connectionSet
+
+    def topic_groups(self, topic: str) -> list[str]:
+        """The groups that read the topic here, or have."""
+        response = self._call(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, TopicRequestHeader(topic))
+        return bodies.GroupList.decode(response.body).groupList
+
+    # --- messages ----------------------------------------------------------------------------------------------------
+
+    def message_at(self, physical_offset: int) -> bytes | bytearray | memoryview:
+        """The record at that place of the broker's log."""
+        header = ViewMessageRequestHeader(physical_offset)
+        try:
+            return self.broker.call(RequestCode.VIEW_MESSAGE_BY_ID, header, timeout_ms=6_000).body
+        except ServerFault as fault:
+            if fault.code != ResponseCode.SYSTEM_ERROR:
+                raise
+            raise MessageNotFound(f"{self.broker.name} has no message at {physical_offset}.") from fault
+
+    def submit_query(
+        self, topic: str, key: str, *, unique: bool, max_count: int, begin_ms: int = 0, end_ms: int = LATEST_MS
+    ) -> Future[Response]:
+        """Records whose key, or unique id, has this hash; what else has it is for the caller to sort out."""
+        header = QueryMessageRequestHeader(topic, key, max_count, begin_ms, end_ms)
+        extra = {UNIQUE_KEY_FIELD: "true" if unique else "false"}
+        return self.broker.submit(RequestCode.QUERY_MESSAGE, header, timeout_ms=QUERY_TIMEOUT_MS, extra=extra)
+
+    # --- the broker itself -------------------------------------------------------------------------------------------
+
+    def config(self) -> dict[str, str]:
+        """Its settings, names and values as RocketMQ writes them."""
+        text = str(self._call(RequestCode.GET_BROKER_CONFIG).body, "utf-8", "replace")
+        pairs = (line.split("=", 1) for line in text.splitlines() if "=" in line and not line.startswith("#"))
+        return {name.strip(): value.strip() for name, value in pairs}
+
+    def runtime(self) -> dict[str, str]:
+        """Its counters and states (spec: requests, section 7, code 28)."""
+        return bodies.KVTable.decode(self._call(RequestCode.GET_BROKER_RUNTIME_INFO).body).table

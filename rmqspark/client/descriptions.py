@@ -1,0 +1,86 @@
+"""What administration shows: topics, queues, groups, brokers as plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rmqspark.model import MessageQueue
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDescription:
+    """One queue: its messages are those at [min_offset, max_offset). `last_stored_ms` is 0 where nothing ever was."""
+
+    queue: MessageQueue
+    min_offset: int
+    max_offset: int
+    last_stored_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicOnBroker:
+    """How one broker has a topic. `perm` is like "rw"; `attributes` are RocketMQ's, e.g. message.type."""
+
+    broker_name: str
+    read_queues: int
+    write_queues: int
+    perm: str
+    attributes: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDescription:
+    name: str
+    brokers: list[TopicOnBroker]
+    queues: list[QueueDescription]
+
+    @property
+    def message_count(self) -> int:
+        """Messages that can be read now."""
+        return sum(queue.max_offset - queue.min_offset for queue in self.queues)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupQueue:
+    """How far a group is in one queue. Never committed is unknown: `committed` and `lag` are None then."""
+
+    queue: MessageQueue
+    committed: int | None
+    max_offset: int
+
+    @property
+    def lag(self) -> int | None:
+        """Messages still to be consumed."""
+        return None if self.committed is None else max(0, self.max_offset - self.committed)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """A consumer that is connected now."""
+
+    client_id: str
+    address: str
+    language: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDescription:
+    name: str
+    members: list[GroupMember]
+    queues: list[GroupQueue]
+
+    @property
+    def lag(self) -> int | None:
+        """Messages still to be consumed, as far as known; None where the group has committed nothing at all."""
+        known = [queue.lag for queue in self.queues if queue.lag is not None]
+        return sum(known) if known else None
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerDescription:
+    """A broker name and its addresses by broker id: 0 is the master, the others are slaves."""
+
+    name: str
+    cluster: str
+    addresses: dict[int, str]
