@@ -16,7 +16,6 @@ MAX_TOPIC_LENGTH: Final = 127
 MAX_RETRY_TOPIC_LENGTH: Final = 255  # topics that begin with RETRY_PREFIX or DLQ_PREFIX
 MAX_GROUP_LENGTH: Final = 120
 MAX_BODY_BYTES: Final = 4 * 1024 * 1024
-MAX_PROPERTIES_BYTES: Final = 32767  # a signed 16-bit length in the record
 
 RETRY_PREFIX: Final = "%RETRY%"
 DLQ_PREFIX: Final = "%DLQ%"
