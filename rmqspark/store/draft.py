@@ -1,0 +1,40 @@
+"""What goes into the store, and what is known of it once it is there."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+
+class Draft(msgspec.Struct, gc=False):
+    """A message ready to be stored: its record with everything but place, store time and store host filled in.
+
+    `record` is in the layout of `protocol.record` and is patched in place when it is appended. `index_keys` are the
+    keys it can be queried by: UNIQ_KEY first, then the tokens of KEYS. `tags_code` is the hash of its tags
+    (`protocol.java_hash.tags_code`); messages of the delay topic get their deliver time instead.
+    """
+
+    topic: str
+    queue_id: int
+    record: bytearray
+    tags_code: int = 0
+    index_keys: tuple[str, ...] = ()
+
+
+class Appended(NamedTuple):
+    """Where one message was stored. Half messages of old producers (prepared, rollback) have queue offset 0."""
+
+    physical_offset: int
+    queue_offset: int
+    size: int
+    store_timestamp_ms: int
+
+
+class BulkAppended(msgspec.Struct, frozen=True, gc=False):
+    """Where a bulk of messages was stored: `count` consecutive queue offsets from `queue_offset` on."""
+
+    queue_offset: int
+    physical_offset: int
+    count: int
+    store_timestamp_ms: int
