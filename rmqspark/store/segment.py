@@ -1,0 +1,179 @@
+"""One file of fixed length, and the set of them that is open or has bytes not yet on disk.
+
+A segment is made sparse in its full length and never gets shorter, so a reader in another process never meets an end
+that moves. Unwritten bytes read as zero.
+
+Who knows what is on disk: a segment counts its writes. A sync notes the count when it begins; when it has ended, the
+segment is clean if the count is still the same. So writes may go on while another thread runs the fsync.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rmqspark.errors import DamagedFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rmqspark.store.files import Buffer, File, FileSystem
+
+_ZERO_BLOCK_BYTES = 4096
+_ZERO_CHUNK_BYTES = 1 << 20
+_ZEROS = bytes(_ZERO_CHUNK_BYTES)
+
+
+class Segment:
+    """The bytes [base, base + length) of a segment log. Positions (`at`) are relative to `base`."""
+
+    __slots__ = ("_file", "_files", "base", "length", "path", "writes", "writes_synced")
+
+    def __init__(self, files: SegmentFiles, path: str, base: int, length: int) -> None:
+        self._files = files
+        self._file: File | None = None
+        self.path = path
+        self.base = base
+        self.length = length
+        self.writes = 0
+        self.writes_synced = 0
+
+    def read(self, at: int, size: int) -> bytes:
+        """`size` bytes; raises DamagedFile if the file has been shortened under us."""
+        data = self.file().pread(size, at)
+        if len(data) < size:
+            raise DamagedFile(f"{self.path} ends before {at + size}, its length should be {self.length}.")
+        return data
+
+    def read_into(self, buffer: bytearray | memoryview, at: int) -> None:
+        if self.file().pread_into(buffer, at) < len(buffer):
+            raise DamagedFile(f"{self.path} ends before {at + len(buffer)}, its length should be {self.length}.")
+
+    def write(self, data: Buffer | Sequence[Buffer], at: int) -> None:
+        """All of it or OSError; after an error any byte of the range may have changed."""
+        self.touch()
+        self.file().pwrite(data, at)
+
+    def is_zero(self, start: int, end: int) -> bool:
+        """Whether [start, end) reads as zeros."""
+        return next(self._chunks_not_zero(start, end), None) is None
+
+    def zero(self, start: int, end: int) -> None:
+        """Makes [start, end) read as zeros. Only blocks that are not zero are written: a sparse file stays sparse,
+        and what a full disk refused to take can be cleared although the disk is full."""
+        for chunk_start, chunk in self._chunks_not_zero(start, end):
+            for at in range(0, len(chunk), _ZERO_BLOCK_BYTES):
+                size = min(_ZERO_BLOCK_BYTES, len(chunk) - at)
+                if chunk[at : at + size] != _ZEROS[:size]:
+                    self.write(_ZEROS[:size], chunk_start + at)
+
+    def _chunks_not_zero(self, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+        for chunk_start in range(start, end, _ZERO_CHUNK_BYTES):
+            chunk = self.read(chunk_start, min(_ZERO_CHUNK_BYTES, end - chunk_start))
+            zeros = _ZEROS if len(chunk) == _ZERO_CHUNK_BYTES else bytes(len(chunk))
+            if chunk != zeros:
+                yield chunk_start, chunk
+
+    def touch(self) -> None:
+        """Counts a write: the segment has bytes that may not be on disk."""
+        if self.writes == self.writes_synced:
+            self._files.dirty[self] = None
+        self.writes += 1
+
+    def file(self) -> File:
+        """The open file; opened when it is first needed."""
+        if self._file is None:
+            self._file = self._files.opened(self)
+        return self._file
+
+    def close(self) -> None:
+        """Gives the file back; a later call opens it again."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+class SyncTarget(NamedTuple):
+    """A segment to be synced, with the count of writes that the sync will cover."""
+
+    files: SegmentFiles
+    segment: Segment
+    file: File
+    writes: int
+
+
+class SegmentFiles:
+    """The open files of one kind of segments. At most about `capacity` clean ones stay open, the longest open go first;
+    one with unsynced bytes is kept, since an error of a late write-back is reported to the handle that wrote."""
+
+    def __init__(self, files: FileSystem, capacity: int) -> None:
+        self._files = files
+        self._capacity = capacity
+        self._open: dict[Segment, None] = {}
+        self._syncing: dict[Segment, None] = {}
+        self._close_after_sync: list[File] = []
+        self.dirty: dict[Segment, None] = {}
+
+    def make(self, path: str, length: int) -> None:
+        """Makes a sparse file of full length; its name is durable when this returns."""
+        file = self._files.open(path, create=True)
+        try:
+            file.truncate(length)
+        finally:
+            file.close()
+        self._files.sync_directory(path.rpartition("/")[0])
+
+    def opened(self, segment: Segment) -> File:
+        file = self._files.open(segment.path)
+        self._open[segment] = None
+        if len(self._open) > self._capacity:
+            self._close_one(segment)
+        return file
+
+    def remove(self, segment: Segment) -> None:
+        """Deletes the file. One that another thread is syncing stays open until that has ended."""
+        self._files.unlink(segment.path)
+        self.dirty.pop(segment, None)
+        self._open.pop(segment, None)
+        if segment in self._syncing:
+            self._close_after_sync.append(segment.file())
+        else:
+            segment.close()
+
+    def begin_sync(self) -> list[SyncTarget]:
+        """What is not on disk yet. Each target's `file.fsync()` may be called from another thread."""
+        self._syncing = dict(self.dirty)
+        return [SyncTarget(self, segment, segment.file(), segment.writes) for segment in self.dirty]
+
+    def end_sync(self, targets: Sequence[SyncTarget]) -> None:
+        """All targets were synced."""
+        for _, segment, _, writes in targets:
+            segment.writes_synced = writes
+            if segment.writes == writes:
+                self.dirty.pop(segment, None)
+        self.abandon_sync()
+
+    def abandon_sync(self) -> None:
+        """The sync is over, whatever came of it."""
+        self._syncing = {}
+        for file in self._close_after_sync:
+            file.close()
+        self._close_after_sync.clear()
+
+    def sync(self) -> None:
+        """Begins, runs and ends a sync here and now."""
+        targets = self.begin_sync()
+        for target in targets:
+            target.file.fsync()
+        self.end_sync(targets)
+
+    def close(self) -> None:
+        for segment in self._open:
+            segment.close()
+        self._open.clear()
+
+    def _close_one(self, keep: Segment) -> None:
+        for segment in self._open:
+            if segment is not keep and segment not in self.dirty:
+                del self._open[segment]
+                segment.close()
+                return
