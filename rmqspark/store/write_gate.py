@@ -1,0 +1,37 @@
+"""Whether the store takes messages now, and if not, why."""
+
+from __future__ import annotations
+
+from rmqspark.errors import NotWritable
+
+
+class WriteGate:
+    """Shut for a while (a full disk), or for good: after a failed fsync nobody can say what is on disk, and calling it
+    again would prove nothing (reliability, G6)."""
+
+    def __init__(self) -> None:
+        self._refusal: NotWritable | None = None
+        self._for_good = False
+
+    @property
+    def is_open(self) -> bool:
+        return self._refusal is None
+
+    def check(self) -> None:
+        """Raises NotWritable while the gate is shut."""
+        if self._refusal is not None:
+            raise NotWritable(self._refusal.message, hint=self._refusal.hint)
+
+    def shut(self, reason: str, hint: str = "") -> None:
+        """Refuses writes until `open`."""
+        if not self._for_good:
+            self._refusal = NotWritable(reason, hint=hint)
+
+    def shut_for_good(self, reason: str, hint: str = "") -> None:
+        """Refuses writes until the store is opened again."""
+        self.shut(reason, hint)
+        self._for_good = True
+
+    def open(self) -> None:
+        if not self._for_good:
+            self._refusal = None
