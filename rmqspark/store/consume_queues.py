@@ -1,0 +1,105 @@
+"""All consume queues of a store, by topic and queue id."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rmqspark.errors import InvalidName, InvalidQueue
+from rmqspark.protocol.names import check_topic
+from rmqspark.store.consume_queue import ConsumeQueue
+from rmqspark.store.files import remove_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqspark.store.files import FileSystem
+    from rmqspark.store.segment import SegmentFiles
+
+DIRECTORY: Final = "consumequeue"
+DELAY_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
+_MAX_QUEUE_ID: Final = 0x7FFFFFFF
+
+
+class ConsumeQueues:
+    """Finds queues, makes them when their first message comes, and removes them with their topic."""
+
+    def __init__(
+        self, files: FileSystem, segment_files: SegmentFiles, segment_bytes: int, delays_ms: tuple[int, ...]
+    ) -> None:
+        self._files = files
+        self._segment_files = segment_files
+        self._segment_bytes = segment_bytes
+        self._delays_ms = delays_ms
+        self._topics: dict[str, dict[int, ConsumeQueue]] = {}
+
+    def load(self) -> None:
+        """Finds the queues there are files for. Directories whose names cannot be a topic's are left alone."""
+        if not self._files.exists(DIRECTORY):
+            return
+        for topic in self._files.listdir(DIRECTORY):
+            if _is_topic(topic) and self._files.is_directory(f"{DIRECTORY}/{topic}"):
+                for name in self._files.listdir(f"{DIRECTORY}/{topic}"):
+                    if name.isdecimal() and name == str(int(name)):
+                        self._load_one(topic, int(name))
+
+    def _load_one(self, topic: str, queue_id: int) -> None:
+        queue = self._new(topic, queue_id)
+        queue.segments.load()
+        if queue.segments:
+            self._topics.setdefault(topic, {})[queue_id] = queue
+
+    def __iter__(self) -> Iterator[ConsumeQueue]:
+        for queues in self._topics.values():
+            yield from queues.values()
+
+    def get(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        queues = self._topics.get(topic)
+        return queues.get(queue_id) if queues is not None else None
+
+    def get_or_make(self, topic: str, queue_id: int) -> ConsumeQueue:
+        """The queue; a new one has no file until its first entry. Raises InvalidName, InvalidQueue."""
+        queues = self._topics.get(topic)
+        queue = queues.get(queue_id) if queues is not None else None
+        if queue is None:
+            check_topic(topic)
+            if not 0 <= queue_id <= _MAX_QUEUE_ID:
+                raise InvalidQueue(f"Queue {queue_id} of topic {topic} cannot exist.")
+            queue = self._topics.setdefault(topic, {})[queue_id] = self._new(topic, queue_id)
+        return queue
+
+    def topics(self) -> list[str]:
+        return sorted(self._topics)
+
+    def queue_ids(self, topic: str) -> list[int]:
+        return sorted(self._topics.get(topic, ()))
+
+    def entries_total(self) -> int:
+        """The sum of all max offsets: a cheap proof, at the next start, that no queue has been lost."""
+        return sum(queue.max_offset for queue in self)
+
+    def remove_topic(self, topic: str) -> None:
+        """Deletes a topic's queues and their files."""
+        queues = self._topics.pop(topic, {})
+        for queue in queues.values():
+            queue.segments.clear()
+        if queues and self._files.exists(f"{DIRECTORY}/{topic}"):
+            remove_tree(self._files, f"{DIRECTORY}/{topic}")
+
+    def remove_all(self) -> None:
+        """Deletes every queue: there is no log they could point into."""
+        for topic in self.topics():
+            self.remove_topic(topic)
+
+    def _new(self, topic: str, queue_id: int) -> ConsumeQueue:
+        queue = ConsumeQueue(self._files, self._segment_files, topic, queue_id, self._segment_bytes)
+        if topic == DELAY_TOPIC and queue_id < len(self._delays_ms):
+            queue.delay_ms = self._delays_ms[queue_id]
+        return queue
+
+
+def _is_topic(name: str) -> bool:
+    try:
+        check_topic(name)
+    except InvalidName:
+        return False
+    return True

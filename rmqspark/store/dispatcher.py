@@ -1,0 +1,88 @@
+"""From the log to what is derived from it: consume queue entries, index entries, and word to those who wait.
+
+A dispatch is what one append leaves to be done. Dispatches are carried out in log order, and none before the log is
+safe to read up to its end: at once in ASYNC_FLUSH, when flushed in SYNC_FLUSH. One that fails (a full disk) stays first
+in line and is tried again; its queue entries are written before its index entries, both skip what is there, and
+readers are told last, so a second try is harmless.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from rmqspark.store.consume_queue import ConsumeQueue
+    from rmqspark.store.files import Buffer
+
+    TagsCodes = Sequence[int] | NDArray[Any]
+    OnReadable = Callable[[str, int, int, TagsCodes], None]
+
+
+class QueuedEntries(NamedTuple):
+    """Consecutive entries of one queue from `queue_offset` on, encoded, with their tags codes."""
+
+    queue: ConsumeQueue
+    queue_offset: int
+    entries: Buffer
+    tags_codes: TagsCodes
+
+
+class Dispatch(NamedTuple):
+    """What is to be done once the log is safe up to `end_offset`. `add_to_index` is None where nothing is indexed."""
+
+    end_offset: int
+    store_timestamp_ms: int
+    queued: Sequence[QueuedEntries]
+    add_to_index: Callable[[], None] | None
+
+
+class Dispatcher:
+    """Carries dispatches out, in order. `offset` is the log position up to which all is done; `fault` is why the
+    first in line could not be done when it was last tried."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Dispatch] = deque()
+        self.offset = 0
+        self.store_timestamp_ms = 0
+        self.fault: OSError | None = None
+        self.on_readable: OnReadable | None = None
+
+    def submit(self, dispatch: Dispatch) -> None:
+        self._waiting.append(dispatch)
+
+    def advance(self, safe_offset: int) -> None:
+        """Carries out what ends at or below `safe_offset`, as far as the disk lets it (see `fault`)."""
+        while self._waiting and self._waiting[0].end_offset <= safe_offset:
+            dispatch = self._waiting[0]
+            try:
+                self._carry_out(dispatch)
+            except OSError as error:
+                self.fault = error
+                return
+            self.fault = None
+            self._waiting.popleft()
+            self.offset = dispatch.end_offset
+            self.store_timestamp_ms = dispatch.store_timestamp_ms
+            self._announce(dispatch)
+
+    def forget(self, topic: str) -> None:
+        """Drops what waits for the queues of a topic that is deleted."""
+        for index, dispatch in enumerate(self._waiting):
+            queued = [entries for entries in dispatch.queued if entries.queue.topic != topic]
+            self._waiting[index] = dispatch._replace(queued=queued)
+
+    def _carry_out(self, dispatch: Dispatch) -> None:
+        for queue, queue_offset, entries, _ in dispatch.queued:
+            queue.put(queue_offset, entries)
+        if dispatch.add_to_index is not None:
+            dispatch.add_to_index()
+
+    def _announce(self, dispatch: Dispatch) -> None:
+        if self.on_readable is not None:
+            for queue, _, _, tags_codes in dispatch.queued:
+                self.on_readable(queue.topic, queue.queue_id, queue.max_offset, tags_codes)
