@@ -1,0 +1,46 @@
+"""What a bulk of records must be before a byte of it is written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rmqspark.errors import InvalidMessage
+from rmqspark.protocol.names import check_topic
+from rmqspark.protocol.record import SysFlag
+from rmqspark.protocol.spans import equal_to
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from rmqspark.protocol.record_batch import RecordBatch
+
+_ALLOWED_SYS_FLAGS: Final = SysFlag.COMPRESSED | SysFlag.COMPRESSION_MASK
+
+
+def check_bulk(records: RecordBatch, topic: str, queue_id: int, max_body_bytes: int) -> None:
+    """Raises RecordError where the records are none, InvalidMessage where they are not ones that a client may store
+    in this queue: V1 with IPv4 hosts, no transaction bits, one topic, one queue, no body too large."""
+    check_topic(topic)
+    _require(len(records) > 0, "It has no messages.")
+    _require(_fill_their_buffer(records), "Its records do not fill their buffer.")
+    records.check()
+    _require((records.queue_ids == queue_id).all(), f"A record is not of queue {queue_id}.")
+    _require(not (records.sys_flags & ~_ALLOWED_SYS_FLAGS).any(), "A record has system flags that clients may not set.")
+    bodies, topics = records.bodies, records.topics
+    _require((topics.starts == bodies.ends + 1).all(), "A record is not of version 1.")
+    _require(int(bodies.lengths.max()) <= max_body_bytes, f"A body has more than {max_body_bytes} bytes.")
+    name = topic.encode()
+    # Lengths first: only then is there room for the name at every start.
+    is_same = (topics.lengths == len(name)).all() and equal_to(records.buffer, topics.starts, name).all()
+    _require(is_same, f"A record is not of topic {topic}.")
+
+
+def _fill_their_buffer(records: RecordBatch) -> bool:
+    ends = records.positions + records.sizes
+    is_whole = records.positions[0] == 0 and ends[-1] == len(records.buffer)
+    return bool(is_whole and (records.positions[1:] == ends[:-1]).all())
+
+
+def _require(holds: np.bool_ | bool, otherwise: str) -> None:
+    if not holds:
+        raise InvalidMessage(f"Nothing of the bulk was stored. {otherwise}")

@@ -1,0 +1,227 @@
+"""Appending: places and offsets are decided first, the log is written once, and only then does anything advance."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import accumulate
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from rmqspark.errors import InvalidMessage, NotWritable
+from rmqspark.protocol.message_id import ZERO_HOST
+from rmqspark.protocol.record import SYS_FLAG_AT, SysFlag, patch_record
+from rmqspark.protocol.record_builder import patch
+from rmqspark.store.bulk_check import check_bulk
+from rmqspark.store.consume_queue import ENTRY
+from rmqspark.store.dispatcher import Dispatch, QueuedEntries
+from rmqspark.store.draft import Appended, BulkAppended
+from rmqspark.store.entries import entries_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rmqspark.clock import Clock
+    from rmqspark.protocol.record_batch import RecordBatch
+    from rmqspark.protocol.spans import Positions
+    from rmqspark.store.commit_log import CommitLog, Placement
+    from rmqspark.store.config import StoreConfig
+    from rmqspark.store.consume_queue import ConsumeQueue
+    from rmqspark.store.consume_queues import ConsumeQueues
+    from rmqspark.store.dispatcher import Dispatcher
+    from rmqspark.store.draft import Draft
+    from rmqspark.store.index import Index
+    from rmqspark.store.write_gate import WriteGate
+
+_RECORD_OVERHEAD_BYTES: Final = 64 << 10  # what RocketMQ allows a record beyond its body
+_LOW_SYS_FLAG_AT: Final = SYS_FLAG_AT + 3
+_WITHOUT_QUEUE_ENTRY: Final = (SysFlag.PREPARED, SysFlag.ROLLED_BACK)
+
+
+class Writer:
+    """Takes messages. `store_host` is written into every record."""
+
+    def __init__(
+        self,
+        config: StoreConfig,
+        log: CommitLog,
+        queues: ConsumeQueues,
+        index: Index | None,
+        dispatcher: Dispatcher,
+        gate: WriteGate,
+        clock: Clock,
+    ) -> None:
+        self._log = log
+        self._queues = queues
+        self._index = index
+        self._dispatcher = dispatcher
+        self._gate = gate
+        self._clock = clock
+        self._is_sync = config.flush_disk_type == "SYNC_FLUSH"
+        self._max_body_bytes = config.max_message_size
+        self._max_record_bytes = config.max_message_size + _RECORD_OVERHEAD_BYTES
+        self.store_host = ZERO_HOST
+        self.store_timestamp_ms = 0  # of the newest record
+
+    def append(self, drafts: Sequence[Draft], *, together: bool = False) -> list[Appended]:
+        """Stores messages in this order with one write per file touched; all of them, or none.
+
+        With `together` they lie in one file (a batch). Raises NotWritable, InvalidMessage, InvalidName.
+        """
+        if not drafts:
+            return []
+        self._admit()
+        now_ms = self._clock.now_ms()
+        ends = list(accumulate(len(draft.record) for draft in drafts))
+        self._check_sizes(drafts)
+        placements = self._log.place(ends, together=together)
+        tick = _Tick(self._queues, now_ms, self.store_host)
+        for placement in placements:
+            tick.place(drafts[placement.first : placement.last], placement.physical_offset)
+        records = [draft.record for draft in drafts]
+        self._log.write(((p, records[p.first : p.last]) for p in placements), ends[-1])
+        add_to_index = partial(self._index.append, tick.index_entries) if self._index and tick.index_entries else None
+        self._finish(now_ms, tick.queued_entries(), add_to_index)
+        return tick.appended
+
+    def append_bulk(self, topic: str, queue_id: int, records: RecordBatch) -> BulkAppended:
+        """Stores messages of one queue, handed over as finished records that fill a writable buffer.
+
+        They are checked as a whole before anything is written (`check_bulk`) and get their place, store time and store
+        host in place. Raises NotWritable, InvalidMessage, RecordError.
+        """
+        self._admit()
+        check_bulk(records, topic, queue_id, self._max_body_bytes)
+        queue = self._queues.get_or_make(topic, queue_id)
+        now_ms = self._clock.now_ms()
+        first_offset = queue.next_offset
+        ends = records.positions + records.sizes
+        placements = self._log.place(ends)  # type: ignore[arg-type]  # an array serves as a sequence of ints
+        physical_offsets = self._patch_bulk(records, placements, first_offset, now_ms)
+        buffer = records.buffer.data
+        pieces = (
+            (p, buffer[int(records.positions[p.first]) : int(ends[p.last - 1])] if p.last > p.first else b"")
+            for p in placements
+        )
+        self._log.write(pieces, len(buffer))
+        tags_codes = records.tags_codes()
+        entry_codes = np.full(len(records), now_ms + queue.delay_ms) if queue.delay_ms else tags_codes
+        entries = entries_of(physical_offsets, records.sizes, entry_codes)
+        queued = [QueuedEntries(queue, first_offset, entries.view(np.uint8).data, tags_codes)]
+        queue.next_offset = first_offset + len(records)
+        add_to_index = partial(self._index.append_records, topic, records, physical_offsets) if self._index else None
+        self._finish(now_ms, queued, add_to_index)
+        return BulkAppended(first_offset, int(physical_offsets[0]), len(records), now_ms)
+
+    def dispatch_safe(self) -> None:
+        """Makes readable what may be read: all that is stored, in SYNC_FLUSH all that is on disk."""
+        self._dispatcher.advance(self._log.flushed_offset if self._is_sync else self._log.end_offset)
+
+    def _admit(self) -> None:
+        self._gate.check()
+        if self._dispatcher.fault is not None:
+            self.dispatch_safe()
+            if self._dispatcher.fault is not None:
+                raise NotWritable(
+                    f"A consume queue or the index cannot be written: {self._dispatcher.fault}.",
+                    hint="Is the disk full or failing?",
+                )
+
+    def _check_sizes(self, drafts: Sequence[Draft]) -> None:
+        for draft in drafts:
+            if len(draft.record) > self._max_record_bytes:
+                raise InvalidMessage(
+                    f"A record of {len(draft.record)} bytes is over the limit of {self._max_record_bytes}."
+                )
+
+    def _patch_bulk(
+        self, records: RecordBatch, placements: Sequence[Placement], first_offset: int, now_ms: int
+    ) -> Positions:
+        """Writes into the records what they learn by being stored; returns their physical offsets."""
+        physical_offsets = np.empty(len(records), np.int64)
+        for first, last, physical_offset, _ in placements:
+            if first < last:
+                positions = records.positions[first:last]
+                buffer_start = physical_offset - int(positions[0])
+                patch(
+                    records.buffer,
+                    positions,
+                    first_queue_offset=first_offset + first,
+                    first_physical_offset=buffer_start,
+                    store_timestamp_ms=now_ms,
+                    store_host=self.store_host,
+                )
+                physical_offsets[first:last] = positions + buffer_start
+        return physical_offsets
+
+    def _finish(self, now_ms: int, queued: Sequence[QueuedEntries], add_to_index: Callable[[], None] | None) -> None:
+        self.store_timestamp_ms = now_ms
+        self._dispatcher.submit(Dispatch(self._log.end_offset, now_ms, queued, add_to_index))
+        self.dispatch_safe()
+
+
+class _Lane:
+    """What one tick appends to one queue."""
+
+    __slots__ = ("delay_ms", "entries", "queue", "tags_codes")
+
+    def __init__(self, queue: ConsumeQueue) -> None:
+        self.queue = queue
+        self.delay_ms = queue.delay_ms
+        self.entries: list[bytes] = []
+        self.tags_codes: list[int] = []
+
+
+class _Tick:
+    """Gives each draft of one append its place and gathers what is to be dispatched. Changes nothing but the drafts:
+    queues advance in `queued_entries`, when the log has been written."""
+
+    def __init__(self, queues: ConsumeQueues, now_ms: int, store_host: bytes) -> None:
+        self._queues = queues
+        self._now_ms = now_ms
+        self._store_host = store_host
+        self._lanes: dict[tuple[str, int], _Lane] = {}
+        self.appended: list[Appended] = []
+        self.index_entries: list[tuple[bytes, int, int]] = []
+
+    def place(self, drafts: Sequence[Draft], physical_offset: int) -> None:
+        """Drafts that lie one after another from `physical_offset` on."""
+        now_ms = self._now_ms
+        for draft in drafts:
+            record, key = draft.record, (draft.topic, draft.queue_id)
+            lane = self._lanes.get(key) or self._lane(key)
+            kind = record[_LOW_SYS_FLAG_AT] & SysFlag.TRANSACTION_MASK
+            has_entry = kind not in _WITHOUT_QUEUE_ENTRY
+            queue_offset = lane.queue.next_offset + len(lane.entries) if has_entry else 0
+            patch_record(
+                record,
+                0,
+                queue_offset=queue_offset,
+                physical_offset=physical_offset,
+                store_timestamp_ms=now_ms,
+                store_host=self._store_host,
+            )
+            size = len(record)
+            if has_entry:
+                entry_code = now_ms + lane.delay_ms if lane.delay_ms else draft.tags_code
+                lane.entries.append(ENTRY.pack(physical_offset, size, entry_code))
+                lane.tags_codes.append(draft.tags_code)
+            if kind != SysFlag.ROLLED_BACK:
+                for index_key in draft.index_keys:
+                    self.index_entries.append((f"{draft.topic}#{index_key}".encode(), physical_offset, now_ms))
+            self.appended.append(Appended(physical_offset, queue_offset, size, now_ms))
+            physical_offset += size
+
+    def queued_entries(self) -> list[QueuedEntries]:
+        """Takes the queue offsets that were given out."""
+        queued = []
+        for lane in self._lanes.values():
+            if lane.entries:
+                queue, first_offset = lane.queue, lane.queue.next_offset
+                queue.next_offset = first_offset + len(lane.entries)
+                queued.append(QueuedEntries(queue, first_offset, b"".join(lane.entries), lane.tags_codes))
+        return queued
+
+    def _lane(self, key: tuple[str, int]) -> _Lane:
+        lane = self._lanes[key] = _Lane(self._queues.get_or_make(*key))
+        return lane
