@@ -1,0 +1,110 @@
+"""The checkpoint: up to where things are known to be on disk (spec: storage, section 5; RocketMQ's StoreCheckpoint).
+
+RocketMQ's file has 4096 bytes and uses the first 40: three store times, `masterFlushedOffset`, `confirmPhyOffset`. Ours
+has the same, with the durable watermark in `masterFlushedOffset`, and behind them a seal:
+
+    64   8   b"rmqspark"
+    72   8   recovery offset: below it all records are in their queues and the index, and all of that is on disk
+    80   8   the sum of all queues' max offsets when that was so
+    88   8   physical offset of the last record in the index when that was so, -1 if none
+    96   4   CRC-32 of bytes 0 to 95
+
+How we know that ours wrote it last: RocketMQ maps the file and changes the first 40 bytes alone, at the latest when it
+recovers (confirmPhyOffset becomes the start of the last record, which is never an end of ours) or flushes. Then the CRC
+is wrong, and the two offsets, which say nothing about a log that somebody else has cut or continued, are not believed;
+the store times still are. All of it lies in one sector of the disk, so a power loss leaves the old or the new one.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from isal.isal_zlib import crc32
+
+if TYPE_CHECKING:
+    from rmqspark.store.files import FileSystem
+
+CHECKPOINT_BYTES: Final = 4096
+PATH: Final = "checkpoint"
+_STOCK: Final = Struct(">qqqqq")
+_SEAL: Final = Struct(">8sqqq")
+_SEAL_AT: Final = 64
+_CRC_AT: Final = _SEAL_AT + _SEAL.size
+_CRC: Final = Struct(">I")
+_PRODUCT: Final = b"rmqspark"
+_CLOCK_SLACK_MS: Final = 3_000
+
+
+class Checkpoint(NamedTuple):
+    """The store times are those of the newest record in the log, the queues and the index that is on disk; 0 if none.
+
+    `watermark` and `recovery_offset` are physical offsets; 0, and `is_sealed` false, where ours did not write it last.
+    """
+
+    log_timestamp_ms: int = 0
+    queues_timestamp_ms: int = 0
+    index_timestamp_ms: int = 0
+    watermark: int = 0
+    recovery_offset: int = 0
+    entries_total: int = 0
+    index_offset: int = -1
+    is_sealed: bool = False
+
+    def encode(self) -> bytes:
+        """The whole file, sealed."""
+        stock = _STOCK.pack(
+            self.log_timestamp_ms, self.queues_timestamp_ms, self.index_timestamp_ms, self.watermark, self.watermark
+        )
+        sealed = stock.ljust(_SEAL_AT, b"\0") + self._seal()
+        return (sealed + _CRC.pack(crc32(sealed))).ljust(CHECKPOINT_BYTES, b"\0")
+
+    def _seal(self) -> bytes:
+        return _SEAL.pack(_PRODUCT, self.recovery_offset, self.entries_total, self.index_offset)
+
+    @classmethod
+    def decode(cls, data: bytes) -> Checkpoint:
+        """What a checkpoint file says; of one that is too short nothing, of one that is not ours the store times."""
+        if len(data) < _STOCK.size:
+            return cls()
+        log_ms, queues_ms, index_ms, watermark, _ = _STOCK.unpack_from(data)
+        stock = cls(max(log_ms, 0), max(queues_ms, 0), max(index_ms, 0))
+        if len(data) < _CRC_AT + _CRC.size or _CRC.unpack_from(data, _CRC_AT)[0] != crc32(data[:_CRC_AT]):
+            return stock
+        product, recovery_offset, entries_total, index_offset = _SEAL.unpack_from(data, _SEAL_AT)
+        if product != _PRODUCT or not 0 <= recovery_offset <= watermark:
+            return stock
+        return stock._replace(
+            watermark=watermark,
+            recovery_offset=recovery_offset,
+            entries_total=entries_total,
+            index_offset=index_offset,
+            is_sealed=True,
+        )
+
+    @property
+    def min_timestamp_ms(self) -> int:
+        """Records stored at or before this are on disk with their queue entries (RocketMQ's getMinTimestamp)."""
+        return max(0, min(self.log_timestamp_ms, self.queues_timestamp_ms) - _CLOCK_SLACK_MS)
+
+
+class CheckpointFile:
+    """The checkpoint file of a store, open while the store is. Writing and syncing are two steps: a watermark that is
+    written and not synced is merely older after a power loss."""
+
+    def __init__(self, files: FileSystem) -> None:
+        is_new = not files.exists(PATH)
+        self._file = files.open(PATH, create=True)
+        self.current = Checkpoint.decode(self._file.pread(CHECKPOINT_BYTES, 0))
+        if is_new:
+            files.sync_directory("")
+
+    def write(self, checkpoint: Checkpoint) -> None:
+        self._file.pwrite(checkpoint.encode(), 0)
+        self.current = checkpoint
+
+    def sync(self) -> None:
+        self._file.fsync()
+
+    def close(self) -> None:
+        self._file.close()

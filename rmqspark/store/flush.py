@@ -1,0 +1,138 @@
+"""Getting things onto the disk, in three steps: begin (owner's thread), run (any thread), finish (owner's thread).
+
+What a flush covers is fixed when it begins; appends go on while it runs. A *thorough* flush covers queues, index and
+checkpoint besides the log, so that the next recovery starts where it began.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+from rmqspark.store.checkpoint import Checkpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rmqspark.store.checkpoint import CheckpointFile
+    from rmqspark.store.commit_log import CommitLog
+    from rmqspark.store.consume_queues import ConsumeQueues
+    from rmqspark.store.dispatcher import Dispatcher
+    from rmqspark.store.index import Index, IndexFlush
+    from rmqspark.store.segment import SegmentFiles, SyncTarget
+    from rmqspark.store.write_gate import WriteGate
+    from rmqspark.store.writer import Writer
+
+
+class FlushPlan(NamedTuple):
+    """One flush under way. `run` may be called from any thread, once; it raises OSError if an fsync failed."""
+
+    targets: Sequence[SyncTarget]
+    index_flush: IndexFlush | None
+    older_checkpoint: CheckpointFile | None
+    checkpoint: Checkpoint
+    is_thorough: bool
+
+    def run(self) -> None:
+        for target in self.targets:
+            target.file.fsync()
+        if self.index_flush is not None:
+            self.index_flush.run()
+        if self.older_checkpoint is not None:
+            self.older_checkpoint.sync()
+
+
+class Flusher:
+    """Begins and finishes flushes, one at a time."""
+
+    def __init__(
+        self,
+        log: CommitLog,
+        log_files: SegmentFiles,
+        queues: ConsumeQueues,
+        queue_files: SegmentFiles,
+        index: Index | None,
+        dispatcher: Dispatcher,
+        writer: Writer,
+        checkpoint_file: CheckpointFile,
+        gate: WriteGate,
+    ) -> None:
+        self._log = log
+        self._log_files = log_files
+        self._queues = queues
+        self._queue_files = queue_files
+        self._index = index
+        self._dispatcher = dispatcher
+        self._writer = writer
+        self._checkpoint_file = checkpoint_file
+        self._gate = gate
+        self._under_way: FlushPlan | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a plan is under way."""
+        return self._under_way is not None
+
+    def begin(self, *, thorough: bool = False) -> FlushPlan | None:
+        """A plan that covers all there is now; None if all is on disk, or while another plan is under way."""
+        if self._under_way is not None or (not thorough and self._log.flushed_offset == self._log.end_offset):
+            return None
+        self._under_way = self._plan_thorough() if thorough else self._plan()
+        return self._under_way
+
+    def finish(self, plan: FlushPlan, error: OSError | None = None) -> None:
+        """Draws the consequences. After a failed fsync the store takes no message any more."""
+        if plan is not self._under_way:
+            raise ValueError("this plan is not the one under way")
+        self._under_way = None
+        if error is not None:
+            self._log_files.abandon_sync()
+            self._queue_files.abandon_sync()
+            self._gate.shut_for_good(f"An fsync failed: {error}.", "Check the disk, then start the broker again.")
+            return
+        self._log_files.end_sync([target for target in plan.targets if target.files is self._log_files])
+        if plan.is_thorough:
+            self._queue_files.end_sync([target for target in plan.targets if target.files is self._queue_files])
+        if self._index is not None and plan.index_flush is not None:
+            self._index.finish_flush(plan.index_flush)
+        self._log.flushed_offset = plan.checkpoint.watermark
+        with suppress(OSError):  # the one on disk is older, which is always safe; the next flush writes again
+            self._checkpoint_file.write(plan.checkpoint)
+        self._writer.dispatch_safe()
+
+    def flush(self, *, thorough: bool = False) -> None:
+        """Begin, run and finish here and now. Raises the OSError of a failed fsync."""
+        if (plan := self.begin(thorough=thorough)) is None:
+            return
+        try:
+            plan.run()
+        except OSError as error:
+            self.finish(plan, error)
+            raise
+        self.finish(plan)
+
+    def _plan(self) -> FlushPlan:
+        """The log alone: the watermark moves, where recovery begins does not."""
+        checkpoint = self._checkpoint_file.current._replace(
+            log_timestamp_ms=self._writer.store_timestamp_ms, watermark=self._log.end_offset, is_sealed=True
+        )
+        return FlushPlan(self._log_files.begin_sync(), None, None, checkpoint, is_thorough=False)
+
+    def _plan_thorough(self) -> FlushPlan:
+        """Everything, and the checkpoint of the flush before: on disk it may be older than the truth, never newer."""
+        try:
+            index_flush = self._index.begin_flush() if self._index is not None else None
+        except OSError:  # its keys wait on; where recovery begins must not move past them
+            return self._plan()
+        checkpoint = Checkpoint(
+            log_timestamp_ms=self._writer.store_timestamp_ms,
+            queues_timestamp_ms=self._dispatcher.store_timestamp_ms,
+            index_timestamp_ms=self._index.sealed_timestamp_ms if self._index is not None else 0,
+            watermark=self._log.end_offset,
+            recovery_offset=self._dispatcher.offset,
+            entries_total=self._queues.entries_total(),
+            index_offset=self._index.end_physical_offset if self._index is not None else -1,
+            is_sealed=True,
+        )
+        targets = [*self._log_files.begin_sync(), *self._queue_files.begin_sync()]
+        return FlushPlan(targets, index_flush, self._checkpoint_file, checkpoint, is_thorough=True)

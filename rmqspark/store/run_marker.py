@@ -1,0 +1,71 @@
+"""The file `abort`: there while a store is open, so that the next opening knows how the last one ended.
+
+RocketMQ looks only at whether it exists (it writes its process id). Ours says besides under which boot of the machine
+the store was open and what readers could see: from that follows whether something that was read may be gone.
+"""
+
+from __future__ import annotations
+
+from os import getpid
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from rmqspark.store.files import FileSystem
+
+PATH: Final = "abort"
+_RECOVERING: Final = "RECOVERING"
+_MOST_BYTES: Final = 4096
+
+
+class LastRun(NamedTuple):
+    """How the run before this one ended."""
+
+    was_closed: bool
+    same_boot: bool  # everything it wrote is still there, synced or not
+    read_unsynced: bool  # it let readers see what was not yet on disk
+
+    @property
+    def may_have_lost_what_was_read(self) -> bool:
+        return not self.was_closed and not self.same_boot and self.read_unsynced
+
+
+def read_last_run(files: FileSystem) -> LastRun:
+    """What the marker says. One that is not ours may mean anything: then the worst is assumed."""
+    if not files.exists(PATH):
+        return LastRun(was_closed=True, same_boot=False, read_unsynced=False)
+    file = files.open(PATH, read_only=True)
+    try:
+        lines = file.pread(_MOST_BYTES, 0).decode("utf-8", "replace").rstrip("\0\n").split("\n")
+    finally:
+        file.close()
+    _, boot_id, mode = (*lines, "", "", "")[:3]
+    same_boot = boot_id != "" and boot_id == files.boot_id()
+    return LastRun(was_closed=False, same_boot=same_boot, read_unsynced=mode not in ("SYNC_FLUSH", _RECOVERING))
+
+
+def mark_recovering(files: FileSystem) -> None:
+    """Says, where nothing says so yet, that the store is open; so far nobody can read from it."""
+    if not files.exists(PATH):
+        _write(files, _RECOVERING)
+
+
+def mark_running(files: FileSystem, flush_disk_type: str) -> None:
+    """Says that the store serves from now on."""
+    _write(files, flush_disk_type)
+
+
+def mark_closed(files: FileSystem) -> None:
+    """Says that all there is, is on disk."""
+    files.unlink(PATH)
+    files.sync_directory("")
+
+
+def _write(files: FileSystem, mode: str) -> None:
+    file = files.open(PATH, create=True)
+    try:
+        # One sector, always of the same length: a power loss leaves this or what was there before.
+        file.pwrite(f"{getpid()}\n{files.boot_id()}\n{mode}\n".encode().ljust(512, b"\0"), 0)
+        file.fsync()
+    finally:
+        file.close()
+    files.sync_directory("")
