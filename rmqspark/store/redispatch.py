@@ -1,0 +1,106 @@
+"""Queue entries for records found in the log: what the dispatcher did once, done again for thousands at a time.
+
+Records are grouped by queue; those a queue has already are skipped. Names in a log come from whoever wrote it: a topic
+that could not have been created gets no queue, so no path is built from it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from rmqspark.errors import InvalidName, InvalidQueue
+from rmqspark.protocol.java_hash import java_hash_spans
+from rmqspark.protocol.record import MIN_RECORD_BYTES, SysFlag
+from rmqspark.protocol.spans import equal_to
+from rmqspark.store.entries import entries_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqspark.protocol.record_batch import RecordBatch
+    from rmqspark.protocol.spans import Positions
+    from rmqspark.store.consume_queue import ConsumeQueue, Entries
+    from rmqspark.store.consume_queues import ConsumeQueues
+
+_LARGEST_QUEUE_OFFSET: Final = 1 << 58  # times 20 is still a position
+
+
+class Redispatcher:
+    """Brings queues up to date. `refused` counts records that belong to no queue that could exist."""
+
+    def __init__(self, queues: ConsumeQueues) -> None:
+        self._queues = queues
+        self.refused = 0
+
+    def dispatch(self, records: RecordBatch, first_physical_offset: int) -> None:
+        """Checked records that follow each other from `first_physical_offset` on."""
+        kinds = records.sys_flags & SysFlag.TRANSACTION_MASK
+        rows = np.flatnonzero((kinds != SysFlag.PREPARED) & (kinds != SysFlag.ROLLED_BACK))
+        physical_offsets = records.positions + first_physical_offset
+        entries = entries_of(physical_offsets, records.sizes, records.tags_codes())
+        for topic, queue_id, members in _by_queue(records, rows):
+            try:
+                queue = self._queues.get_or_make(topic.decode("utf-8", "replace"), queue_id)
+            except (InvalidName, InvalidQueue):
+                self.refused += len(members)
+                continue
+            chosen = entries[members]
+            if queue.delay_ms:
+                chosen["tags_code"] = records.store_timestamps_ms[members] + queue.delay_ms
+            self._put(queue, records.queue_offsets[members], chosen)
+
+    def _put(self, queue: ConsumeQueue, queue_offsets: Positions, entries: Entries) -> None:
+        """Entries of one queue in log order. What does not go forward is a repeat."""
+        newest = np.maximum.accumulate(np.concatenate(([queue.max_offset - 1], queue_offsets)))[:-1]
+        is_new = (queue_offsets > newest) & (queue_offsets < _LARGEST_QUEUE_OFFSET)
+        if not is_new.all():
+            queue_offsets, entries = queue_offsets[is_new], entries[is_new]
+        breaks = (np.flatnonzero(np.diff(queue_offsets) != 1) + 1).tolist()
+        for first, last in zip([0, *breaks], [*breaks, len(queue_offsets)], strict=True):
+            if first == last:
+                continue
+            queue_offset = int(queue_offsets[first])
+            if _is_plausible(queue, queue_offset, int(entries["physical_offset"][first])):
+                queue.put(queue_offset, entries[first:last].view(np.uint8).data)
+            else:
+                self.refused += last - first
+
+
+def _is_plausible(queue: ConsumeQueue, queue_offset: int, physical_offset: int) -> bool:
+    """Whether the messages that are missing before this one can have been lost in the log: there was room for them."""
+    missing = queue_offset - queue.max_offset
+    if missing <= 0 or queue.max_offset == queue.first_offset:
+        return True
+    return missing * MIN_RECORD_BYTES <= physical_offset - queue.end_physical_offset()
+
+
+def _by_queue(records: RecordBatch, rows: Positions) -> Iterator[tuple[bytes, int, Positions]]:
+    """Topic, queue id and rows of each queue among `rows`; rows stay in log order.
+
+    Topics are told apart by their hashes, then compared: those that merely share a hash go round again.
+    """
+    starts, lengths = records.topics
+    hashes = java_hash_spans(records.buffer, starts, lengths).astype(np.int64)
+    keys = hashes << 32 | records.queue_ids.astype(np.int64) & 0xFFFFFFFF
+    while len(rows):
+        left_over = []
+        for members in _by_key(keys, rows):
+            first = int(members[0])
+            start, length = int(starts[first]), int(lengths[first])
+            topic = records.buffer[start : start + length].tobytes()
+            same = lengths[members] == length
+            same[same] = equal_to(records.buffer, starts[members[same]], topic)
+            yield topic, int(records.queue_ids[first]), members[same]
+            left_over.append(members[~same])
+        rows = np.concatenate(left_over)
+
+
+def _by_key(keys: Positions, rows: Positions) -> list[Positions]:
+    chosen = keys[rows]
+    if (chosen == chosen[0]).all():
+        return [rows]
+    order = np.argsort(chosen, kind="stable")
+    edges = np.flatnonzero(np.diff(chosen[order])) + 1
+    return np.split(rows[order], edges)
