@@ -1,0 +1,339 @@
+"""The message store: one object that lines the storeys up.
+
+    segments → commit log → consume queues, index → recovery, flush, reads → this
+
+It belongs to one thread; only `FlushPlan.run` may be called from another. README.md beside it has the tour.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqspark.errors import MessageNotFound, StoreError
+from rmqspark.protocol.message_id import ZERO_HOST
+from rmqspark.protocol.record_batch import RecordBatch
+from rmqspark.protocol.spans import as_bytes
+from rmqspark.store import run_marker
+from rmqspark.store.checkpoint import CheckpointFile
+from rmqspark.store.commit_log import CommitLog
+from rmqspark.store.config import memory_bytes, parse_delay_levels
+from rmqspark.store.consume_queues import ConsumeQueues
+from rmqspark.store.dispatcher import Dispatcher
+from rmqspark.store.flush import Flusher
+from rmqspark.store.identity import StoreIdentity
+from rmqspark.store.index import Index
+from rmqspark.store.reader import Reader
+from rmqspark.store.recovery import Recovery
+from rmqspark.store.segment import SegmentFiles
+from rmqspark.store.time_search import TimeSearch
+from rmqspark.store.write_gate import WriteGate
+from rmqspark.store.writer import Writer
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from rmqspark.clock import Clock
+    from rmqspark.entropy import Entropy
+    from rmqspark.store.config import StoreConfig
+    from rmqspark.store.dispatcher import OnReadable
+    from rmqspark.store.draft import Appended, BulkAppended, Draft
+    from rmqspark.store.files import Buffer, File, FileSystem
+    from rmqspark.store.flush import FlushPlan
+    from rmqspark.store.reader import BulkReadResult, ReadResult
+    from rmqspark.store.scan import Damage
+    from rmqspark.store.time_search import Boundary
+
+
+class MessageStore:
+    """Messages of one broker on disk. Made by `open`, given back by `close`."""
+
+    def __init__(
+        self, config: StoreConfig, files: FileSystem, clock: Clock, entropy: Entropy, lock: File, store_host: bytes
+    ) -> None:
+        self._files = files
+        self._config = config
+        self._lock = lock
+        self._identity = StoreIdentity.open(files, entropy)
+        self._log_files = SegmentFiles(files, config.max_open_files)
+        self._queue_files = SegmentFiles(files, config.max_open_files)
+        self._log = CommitLog(files, self._log_files, "commitlog", config.mapped_file_size_commit_log)
+        self._queues = ConsumeQueues(
+            files,
+            self._queue_files,
+            config.consume_queue_segment_bytes,
+            parse_delay_levels(config.message_delay_level),
+        )
+        self._index = Index(files, config, clock) if config.message_index_enable else None
+        self._checkpoint_file = CheckpointFile(files)
+        self._gate = WriteGate()
+        self._dispatcher = Dispatcher()
+        self._writer = Writer(config, self._log, self._queues, self._index, self._dispatcher, self._gate, clock)
+        self._writer.store_host = store_host
+        self._flusher = Flusher(
+            self._log,
+            self._log_files,
+            self._queues,
+            self._queue_files,
+            self._index,
+            self._dispatcher,
+            self._writer,
+            self._checkpoint_file,
+            self._gate,
+        )
+        self._reader = Reader(self._log, self._queues)
+        self._times = TimeSearch(self._log)
+        self._recent_bytes = memory_bytes() * config.access_message_in_memory_max_ratio // 100
+        self.damage: tuple[Damage, ...] = ()
+
+    @classmethod
+    def open(
+        cls,
+        root: str | os.PathLike[str],
+        config: StoreConfig,
+        *,
+        files: FileSystem,
+        clock: Clock,
+        entropy: Entropy,
+        store_host: bytes = ZERO_HOST,
+    ) -> MessageStore:
+        """Locks and loads the store at `root`, or makes one, and recovers it from whatever happened to it.
+
+        Raises StoreLocked if another process has it, StoreError if it cannot be used.
+        """
+        files = files.within(root)
+        try:
+            files.make_root()
+            lock = files.lock("lock")
+            try:
+                lock.pwrite(b"lock", 0)
+                store = cls(config, files, clock, entropy, lock, store_host)
+                store._recover()
+            except BaseException:
+                lock.close()
+                raise
+        except OSError as error:
+            raise StoreError(f"The store {root} cannot be opened: {error}.") from error
+        return store
+
+    def _recover(self) -> None:
+        last_run = run_marker.read_last_run(self._files)
+        run_marker.mark_recovering(self._files)
+        checkpoint = self._checkpoint_file.current
+        recovered = Recovery(
+            self._log,
+            self._queues,
+            self._index,
+            checkpoint,
+            last_run,
+            self._identity.raise_incarnation,
+            check_crc=self._config.check_crc_on_recover,
+        ).run()
+        self.damage = recovered.damage
+        newest_ms = recovered.store_timestamp_ms or checkpoint.log_timestamp_ms
+        self._writer.store_timestamp_ms = self._dispatcher.store_timestamp_ms = newest_ms
+        self._dispatcher.offset = self._log.end_offset
+        self._flush_to_disk()
+        run_marker.mark_running(self._files, self._config.flush_disk_type)
+
+    def close(self) -> None:
+        """Makes everything durable and gives the files back. What cannot be made durable is recovered next time."""
+        try:
+            if self._gate.is_open and not self._flusher.is_busy:
+                self._flush_to_disk()
+                if self._index is not None:
+                    self._index.close()
+                if self._dispatcher.offset == self._log.end_offset:
+                    run_marker.mark_closed(self._files)
+        finally:
+            self._gate.shut_for_good("The store is closed.")
+            self._log_files.close()
+            self._queue_files.close()
+            self._checkpoint_file.close()
+            self._lock.close()
+
+    # --- who it is
+
+    @property
+    def store_id(self) -> str:
+        """32 hex characters, drawn when the store was first made."""
+        return self._identity.store_id
+
+    @property
+    def incarnation(self) -> int:
+        """Raised when a recovery cut what may have been read: offsets known from before may mean other messages."""
+        return self._identity.incarnation
+
+    def set_store_host(self, host: bytes) -> None:
+        """The broker's address (8 bytes, `protocol.message_id.pack_host`), written into every record from now on."""
+        self._writer.store_host = host
+
+    @property
+    def on_readable(self) -> OnReadable | None:
+        """Called as (topic, queue id, new max offset, tags codes) for what has become readable."""
+        return self._dispatcher.on_readable
+
+    @on_readable.setter
+    def on_readable(self, call: OnReadable | None) -> None:
+        self._dispatcher.on_readable = call
+
+    # --- messages in
+
+    def append(self, drafts: Sequence[Draft], *, together: bool = False) -> list[Appended]:
+        """Stores messages in this order, all or none, with one write; see `Writer.append`."""
+        return self._writer.append(drafts, together=together)
+
+    def append_bulk(
+        self, topic: str, queue_id: int, records: RecordBatch | Buffer, sizes: NDArray[np.int32] | None = None
+    ) -> BulkAppended:
+        """Stores finished records of one queue, in a writable buffer, all or none; see `Writer.append_bulk`.
+
+        A buffer comes with the `sizes` of its records, or they are found by walking it.
+        """
+        if not isinstance(records, RecordBatch):
+            buffer = as_bytes(records)
+            records = RecordBatch.scan(buffer) if sizes is None else RecordBatch.from_sizes(buffer, sizes)
+        return self._writer.append_bulk(topic, queue_id, records)
+
+    # --- onto the disk
+
+    @property
+    def end_offset(self) -> int:
+        """Physical offset at which the next append begins."""
+        return self._log.end_offset
+
+    @property
+    def flushed_offset(self) -> int:
+        """Physical offset below which everything is on disk."""
+        return self._log.flushed_offset
+
+    @property
+    def is_writable(self) -> bool:
+        return self._gate.is_open
+
+    def begin_flush(self, *, thorough: bool = False) -> FlushPlan | None:
+        """A plan that brings what is stored onto the disk, `thorough` the queues, the index and the checkpoint too.
+
+        None if nothing is to be done, or another plan is under way. `plan.run()` may block and be called on any
+        thread; then `finish_flush`.
+        """
+        return self._flusher.begin(thorough=thorough)
+
+    def finish_flush(self, plan: FlushPlan, error: OSError | None = None) -> None:
+        """Draws the consequences of a plan that has run; an error ends writing until the store is opened again."""
+        self._flusher.finish(plan, error)
+
+    def flush(self) -> None:
+        """Brings the log onto the disk, here and now. Raises OSError."""
+        self._flusher.flush()
+
+    def checkpoint(self) -> None:
+        """Brings everything onto the disk, here and now, so that a recovery would begin here. Raises OSError."""
+        self._flusher.flush(thorough=True)
+
+    def _flush_to_disk(self) -> None:
+        self._flusher.flush()  # in SYNC_FLUSH this is what makes the last messages readable
+        self._flusher.flush(thorough=True)
+        self._checkpoint_file.sync()
+
+    # --- messages out
+
+    def read(
+        self,
+        topic: str,
+        queue_id: int,
+        queue_offset: int,
+        *,
+        max_count: int,
+        max_bytes: int,
+        tag_codes: frozenset[int] | None = None,
+    ) -> ReadResult:
+        """Records from `queue_offset` on, as a pull is answered; see `Reader.read`."""
+        return self._reader.read(
+            topic, queue_id, queue_offset, max_count=max_count, max_bytes=max_bytes, tag_codes=tag_codes
+        )
+
+    def read_bulk(
+        self,
+        topic: str,
+        queue_id: int,
+        queue_offset: int,
+        end_offset: int,
+        *,
+        max_count: int,
+        max_bytes: int,
+        tag_codes: frozenset[int] | None = None,
+    ) -> BulkReadResult:
+        """Records of [queue_offset, end_offset) with their sizes; see `Reader.read_bulk`."""
+        return self._reader.read_bulk(
+            topic, queue_id, queue_offset, end_offset, max_count=max_count, max_bytes=max_bytes, tag_codes=tag_codes
+        )
+
+    def read_at(self, physical_offset: int) -> bytes:
+        """The record at a physical offset. Raises MessageNotFound."""
+        return self._log.read_record(physical_offset)
+
+    def query(self, topic: str, key: str, begin_ms: int, end_ms: int, max_count: int) -> list[bytes]:
+        """Records stored in [begin_ms, end_ms] under a key with the hash of this one; the caller compares the keys."""
+        if self._index is None:
+            return []
+        records = []
+        for physical_offset in self._index.find(topic, key, begin_ms, end_ms, max_count):
+            try:
+                records.append(self._log.read_record(physical_offset))
+            except MessageNotFound:
+                continue
+        return records
+
+    # --- what there is
+
+    def topics(self) -> list[str]:
+        """The topics that have queues."""
+        return self._queues.topics()
+
+    def queue_ids(self, topic: str) -> list[int]:
+        return self._queues.queue_ids(topic)
+
+    def min_offset(self, topic: str, queue_id: int) -> int:
+        """The first readable offset; 0 for a queue that does not exist."""
+        queue = self._queues.get(topic, queue_id)
+        return queue.min_offset if queue is not None else 0
+
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        """One past the last readable offset; 0 for a queue that does not exist."""
+        queue = self._queues.get(topic, queue_id)
+        return queue.max_offset if queue is not None else 0
+
+    def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int, boundary: Boundary = "LOWER") -> int:
+        """The offset for a store time; see `TimeSearch.offset`. 0 for a queue that does not exist."""
+        queue = self._queues.get(topic, queue_id)
+        return self._times.offset(queue, timestamp_ms, boundary) if queue is not None else 0
+
+    def store_time_at(self, topic: str, queue_id: int, offset: int) -> int:
+        """When a message was stored, ms; -1 if there is none at this offset."""
+        queue = self._queues.get(topic, queue_id)
+        return self._times.store_time(queue, offset) if queue is not None else -1
+
+    def earliest_store_time(self, topic: str, queue_id: int) -> int:
+        """When the first message of a queue was stored, ms; -1 if it has none."""
+        return self.store_time_at(topic, queue_id, self.min_offset(topic, queue_id))
+
+    def is_recent(self, topic: str, queue_id: int) -> bool:
+        """Whether the queue's very first message is still there and recent enough to be in memory. A group that never
+        committed then starts at 0 (spec: requests, code 14)."""
+        queue = self._queues.get(topic, queue_id)
+        if queue is None or queue.min_offset > 0 or queue.max_offset == 0:
+            return False
+        physical_offset, _, _ = queue.entry(0)
+        return self._log.end_offset - physical_offset <= self._recent_bytes
+
+    # --- what goes
+
+    def delete_topic(self, topic: str) -> None:
+        """Removes a topic's queues. Its records stay in the log until they expire, and in no queue."""
+        self._dispatcher.forget(topic)
+        self._queues.remove_topic(topic)
+        self.checkpoint()
