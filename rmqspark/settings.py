@@ -64,6 +64,23 @@ def snake_case(name: str) -> str:
     return spaced.replace("-", "_").lower()
 
 
+def camel_case(name: str) -> str:
+    """The reverse of `snake_case`, as far as that is one: `flushDiskType`."""
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def as_properties(*settings: Any) -> str:
+    """Settings objects as the Java properties that RocketMQ's tools show: one `flushDiskType=ASYNC_FLUSH` a line."""
+    lines = []
+    for config in settings:
+        for info in describe(type(config)):
+            value = getattr(config, info.name)
+            text = "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+            lines.append(f"{camel_case(info.name)}={text}\n")
+    return "".join(lines)
+
+
 def parse_file(text: str) -> dict[str, Any]:
     """Reads TOML, or the Java properties of a stock `broker.conf`; keys come back in snake_case.
 

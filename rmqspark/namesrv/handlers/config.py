@@ -6,12 +6,12 @@ and nothing is on it yet.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from rmqspark.errors import NoPermission
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.remoting.router import Reply, Request, Route, Routes
+from rmqspark.settings import as_properties
 
 if TYPE_CHECKING:
     from rmqspark.namesrv.config import NamesrvConfig
@@ -31,20 +31,9 @@ class ConfigHandlers:
 
     def get(self, request: Request[Any]) -> Reply:
         """The settings as Java properties, named as RocketMQ names them."""
-        settings = dataclasses.asdict(self._config)
-        lines = [f"{_camel_case(name)}={_property(value)}\n" for name, value in settings.items()]
-        return Reply(body="".join(lines).encode())
+        return Reply(body=as_properties(self._config).encode())
 
     def update(self, request: Request[Any]) -> Reply:
         raise NoPermission(
             "No setting of the name server can be changed remotely.", hint="Restart it with the new settings."
         )
-
-
-def _camel_case(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
-
-
-def _property(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

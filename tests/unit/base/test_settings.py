@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 
 from rmqspark.errors import InvalidArgument
-from rmqspark.settings import describe, load, parse_file, setting, snake_case
+from rmqspark.settings import as_properties, describe, load, parse_file, setting, snake_case
 
 
 @dataclass(frozen=True)
@@ -99,3 +99,16 @@ def test_each_setting_describes_itself() -> None:
     assert info["broker_ip1"].optional
     assert info["broker_role"].kind is str
     assert info["flush_disk_type"].flag == "--flush-disk-type"
+
+
+def test_settings_show_as_the_properties_rocketmqs_tools_read() -> None:
+    """Its names, true and false, nothing for what is not set; what is shown can be read back."""
+    text = as_properties(Sample(listen_port=1))
+    assert text.splitlines()[:4] == [
+        "flushDiskType=ASYNC_FLUSH",
+        "listenPort=1",
+        "enablePropertyFilter=true",
+        "brokerIp1=",
+    ]
+    shown = {name: value for name, value in parse_file(text).items() if value}
+    assert load(Sample, file=shown) == Sample(listen_port=1)
