@@ -1,0 +1,36 @@
+"""One `ClusterClient` for each cluster that a process talks to, opened at first use and kept.
+
+Spark uses its Python workers again for the next task, and makes new ones by forking: what a worker opens lives here
+rather than in the objects that are pickled to it, and a forked child does not touch its parent's sockets.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+
+from rmqspark.client.addresses import resolve_namesrv
+from rmqspark.client.cluster_client import ClusterClient
+
+_clients: dict[tuple[int, str], ClusterClient] = {}
+_lock = threading.Lock()
+
+
+def shared_client(namesrv: str | None = None) -> ClusterClient:
+    """This process's client of the cluster behind `namesrv`. It stays open; do not close it."""
+    key = os.getpid(), resolve_namesrv(namesrv)
+    with _lock:
+        client = _clients.get(key)
+        if client is None or client.closed:
+            client = _clients[key] = ClusterClient(key[1])
+        return client
+
+
+def _forget_parent() -> None:
+    """In a forked child: the lock may be held by a thread that is not there, the clients are the parent's."""
+    global _lock
+    _lock = threading.Lock()
+    _clients.clear()
+
+
+os.register_at_fork(after_in_child=_forget_parent)

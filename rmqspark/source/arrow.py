@@ -1,0 +1,161 @@
+"""Records into Arrow batches, column by column; only the columns that were asked for are looked at.
+
+The first batch must equal Spark's idea of the schema to the letter, so types come from Spark's own translation of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from rmqspark.protocol.compression import decompress
+from rmqspark.protocol.message_id import offset_msg_id
+from rmqspark.protocol.names import MAX_BODY_BYTES
+from rmqspark.protocol.record import SysFlag
+from rmqspark.protocol.record_batch import RecordBatch
+from rmqspark.protocol.spans import gather_rows
+from rmqspark.source.arrow_spans import binary_array, fixed_width_strings, string_array
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyspark.sql.types import StructType
+
+    from rmqspark.model import MessageQueue
+
+NARROW_ROWS = 20_000  # rows of an Arrow batch; with properties in it, Spark's side is happier with fewer
+WIDE_ROWS = 8_000
+INFLATED_BYTES = 4 << 20  # an Arrow batch of inflated bodies is closed when it has so many
+MAX_INFLATED_BODY_BYTES = 4 * MAX_BODY_BYTES
+
+_HEX = np.frombuffer("".join(f"{byte:02X}" for byte in range(256)).encode(), np.uint16)
+_UTC_MICROSECONDS = pa.timestamp("us", tz="UTC")
+
+
+class ArrowColumns:
+    """Turns records of one queue into Arrow batches of a schema (one that `check_schema` has passed)."""
+
+    def __init__(self, schema: StructType, queue: MessageQueue) -> None:
+        self._schema = to_arrow_schema(schema, timezone="UTC")
+        names = schema.fieldNames()
+        self._max_rows = WIDE_ROWS if "properties" in names else NARROW_ROWS
+        self._wants_body = "body" in names
+        constants = {"topic": queue.topic, "brokerName": queue.broker_name, "queueId": queue.queue_id}
+        self._constants = {
+            field.name: pa.repeat(pa.scalar(constants[field.name], field.type), self._max_rows)
+            for field in self._schema
+            if field.name in constants
+        }
+
+    def batches(self, records: RecordBatch) -> Iterator[Any]:
+        """Arrow batches of all records, in order. Raises RecordError for records that are damaged."""
+        for first in range(0, len(records), self._max_rows):
+            part = cut(records, first, first + self._max_rows)
+            if self._wants_body and (part.sys_flags & SysFlag.COMPRESSED).any():
+                yield from self._inflated(part)
+            else:
+                yield self._batch(part, None)
+
+    def _inflated(self, records: RecordBatch) -> Iterator[Any]:
+        """Batches with bodies decompressed, closed by size: small records may hold large bodies."""
+        first, size = 0, 0
+        bodies: list[bytes] = []
+        for body in _plain_bodies(records):
+            bodies.append(body)
+            size += len(body)
+            if size >= INFLATED_BYTES:
+                yield self._batch(cut(records, first, first + len(bodies)), pa.array(bodies, pa.binary()))
+                first, size, bodies = first + len(bodies), 0, []
+        if bodies:
+            yield self._batch(cut(records, first, first + len(bodies)), pa.array(bodies, pa.binary()))
+
+    def _batch(self, records: RecordBatch, bodies: Any) -> Any:
+        arrays = [self._column(field, records, bodies) for field in self._schema]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _column(self, field: Any, records: RecordBatch, bodies: Any) -> Any:
+        if field.name in self._constants:
+            return self._constants[field.name].slice(0, len(records))
+        if field.name == "body" and bodies is not None:
+            return bodies
+        return _COLUMNS[field.name](records, field.type)
+
+
+def cut(records: RecordBatch, first: int, end: int) -> RecordBatch:
+    """The records from number `first` up to, not including, `end`."""
+    if first == 0 and end >= len(records):
+        return records
+    return RecordBatch(records.buffer, records.positions[first:end], records.sizes[first:end])
+
+
+def _plain_bodies(records: RecordBatch) -> Iterator[bytes]:
+    raw = records.buffer.data
+    starts, ends = records.bodies.starts.tolist(), records.bodies.ends.tolist()
+    for start, end, sys_flag in zip(starts, ends, records.sys_flags.tolist(), strict=True):
+        body = bytes(raw[start:end])
+        yield decompress(body, sys_flag, MAX_INFLATED_BODY_BYTES) if sys_flag & SysFlag.COMPRESSED else body
+
+
+def _bodies(records: RecordBatch, kind: Any) -> Any:
+    return binary_array(records.buffer, records.bodies)
+
+
+def _property(name: bytes) -> Callable[[RecordBatch, Any], Any]:
+    return lambda records, kind: string_array(records.buffer, records.property_spans(name))
+
+
+def _properties(records: RecordBatch, kind: Any) -> Any:
+    pairs = records.property_pairs()
+    offsets = np.zeros(len(records) + 1, np.int32)
+    np.cumsum(pairs.counts, out=offsets[1:])
+    names, values = string_array(records.buffer, pairs.names), string_array(records.buffer, pairs.values)
+    return pa.MapArray.from_arrays(pa.array(offsets), names, values, type=kind)
+
+
+def _msg_ids(records: RecordBatch, kind: Any) -> Any:
+    """The sender's unique id; a message without one goes by the broker's."""
+    unique = string_array(records.buffer, records.property_spans(b"UNIQ_KEY"))
+    return unique if unique.null_count == 0 else pc.coalesce(unique, _offset_msg_ids(records, kind))
+
+
+def _offset_msg_ids(records: RecordBatch, kind: Any) -> Any:
+    hosts, offsets = records.store_hosts, records.physical_offsets
+    if (hosts.lengths != 8).any():
+        return pa.array(_offset_msg_ids_one_by_one(records), pa.string())
+    raw = np.empty((len(records), 16), np.uint8)
+    raw[:, :8] = gather_rows(records.buffer, hosts.starts, 8)
+    raw[:, 8:] = offsets.astype(">i8").view(np.uint8).reshape(-1, 8)
+    return fixed_width_strings(_HEX[raw].view(np.uint8))
+
+
+def _offset_msg_ids_one_by_one(records: RecordBatch) -> list[str]:
+    raw, hosts = records.buffer.data, records.store_hosts
+    return [
+        offset_msg_id(bytes(raw[start:end]), offset)
+        for start, end, offset in zip(
+            hosts.starts.tolist(), hosts.ends.tolist(), records.physical_offsets.tolist(), strict=True
+        )
+    ]
+
+
+def _timestamps(milliseconds: Any) -> Any:
+    return pa.Array.from_buffers(_UTC_MICROSECONDS, len(milliseconds), [None, pa.py_buffer(milliseconds * 1000)])
+
+
+_COLUMNS: dict[str, Callable[[RecordBatch, Any], Any]] = {
+    "queueOffset": lambda records, kind: pa.array(records.queue_offsets),
+    "msgId": _msg_ids,
+    "offsetMsgId": _offset_msg_ids,
+    "tags": _property(b"TAGS"),
+    "keys": _property(b"KEYS"),
+    "body": _bodies,
+    "properties": _properties,
+    "bornTimestamp": lambda records, kind: _timestamps(records.born_timestamps_ms),
+    "storeTimestamp": lambda records, kind: _timestamps(records.store_timestamps_ms),
+    "reconsumeTimes": lambda records, kind: pa.array(records.reconsume_times),
+    "flag": lambda records, kind: pa.array(records.flags),
+}

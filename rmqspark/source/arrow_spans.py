@@ -1,0 +1,67 @@
+"""Spans of a buffer (starts, lengths) into Arrow arrays, without a Python object per row.
+
+The way is a `binary_view` array whose entries point into the buffer as it is, cast to `binary`: Arrow then copies each
+value once, at the speed of memory. An entry is 16 bytes: length, four bytes of prefix, buffer number, offset. Values of
+12 bytes and less must stand in the entry itself, so those are gathered first. The prefix is left empty: only
+comparisons look at it, and nobody sees the view.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from rmqspark.protocol.spans import sliding
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from rmqspark.protocol.spans import Bytes, Spans
+
+_INLINE_BYTES = 12
+_VIEW = np.dtype([("length", "<i4"), ("prefix", "<i4"), ("buffer", "<i4"), ("offset", "<i4")])
+_INLINE_VIEW = np.dtype([("length", "<i4"), ("value", f"V{_INLINE_BYTES}")])
+
+
+def binary_array(buffer: Bytes, spans: Spans) -> Any:
+    """A `binary` array of the spans; absent ones are null. They must lie within `buffer`."""
+    starts, lengths = spans
+    entries = np.zeros(len(starts), _VIEW)
+    entries["length"] = lengths
+    entries["offset"] = starts
+    _inline_short(entries, buffer, starts, lengths)
+    absent = lengths < 0
+    validity = None
+    if absent.any():
+        entries[absent] = 0
+        validity = pa.py_buffer(np.packbits(~absent, bitorder="little"))
+    view = pa.Array.from_buffers(pa.binary_view(), len(starts), [validity, pa.py_buffer(entries), pa.py_buffer(buffer)])
+    return view.cast(pa.binary())
+
+
+def string_array(buffer: Bytes, spans: Spans) -> Any:
+    """The same as `string`. Bytes that are no UTF-8 pass as they are: one odd message must not stop a query."""
+    return as_strings(binary_array(buffer, spans))
+
+
+def as_strings(values: Any) -> Any:
+    """Reads a `binary` array as `string`, without a look at the bytes."""
+    return pa.Array.from_buffers(pa.string(), len(values), values.buffers(), offset=values.offset)
+
+
+def _inline_short(entries: NDArray[Any], buffer: Bytes, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> None:
+    short = np.flatnonzero((lengths <= _INLINE_BYTES) & (lengths >= 0))
+    if not len(short):
+        return
+    if len(buffer) < _INLINE_BYTES or int(starts[short].max()) > len(buffer) - _INLINE_BYTES:
+        buffer = np.concatenate((buffer, np.zeros(_INLINE_BYTES, np.uint8)))
+    entries.view(_INLINE_VIEW)["value"][short] = sliding(buffer, f"V{_INLINE_BYTES}")[starts[short]]
+
+
+def fixed_width_strings(rows: Bytes) -> Any:
+    """A `string` array of the rows of a two-dimensional array of bytes."""
+    count, width = rows.shape
+    offsets = np.arange(count + 1, dtype=np.int32) * np.int32(width)
+    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(rows)])

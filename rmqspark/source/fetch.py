@@ -1,0 +1,147 @@
+"""The records of one range of a queue, in order, as batches: the loop of a reading task.
+
+The next chunk is asked for before the current one is handed out, so that broker and task work at the same time, and
+no more than two chunks are in memory. A request that fails is made again; messages that are gone are an error or a
+counted gap, as failOnDataLoss says; and a broker that answers without getting on is not asked for ever.
+
+A stock broker knows no bulk read: its queues are read by ordinary pulls, 32 messages at a time and an order of
+magnitude slower.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, NamedTuple
+
+from rmqspark.client.broker_client import BrokerClient, PullResult, PullStatus
+from rmqspark.client.futures import then
+from rmqspark.errors import DataLoss, OffsetMoved, RmqError
+from rmqspark.protocol.filters import TagFilter
+from rmqspark.protocol.record_batch import RecordBatch
+from rmqspark.source.cluster_view import patiently
+from rmqspark.source.loss import HINT
+from rmqspark.source.tags import matching
+
+if TYPE_CHECKING:
+    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.source.options import SourceOptions
+    from rmqspark.source.planner import QueueRange
+
+CHUNK_BYTES = 2 << 20
+CHUNK_RECORDS = 40_000
+PULL_RECORDS = 1_024  # what is asked of a stock broker; it gives 32 unless configured otherwise
+PULL_GROUP = "rmqspark-source"
+
+_log = logging.getLogger(__name__)
+
+
+class Chunk(NamedTuple):
+    """What one request brought: records, and the offset to go on from."""
+
+    records: RecordBatch
+    next_offset: int
+
+
+Request = Callable[[int], "Future[Chunk]"]
+
+
+def fetch(client: ClusterClient, wanted: QueueRange, options: SourceOptions) -> Iterator[RecordBatch]:
+    """The records of `wanted` that match the tags. Raises DataLoss, or what a last try raised."""
+    request = _request(client, wanted, options)
+    tags = TagFilter.parse(options.tags) if options.tags else None
+    for chunk in _Chunks(client, wanted, options, request):
+        records = chunk.records if tags is None else matching(chunk.records, tags)
+        if len(records):
+            yield records
+
+
+class _Chunks:
+    """Iterates over the chunks of a range, one request ahead."""
+
+    def __init__(self, client: ClusterClient, wanted: QueueRange, options: SourceOptions, request: Request) -> None:
+        self._sleep_ms = client.clock.sleep_ms
+        self._wanted = wanted
+        self._options = options
+        self._request = request
+
+    def __iter__(self) -> Iterator[Chunk]:
+        at = self._wanted.start
+        ahead = self._ask(at)
+        while at < self._wanted.end:
+            chunk = self._receive(ahead, at)
+            at = self._next(chunk, at)
+            if at < self._wanted.end:
+                ahead = self._ask(at)
+            yield chunk
+
+    def _ask(self, at: int) -> Future[Chunk]:
+        try:
+            return self._request(at)
+        except RmqError as error:  # a lost connection shows here too: keep it for whoever waits for the answer
+            failed: Future[Chunk] = Future()
+            failed.set_exception(error)
+            return failed
+
+    def _receive(self, ahead: Future[Chunk], at: int) -> Chunk:
+        """The answer; asked again where that may help, from further on where messages have expired."""
+        pending: list[Future[Chunk]] = [ahead]
+
+        def attempt() -> Chunk:
+            return (pending.pop() if pending else self._ask(at)).result()
+
+        try:
+            return patiently(attempt, self._options.retry, self._sleep_ms)
+        except OffsetMoved as moved:
+            next_offset = max(at, min(moved.next_offset, self._wanted.end))
+            self._lose(at, next_offset, "were removed before they were read")
+            return Chunk(RecordBatch.scan(b""), next_offset)
+
+    def _next(self, chunk: Chunk, at: int) -> int:
+        if chunk.next_offset > at:
+            return chunk.next_offset
+        self._lose(at, self._wanted.end, "are not there: the queue ends before them")
+        return self._wanted.end
+
+    def _lose(self, first: int, end: int, story: str) -> None:
+        """Messages that cannot be read: an error, or a warning that counts them."""
+        text = f"{end - first} messages of queue {self._wanted.queue}, offsets {first} to {end - 1}, {story}."
+        if self._options.fail_on_data_loss:
+            raise DataLoss(text, hint=HINT)
+        _log.warning("%s failOnDataLoss is false: they are skipped.", text)
+
+
+def _request(client: ClusterClient, wanted: QueueRange, options: SourceOptions) -> Request:
+    """How to ask the broker for the records at an offset."""
+    broker = client.broker(wanted.queue.broker_name)
+    if patiently(lambda: broker.capabilities().bulk_read, options.retry, client.clock.sleep_ms):
+        return lambda at: _bulk_read(broker, wanted, options.tags, at)
+    _log.info("Broker %s is a stock broker: queue %s is read by ordinary pulls.", broker.name, wanted.queue)
+    group = options.group or PULL_GROUP
+    return lambda at: _pull(broker, wanted, options.tags, group, at)
+
+
+def _bulk_read(broker: BrokerClient, wanted: QueueRange, tags: str | None, at: int) -> Future[Chunk]:
+    queue = wanted.queue
+    answer = broker.bulk_read(
+        queue.topic, queue.queue_id, at, wanted.end, max_count=CHUNK_RECORDS, max_bytes=CHUNK_BYTES, tags=tags
+    )
+    return then(answer, lambda chunk: Chunk(RecordBatch.from_sizes(chunk.records, chunk.sizes), chunk.next_offset))
+
+
+def _pull(broker: BrokerClient, wanted: QueueRange, tags: str | None, group: str, at: int) -> Future[Chunk]:
+    count = min(PULL_RECORDS, wanted.end - at)
+    answer = broker.submit_pull(wanted.queue, at, group=group, max_count=count, max_bytes=CHUNK_BYTES, tags=tags or "*")
+    return then(answer, lambda pulled: _pulled(pulled, wanted, at))
+
+
+def _pulled(pulled: PullResult, wanted: QueueRange, at: int) -> Chunk:
+    """A pull's answer as a chunk: what lies behind the range, which a filtered pull may bring, is cut off."""
+    if pulled.status is PullStatus.OFFSET_MOVED and pulled.next_offset > at:
+        raise OffsetMoved(f"Offset {at} of {wanted.queue} has moved.", next_offset=pulled.next_offset)
+    records = RecordBatch.scan(pulled.records)
+    inside = records.queue_offsets < wanted.end
+    if not inside.all():
+        records = RecordBatch(records.buffer, records.positions[inside], records.sizes[inside])
+    return Chunk(records, min(pulled.next_offset, wanted.end))

@@ -1,0 +1,72 @@
+"""Progress reported to the broker as the committed offsets of a consumer group, so that lag can be seen there.
+
+It is a report, not what the query goes by: that is Spark's checkpoint. What is reported is the start of the next batch:
+Spark calls a source's `commit` one batch late, and never for the last one. A report that fails is made up for by the
+next; a group's offset is never set back, not by a query that reads an old part again either.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from rmqspark.errors import RmqError
+from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.headers import UpdateConsumerOffsetRequestHeader
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.model import MessageQueue
+    from rmqspark.remoting.response import Response
+    from rmqspark.source.offsets import Offsets, StoreIdentity
+
+COMMIT_TIMEOUT_MS = 5_000
+
+_log = logging.getLogger(__name__)
+
+
+class GroupProgress:
+    """Reports the offsets of one query. `enabled=False`: option commitOffsets says not to."""
+
+    def __init__(self, client: ClusterClient, *, enabled: bool = True) -> None:
+        self._client = client
+        self._enabled = enabled
+        self._attempted: Offsets | None = None
+        self._reported: dict[MessageQueue, tuple[tuple[int, StoreIdentity], int]] = {}
+
+    def report(self, reached: Offsets) -> None:
+        """Commits what has grown since the last report. An idle query comes here a hundred times a second."""
+        if not self._enabled or reached == self._attempted:
+            return
+        self._attempted = reached
+        try:
+            self._commit(
+                reached.group, {queue: at for queue, at in reached.positions.items() if self._grew(reached, queue)}
+            )
+        except RmqError as error:
+            _log.warning("The progress of group %s could not be reported: %s", reached.group, error)
+            return
+        self._reported = {queue: (reached.identity(queue), at) for queue, at in reached.positions.items()}
+
+    def _grew(self, reached: Offsets, queue: MessageQueue) -> bool:
+        position = reached.positions[queue]
+        if queue not in self._reported:
+            broker = self._client.broker(queue.broker_name)
+            committed = broker.query_offset(reached.group, queue.topic, queue.queue_id)
+            return committed is None or position > committed
+        identity, before = self._reported[queue]
+        return position > before or identity != reached.identity(queue)
+
+    def _commit(self, group: str, positions: dict[MessageQueue, int]) -> None:
+        answers: list[Future[Response]] = [
+            self._client.broker(queue.broker_name).submit(
+                RequestCode.UPDATE_CONSUMER_OFFSET,
+                UpdateConsumerOffsetRequestHeader(group, queue.topic, queue.queue_id, position, queue.broker_name),
+                timeout_ms=COMMIT_TIMEOUT_MS,
+            )
+            for queue, position in positions.items()
+        ]
+        for answer in answers:
+            answer.result().raise_for_code()

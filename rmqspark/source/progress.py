@@ -1,0 +1,104 @@
+"""How far a streaming query has come, and how far it goes next: what the driver knows, apart from Spark.
+
+`Progress` asks the cluster, lets `planner` and `loss` decide, and carries out what failOnDataLoss says. It lives as
+long as the query runs; nothing it remembers is needed after a restart, except what is in the offsets themselves.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rmqspark.source.loss import data_loss, replaced, shrunken
+from rmqspark.source.offsets import Offsets, StoreIdentity
+from rmqspark.source.planner import Snapshot, advance, needing_begin
+from rmqspark.source.start import is_repeatable, resolve
+
+if TYPE_CHECKING:
+    from rmqspark.clock import Clock
+    from rmqspark.entropy import Entropy
+    from rmqspark.source.cluster_view import ClusterView
+    from rmqspark.source.group import GroupProgress
+    from rmqspark.source.options import SourceOptions
+
+_log = logging.getLogger(__name__)
+
+
+class Progress:
+    """The driver's side of one run of a query."""
+
+    def __init__(
+        self, options: SourceOptions, view: ClusterView, group: GroupProgress, *, clock: Clock, entropy: Entropy
+    ) -> None:
+        self._options = options
+        self._view = view
+        self._group = group
+        self._clock = clock
+        self._entropy = entropy
+        self._initial: Offsets | None = None
+        self._start_recorded = is_repeatable(options.start)
+        self._ceiling: Offsets | None = None
+        self._newest: Offsets | None = None
+
+    def initial(self) -> Offsets:
+        """Where a new query starts. The same at every call: Spark asks again until its first batch is recorded."""
+        if self._initial is None:
+            snapshot = self._view.snapshot(fresh=True)
+            positions = resolve(self._options.start, snapshot, self._view, self._clock.now_ms())
+            self._initial = replace(_ends(snapshot, self._options.group or self._draw_group()), positions=positions)
+        return self._initial
+
+    def latest(self, start: Offsets, limit: int | None) -> Offsets:
+        """The end of the next micro-batch that begins at `start`; `start` itself where there is nothing to do.
+
+        The first batch of a query that starts at "latest" is left empty. Spark records the ends of batches only; were
+        the first one to fail, its run after a restart would begin at the "latest" of then, and skip what came between.
+        """
+        if not self._start_recorded and start == self._initial:
+            self._start_recorded = True
+            return start
+        self._group.report(start)
+        wanted = {queue: at for queue, at in start.positions.items() if self._options.subscription.includes(queue)}
+        start = start.at(wanted)
+        snapshot, reborn = self._account(start)
+        snapshot = replace(snapshot, begins=self._view.begins(needing_begin(start, snapshot)))
+        self._newest = replace(_ends(snapshot, start.group), epochs=start.epochs)
+        return advance(start, snapshot, limit=limit, ceiling=self._ceiling, reborn=reborn)
+
+    def pin(self) -> None:
+        """Makes what is there now the end of the query (Trigger.AvailableNow)."""
+        self._ceiling = _ends(self._view.snapshot(fresh=True), group="")
+
+    def newest(self) -> Offsets | None:
+        """The ends of all queues as last seen; None before the first look."""
+        return self._newest
+
+    def _account(self, start: Offsets) -> tuple[Snapshot, set[str]]:
+        """A snapshot that `start` can be carried on from, and the topics that begin anew. Raises DataLoss."""
+        tolerant = not self._options.fail_on_data_loss
+        snapshot = self._view.snapshot(missing_topics_allowed=tolerant)
+        short = shrunken(start, snapshot)
+        for _ in range(self._options.retry.retries):  # a broker that flaps: look again before it is called a loss
+            if not short:
+                break
+            self._clock.sleep_ms(self._options.retry.interval_ms)
+            snapshot = self._view.snapshot(fresh=True, missing_topics_allowed=tolerant)
+            short = shrunken(start, snapshot)
+        losses = replaced(start, snapshot) + short
+        if losses and not tolerant:
+            raise data_loss(losses)
+        for loss in losses:
+            _log.warning("%s failOnDataLoss is false: the query goes on with what is there.", loss)
+        return snapshot, {loss.queue.topic for loss in short}
+
+    def _draw_group(self) -> str:
+        return f"spark-{uuid.UUID(bytes=self._entropy.token(16), version=4)}"
+
+
+def _ends(snapshot: Snapshot, group: str) -> Offsets:
+    stores: dict[tuple[str, str], StoreIdentity] = {
+        (queue.topic, queue.broker_name): snapshot.stores[queue.broker_name] for queue in snapshot.ends
+    }
+    return Offsets(group, dict(snapshot.ends), stores, {queue.topic: 0 for queue in snapshot.ends})

@@ -1,0 +1,126 @@
+"""What Spark calls to read: batch and streaming reader. Glue: options, offsets and ranges in, Arrow batches out.
+
+Spark constructs a reader several times and pickles it into tasks, so a reader holds plain data; the driver's state is
+made at the first call that needs it, connections belong to the process (`client.shared`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+from rmqspark.client.shared import shared_client
+from rmqspark.model import MessageQueue
+from rmqspark.source.arrow import ArrowColumns
+from rmqspark.source.cluster_view import ClusterView
+from rmqspark.source.fetch import fetch
+from rmqspark.source.group import GroupProgress
+from rmqspark.source.offsets import Offsets
+from rmqspark.source.planner import QueueRange, split
+from rmqspark.source.planner import ranges as ranges_between
+from rmqspark.source.progress import Progress
+from rmqspark.source.start import resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyspark.sql.types import StructType
+
+    from rmqspark.source.options import SourceOptions
+
+
+@dataclass
+class QueuePartition(InputPartition):
+    """One task's share: the messages of one queue from `start` up to, not including, `end`."""
+
+    topic: str
+    broker_name: str
+    queue_id: int
+    start: int
+    end: int
+
+    @property
+    def range(self) -> QueueRange:
+        return QueueRange(MessageQueue(self.topic, self.broker_name, self.queue_id), self.start, self.end)
+
+
+class RmqReader(DataSourceReader):
+    """Reads topics once, from one offset of each queue to another."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The ranges to read, fixed when the query is planned."""
+        client = shared_client(self._options.namesrv)
+        view = ClusterView(client, self._options.subscription, self._options.retry)
+        snapshot = view.snapshot()
+        now_ms = client.clock.now_ms()
+        starts = resolve(self._options.start, snapshot, view, now_ms)
+        ends = resolve(self._options.end, snapshot, view, now_ms)
+        planned = [
+            QueueRange(queue, start, ends[queue]) for queue, start in sorted(starts.items()) if start < ends[queue]
+        ]
+        return _partitions(planned, self._options)
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        return _read(partition, self._options, self._schema)
+
+
+class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads topics for as long as the query runs."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+        self._started: Progress | None = None
+
+    @property
+    def _progress(self) -> Progress:
+        if self._started is None:
+            client = shared_client(self._options.namesrv)
+            view = ClusterView(client, self._options.subscription, self._options.retry)
+            group = GroupProgress(client, enabled=self._options.commit_offsets)
+            self._started = Progress(self._options, view, group, clock=client.clock, entropy=client.entropy)
+        return self._started
+
+    def initialOffset(self) -> dict[str, Any]:
+        return self._progress.initial().to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        limit = self._options.max_offsets_per_trigger
+        return ReadMaxRows(limit) if limit is not None else ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        max_rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        return self._progress.latest(Offsets.from_json(start), max_rows).to_json()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        newest = self._progress.newest()
+        return None if newest is None else newest.to_json()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._progress.pin()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        return _partitions(ranges_between(Offsets.from_json(start), Offsets.from_json(end)), self._options)
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        return _read(partition, self._options, self._schema)
+
+
+def _partitions(planned: list[QueueRange], options: SourceOptions) -> list[InputPartition]:
+    pieces = split(planned, at_least=options.min_partitions, max_records=options.max_records_per_partition)
+    return [QueuePartition(*piece.queue, piece.start, piece.end) for piece in pieces]
+
+
+def _read(partition: InputPartition, options: SourceOptions, schema: StructType) -> Iterator[Any]:
+    if not isinstance(partition, QueuePartition):  # what Spark plans where there is nothing to read
+        return
+    columns = ArrowColumns(schema, partition.range.queue)
+    for records in fetch(shared_client(options.namesrv), partition.range, options):
+        yield from columns.batches(records)

@@ -1,0 +1,169 @@
+"""How a task reads its range, over a broker that does as the test says."""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from rmqspark.client.broker_client import Capabilities, PullResult, PullStatus
+from rmqspark.client.bulk import BulkChunk
+from rmqspark.errors import ConnectionLost, DataLoss, NoPermission, OffsetMoved, RequestTimeout, RmqError
+from rmqspark.model import MessageQueue
+from rmqspark.protocol.properties import encode_properties
+from rmqspark.protocol.record import encode_record
+from rmqspark.source.fetch import fetch
+from rmqspark.source.options import RetryPolicy, SourceOptions, Subscription
+from rmqspark.source.planner import QueueRange
+from rmqspark.testing.manual_clock import ManualClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+QUEUE = MessageQueue("t", "broker-a", 0)
+
+
+def record(offset: int, tags: str = "paid") -> bytes:
+    properties = encode_properties({"TAGS": tags})
+    return bytes(encode_record(topic="t", body=b"%d" % offset, properties=properties, queue_offset=offset))
+
+
+class Queue:
+    """Stands in for client and broker: one queue [low, high), asked in chunks of at most `step` messages."""
+
+    def __init__(self, low: int, high: int, step: int = 3, *, bulk: bool = True) -> None:
+        self.low, self.high, self.step, self.bulk = low, high, step, bulk
+        self.clock = ManualClock()
+        self.name = "broker-a"
+        self.asked: list[int] = []
+        self.failures: dict[int, list[RmqError]] = {}  # by number of the request
+        self.tags_of: Callable[[int], str] = lambda offset: "paid"
+
+    def broker(self, name: str) -> Queue:
+        return self
+
+    def capabilities(self) -> Capabilities:
+        return Capabilities(bulk_read=1) if self.bulk else Capabilities()
+
+    def _offsets(self, at: int, end: int) -> range:
+        self.asked.append(at)
+        failure = self.failures.get(len(self.asked))
+        if failure:
+            raise failure.pop()
+        return range(at, max(at, min(at + self.step, end, self.high)))
+
+    def bulk_read(self, topic: str, queue_id: int, at: int, end: int, **_: object) -> Future[BulkChunk]:
+        def chunk() -> BulkChunk:
+            offsets = self._offsets(at, end)
+            if at < self.low:
+                raise OffsetMoved("gone", next_offset=self.low)
+            records = [record(offset, self.tags_of(offset)) for offset in offsets]
+            sizes = np.array([len(one) for one in records], np.int32)
+            return BulkChunk(at + len(offsets), self.low, self.high, sizes, memoryview(b"".join(records)))
+
+        return settled(chunk)
+
+    def submit_pull(self, queue: MessageQueue, at: int, *, max_count: int, **_: object) -> Future[PullResult]:
+        def pulled() -> PullResult:
+            if not self.low <= at <= self.high:
+                return PullResult(PullStatus.OFFSET_MOVED, self.low, self.low, self.high, b"", "")
+            offsets = self._offsets(at, self.high)
+            records = b"".join(record(offset, self.tags_of(offset)) for offset in offsets)
+            status = PullStatus.FOUND if offsets else PullStatus.NO_NEW
+            return PullResult(status, at + len(offsets), self.low, self.high, records, "")
+
+        return settled(pulled)
+
+
+def settled(make: Callable[[], Any]) -> Future[Any]:
+    future: Future[Any] = Future()
+    try:
+        future.set_result(make())
+    except RmqError as error:
+        future.set_exception(error)
+    return future
+
+
+def read(queue: Queue, start: int, end: int, *, tags: str | None = None, tolerant: bool = False) -> list[int]:
+    options = SourceOptions(Subscription(("t",)), tags=tags, fail_on_data_loss=not tolerant, retry=RetryPolicy(2, 10))
+    batches = fetch(queue, QueueRange(QUEUE, start, end), options)  # type: ignore[arg-type]
+    return [offset for records in batches for offset in records.queue_offsets.tolist()]
+
+
+@pytest.mark.parametrize("bulk", [True, False])
+def test_a_range_is_read_exactly(bulk: bool) -> None:
+    """A task reads its offsets, each once and in order, from our brokers and from stock ones."""
+    assert read(Queue(0, 20, bulk=bulk), 4, 15) == list(range(4, 15))
+
+
+def test_the_next_chunk_is_under_way_while_one_is_used() -> None:
+    """Broker and task work at the same time."""
+    queue = Queue(0, 9)
+    batches = fetch(queue, QueueRange(QUEUE, 0, 9), SourceOptions(Subscription(("t",))))  # type: ignore[arg-type]
+    next(batches)
+    assert queue.asked == [0, 3]
+
+
+@pytest.mark.parametrize("error", [ConnectionLost("cut", address="a"), RequestTimeout("late")])
+def test_a_request_that_fails_is_made_again(error: RmqError) -> None:
+    """A cut connection or a slow broker costs a pause, not the query."""
+    queue = Queue(0, 9)
+    queue.failures = {2: [error]}
+    assert read(queue, 0, 9) == list(range(9))
+    assert queue.asked == [0, 3, 3, 6]
+
+
+def test_retries_end() -> None:
+    """A broker that stays away ends the task with its own error."""
+    queue = Queue(0, 9)
+    queue.failures = {number: [RequestTimeout("late")] for number in range(2, 9)}
+    with pytest.raises(RequestTimeout):
+        read(queue, 0, 9)
+    assert queue.asked == [0, 3, 3, 3]
+
+
+def test_what_no_retry_mends_is_raised_at_once() -> None:
+    """A refusal is not asked for again."""
+    queue = Queue(0, 9)
+    queue.failures = {1: [NoPermission("no")]}
+    with pytest.raises(NoPermission):
+        read(queue, 0, 9)
+    assert queue.asked == [0]
+
+
+@pytest.mark.parametrize("bulk", [True, False])
+def test_expired_messages(bulk: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """Messages that retention removed are an error that counts them; or a counted gap, and the rest is read."""
+    with pytest.raises(DataLoss, match=r"5 messages of queue t/broker-a/0, offsets 2 to 6, were removed"):
+        read(Queue(7, 20, bulk=bulk), 2, 10)
+    with caplog.at_level(logging.WARNING):
+        assert read(Queue(7, 20, bulk=bulk), 2, 10, tolerant=True) == [7, 8, 9]
+    assert "5 messages of queue t/broker-a/0, offsets 2 to 6" in caplog.text
+
+
+def test_a_range_that_expired_completely() -> None:
+    """Nothing but the gap is reported where all of a range is gone."""
+    with pytest.raises(DataLoss, match="8 messages"):
+        read(Queue(30, 40), 2, 10)
+    assert read(Queue(30, 40), 2, 10, tolerant=True) == []
+
+
+@pytest.mark.parametrize("bulk", [True, False])
+def test_a_queue_that_ends_early(bulk: bool) -> None:
+    """Messages that were planned and are not there do not keep a task asking for ever."""
+    with pytest.raises(DataLoss, match=r"4 messages .*, offsets 6 to 9, are not there"):
+        read(Queue(0, 6, bulk=bulk), 0, 10)
+    assert read(Queue(0, 6, bulk=bulk), 0, 10, tolerant=True) == list(range(6))
+
+
+@pytest.mark.parametrize("bulk", [True, False])
+def test_tags_are_tested_exactly(bulk: bool) -> None:
+    """Two tags with one hash are told apart: "AaAa" and "BBBB" have the same in Java."""
+    queue = Queue(0, 8, bulk=bulk)
+    queue.tags_of = lambda offset: "AaAa" if offset % 2 else "BBBB"
+    assert read(queue, 0, 8, tags="AaAa") == [1, 3, 5, 7]
+    assert read(queue, 0, 8, tags="AaAa || BBBB || ä") == list(range(8))
+    assert read(queue, 0, 8, tags="*") == list(range(8))

@@ -1,0 +1,192 @@
+"""What the driver of a streaming query decides, over a cluster that does as the test says."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqspark.entropy import SystemEntropy
+from rmqspark.errors import DataLoss, InvalidArgument
+from rmqspark.model import MessageQueue
+from rmqspark.options import Moment
+from rmqspark.source.offsets import Offsets, StoreIdentity
+from rmqspark.source.options import RetryPolicy, SourceOptions, Subscription
+from rmqspark.source.planner import Snapshot, ranges
+from rmqspark.source.positions import AtOffsets, AtTime, Earliest, Latest, Position
+from rmqspark.source.progress import Progress
+from rmqspark.testing.manual_clock import ManualClock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rmqspark.clock import Clock
+
+Q0, Q1 = MessageQueue("t", "broker-a", 0), MessageQueue("t", "broker-a", 1)
+STORE = StoreIdentity("s", 1)
+
+
+class Cluster:
+    """Stands in for `ClusterView` and `GroupProgress`: a topic whose queues the test sets."""
+
+    def __init__(self, ends: dict[MessageQueue, int], begins: dict[MessageQueue, int] | None = None) -> None:
+        self.ends, self.lowest, self.store = ends, begins or {}, STORE
+        self.looks = 0
+        self.recovers_after_looks: int | None = None
+        self.by_time: dict[MessageQueue, int] = {}
+        self.reports: list[Offsets] = []
+
+    def snapshot(self, *, fresh: bool = False, missing_topics_allowed: bool = False) -> Snapshot:
+        self.looks += 1
+        if self.recovers_after_looks is not None and self.looks > self.recovers_after_looks:
+            self.ends = dict.fromkeys(self.ends, 100)
+        return Snapshot(dict(self.ends), {"broker-a": self.store})
+
+    def begins(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
+        return {queue: self.lowest.get(queue, 0) for queue in queues}
+
+    def offsets_at(self, queues: Iterable[MessageQueue], timestamp_ms: int) -> dict[MessageQueue, int]:
+        return {queue: self.by_time[queue] for queue in queues}
+
+    def report(self, reached: Offsets) -> None:
+        self.reports.append(reached)
+
+
+def progress(cluster: Cluster, clock: Clock | None = None, **options: object) -> Progress:
+    given = SourceOptions(Subscription(("t",)), retry=RetryPolicy(2, 0))
+    chosen = replace(given, **options)  # type: ignore[arg-type]
+    return Progress(chosen, cluster, cluster, clock=clock or ManualClock(), entropy=SystemEntropy(1))  # type: ignore[arg-type]
+
+
+def at(positions: dict[MessageQueue, int], store: StoreIdentity = STORE, epoch: int = 0) -> Offsets:
+    return Offsets("g", positions, {("t", "broker-a"): store}, {"t": epoch})
+
+
+@pytest.mark.parametrize(
+    ("start", "positions"),
+    [
+        (Latest(), {Q0: 10, Q1: 20}),
+        (Earliest(), {Q0: 3, Q1: 0}),
+        (AtOffsets({Q0: -2, Q1: -1}), {Q0: 3, Q1: 20}),
+        (AtOffsets({Q0: 7, Q1: 0}), {Q0: 7, Q1: 0}),
+        (AtTime(Moment(5)), {Q0: 4, Q1: 9}),
+        (AtTime(Moment(5), else_latest=True), {Q0: 4, Q1: 9}),
+    ],
+)
+def test_a_new_query_starts_where_it_was_told(start: Position, positions: dict[MessageQueue, int]) -> None:
+    """startingOffsets and startingTimestamp name an offset for each queue."""
+    cluster = Cluster({Q0: 10, Q1: 20}, {Q0: 3})
+    cluster.by_time = {Q0: 4, Q1: 9}
+    assert progress(cluster, start=start).initial().positions == positions
+
+
+@pytest.mark.parametrize(
+    ("start", "story"),
+    [
+        (AtOffsets({Q0: 1}), "say nothing about queue t/broker-a/1"),
+        (AtOffsets({Q0: 1, Q1: 1, MessageQueue("t", "broker-b", 0): 1}), "t/broker-b/0, which is not read"),
+        (AtOffsets({Q0: 11, Q1: 1}), "Offset 11 lies behind the end of queue t/broker-a/0, which is 10"),
+        (AtTime(Moment(5)), "t/broker-a/1 has no message stored at or after 5.*Strategy=latest"),
+    ],
+)
+def test_a_start_that_does_not_fit_is_refused(start: Position, story: str) -> None:
+    """A start that the topic cannot give is an error that names the queue."""
+    cluster = Cluster({Q0: 10, Q1: 20})
+    cluster.by_time = {Q0: 4, Q1: 20}
+    with pytest.raises(InvalidArgument, match=story):
+        progress(cluster, start=start).initial()
+
+
+def test_the_first_offset_stays_the_same_and_has_a_group() -> None:
+    """Spark asks for the first offset again while nothing comes: messages in between are not skipped."""
+    cluster = Cluster({Q0: 10})
+    query = progress(cluster)
+    first = query.initial()
+    cluster.ends = {Q0: 12}
+    assert query.initial() == first
+    assert first.group.startswith("spark-")
+    assert progress(cluster, group="billing").initial().group == "billing"
+
+
+def test_a_start_at_latest_is_recorded_before_anything_is_read() -> None:
+    """A query whose very first batch fails starts again where it started first, not at the latest of then."""
+    cluster = Cluster({Q0: 10})
+    query = progress(cluster)
+    first = query.initial()
+    cluster.ends = {Q0: 12}
+    assert query.latest(first, None) == first
+    assert query.latest(first, None).positions == {Q0: 12}
+    again = progress(cluster)  # after a restart: the batch that ends at `first` is planned from a later start
+    assert ranges(again.initial(), first) == []
+    assert again.latest(first, None).positions == {Q0: 12}
+
+
+def test_progress_is_reported_from_where_the_next_batch_starts() -> None:
+    """The group's committed offsets are those of finished batches."""
+    cluster = Cluster({Q0: 12})
+    progress(cluster).latest(at({Q0: 5}), None)
+    assert cluster.reports == [at({Q0: 5})]
+
+
+def test_limit_and_pinned_end() -> None:
+    """maxOffsetsPerTrigger and Trigger.AvailableNow hold together."""
+    cluster = Cluster({Q0: 10})
+    query = progress(cluster)
+    query.pin()
+    cluster.ends = {Q0: 50}
+    assert query.latest(at({Q0: 0}), 4).positions == {Q0: 4}
+    assert query.latest(at({Q0: 8}), 4).positions == {Q0: 10}
+    assert query.latest(at({Q0: 10}), None) == at({Q0: 10})
+    newest = query.newest()
+    assert newest is not None
+    assert newest.positions == {Q0: 50}
+
+
+def test_a_topic_no_longer_subscribed_leaves_the_offset() -> None:
+    """A query restarted with fewer topics goes on with those it still has."""
+    other = MessageQueue("other", "broker-a", 0)
+    assert progress(Cluster({Q0: 10})).latest(at({Q0: 5, other: 3}), None).positions == {Q0: 10}
+
+
+def test_a_broker_that_flaps_is_looked_at_again() -> None:
+    """A lower end that mends itself within the retries is nobody's loss."""
+    cluster = Cluster({Q0: 3})
+    cluster.recovers_after_looks = 2
+    assert progress(cluster).latest(at({Q0: 50}), None).positions == {Q0: 100}
+
+
+LOSSES = [
+    (Cluster({Q0: 3}), at({Q0: 50}), "t/broker-a/0 was read up to offset 50, but now ends at 3"),
+    (Cluster({Q0: 60}), at({Q0: 50}, StoreIdentity("old", 1)), "broker-a/0 was read up to offset 50.*another store"),
+    (Cluster({Q0: 60}), at({Q0: 50}, StoreIdentity("s", 0)), r"lost the end of its store.*incarnation 0 is now 1"),
+]
+
+
+@pytest.mark.parametrize(("cluster", "start", "story"), LOSSES)
+def test_lost_messages_end_the_query_in_words(cluster: Cluster, start: Offsets, story: str) -> None:
+    """failOnDataLoss: the error names queue and offset, what happened, and how to go on."""
+    with pytest.raises(DataLoss, match=f"{story}.*failOnDataLoss=false"):
+        progress(cluster).latest(start, None)
+
+
+@pytest.mark.parametrize(("cluster", "start", "story"), LOSSES)
+def test_lost_messages_may_be_let_go(
+    cluster: Cluster, start: Offsets, story: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """failOnDataLoss=false: a warning, and the query goes on in the queue as it now is, without reading across."""
+    query = progress(cluster, fail_on_data_loss=False)
+    with caplog.at_level(logging.WARNING):
+        entered = query.latest(start, None)
+    assert "the query goes on with what is there" in caplog.text
+    assert ranges(start, entered) == []
+    after = query.latest(entered, None)
+    assert after.positions == cluster.ends
+    assert query.latest(after, None) == after
+
+
+def test_a_store_of_which_nothing_was_read_is_no_loss() -> None:
+    """A broker that was set up anew before anything was read from it does not end the query."""
+    start = at({Q0: 0}, StoreIdentity("old", 1))
+    assert progress(Cluster({Q0: 4})).latest(start, None).positions == {Q0: 0}
