@@ -1,0 +1,66 @@
+"""format("rmq"): where Spark finds the source and the sink."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import (
+        DataSourceReader,
+        DataSourceStreamReader,
+        DataSourceStreamWriter,
+        DataSourceWriter,
+    )
+    from pyspark.sql.types import StructType
+
+
+class RmqDataSource(DataSource):
+    """`spark.read.format("rmq")`, `readStream`, `write` and `writeStream`; docs/spark.md has the options.
+
+    Spark loads this class in every process that looks for formats, so the parts are imported when they are asked for.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        return "rmq"
+
+    def schema(self) -> StructType:
+        from rmqspark.source.options import read_options
+        from rmqspark.source.schema import default_schema
+
+        read_options(self.options)  # a mistyped option is an error at load(), not when the query runs
+        return default_schema()
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        from rmqspark.source.options import SourceOptions
+        from rmqspark.source.reader import RmqReader
+        from rmqspark.source.schema import check_schema
+
+        return RmqReader(SourceOptions.parse(self.options, streaming=False), check_schema(schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        from rmqspark.source.options import SourceOptions
+        from rmqspark.source.reader import RmqStreamReader
+        from rmqspark.source.schema import check_schema
+
+        return RmqStreamReader(SourceOptions.parse(self.options, streaming=True), check_schema(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from rmqspark.sink.writer import RmqWriter, check_write
+
+        return RmqWriter(check_write(schema, self.options, overwrite))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        from rmqspark.sink.writer import RmqStreamWriter, check_write
+
+        return RmqStreamWriter(check_write(schema, self.options, overwrite))
+
+
+class RocketmqDataSource(RmqDataSource):
+    """The same under RocketMQ's own name: `format("rocketmq")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "rocketmq"

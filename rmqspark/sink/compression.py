@@ -1,0 +1,36 @@
+"""Bodies compressed by the sender, where the user asks for it. Readers see by the sys flag what to undo."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rmqspark.protocol.columns import Column
+from rmqspark.protocol.compression import compress
+from rmqspark.protocol.record import SysFlag
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+COMPRESSED_FROM_BYTES = 4096  # RocketMQ's compressMsgBodyOverHowmuch: smaller bodies are not worth it
+
+_KINDS = {"zlib": SysFlag.COMPRESSION_ZLIB, "lz4": SysFlag.COMPRESSION_LZ4, "zstd": SysFlag.COMPRESSION_ZSTD}
+
+
+def compressed(bodies: Column, kind: str) -> tuple[Column, NDArray[np.int32]]:
+    """The bodies with the large ones compressed, and the sys flag of each row."""
+    starts, lengths = bodies.spans()
+    sys_flags = np.zeros(len(starts), np.int32)
+    large = lengths >= COMPRESSED_FROM_BYTES
+    if kind == "none" or not large.any():
+        return bodies, sys_flags
+    sys_flags[large] = SysFlag.COMPRESSED | _KINDS[kind]
+    raw = bodies.values.data
+    values = [
+        compress(raw[start : start + length], _KINDS[kind]) if is_large else raw[start : start + length]
+        for start, length, is_large in zip(starts.tolist(), lengths.tolist(), large.tolist(), strict=True)
+    ]
+    offsets = np.zeros(len(values) + 1, np.int64)
+    np.cumsum([len(value) for value in values], out=offsets[1:])
+    return Column(np.frombuffer(b"".join(values), np.uint8), offsets), sys_flags

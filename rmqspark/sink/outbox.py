@@ -1,0 +1,110 @@
+"""Bulk sends on their way: at most two unacknowledged for each broker, and one for each queue.
+
+Two keep a broker busy while the next send is encoded; more would only hold memory. One for each queue keeps a queue's
+rows in order, also when a send has to be made again. A send whose answer is lost may have been carried out: made
+again, its rows are there twice. That is what at-least-once means.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict, deque
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from isal.isal_zlib import crc32
+
+from rmqspark.errors import RmqError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from rmqspark.client.bulk import BulkReceipt
+    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.model import MessageQueue
+    from rmqspark.protocol.record_builder import EncodedRecords
+    from rmqspark.protocol.spans import Bytes
+
+UNACKNOWLEDGED = 2
+RETRY_PAUSES_MS = (100, 200, 400, 800, 1_600, 3_200)  # before each further try: a broker may be restarting
+
+_log = logging.getLogger(__name__)
+
+
+class BulkSend(NamedTuple):
+    """One request, as it can be sent again."""
+
+    queue: MessageQueue
+    parts: tuple[Bytes, ...]  # the records, ahead of them their sizes where these differ
+    rows: int
+    record_size: int
+    crc: int
+
+    @classmethod
+    def of(cls, queue: MessageQueue, records: EncodedRecords) -> BulkSend:
+        sizes = records.sizes
+        if (sizes == sizes[0]).all():
+            return cls(queue, (records.buffer,), len(sizes), int(sizes[0]), crc32(records.buffer))
+        ahead: NDArray[np.uint8] = sizes.astype(">i4").view(np.uint8)
+        return cls(queue, (ahead, records.buffer), len(sizes), 0, crc32(records.buffer, crc32(ahead)))
+
+
+class Outbox:
+    """Sends bulks and sees to it that each is acknowledged. Belongs to one task; `flush` before it ends."""
+
+    def __init__(self, client: ClusterClient) -> None:
+        self._client = client
+        self._sleep_ms = client.clock.sleep_ms
+        self._under_way: defaultdict[str, deque[tuple[BulkSend, Future[BulkReceipt]]]] = defaultdict(deque)
+        self._spare: list[Bytes] = []
+
+    def buffer(self) -> Bytes | None:
+        """Memory of an acknowledged send, to encode the next one into; None while there is none."""
+        return self._spare.pop() if self._spare else None
+
+    def send(self, queue: MessageQueue, records: EncodedRecords) -> None:
+        """Hands records over, once there is room for them on the way. Raises what the last try of a send raised."""
+        waiting = self._under_way[queue.broker_name]
+        while len(waiting) >= UNACKNOWLEDGED or any(sent.queue == queue for sent, _ in waiting):
+            self._settle(*waiting.popleft())
+        send = BulkSend.of(queue, records)
+        waiting.append((send, self._submit(send)))
+
+    def flush(self) -> None:
+        """Waits until everything is acknowledged."""
+        for waiting in self._under_way.values():
+            while waiting:
+                self._settle(*waiting.popleft())
+
+    def _settle(self, send: BulkSend, answer: Future[BulkReceipt]) -> None:
+        for pause_ms in RETRY_PAUSES_MS:
+            try:
+                answer.result()
+                break
+            except RmqError as error:
+                if not error.retriable:
+                    raise
+                _log.warning("%d rows for %s are sent again in %d ms: %s", send.rows, send.queue, pause_ms, error)
+            self._sleep_ms(pause_ms)
+            answer = self._submit(send)
+        else:
+            answer.result()
+        self._spare.append(_whole(send.parts[-1]))
+
+    def _submit(self, send: BulkSend) -> Future[BulkReceipt]:
+        topic, broker_name, queue_id = send.queue
+        try:
+            broker = self._client.broker(broker_name)
+            views = [part.data for part in send.parts]
+            return broker.bulk_send(topic, queue_id, views, send.rows, send.record_size, send.crc)
+        except RmqError as error:  # no connection now; whoever waits for the answer decides what follows
+            failed: Future[BulkReceipt] = Future()
+            failed.set_exception(error)
+            return failed
+
+
+def _whole(buffer: Bytes) -> Bytes:
+    """The memory that a record buffer is the beginning of."""
+    base = buffer.base
+    return base if isinstance(base, np.ndarray) and base.dtype == np.uint8 and base.ndim == 1 else buffer

@@ -1,0 +1,163 @@
+"""One Arrow batch from Spark as the columns that records are made of. No row is touched by Python.
+
+What each message carries: the body, and as properties TAGS, KEYS, the sharding key, a fresh UNIQ_KEY and the user's
+map. Rows that no broker would take are refused here, by number, before anything of their batch is sent.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from isal.isal_zlib import crc32
+
+from rmqspark.errors import InvalidMessage
+from rmqspark.protocol.body_crcs import body_crcs
+from rmqspark.protocol.columns import Column, MapColumn
+from rmqspark.protocol.message_id import UNIQUE_ID_CHARACTERS
+from rmqspark.protocol.names import MAX_BODY_BYTES
+from rmqspark.protocol.properties import PAIR_END
+from rmqspark.protocol.property_builder import build_properties
+from rmqspark.protocol.record import CRC_MASK, HEAD_BYTES
+from rmqspark.sink.compression import compressed
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+FRAME_BYTES = HEAD_BYTES + 1 + 2  # of a record, without topic, body and properties
+CRC_BLOCK_ROWS = 1024  # bodies that are Python objects at the same time
+
+_KEY_NAME = np.frombuffer(b"UNIQ_KEY\x01", np.uint8)
+
+
+class Rows:
+    """The rows of one batch, ready to be encoded. `sizes` are those of the records they become."""
+
+    def __init__(self, batch: Any, topic: str, keys: Column, compression: str) -> None:
+        """`keys`: a UNIQ_KEY for each row."""
+        array = _as_binary(batch.column(_body_name(batch)))
+        bodies = column(array)
+        self.bodies, self.sys_flags = compressed(bodies, compression)
+        as_given = self.bodies is bodies
+        self.crcs = _crcs(array) if as_given else body_crcs(self.bodies.values, self.bodies.spans())
+        self.properties = _properties(batch, keys)
+        self.sizes: NDArray[np.int64] = (
+            self.bodies.spans().lengths + self.properties.spans().lengths + FRAME_BYTES + len(topic.encode())
+        )
+
+
+def column(array: Any) -> Column:
+    """An Arrow string or binary array as a column, without a copy of its values."""
+    large = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
+    offsets, values = array.buffers()[1:3]
+    rows = slice(array.offset, array.offset + len(array) + 1)
+    return Column(
+        np.frombuffer(values, np.uint8) if values is not None else np.empty(0, np.uint8),
+        _offsets(offsets, large)[rows] if len(array) else np.zeros(1, np.int32),
+        None if array.null_count == 0 else array.is_valid().to_numpy(zero_copy_only=False),
+    )
+
+
+def _offsets(buffer: Any, large: bool) -> NDArray[np.int32] | NDArray[np.int64]:
+    return np.frombuffer(buffer, np.int64) if large else np.frombuffer(buffer, np.int32)
+
+
+def part(whole: Column, first: int, end: int) -> Column:
+    """The rows from number `first` up to, not including, `end`."""
+    present = None if whole.present is None else whole.present[first:end]
+    return Column(whole.values, whole.offsets[first : end + 1], present)
+
+
+def check_bodies(batch: Any, first_row: int) -> None:
+    """Raises InvalidMessage for a row whose body no broker takes; `first_row` is the number of the batch's first."""
+    name = _body_name(batch)
+    bodies = column(batch.column(name))
+    lengths = bodies.spans().lengths
+    if bodies.present is not None:
+        raise _refusal(first_row + int(np.argmin(bodies.present)), name, "is null", "Filter such rows out.")
+    if len(lengths) and int(lengths.min()) == 0:
+        raise _refusal(first_row + int(lengths.argmin()), name, "is empty", "A message has at least one byte.")
+    if len(lengths) and int(lengths.max()) > MAX_BODY_BYTES:
+        story = f"has {int(lengths.max())} bytes, over the limit of {MAX_BODY_BYTES}"
+        raise _refusal(first_row + int(lengths.argmax()), name, story, "Split it, or send where it is kept.")
+
+
+def _body_name(batch: Any) -> str:
+    return "body" if "body" in batch.schema.names else "value"
+
+
+def _refusal(row: int, name: str, story: str, hint: str) -> InvalidMessage:
+    return InvalidMessage(f"Row {row} of this task's input cannot be sent: column {name!r} {story}.", hint=hint)
+
+
+def _as_binary(array: Any) -> Any:
+    return (
+        array.cast(pa.large_binary() if pa.types.is_large_string(array.type) else pa.binary())
+        if _is_text(array)
+        else array
+    )
+
+
+def _is_text(array: Any) -> bool:
+    return bool(pa.types.is_string(array.type) or pa.types.is_large_string(array.type))
+
+
+def _crcs(bodies: Any) -> NDArray[np.uint32]:
+    """As `body_crcs`; Arrow hands out values as bytes three times as fast as they can be sliced in Python."""
+    crcs = np.empty(len(bodies), np.uint32)
+    for first in range(0, len(bodies), CRC_BLOCK_ROWS):
+        block = bodies.slice(first, CRC_BLOCK_ROWS).to_pylist()
+        crcs[first : first + len(block)] = np.fromiter(map(crc32, block), np.uint32, len(block))
+    crcs &= CRC_MASK
+    return crcs
+
+
+def _properties(batch: Any, keys: Column) -> Column:
+    singles, pairs = _singles(batch, keys), _pairs(batch)
+    if len(singles) > 1 or pairs is not None:
+        return build_properties(batch.num_rows, singles, pairs)
+    # Nothing but the key: all equally long, so a table of three blocks of columns.
+    table = np.empty((batch.num_rows, len(_KEY_NAME) + UNIQUE_ID_CHARACTERS + 1), np.uint8)
+    table[:, : len(_KEY_NAME)] = _KEY_NAME
+    table[:, len(_KEY_NAME) : -1] = keys.values.reshape(-1, UNIQUE_ID_CHARACTERS)
+    table[:, -1] = PAIR_END
+    return Column(table.reshape(-1), np.arange(len(table) + 1, dtype=np.int64) * table.shape[1])
+
+
+def _singles(batch: Any, keys: Column) -> dict[str, Column]:
+    """Tags first, where brokers look for them."""
+    names = set(batch.schema.names)
+    singles = {"TAGS": column(batch.column("tags"))} if "tags" in names else {}
+    if "keys" in names:
+        singles["KEYS"] = column(_joined(batch.column("keys")))
+    singles["UNIQ_KEY"] = keys
+    if "shardingKey" in names:
+        singles["__SHARDINGKEY"] = column(batch.column("shardingKey"))
+    return singles
+
+
+def _joined(keys: Any) -> Any:
+    """Several keys of a message are one property, blanks between them; nulls among them do not count."""
+    if not pa.types.is_list(keys.type) and not pa.types.is_large_list(keys.type):
+        return keys
+    return pc.binary_join(_without_null_items(keys), " ")
+
+
+def _without_null_items(lists: Any) -> Any:
+    if lists.flatten().null_count == 0:
+        return lists
+    return pa.array([None if row is None else [key for key in row if key is not None] for row in lists.to_pylist()],
+                    lists.type)  # fmt: skip
+
+
+def _pairs(batch: Any) -> MapColumn | None:
+    if "properties" not in batch.schema.names:
+        return None
+    maps = batch.column("properties")
+    offsets = np.asarray(maps.offsets)
+    if maps.null_count:  # a null map may still cover entries
+        maps = pa.array(maps.to_pylist(), maps.type)
+        offsets = np.asarray(maps.offsets)
+    return MapColumn(offsets, column(maps.keys), column(maps.items))

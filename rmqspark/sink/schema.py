@@ -1,0 +1,94 @@
+"""The columns the sink takes, and the check of a DataFrame against them."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructType,
+)
+
+from rmqspark.errors import InvalidArgument, NotSupported
+
+if TYPE_CHECKING:
+    from rmqspark.sink.options import SinkOptions
+
+_STRING = ("string", (StringType,))
+_BODY = ("string or binary", (StringType, BinaryType))
+_ACCEPTED: dict[str, tuple[str, tuple[type[DataType], ...]]] = {
+    "body": _BODY,
+    "value": _BODY,
+    "topic": _STRING,
+    "tags": _STRING,
+    "keys": ("string or array<string>", (StringType, ArrayType)),
+    "shardingKey": _STRING,
+    "queueId": ("int or bigint", (IntegerType, LongType, ShortType)),
+    "properties": ("map<string,string>", (MapType,)),
+}
+_LATER = ("delayLevel", "deliverTime")
+SOURCE_ONLY = frozenset(
+    {
+        "brokerName",
+        "queueOffset",
+        "msgId",
+        "offsetMsgId",
+        "bornTimestamp",
+        "storeTimestamp",
+        "reconsumeTimes",
+        "flag",
+    }
+)
+WRITTEN_COLUMNS = tuple(_ACCEPTED)
+
+
+def check_columns(schema: StructType, options: SinkOptions) -> None:
+    """Raises InvalidArgument, naming the column, for a DataFrame that the sink cannot write as it is."""
+    for field in schema.fields:
+        _check_column(field.name, field.dataType)
+    names = set(schema.fieldNames())
+    if not names & {"body", "value"}:
+        raise InvalidArgument("There is no column to write.", hint="Name it body (or value): df.select(... AS body).")
+    if {"body", "value"} <= names:
+        raise InvalidArgument("Columns 'body' and 'value' mean the same; keep one of them.")
+    if options.topic is None and "topic" not in names:
+        raise InvalidArgument("No topic to write to.", hint='Name it: .option("topic", "orders"), or a column topic.')
+    if options.partitioner == "column" and "queueId" not in names:
+        raise InvalidArgument("partitioner=column needs a column 'queueId'.")
+    if options.partitioner == "hash" and "shardingKey" not in names:
+        raise InvalidArgument("partitioner=hash needs a column 'shardingKey'.")
+
+
+def _check_column(name: str, kind: DataType) -> None:
+    if name in SOURCE_ONLY:
+        return
+    if name in _LATER:
+        raise NotSupported(f"Column {name!r} is not there yet in this version: all messages are delivered at once.")
+    if name not in _ACCEPTED:
+        raise InvalidArgument(f"The rmq sink knows no column {name!r}.", hint=_suggestion(name))
+    expected, kinds = _ACCEPTED[name]
+    if not isinstance(kind, kinds) or not _holds_strings(kind):
+        raise InvalidArgument(f"Column {name!r} must be {expected}, not {kind.simpleString()}.", hint="Cast it first.")
+
+
+def _holds_strings(kind: DataType) -> bool:
+    if isinstance(kind, ArrayType):
+        return isinstance(kind.elementType, StringType)
+    if isinstance(kind, MapType):
+        return isinstance(kind.keyType, StringType) and isinstance(kind.valueType, StringType)
+    return True
+
+
+def _suggestion(name: str) -> str:
+    by_lower = {column.lower(): column for column in WRITTEN_COLUMNS}
+    nearest = get_close_matches(name.lower(), by_lower, n=1)
+    wish = f"Did you mean {by_lower[nearest[0]]!r}? " if nearest else ""
+    return f"{wish}Put it into body (to_json(struct(...))) or properties, or drop it."

@@ -1,0 +1,67 @@
+"""The topics a task writes to, and their queues."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqspark.client.admin_topics import create_topic, topic_config
+from rmqspark.errors import NoPermission, NotSupported, TopicNotFound
+from rmqspark.protocol.names import check_sendable
+
+if TYPE_CHECKING:
+    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.model import MessageQueue
+    from rmqspark.sink.options import SinkOptions
+
+
+class Targets:
+    """Looks each topic up once per task, creating it if the options say so."""
+
+    def __init__(self, client: ClusterClient, options: SinkOptions) -> None:
+        self._client = client
+        self._options = options
+        self._queues: dict[str, list[MessageQueue]] = {}
+        self._turns: dict[str, int] = {}
+
+    def queues(self, topic: str) -> list[MessageQueue]:
+        """The queues of `topic` that may be written to, by broker name and id. Raises TopicNotFound, NoPermission …"""
+        if topic not in self._queues:
+            self._queues[topic] = self._look_up(check_sendable(topic))
+        return self._queues[topic]
+
+    def turn(self, topic: str) -> int:
+        """Whose turn it is among the queues of `topic`. Tasks begin anywhere, so that they do not march in step."""
+        if topic not in self._turns:
+            self._turns[topic] = self._client.entropy.below(1 << 16)
+        return self._turns[topic]
+
+    def took_turns(self, topic: str, count: int) -> None:
+        self._turns[topic] = self.turn(topic) + count
+
+    def _look_up(self, topic: str) -> list[MessageQueue]:
+        try:
+            queues = self._client.publish_queues(topic)
+        except TopicNotFound as missing:
+            if not self._options.auto_create_topic:
+                missing.hint = f"Create it with: rmq topic create {topic}, or write with autoCreateTopic=true."
+                raise
+            queues = self._create(topic)
+        if not queues:
+            raise NoPermission(f"Topic {topic!r} has no queue that may be written to.")
+        for broker_name in sorted({queue.broker_name for queue in queues}):
+            self._check_broker(broker_name)
+        return queues
+
+    def _create(self, topic: str) -> list[MessageQueue]:
+        """On all brokers. Tasks may meet here; a topic that another one has just made is fine."""
+        queues = self._options.queues
+        config = topic_config(topic, read_queues=queues, write_queues=queues, perm="rw", message_type="normal")
+        create_topic(self._client, config, None, exist_ok=True)
+        return self._client.publish_queues(topic)
+
+    def _check_broker(self, broker_name: str) -> None:
+        if not self._client.broker(broker_name).capabilities().bulk_send:
+            raise NotSupported(
+                f"Broker {broker_name!r} knows no bulk sends; writing to stock RocketMQ brokers is not there yet.",
+                hint="Write to a topic on an rmqspark broker.",
+            )

@@ -1,0 +1,134 @@
+"""What one writing task does: Arrow batches in, records in queues out."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from rmqspark.errors import InvalidMessage
+from rmqspark.protocol.message_id import UniqueIds, pack_host
+from rmqspark.protocol.record_builder import encode_records
+from rmqspark.protocol.unique_keys import unique_keys
+from rmqspark.sink.dealing import Run, by_queue_id, by_sharding_key, evenly, grouped, in_turn
+from rmqspark.sink.outbox import Outbox
+from rmqspark.sink.rows import Rows, check_bodies, column, part
+from rmqspark.sink.targets import Targets
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.model import MessageQueue
+    from rmqspark.sink.options import SinkOptions
+
+
+@dataclass
+class Written:
+    """What a task has written: rows, bytes of records, and rows by queue (`topic/broker/id`)."""
+
+    rows: int = 0
+    bytes: int = 0
+    queues: dict[str, int] = field(default_factory=dict)
+
+    def add(self, queue: MessageQueue, rows: int, size_bytes: int) -> None:
+        self.rows += rows
+        self.bytes += size_bytes
+        self.queues[str(queue)] = self.queues.get(str(queue), 0) + rows
+
+
+class WriteTask:
+    """Writes the rows of one task. Memory is bounded by the batches Spark gives and the sends under way."""
+
+    def __init__(self, client: ClusterClient, options: SinkOptions) -> None:
+        self._options = options
+        self._clock = client.clock
+        self._targets = Targets(client, options)
+        self._outbox = Outbox(client)
+        self._ids = UniqueIds(client.entropy.token(4), os.getpid(), client.ip)
+        self._born_host = pack_host(client.ip, 0)
+        self._written = Written()
+
+    def write(self, batches: Iterable[Any]) -> Written:
+        """Returns when every row is acknowledged. Raises what ended the task; rows sent before that stay."""
+        for batch in batches:
+            check_bodies(batch, self._written.rows)
+            for topic, rows in self._by_topic(batch):
+                self._write(topic, rows)
+        self._outbox.flush()
+        return self._written
+
+    def _by_topic(self, batch: Any) -> Iterator[tuple[str, Any]]:
+        """The batch, or where a column names the topic, its rows by topic. Option `topic` beats the column."""
+        if self._options.topic is not None:
+            yield self._options.topic, batch
+            return
+        topics = batch.column("topic").dictionary_encode()
+        if topics.null_count:
+            row = self._written.rows + int(np.argmin(topics.is_valid().to_numpy(zero_copy_only=False)))
+            raise InvalidMessage(f"Row {row} of this task's input cannot be sent: column 'topic' is null.")
+        if len(topics.dictionary) == 1:
+            yield topics.dictionary[0].as_py(), batch
+            return
+        order, runs = grouped(np.asarray(topics.indices).astype(np.int64))
+        ordered = batch.take(pa.array(order))
+        for number, first, end in runs:
+            yield topics.dictionary[number].as_py(), ordered.slice(first, end - first)
+
+    def _write(self, topic: str, batch: Any) -> None:
+        if not batch.num_rows:
+            return
+        queues = self._targets.queues(topic)
+        batch, groups = self._dealt(topic, batch, len(queues))
+        now_ms = self._clock.now_ms()
+        keys = unique_keys(self._ids.prefix, self._sequences(now_ms, batch.num_rows))
+        rows = Rows(batch, topic, keys, self._options.compression)
+        for target, first, end in self._runs(topic, rows, groups, len(queues)):
+            self._send(queues[target], rows, first, end, now_ms)
+
+    def _sequences(self, now_ms: int, count: int) -> Any:
+        first = self._ids.reserve(now_ms, count)
+        return np.arange(first, first + count, dtype=np.int64)
+
+    def _dealt(self, topic: str, batch: Any, queue_count: int) -> tuple[Any, list[Run] | None]:
+        """The rows brought together by queue, where a column decides; None for the runs where rows take turns."""
+        names = batch.schema.names
+        if self._options.partitioner == "column":
+            ids = batch.column("queueId")
+            present = ids.is_valid().to_numpy(zero_copy_only=False)
+            targets = by_queue_id(ids.fill_null(-1).to_numpy(), present, queue_count)
+        elif "shardingKey" in names and self._options.partitioner != "roundRobin":
+            targets = by_sharding_key(column(batch.column("shardingKey")), queue_count, self._targets.turn(topic))
+        else:
+            return batch, None
+        order, runs = grouped(targets)
+        return batch if len(runs) == 1 else batch.take(pa.array(order)), runs
+
+    def _runs(self, topic: str, rows: Rows, groups: list[Run] | None, queue_count: int) -> Iterator[Run]:
+        max_bytes = self._options.batch_bytes
+        if groups is None:
+            runs = list(in_turn(rows.sizes, queue_count, self._targets.turn(topic), max_bytes))
+            self._targets.took_turns(topic, len(runs))
+            yield from runs
+            return
+        for target, first, end in groups:
+            for low, high in evenly(rows.sizes[first:end], max_bytes):
+                yield Run(target, first + low, first + high)
+
+    def _send(self, queue: MessageQueue, rows: Rows, first: int, end: int, now_ms: int) -> None:
+        records = encode_records(
+            queue.topic,
+            queue.queue_id,
+            part(rows.bodies, first, end),
+            part(rows.properties, first, end),
+            born_timestamp_ms=now_ms,
+            born_host=self._born_host,
+            sys_flags=rows.sys_flags[first:end],
+            crcs=rows.crcs[first:end],
+            out=self._outbox.buffer(),
+        )
+        self._outbox.send(queue, records)
+        self._written.add(queue, end - first, len(records.buffer))

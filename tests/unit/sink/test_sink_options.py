@@ -1,0 +1,114 @@
+"""What a user may ask the sink for, and what each mistake is answered with."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql.types import ArrayType, IntegerType, MapType, StringType, StructType
+
+from rmqspark.errors import InvalidArgument, NotSupported
+from rmqspark.sink.options import SINK_OPTIONS, SinkOptions
+from rmqspark.sink.schema import check_columns
+from rmqspark.sink.writer import check_write
+
+
+def test_everything_that_can_be_set() -> None:
+    """Names in any case, sizes with units, and what Spark itself puts among the options."""
+    options = SinkOptions.parse(
+        {
+            "TOPIC": "t",
+            "namesrvAddr": "h:1",
+            "partitioner": "roundrobin",
+            "compression": "ZSTD",
+            "batchBytes": "512k",
+            "autoCreateTopic": "true",
+            "queues": "3",
+            "deliveryGuarantee": "at-least-once",
+            "checkpointLocation": "/x",
+            "queryName": "q",
+        }
+    )
+    assert options == SinkOptions("h:1", "t", "roundRobin", "zstd", 512 << 10, True, 3)
+
+
+@pytest.mark.parametrize(
+    ("given", "story"),
+    [
+        ({"topik": "t"}, "sink has no option 'topik'.*Did you mean 'topic'"),
+        ({"topic": "a b"}, "characters that are not allowed"),
+        ({"batchBytes": "1"}, "between 65536 and 8388608"),
+        ({"batchBytes": "big"}, "a number of bytes"),
+        ({"compression": "gzip"}, "none, zlib, lz4, zstd is accepted"),
+        ({"queues": "4"}, "'queues' has no meaning without autoCreateTopic"),
+        ({"topic": "t", "path": "u"}, "mean the same"),
+        ({"kafka.bootstrap.servers": "h"}, "namesrv"),
+    ],
+)
+def test_mistakes_are_named(given: dict[str, str], story: str) -> None:
+    """A mistyped or malformed option is an error that names it and says what is right."""
+    with pytest.raises(InvalidArgument, match=story):
+        SinkOptions.parse(given)
+
+
+@pytest.mark.parametrize("name", [*SINK_OPTIONS.later, "tlsEnabled"])
+def test_what_is_not_there_yet_says_so(name: str) -> None:
+    """An option that a later version brings is refused in clear words, never ignored."""
+    with pytest.raises(NotSupported, match="not there yet"):
+        SinkOptions.parse({name: "x"})
+
+
+def test_exactly_once_is_refused_with_what_to_write_instead() -> None:
+    """Nobody who asks for exactly-once gets less without being told."""
+    with pytest.raises(NotSupported, match=r"not there yet.*Write deliveryGuarantee=at-least-once"):
+        SinkOptions.parse({"deliveryGuarantee": "exactly-once"})
+
+
+BODY = StructType().add("body", "binary")
+
+
+@pytest.mark.parametrize(
+    ("schema", "options", "story"),
+    [
+        (StructType().add("tags", "string"), {}, "no column to write"),
+        (StructType().add("body", "binary").add("value", "string"), {}, "'body' and 'value' mean the same"),
+        (StructType().add("body", "integer"), {}, "'body' must be string or binary, not int"),
+        (StructType().add("body", "binary").add("price", "double"), {}, "no column 'price'.*to_json"),
+        (StructType().add("body", "binary").add("tag", "string"), {}, "Did you mean 'tags'"),
+        (
+            StructType().add("body", "binary").add("keys", ArrayType(IntegerType())),
+            {},
+            "'keys' must be string or array<string>",
+        ),
+        (
+            StructType().add("body", "binary").add("properties", MapType(StringType(), IntegerType())),
+            {},
+            "must be map<string,string>",
+        ),
+        (BODY, {"topic": None}, "No topic to write to"),
+        (BODY, {"partitioner": "column"}, "needs a column 'queueId'"),
+        (BODY, {"partitioner": "hash"}, "needs a column 'shardingKey'"),
+    ],
+)
+def test_frames_that_do_not_fit_are_refused(schema: StructType, options: dict[str, str | None], story: str) -> None:
+    """A DataFrame that cannot be written is an error that names the column, before anything is sent."""
+    with pytest.raises(InvalidArgument, match=story):
+        check_columns(schema, SinkOptions(**({"topic": "t"} | options)))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["delayLevel", "deliverTime"])
+def test_delays_are_not_there_yet(name: str) -> None:
+    """A delay that would be ignored is an error."""
+    with pytest.raises(NotSupported, match=f"'{name}' is not there yet"):
+        check_columns(StructType().add("body", "binary").add(name, "integer"), SinkOptions(topic="t"))
+
+
+def test_what_the_source_gives_can_be_written_as_it_is() -> None:
+    """load() can go straight to the sink: columns that only the source knows are ignored."""
+    from rmqspark.source.schema import default_schema
+
+    check_columns(default_schema(), SinkOptions())
+
+
+def test_a_topic_is_not_overwritten() -> None:
+    """mode("overwrite") is refused."""
+    with pytest.raises(InvalidArgument, match="cannot be overwritten"):
+        check_write(BODY, {"topic": "t"}, overwrite=True)

@@ -1,0 +1,110 @@
+"""Rows of a DataFrame as messages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from rmqspark.errors import InvalidMessage
+from rmqspark.protocol.compression import decompress
+from rmqspark.protocol.record import Record, decode_record
+from rmqspark.protocol.record_builder import encode_records
+from rmqspark.protocol.unique_keys import unique_keys
+from rmqspark.sink.rows import Rows, check_bodies, part
+
+
+def records(batch: Any, compression: str = "none", first: int = 0) -> list[Record]:
+    """The records that the sink makes of a batch, decoded by the plain decoder, checksums included."""
+    keys = unique_keys("0" * 20, np.arange(batch.num_rows, dtype=np.int64))
+    rows = Rows(batch, "orders", keys, compression)
+    end = batch.num_rows
+    encoded = encode_records(
+        "orders",
+        5,
+        part(rows.bodies, first, end),
+        part(rows.properties, first, end),
+        born_timestamp_ms=17,
+        born_host=bytes(8),
+        sys_flags=rows.sys_flags[first:end],
+        crcs=rows.crcs[first:end],
+    )
+    assert encoded.sizes.tolist() == rows.sizes[first:end].tolist()
+    starts = np.cumsum(encoded.sizes) - encoded.sizes
+    return [decode_record(encoded.buffer.tobytes(), int(start)) for start in starts]
+
+
+@pytest.mark.parametrize("name", ["body", "value"])
+@pytest.mark.parametrize(
+    "bodies",
+    [
+        pa.array([b"one", b"two"], pa.binary()),
+        pa.array(["one", "three"], pa.string()),
+        pa.array(["one", "three"], pa.large_string()),
+        pa.array([b"zero", b"one", b"two"], pa.binary()).slice(1),
+    ],
+)
+def test_bodies_of_every_type(name: str, bodies: Any) -> None:
+    """Strings and binaries, under either name, arrive as they are, each with an id of its own."""
+    found = records(pa.record_batch({name: bodies}))
+    expected = [value.encode() if isinstance(value, str) else value for value in bodies.to_pylist()]
+    assert [record.body for record in found] == expected
+    assert [record.property_map() for record in found] == [{"UNIQ_KEY": f"{row:032X}"} for row in range(len(found))]
+    assert {(record.topic, record.queue_id, record.born_timestamp_ms) for record in found} == {("orders", 5, 17)}
+
+
+def test_every_column_that_is_written() -> None:
+    """Tags, keys, sharding key and properties travel with the message; what is null is left out."""
+    batch = pa.record_batch(
+        {
+            "body": pa.array([b"a", b"bb", b"c"]),
+            "tags": pa.array(["paid", None, "sent"]),
+            "keys": pa.array([["k1", None, "k2"], None, []], pa.list_(pa.string())),
+            "shardingKey": pa.array([None, "s", "ä"]),
+            "properties": pa.array([[("x", "1"), ("KEYS", "reserved")], None, []], pa.map_(pa.string(), pa.string())),
+        }
+    )
+    found = [record.property_map() for record in records(batch)]
+    assert found == [
+        {"TAGS": "paid", "KEYS": "k1 k2", "UNIQ_KEY": f"{0:032X}", "x": "1"},
+        {"UNIQ_KEY": f"{1:032X}", "__SHARDINGKEY": "s"},
+        {"TAGS": "sent", "UNIQ_KEY": f"{2:032X}", "__SHARDINGKEY": "ä"},
+    ]
+
+
+def test_keys_as_a_string() -> None:
+    """keys may also be one string, blanks between several."""
+    batch = pa.record_batch({"body": pa.array([b"a"]), "keys": pa.array(["k1 k2"])})
+    assert records(batch)[0].property_map()["KEYS"] == "k1 k2"
+
+
+def test_part_of_a_batch() -> None:
+    """A send made of the later rows of a batch carries these rows."""
+    batch = pa.record_batch({"body": pa.array([b"a", b"bb", b"ccc"])})
+    assert [record.body for record in records(batch, first=1)] == [b"bb", b"ccc"]
+
+
+@pytest.mark.parametrize("kind", ["zlib", "lz4", "zstd"])
+def test_large_bodies_are_compressed_when_asked_for(kind: str) -> None:
+    """compression shrinks bodies of 4 KiB and more and leaves the others alone."""
+    large = b"abc" * 3_000
+    found = records(pa.record_batch({"body": pa.array([b"small", large])}), kind)
+    assert (found[0].body, found[0].sys_flag) == (b"small", 0)
+    assert len(found[1].body) < len(large)
+    assert decompress(found[1].body, found[1].sys_flag, 1 << 20) == large
+
+
+@pytest.mark.parametrize(
+    ("bodies", "story"),
+    [
+        ([b"a", None], "Row 11 .* column 'body' is null"),
+        ([b"a", b""], "Row 11 .* column 'body' is empty"),
+        ([b"a", bytes((4 << 20) + 1)], "Row 11 .* column 'body' has 4194305 bytes, over the limit"),
+    ],
+)
+def test_bodies_that_no_broker_takes(bodies: list[bytes | None], story: str) -> None:
+    """A null, empty or too large body is an error that names row and column."""
+    with pytest.raises(InvalidMessage, match=story):
+        check_bodies(pa.record_batch({"body": pa.array(bodies, pa.binary())}), first_row=10)
