@@ -196,6 +196,16 @@ def test_a_view_shares_the_disk() -> None:
     assert inner.listdir("config") == ["x"]
 
 
+def test_the_machine_starts_anew_after_a_power_loss_only() -> None:
+    """The boot id tells whether unsynced writes can be gone."""
+    files = MemoryFileSystem()
+    first = files.boot_id()
+    files.kill()
+    assert files.boot_id() == first
+    files.crash()
+    assert files.boot_id() != first
+
+
 @given(st.lists(st.tuples(st.integers(0, 20_000), st.binary(min_size=1, max_size=5000)), max_size=8), st.integers())
 def test_every_byte_after_a_crash_was_written_there(writes: list[tuple[int, bytes]], seed: int) -> None:
     """Whatever survives, each byte is the durable one or the one last written: nothing is invented."""
