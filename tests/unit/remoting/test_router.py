@@ -1,0 +1,277 @@
+"""From a request to its answer, without a socket."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from structlog.testing import capture_logs
+
+from rmqspark.errors import HeaderError, TopicNotFound
+from rmqspark.protocol.codes import ACCESS, RequestCode, ResponseCode
+from rmqspark.protocol.command import (
+    Buffer,
+    Command,
+    RawCommand,
+    decode_command,
+    encode_request,
+    encode_response,
+    split_frame,
+)
+from rmqspark.remoting.reply import Reply
+from rmqspark.remoting.router import Route, Router
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Sequence
+
+    from rmqspark.remoting.request import Request
+    from rmqspark.remoting.response import Response
+
+CODE = RequestCode.GET_MAX_OFFSET
+
+
+class Header(msgspec.Struct):
+    topic: str
+    queueId: int = 0
+
+
+class Recorder:
+    """A connection that keeps what is sent."""
+
+    def __init__(self) -> None:
+        self.id = 1
+        self.peer = ("10.0.0.9", 4711)
+        self.under_way = 0
+        self.closed = False
+        self.sent: list[RawCommand] = []
+        self.delivered: list[Response] = []
+
+    def send(self, buffers: Sequence[Buffer]) -> None:
+        self.sent.append(split_frame(b"".join(buffers)[4:]))
+
+    def deliver(self, response: Response) -> None:
+        self.delivered.append(response)
+
+    def send_request_oneway(self, *args: Any) -> None:
+        raise AssertionError("not used here")
+
+    async def call(self, *args: Any, **kwargs: Any) -> Response:
+        raise AssertionError("not used here")
+
+    def close(self, reason: str) -> None:
+        raise AssertionError("not used here")
+
+    @property
+    def answer(self) -> Command:
+        assert len(self.sent) == 1
+        return decode_command(self.sent[0])
+
+
+def raw_request(
+    body: bytes = b"", *, code: int = CODE, opaque: int = 7, oneway: bool = False, **fields: str
+) -> RawCommand:
+    """A request in memory that may be overwritten, as a receive buffer is."""
+    buffers = encode_request(code, opaque, body=body, oneway=oneway, extra=fields)
+    return split_frame(memoryview(bytearray(b"".join(buffers)))[4:])
+
+
+def route(handle: Any, header: type[msgspec.Struct] | None = Header) -> Router:
+    return Router([{CODE: Route(header, handle)}])
+
+
+def test_a_reply_answers_its_request() -> None:
+    """An answer carries the number of its request, the header and the body the handler gave."""
+    connection = Recorder()
+    router = route(lambda request: Reply(Header("t", 3), b"body", remark="ok"))
+    assert router.dispatch(raw_request(topic="t"), connection) is None
+    answer = connection.answer
+    assert (answer.opaque, answer.code, answer.remark, answer.is_response) == (7, 0, "ok", True)
+    assert answer.fields == {"topic": "t", "queueId": "3"}
+    assert bytes(connection.sent[0].body) == b"body"
+
+
+def test_the_answer_has_the_encoding_of_the_request() -> None:
+    """Whoever asks with a binary header is answered with one."""
+    connection = Recorder()
+    frame = b"".join(encode_request(CODE, 7, Header("t"), serialize="ROCKETMQ"))
+    route(lambda request: Reply()).dispatch(split_frame(frame[4:]), connection)
+    assert connection.sent[0].serialize_type == 1
+
+
+def test_errors_become_codes() -> None:
+    """What a handler raises reaches the client as the code and text of that error."""
+
+    def handle(request: Request[Header]) -> Reply:
+        raise TopicNotFound(request.header.topic)
+
+    connection = Recorder()
+    route(handle).dispatch(raw_request(topic="orders"), connection)
+    assert connection.answer.code == ResponseCode.TOPIC_NOT_EXIST
+    assert "orders" in (connection.answer.remark or "")
+
+
+def test_a_bug_is_logged_once_and_answered() -> None:
+    """A bug in a handler is written down with its story; the client gets SYSTEM_ERROR, not silence."""
+
+    def handle(request: Request[Header]) -> Reply:
+        raise KeyError("surprise")
+
+    connection = Recorder()
+    with capture_logs() as logs:
+        route(handle).dispatch(raw_request(topic="t"), connection)
+    assert connection.answer.code == ResponseCode.SYSTEM_ERROR
+    assert [entry["log_level"] for entry in logs] == ["error"]
+
+
+def test_unknown_codes_are_answered() -> None:
+    """A request nobody knows is answered, never dropped: its client would wait."""
+    connection = Recorder()
+    route(lambda request: Reply()).dispatch(raw_request(code=9999), connection)
+    assert connection.answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+    assert connection.answer.remark == "request type 9999 not supported"
+
+
+def test_a_missing_field_is_named() -> None:
+    """A request that lacks a field it needs is told which."""
+    connection = Recorder()
+    route(lambda request: Reply()).dispatch(raw_request(queueId="1"), connection)
+    assert connection.answer.code == ResponseCode.SYSTEM_ERROR
+    assert "topic" in (connection.answer.remark or "")
+
+
+def test_an_unreadable_header_is_for_the_connection() -> None:
+    """A header that is no header at all is not answered: the connection ends."""
+    with pytest.raises(HeaderError):
+        route(lambda request: Reply()).dispatch(split_frame(b"\x00\x00\x00\x04]]]]"), Recorder())
+
+
+@pytest.mark.parametrize("topic", ["t", ""])
+def test_oneway_is_never_answered(topic: str) -> None:
+    """A oneway request gets no answer, not even to an error."""
+
+    def handle(request: Request[Header]) -> Reply:
+        if not request.header.topic:
+            raise TopicNotFound("")
+        request.reply()
+        return Reply()
+
+    connection = Recorder()
+    route(handle).dispatch(raw_request(topic=topic, oneway=True), connection)
+    assert connection.sent == []
+    assert connection.under_way == 0
+
+
+def test_only_the_first_answer_counts() -> None:
+    """A request is answered once, whatever its handler does."""
+
+    def handle(request: Request[Header]) -> Reply:
+        request.reply(code=5)
+        return Reply(code=6)
+
+    connection = Recorder()
+    route(handle).dispatch(raw_request(topic="t"), connection)
+    assert connection.answer.code == 5
+
+
+def test_parked_requests_are_counted_until_answered() -> None:
+    """A request that waits counts as under way until it has its answer, once."""
+    parked: list[Request[Header]] = []
+    connection = Recorder()
+    route(lambda request: parked.append(request)).dispatch(raw_request(topic="t"), connection)
+    assert (connection.under_way, connection.sent) == (1, [])
+    parked[0].reply()
+    parked[0].reply()
+    assert connection.under_way == 0
+    assert connection.answer.code == 0
+
+
+def test_the_body_is_taken_back_when_the_handler_returns() -> None:
+    """Bytes of one client can never turn up in the message of another: a kept body is an error, not a surprise."""
+    parked: list[Request[Header]] = []
+    route(lambda request: parked.append(request)).dispatch(raw_request(b"secret", topic="t"), Recorder())
+    with pytest.raises(ValueError, match="released"):
+        bytes(parked[0].body)
+
+
+def test_a_view_that_is_kept_is_reported() -> None:
+    """A handler that keeps a view of its request's body is found out."""
+    kept: list[memoryview] = []
+
+    def handle(request: Request[Header]) -> Reply:
+        kept.append(memoryview(request.body))
+        return Reply()
+
+    with capture_logs() as logs:
+        route(handle).dispatch(raw_request(b"secret", topic="t"), Recorder())
+    assert [entry["log_level"] for entry in logs] == ["warning"]
+
+
+def test_async_handlers_keep_body_and_fields() -> None:
+    """A handler that waits finds its request unchanged afterwards, whatever was received meanwhile."""
+    raw = raw_request(b"body", topic="t", other="x")
+    memory = raw.body.obj
+
+    async def handle(request: Request[Header]) -> Reply:
+        await asyncio.sleep(0)
+        return Reply(body=bytes(request.body), extra=request.fields)
+
+    connection = Recorder()
+    rest = route(handle).dispatch(raw, connection)
+    assert isinstance(memory, bytearray)
+    memory[:] = bytes(len(memory))  # the next read
+    run(rest)
+    assert bytes(connection.sent[0].body) == b"body"
+    assert connection.answer.fields == {"topic": "t", "other": "x"}
+    assert connection.under_way == 0
+
+
+def test_async_errors_become_codes() -> None:
+    """An error after waiting is answered as one before."""
+
+    async def handle(request: Request[Header]) -> Reply:
+        await asyncio.sleep(0)
+        raise TopicNotFound("t")
+
+    connection = Recorder()
+    run(route(handle).dispatch(raw_request(topic="t"), connection))
+    assert connection.answer.code == ResponseCode.TOPIC_NOT_EXIST
+
+
+@pytest.mark.parametrize("code", [0, int(CODE), 17])
+def test_answers_of_the_client_are_delivered(code: int) -> None:
+    """An answer of the client to a request of ours is told from a request, also where their codes are the same."""
+    connection = Recorder()
+    frame = b"".join(encode_response(3, code, Header("t"), b"body"))
+    route(lambda request: Reply()).dispatch(split_frame(bytearray(frame)[4:]), connection)
+    assert connection.sent == []
+    assert (connection.delivered[0].opaque, bytes(connection.delivered[0].body)) == (3, b"body")
+
+
+def test_truncated_codes_reach_their_handler() -> None:
+    """A POP request in a binary header, whose code does not fit, is handled all the same."""
+    router = Router([{RequestCode.POP_MESSAGE: Route(None, lambda request: Reply(remark="pop"))}])
+    connection = Recorder()
+    router.dispatch(raw_request(code=RequestCode.POP_MESSAGE & 0xFFFF), connection)
+    assert connection.answer.remark == "pop"
+
+
+def test_a_code_with_two_handlers_does_not_start() -> None:
+    """Two handlers for one request are a mistake that shows at the start."""
+    routes = {CODE: Route(None, lambda request: Reply())}
+    with pytest.raises(ValueError, match="two handlers"):
+        Router([routes, routes])
+
+
+def test_a_code_without_access_does_not_start() -> None:
+    """A request without a class of access does not start the server (requirement S1)."""
+    unclassed: Any = 12345
+    assert unclassed not in ACCESS
+    with pytest.raises(ValueError, match="no class of access"):
+        Router([{unclassed: Route(None, lambda request: Reply())}])
+
+
+def run(rest: Coroutine[Any, Any, None] | None) -> None:
+    assert rest is not None
+    asyncio.run(rest)
