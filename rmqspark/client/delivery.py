@@ -83,6 +83,7 @@ class Delivery:
         def again() -> None:
             left_ms = deadline_ms - self._cluster.clock.monotonic_ms()
             try:
+                self._cluster.expire_route(parcel.topic)
                 delivered = self.deliver(parcel, target, left_ms, failed=1, avoid_broker=queue.broker_name)
             except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits for the outcome
                 outcome.set_exception(error)

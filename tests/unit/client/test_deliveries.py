@@ -1,0 +1,305 @@
+"""Sending over the wire, against servers that misbehave as told."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.delivery import Delivery, Parcel
+from rmqspark.client.outgoing import Outgoing
+from rmqspark.client.selection import Target
+from rmqspark.entropy import SystemEntropy
+from rmqspark.errors import (
+    ConnectionLost,
+    InvalidMessage,
+    InvalidQueue,
+    RequestTimeout,
+    ServerFault,
+    TopicNotFound,
+    Unreachable,
+)
+from rmqspark.model import MessageQueue, SendStatus
+from rmqspark.protocol.bodies import BrokerData, QueueData, TopicRouteData
+from rmqspark.protocol.codes import RequestCode, ResponseCode
+from rmqspark.testing.manual_clock import ManualClock
+from rmqspark.testing.scripted_peer import ScriptedPeer, answer, cut, expect, wait_for_close
+
+if TYPE_CHECKING:
+    from rmqspark.model import SendReceipt
+    from rmqspark.testing.scripted_peer import Step
+
+PARCEL = Parcel("t", ("ID",), Outgoing(b"body", "WAIT\x01true\x02", 0, 0))
+ANYWHERE = Target()
+SEND = RequestCode.SEND_MESSAGE_V2
+BUSY = ResponseCode.SYSTEM_BUSY
+STORED = {"msgId": "OFFSET-ID", "queueId": "0", "queueOffset": "41"}
+ASKED_ROUTE = expect(RequestCode.GET_ROUTEINFO_BY_TOPIC)
+NO_TOPIC = answer(ResponseCode.TOPIC_NOT_EXIST, remark="No topic route info in name server for the topic: t")
+
+
+def route(*addresses: str, queues: int = 1) -> TopicRouteData:
+    """A topic on broker-0, broker-1, … at these addresses."""
+    names = [f"broker-{number}" for number in range(len(addresses))]
+    return TopicRouteData(
+        [QueueData(name, queues, queues, 6) for name in names],
+        [BrokerData("c", name, {0: address}) for name, address in zip(names, addresses, strict=True)],
+    )
+
+
+def namesrv(data: TopicRouteData, asked: int = 1) -> ScriptedPeer:
+    """A name server that is asked for the route that many times."""
+    return ScriptedPeer([*[ASKED_ROUTE, answer(body=data.encode(standard=True))] * asked, wait_for_close()])
+
+
+def broker(*steps: Step) -> ScriptedPeer:
+    return ScriptedPeer([*steps, wait_for_close()])
+
+
+def send(
+    names: ScriptedPeer, target: Target = ANYWHERE, timeout_ms: int = 3000, parcel: Parcel = PARCEL
+) -> list[SendReceipt]:
+    with ClusterClient(names.address, entropy=SystemEntropy(0)) as cluster:
+        return Delivery(cluster, "g", tries=3).deliver(parcel, target, timeout_ms)
+
+
+def test_a_receipt_says_where_the_message_is() -> None:
+    """The request carries what RocketMQ's clients send, the receipt both ids and the place."""
+    with broker(expect(SEND), answer(**STORED)) as server, namesrv(route(server.address)) as names:
+        (receipt,) = send(names)
+    assert (receipt.msg_id, receipt.offset_msg_id) == ("ID", "OFFSET-ID")
+    assert (receipt.queue, receipt.queue_offset) == (MessageQueue("t", "broker-0", 0), 41)
+    assert receipt.status is SendStatus.OK
+    fields = server.requests[0].fields
+    assert server.requests[0].body == b"body"
+    assert int(fields.pop("g")) > 1_700_000_000_000
+    assert fields == {
+        "a": "g",
+        "b": "t",
+        "c": "TBW102",
+        "d": "4",
+        "e": "0",
+        "f": "0",
+        "h": "0",
+        "i": "WAIT\x01true\x02",
+        "j": "0",
+        "k": "false",
+        "m": "false",
+        "n": "broker-0",
+    }
+
+
+def test_a_busy_broker_s_message_goes_to_another() -> None:
+    """After a retriable answer the next try goes to another broker."""
+    with (
+        broker(expect(SEND), answer(BUSY)) as first,
+        broker(expect(SEND), answer(**STORED)) as second,
+        namesrv(route(first.address, second.address), asked=2) as names,
+        ClusterClient(names.address, entropy=SystemEntropy(0)) as cluster,
+    ):
+        delivery = Delivery(cluster, "g", tries=3)
+        delivery._round_robin._turns["t"] = iter([0, 0])
+        (receipt,) = delivery.deliver(PARCEL, Target(), 3000)
+    assert receipt.queue.broker_name == "broker-1"
+
+
+def test_a_chosen_queue_is_not_changed() -> None:
+    """A message for a certain queue is tried again, but on no other queue."""
+    for target in (Target(MessageQueue("t", "broker-0", 0)), Target(shard="any")):
+        with (
+            broker(expect(SEND), answer(BUSY), expect(SEND), answer(**STORED)) as server,
+            namesrv(route(server.address), asked=2) as names,
+        ):
+            (receipt,) = send(names, target)
+        assert receipt.queue == MessageQueue("t", "broker-0", 0)
+
+
+def test_three_tries_and_the_last_error() -> None:
+    """A send fails with what the broker said, after three tries."""
+    steps = [expect(SEND), answer(ResponseCode.SYSTEM_ERROR, remark="disk on fire")] * 3
+    with (
+        broker(*steps) as server,
+        namesrv(route(server.address), asked=3) as names,
+        pytest.raises(ServerFault, match="disk on fire"),
+    ):
+        send(names)
+
+
+def test_what_another_try_cannot_mend_is_not_tried_again() -> None:
+    """A message that the broker finds illegal is reported at once."""
+    with (
+        broker(expect(SEND), answer(ResponseCode.MESSAGE_ILLEGAL)) as server,
+        namesrv(route(server.address)) as names,
+        pytest.raises(InvalidMessage),
+    ):
+        send(names)
+
+
+def test_a_lost_connection_is_opened_again() -> None:
+    """A broker that cuts the connection gets the message over a new one."""
+    again = [expect(SEND), answer(**STORED), wait_for_close()]
+    with ScriptedPeer([expect(SEND), cut()], again) as server, namesrv(route(server.address), asked=2) as names:
+        assert send(names)[0].queue_offset == 41
+
+
+def test_all_tries_share_the_timeout() -> None:
+    """A broker that never answers costs the caller its timeout once, not three times."""
+    with (
+        broker(expect(SEND)) as server,
+        namesrv(route(server.address)) as names,
+        pytest.raises(RequestTimeout, match="within"),
+    ):
+        send(names, timeout_ms=50)
+
+
+def test_a_broker_that_is_away_is_named() -> None:
+    """The error of a send names the broker and its address, and what to look at."""
+    with ScriptedPeer() as nobody:
+        address = nobody.address
+    with namesrv(route(address), asked=3) as names, pytest.raises(Unreachable) as caught:
+        send(names)
+    assert "broker-0" in str(caught.value)
+    assert caught.value.address == address
+    assert caught.value.hint
+
+
+def test_when_no_broker_is_left_the_first_failure_is_the_story() -> None:
+    """A broker killed in the middle of a send is reported as lost, not as a topic that does not exist."""
+    with (
+        ScriptedPeer([expect(SEND), cut()]) as server,
+        ScriptedPeer(
+            [
+                *(ASKED_ROUTE, answer(body=route(server.address).encode(standard=True))),
+                *(ASKED_ROUTE, NO_TOPIC, ASKED_ROUTE, NO_TOPIC, wait_for_close()),
+            ]
+        ) as names,
+        pytest.raises(ConnectionLost),
+    ):
+        send(names)
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        (ResponseCode.FLUSH_DISK_TIMEOUT, SendStatus.FLUSH_DISK_TIMEOUT),
+        (ResponseCode.SLAVE_NOT_AVAILABLE, SendStatus.SLAVE_NOT_AVAILABLE),
+        (ResponseCode.FLUSH_SLAVE_TIMEOUT, SendStatus.FLUSH_SLAVE_TIMEOUT),
+    ],
+)
+def test_stored_but_not_yet_safe_is_no_error(code: ResponseCode, status: SendStatus) -> None:
+    """A message that is stored, but not flushed or copied in time, has a receipt that says so."""
+    with broker(expect(SEND), answer(code, **STORED)) as server, namesrv(route(server.address)) as names:
+        assert send(names)[0].status is status
+
+
+def test_a_batch_has_a_receipt_for_each_message() -> None:
+    """Messages of a batch have consecutive offsets and their own ids."""
+    parcel = PARCEL._replace(unique_ids=("A", "B"), batch=True)
+    stored = {**STORED, "msgId": "OFFSET-A,OFFSET-B"}
+    with (
+        broker(expect(RequestCode.SEND_BATCH_MESSAGE), answer(**stored)) as server,
+        namesrv(route(server.address)) as names,
+    ):
+        receipts = send(names, parcel=parcel)
+    assert server.requests[0].fields["m"] == "true"
+    assert [(receipt.msg_id, receipt.offset_msg_id, receipt.queue_offset) for receipt in receipts] == [
+        ("A", "OFFSET-A", 41),
+        ("B", "OFFSET-B", 42),
+    ]
+
+
+def test_an_unknown_topic_is_sent_to_as_the_template_says() -> None:
+    """For a topic that is not there the route of TBW102 is used, and the broker creates it."""
+    with broker(expect(SEND), answer(**STORED)) as server:
+        template = answer(body=route(server.address, queues=8).encode(standard=True))
+        with ScriptedPeer([ASKED_ROUTE, NO_TOPIC, ASKED_ROUTE, template, wait_for_close()]) as names:
+            (receipt,) = send(names)
+    assert [request.fields["topic"] for request in names.requests] == ["t", "TBW102"]
+    assert receipt.queue.topic == "t"
+    assert int(server.requests[0].fields["e"]) < 4
+
+
+def test_an_unknown_topic_that_nobody_creates_is_an_error_with_a_hint() -> None:
+    """Where topics are not created by themselves, the error says how to create one."""
+    with (
+        ScriptedPeer([ASKED_ROUTE, NO_TOPIC, ASKED_ROUTE, NO_TOPIC, wait_for_close()]) as names,
+        pytest.raises(TopicNotFound, match="rmq topic create t"),
+    ):
+        send(names)
+
+
+def test_a_queue_that_the_topic_does_not_have_is_refused() -> None:
+    """An explicit queue is checked against the route."""
+    with ScriptedPeer() as nobody:
+        address = nobody.address
+    with namesrv(route(address)) as names, pytest.raises(InvalidQueue, match="broker-0/0"):
+        send(names, Target(7))
+
+
+def test_an_asynchronous_send_is_tried_again_in_the_background() -> None:
+    """A future of send_async ends well although the first broker refused."""
+    steps = [expect(SEND), answer(BUSY), expect(SEND), answer(**STORED)]
+    with (
+        broker(*steps) as server,
+        namesrv(route(server.address), asked=2) as names,
+        ClusterClient(names.address) as cluster,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        future = Delivery(cluster, "g", tries=3).deliver_later(PARCEL, Target(), 3000, pool)
+        assert future.result(5)[0].queue_offset == 41
+
+
+def test_an_asynchronous_send_fails_with_its_reason() -> None:
+    """A future of send_async ends with the error that send would have raised."""
+    with (
+        broker(expect(SEND), answer(ResponseCode.MESSAGE_ILLEGAL)) as server,
+        namesrv(route(server.address)) as names,
+        ClusterClient(names.address) as cluster,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        future = Delivery(cluster, "g", tries=3).deliver_later(PARCEL, Target(), 3000, pool)
+        with pytest.raises(InvalidMessage):
+            future.result(5)
+
+
+def test_a_oneway_message_asks_for_no_answer() -> None:
+    """send_oneway sets the oneway bit, and nobody waits."""
+    with (
+        broker(expect(SEND, oneway=True)) as server,
+        namesrv(route(server.address)) as names,
+        ClusterClient(names.address) as cluster,
+    ):
+        Delivery(cluster, "g", tries=3).deliver_oneway(PARCEL, Target())
+
+
+def test_routes_are_asked_for_every_thirty_seconds() -> None:
+    """Sends within 30 s share a route; later ones see what has changed since."""
+    clock = ManualClock()
+    with namesrv(route("x:1"), asked=2) as names, ClusterClient(names.address, clock=clock) as cluster:
+        for seconds in (0, 29, 2):
+            clock.advance(seconds=seconds)
+            assert cluster.route("t").address("broker-0") == "x:1"
+
+
+def test_a_known_route_outlives_its_name_server() -> None:
+    """While no name server answers, clients go on with the route they have."""
+    clock = ManualClock()
+    script = [ASKED_ROUTE, answer(body=route("x:1").encode(standard=True)), cut()]
+    with ScriptedPeer(script) as names, ClusterClient(names.address, clock=clock) as cluster:
+        first = cluster.route("t")
+        clock.advance(seconds=31)
+        names._listener.close()
+        assert cluster.route("t") is first
+
+
+def test_the_next_name_server_is_asked() -> None:
+    """One name server of several is enough; with none the error lists them and says what to do."""
+    with ScriptedPeer() as nobody:
+        dead = nobody.address
+    with namesrv(route("x:1")) as names, ClusterClient(f"{dead};{names.address}") as cluster:
+        assert cluster.route("t").brokers == {"broker-0": {0: "x:1"}}
+    with ClusterClient(dead) as cluster, pytest.raises(Unreachable, match="rmq up") as caught:
+        cluster.route("t")
+    assert dead in caught.value.message

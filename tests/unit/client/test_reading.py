@@ -1,0 +1,246 @@
+"""Reading over the wire, against servers that do as told: stock brokers, our own, and broken ones."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqspark.client.admin import AdminClient
+from rmqspark.client.broker_client import BrokerClient, Capabilities
+from rmqspark.client.pull_consumer import NO_GROUP, PullConsumer
+from rmqspark.errors import (
+    AlreadyClosed,
+    BodyError,
+    InvalidArgument,
+    MessageNotFound,
+    NoPermission,
+    OffsetMoved,
+    Unreachable,
+)
+from rmqspark.model import MessageQueue
+from rmqspark.protocol.bodies import BrokerData, CapabilitiesBody, ClusterInfo
+from rmqspark.protocol.codes import RequestCode, ResponseCode
+from rmqspark.protocol.message_id import offset_msg_id, pack_host
+from rmqspark.protocol.properties import encode_properties
+from rmqspark.protocol.record import encode_record
+from rmqspark.remoting.blocking import BlockingConnection
+from rmqspark.testing.scripted_peer import ScriptedPeer, answer, cut, expect, wait_for_close
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqspark.testing.scripted_peer import Step
+
+QUEUE = MessageQueue("t", "broker-a", 0)
+ASKED_CAPABILITIES = expect(RequestCode.RMQ_CAPABILITIES)
+STOCK = [ASKED_CAPABILITIES, answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED)]
+OURS = [ASKED_CAPABILITIES, answer(body=CapabilitiesBody(version="0.1.0", capabilities={"bulkRead": 1}).encode())]
+PULLED = expect(RequestCode.PULL_MESSAGE)
+CUT = cut()
+BULK_READ = expect(RequestCode.RMQ_BULK_READ)
+
+
+def record(queue_offset: int, tags: str = "") -> bytearray:
+    properties = encode_properties({"TAGS": tags})
+    return encode_record(topic="t", body=b"%d" % queue_offset, queue_offset=queue_offset, properties=properties)
+
+
+def pull_answer(*records: bytearray, next_offset: int, max_offset: int, code: int = 0, remark: str = "FOUND") -> Step:
+    fields = {"suggestWhichBrokerId": 0, "nextBeginOffset": next_offset, "minOffset": 0, "maxOffset": max_offset}
+    return answer(code, b"".join(records), remark=remark, **{name: str(value) for name, value in fields.items()})
+
+
+def bulk_answer(*records: bytearray, next_offset: int, max_offset: int) -> Step:
+    sizes = struct.pack(f">{len(records)}i", *map(len, records))
+    fields = {"nextBeginOffset": next_offset, "minOffset": 0, "maxOffset": max_offset, "count": len(records)}
+    return answer(body=sizes + b"".join(records), **{name: str(value) for name, value in fields.items()})
+
+
+class OneBroker:
+    """A name server that knows one broker, which follows a script, and a consumer of its one queue."""
+
+    def __init__(self, *script: Step) -> None:
+        self.broker = ScriptedPeer([*script, *([] if script[-1] is CUT else [wait_for_close()])])
+        info = ClusterInfo({"broker-a": BrokerData("c", "broker-a", {0: self.broker.address})}, {"c": ["broker-a"]})
+        self.names = ScriptedPeer(
+            [expect(RequestCode.GET_BROKER_CLUSTER_INFO), answer(body=info.encode()), wait_for_close()]
+        )
+
+    def read(self, **options: str) -> Iterator[PullConsumer]:
+        with self.broker, self.names, PullConsumer(self.names.address, **options) as consumer:  # type: ignore[arg-type]
+            consumer.assign([QUEUE])
+            consumer.seek(QUEUE, 0)
+            yield consumer
+
+
+def bodies(consumer: PullConsumer) -> list[bytes]:
+    return [message.body for message in consumer.poll(5_000)]
+
+
+def test_a_stock_broker_is_read_by_pulls() -> None:
+    """A broker without bulk reads is pulled from, with the subscription in each request; 20 means go on at once."""
+    cluster = OneBroker(
+        *(*STOCK, PULLED, pull_answer(record(0), record(1), next_offset=2, max_offset=5)),
+        *(PULLED, pull_answer(next_offset=4, max_offset=5, code=ResponseCode.PULL_RETRY_IMMEDIATELY)),
+        *(PULLED, pull_answer(record(4), next_offset=5, max_offset=5), PULLED),
+    )
+    for consumer in cluster.read():
+        assert bodies(consumer) == [b"0", b"1"]
+        assert consumer.position(QUEUE) == 2
+        assert bodies(consumer) == [b"4"]
+        assert consumer.position(QUEUE) == 5
+        assert consumer.poll(0) == []
+    first, *_, last = (request.fields for request in cluster.broker.requests[1:])
+    assert (first["queueOffset"], last["queueOffset"]) == ("0", "5")
+    assert first["consumerGroup"] == NO_GROUP
+    assert (first["subscription"], first["sysFlag"], first["suspendTimeoutMillis"]) == ("*", "6", "15000")
+
+
+def test_backlog_comes_in_bulk_and_the_tail_by_a_held_pull() -> None:
+    """Our own broker is asked for large pieces of a backlog, and for a pull that waits when there is none."""
+    cluster = OneBroker(
+        *(*OURS, BULK_READ, bulk_answer(record(0), record(1), next_offset=2, max_offset=100)),
+        *(BULK_READ, bulk_answer(record(99), next_offset=100, max_offset=100)),
+        *(PULLED, pull_answer(record(100), next_offset=101, max_offset=101), PULLED),
+    )
+    for consumer in cluster.read():
+        assert bodies(consumer) == [b"0", b"1"]
+        assert bodies(consumer) == [b"99"]
+        assert bodies(consumer) == [b"100"]
+        assert consumer.poll(0) == []
+
+
+def test_tags_are_tested_by_the_client_too() -> None:
+    """A broker filters by hash; a message whose tag only shares the hash is not handed out."""
+    assert "Aa" != "BB"  # and both have the hash 2112
+    cluster = OneBroker(
+        *(*STOCK, PULLED, pull_answer(record(0, "Aa"), record(1, "BB"), next_offset=2, max_offset=2), PULLED)
+    )
+    for consumer in cluster.read(tags="Aa || c"):
+        assert bodies(consumer) == [b"0"]
+        assert consumer.position(QUEUE) == 2
+        assert consumer.poll(0) == []
+    assert cluster.broker.requests[1].fields["subscription"] == "Aa || c"
+
+
+def test_an_offset_that_is_gone_is_the_caller_s_to_decide() -> None:
+    """Messages that expired unread are an error that tells where to go on, not a silent jump."""
+    moved = pull_answer(next_offset=7, max_offset=9, code=ResponseCode.PULL_OFFSET_MOVED, remark="OFFSET_TOO_SMALL")
+    cluster = OneBroker(*STOCK, PULLED, moved, PULLED, pull_answer(record(7), next_offset=8, max_offset=9))
+    for consumer in cluster.read():
+        with pytest.raises(OffsetMoved, match=r"consumer.seek\(queue, 7\)") as caught:
+            consumer.poll(5_000)
+        consumer.seek(QUEUE, caught.value.next_offset)
+        assert bodies(consumer) == [b"7"]
+
+
+def test_a_reset_of_the_group_is_followed() -> None:
+    """When an operator resets the group's offset, the next pull goes on there."""
+    reset = pull_answer(next_offset=50, max_offset=60, code=ResponseCode.PULL_OFFSET_MOVED, remark="OFFSET_RESET")
+    cluster = OneBroker(*STOCK, PULLED, reset, PULLED, pull_answer(record(50), next_offset=51, max_offset=60), PULLED)
+    for consumer in cluster.read(group="g"):
+        assert bodies(consumer) == [b"50"]
+        assert consumer.poll(0) == []
+
+
+def test_an_answer_from_before_a_seek_is_dropped() -> None:
+    """After a seek no message of the old place turns up, although its answer was under way."""
+    cluster = OneBroker(
+        *(*STOCK, PULLED, PULLED),
+        *(_answer_to(1, record(0), next_offset=1), _answer_to(2, record(30), next_offset=31)),
+    )
+    for consumer in cluster.read():
+        assert consumer.poll(0) == []
+        consumer.seek(QUEUE, 30)
+        assert bodies(consumer) == [b"30"]
+
+
+def _answer_to(request: int, *records: bytearray, next_offset: int) -> Step:
+    fields = {"suggestWhichBrokerId": "0", "nextBeginOffset": str(next_offset), "minOffset": "0", "maxOffset": "32"}
+    return answer(0, b"".join(records), to=request, remark="FOUND", **fields)
+
+
+def test_what_is_not_allowed_is_raised() -> None:
+    """A topic that may not be read is an error of poll."""
+    cluster = OneBroker(*STOCK, PULLED, answer(ResponseCode.NO_PERMISSION, remark="no"))
+    for consumer in cluster.read():
+        with pytest.raises(NoPermission, match="no"):
+            consumer.poll(5_000)
+
+
+def test_a_lost_broker_is_an_error_when_nothing_else_works() -> None:
+    """A poll whose only broker has gone ends with the reason instead of an empty list for ever."""
+    cluster = OneBroker(*STOCK, PULLED, CUT)
+    for consumer in cluster.read():
+        with pytest.raises(Unreachable):
+            consumer.poll(300)
+
+
+def test_a_bulk_answer_that_does_not_add_up_is_refused() -> None:
+    """A count that the body cannot hold is an error before anything is allocated for it."""
+    lying = answer(body=bytes(100), nextBeginOffset="1", minOffset="0", maxOffset="1", count="2000000000")
+    cluster = OneBroker(*OURS, BULK_READ, lying)
+    for consumer in cluster.read():
+        with pytest.raises(BodyError, match="2000000000"):
+            consumer.poll(5_000)
+
+
+def test_capabilities_are_asked_once_per_connection() -> None:
+    """A broker of another make after a restart is noticed; while the connection lives it is not asked again."""
+    with ScriptedPeer([*OURS, wait_for_close()], [*STOCK, wait_for_close()]) as peer:
+        connections = [BlockingConnection(peer.address)]
+        broker = BrokerClient("broker-a", lambda: connections[-1], 3000)
+        assert broker.capabilities() is broker.capabilities()
+        assert (broker.capabilities().product, broker.capabilities().bulk_read) == ("rmqspark", 1)
+        connections[0].close()
+        connections.append(BlockingConnection(peer.address))
+        assert broker.capabilities() == Capabilities("rocketmq")
+        connections[1].close()
+
+
+def test_a_forged_message_id_makes_no_connection() -> None:
+    """An id that names a foreign address is looked up in this cluster only: nobody is led to connect elsewhere."""
+    with socket.create_server(("127.0.0.1", 0)) as victim:
+        victim.settimeout(0)
+        forged = offset_msg_id(pack_host("127.0.0.1", victim.getsockname()[1]), 4711)
+        info = ClusterInfo({"broker-a": BrokerData("c", "broker-a", {0: "10.0.0.1:10911"})}, {"c": ["broker-a"]})
+        script = [expect(RequestCode.GET_BROKER_CLUSTER_INFO), answer(body=info.encode())] * 2
+        topics = [expect(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER), answer(body=b'{"topicList":["TBW102"]}')]
+        with (
+            ScriptedPeer([*script, *topics, wait_for_close()]) as names,
+            AdminClient(names.address) as admin,
+            pytest.raises(MessageNotFound, match=forged),
+        ):
+            admin.message(forged)
+        with pytest.raises(BlockingIOError):
+            victim.accept()
+
+
+def test_a_closed_consumer_says_so() -> None:
+    """After close every call says that the consumer is closed; closing again is no mistake."""
+    consumer = PullConsumer("127.0.0.1:1")
+    consumer.assign([QUEUE])
+    consumer.close()
+    consumer.close()
+    for call in (lambda: consumer.poll(0), lambda: consumer.seek(QUEUE, 0), lambda: consumer.queues("t")):
+        with pytest.raises(AlreadyClosed):
+            call()
+
+
+def test_misuse_says_what_to_do() -> None:
+    """Polling nothing, seeking a foreign queue and committing without a group are errors with a way out."""
+    with PullConsumer("127.0.0.1:1") as consumer:
+        with pytest.raises(InvalidArgument, match="assign"):
+            consumer.poll(0)
+        with pytest.raises(InvalidArgument, match="not assigned"):
+            consumer.seek(QUEUE, 0)
+        with pytest.raises(InvalidArgument, match="group"):
+            consumer.commit()
+        consumer.assign([QUEUE])
+        with pytest.raises(InvalidArgument, match="-1"):
+            consumer.seek(QUEUE, -1)
+    with pytest.raises(InvalidArgument, match="earliest"):
+        PullConsumer("127.0.0.1:1", start="newest")  # type: ignore[arg-type]
