@@ -1,0 +1,233 @@
+"""How fast Spark reads and writes topics, beside what the bridge between Spark and Python allows at all.
+
+    python benchmarks/spark_paths.py --rows 5000000 --body-bytes 100 --queues 8
+
+Starts a name server and a broker in a process of their own (or takes those at --namesrv), writes a topic from Spark and
+reads it back into Spark's noop sink. Each path stands beside its ceiling: the same rows through the same bridge, with a
+Python side that does nothing. Every figure is the best of --repeat runs, after one run that only warms up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    InputPartition,
+    WriterCommitMessage,
+)
+
+from rmqspark.client.admin import AdminClient
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyspark.sql.types import StructType
+
+NARROW = "body binary, queueId int, queueOffset bigint"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measured path."""
+
+    path: str
+    rows: int
+    seconds: float
+
+    @property
+    def rows_per_second(self) -> float:
+        return self.rows / self.seconds
+
+
+class Bridge(DataSource):
+    """The ceiling: hands out one Arrow batch again and again, and drops what is written."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "bridge"
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return BridgeReader(schema, {name: int(value) for name, value in self.options.items()})
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        return BridgeWriter()
+
+
+class BridgeReader(DataSourceReader):
+    def __init__(self, schema: StructType, sizes: dict[str, int]) -> None:
+        self._schema, self._sizes = schema, sizes
+
+    def partitions(self) -> list[InputPartition]:
+        return [InputPartition(number) for number in range(self._sizes["queues"])]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        batch = constant_batch(self._schema, self._sizes["bytes"])
+        left = self._sizes["rows"] // self._sizes["queues"]
+        while left > 0:
+            yield batch.slice(0, left)
+            left -= batch.num_rows
+
+
+class BridgeWriter(DataSourceArrowWriter):
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        for _ in iterator:
+            pass
+        return WriterCommitMessage()
+
+
+def constant_batch(schema: StructType, body_bytes: int) -> Any:
+    """An Arrow batch as the source makes them: real records of equal bodies, decoded."""
+    import numpy as np
+
+    from rmqspark.model import MessageQueue
+    from rmqspark.protocol.columns import Column
+    from rmqspark.protocol.property_builder import build_properties
+    from rmqspark.protocol.record_batch import RecordBatch
+    from rmqspark.protocol.record_builder import encode_records
+    from rmqspark.protocol.unique_keys import unique_keys
+    from rmqspark.source.arrow import NARROW_ROWS, WIDE_ROWS, ArrowColumns
+
+    rows = WIDE_ROWS if "properties" in schema.fieldNames() else NARROW_ROWS
+    keys = unique_keys("0" * 20, np.arange(rows, dtype=np.int64))
+    encoded = encode_records(
+        "bench",
+        0,
+        Column.constant(b"x" * body_bytes, rows),
+        build_properties(rows, {"UNIQ_KEY": keys}),
+        born_timestamp_ms=0,
+        born_host=bytes(8),
+    )
+    return next(ArrowColumns(schema, MessageQueue("bench", "broker-a", 0)).batches(RecordBatch.from_sizes(*encoded)))
+
+
+@contextlib.contextmanager
+def servers(namesrv: str | None) -> Iterator[str]:
+    """The name server to use; one of our own, with a broker, unless one is given."""
+    if namesrv:
+        yield namesrv
+        return
+    from subprocess import DEVNULL, Popen
+
+    with tempfile.TemporaryDirectory(prefix="rmq-bench-") as store:
+        ports = ["--namesrv-port", "0", "--broker-port", "0", "--admin-port", "0"]
+        process = Popen([sys.executable, "-m", "rmqspark.cli.main", "up", "--store", store, *ports], stdout=DEVNULL)
+        try:
+            yield endpoint(Path(store) / "endpoints.json", process)
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+def endpoint(file: Path, process: Any) -> str:
+    """The name server's address, as soon as `rmq up` has written it."""
+    deadline = time.monotonic() + 60
+    while not file.exists():
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise SystemExit("rmq up did not come up.")
+        time.sleep(0.05)
+    return str(json.loads(file.read_text())["namesrv"])
+
+
+def session() -> SparkSession:
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    spark = builder.config("spark.driver.memory", "4g").getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    spark.dataSource.register(Bridge)
+    return spark
+
+
+class Bench:
+    """The paths, each a function that moves all rows once."""
+
+    def __init__(self, spark: SparkSession, namesrv: str, rows: int, body_bytes: int, queues: int) -> None:
+        self._spark, self._namesrv = spark, namesrv
+        self._rows, self._bytes, self._queues = rows, body_bytes, queues
+        self._topics = 0
+
+    def paths(self) -> dict[str, Callable[[], None]]:
+        return {
+            "ceiling: spark range": lambda: self._noop(self._spark.range(self._rows)),
+            "ceiling: write": lambda: self._rows_to_write().write.format("bridge").mode("append").save(),
+            "write": self._write,
+            "ceiling: read body, queueId, queueOffset": lambda: self._noop(self._bridge(NARROW)),
+            "read body, queueId, queueOffset": lambda: self._noop(self._topic(NARROW)),
+            "ceiling: read all columns": lambda: self._noop(self._bridge(self._topic(None).schema)),
+            "read all columns": lambda: self._noop(self._topic(None)),
+        }
+
+    def _noop(self, frame: DataFrame) -> None:
+        frame.write.format("noop").mode("overwrite").save()
+
+    def _rows_to_write(self) -> DataFrame:
+        return self._spark.range(self._rows).selectExpr(f"cast(repeat('x', {self._bytes}) as binary) as body")
+
+    def _write(self) -> None:
+        self._topics += 1
+        writer = self._rows_to_write().write.format("rmq").option("namesrv", self._namesrv)
+        writer.option("topic", f"bench-{self._topics}").mode("append").save()
+
+    def create_topics(self, count: int) -> None:
+        with AdminClient(self._namesrv) as admin:
+            for number in range(1, count + 1):
+                admin.create_topic(f"bench-{number}", self._queues)
+
+    def _topic(self, schema: str | None) -> DataFrame:
+        reader = self._spark.read.format("rmq").option("namesrv", self._namesrv)
+        return (reader.schema(schema) if schema else reader).load("bench-1")
+
+    def _bridge(self, schema: str | StructType) -> DataFrame:
+        sizes = {"rows": self._rows, "bytes": self._bytes, "queues": self._queues}
+        return self._spark.read.format("bridge").schema(schema).options(**sizes).load()
+
+
+def measure(paths: dict[str, Callable[[], None]], rows: int, repeat: int) -> Iterator[Figure]:
+    for path, run in paths.items():
+        seconds = [_timed(run) for _ in range(repeat + 1)][1:]
+        yield Figure(path, rows, min(seconds))
+
+
+def _timed(run: Callable[[], None]) -> float:
+    begun = time.perf_counter()
+    run()
+    return time.perf_counter() - begun
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--body-bytes", type=int, default=100)
+    parser.add_argument("--queues", type=int, default=8)
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--namesrv", help="servers that run already; topics bench-1, bench-2 … must not exist there")
+    parser.add_argument("--json", action="store_true", help="JSON alone instead of a table and JSON")
+    arguments = parser.parse_args()
+    with servers(arguments.namesrv) as namesrv:
+        bench = Bench(session(), namesrv, arguments.rows, arguments.body_bytes, arguments.queues)
+        bench.create_topics(arguments.repeat + 1)
+        figures = []
+        for figure in measure(bench.paths(), arguments.rows, arguments.repeat):
+            figures.append(figure)
+            if not arguments.json:
+                print(
+                    f"{figure.path:45} {figure.seconds:8.2f} s {figure.rows_per_second / 1e6:8.2f} M rows/s", flush=True
+                )
+    results = [asdict(figure) | {"rows_per_second": round(figure.rows_per_second)} for figure in figures]
+    print(json.dumps({"body_bytes": arguments.body_bytes, "queues": arguments.queues, "results": results}))
+
+
+if __name__ == "__main__":
+    main()
