@@ -1,0 +1,124 @@
+"""How the texts of options become values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rmqspark.errors import InvalidArgument, NotSupported
+from rmqspark.options import (
+    Moment,
+    Option,
+    OptionTable,
+    boolean,
+    choice,
+    exclusive,
+    integer,
+    json_object,
+    moment,
+    names,
+    size_bytes,
+    text,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@pytest.mark.parametrize(
+    ("read", "value", "expected"),
+    [
+        (boolean, "TRUE", True),
+        (boolean, "false", False),
+        (choice("none", "lz4"), "LZ4", "lz4"),
+        (integer(0), "0", 0),
+        (integer(1), "+7", 7),
+        (size_bytes(1, 1 << 30), "4096", 4096),
+        (size_bytes(1, 1 << 30), "1m", 1 << 20),
+        (size_bytes(1, 1 << 30), "2 KB", 2048),
+        (names, "a, b,,a", ("a", "b")),
+        (json_object, '{"a": 1}', {"a": 1}),
+        (moment, "1700000000000", Moment(1_700_000_000_000)),
+        (moment, "2023-11-14T23:13:20+01:00", Moment(1_700_000_000_000)),
+        (moment, "2023-11-14", Moment(1_699_920_000_000)),
+        (moment, "-2h", Moment(ago_ms=7_200_000)),
+        (moment, "-500ms", Moment(ago_ms=500)),
+    ],
+)
+def test_values_are_read(read: Callable[[str], Any], value: str, expected: object) -> None:
+    """What an option documents, it accepts."""
+    assert read(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("read", "value"),
+    [
+        (text, ""),
+        (boolean, "1"),
+        (choice("none", "lz4"), "zip"),
+        (integer(1), "0"),
+        (integer(0), "1.5"),
+        (integer(0), "9" * 30),
+        (size_bytes(1, 100), "101"),
+        (size_bytes(1, 100), "1x"),
+        (size_bytes(1, 100), "-1"),
+        (names, ","),
+        (json_object, "[]"),
+        (json_object, "{"),
+        (json_object, "[" * 100_000),
+        (moment, "10m"),
+        (moment, "-10y"),
+        (moment, "now"),
+    ],
+)
+def test_other_values_are_refused(read: Callable[[str], Any], value: str) -> None:
+    """What an option does not accept is refused with a word on what it does."""
+    with pytest.raises(ValueError, match=r"accepted|empty|needed|JSON"):
+        read(value)
+
+
+def test_relative_moments_are_fixed_when_they_are_asked_for() -> None:
+    """-10m is ten minutes before the query starts."""
+    assert Moment(ago_ms=600_000).resolve(1_000_000) == 400_000
+    assert Moment(5).resolve(1_000_000) == 5
+
+
+TABLE = OptionTable(
+    "source",
+    (Option("subscribe", "–", "topics", names, aliases=("path",)), Option("limit", "–", "rows", integer(1))),
+    foreign={"topic": "Use subscribe."},
+    later={"sql": "Use tags."},
+    ignored=frozenset({"queryname"}),
+)
+
+
+def test_a_table_reads_in_any_case_and_skips_what_is_sparks() -> None:
+    """Options are case-insensitive; those that Spark adds are left alone."""
+    assert TABLE.read({"PATH": "t", "Limit": " 3 ", "queryName": "q"}) == {"subscribe": ("t",), "limit": 3}
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "story"),
+    [
+        ({"limits": "3"}, InvalidArgument, "source has no option 'limits'. Did you mean 'limit'?"),
+        ({"zzz": "3"}, InvalidArgument, "no option 'zzz'. It has: subscribe, limit."),
+        ({"topic": "t"}, InvalidArgument, "no option 'topic'. Use subscribe."),
+        ({"kafka.acks": "1"}, InvalidArgument, "Kafka's client"),
+        ({"SQL": "x"}, NotSupported, "'SQL' is not there yet in this version. Use tags."),
+        ({"subscribe": "t", "PATH": "t"}, InvalidArgument, "'subscribe' and 'PATH' mean the same"),
+        ({"limit": "many"}, InvalidArgument, "Option 'limit' cannot be 'many': a whole number"),
+    ],
+)
+def test_a_table_names_what_is_wrong(given: dict[str, str], error: type[Exception], story: str) -> None:
+    """No option is ever ignored."""
+    with pytest.raises(error) as raised:
+        TABLE.read(given)
+    assert story in str(raised.value)
+
+
+def test_options_that_exclude_each_other() -> None:
+    """Two options that contradict each other are both named."""
+    exclusive({"a": 1}, ("a", "b"))
+    with pytest.raises(InvalidArgument, match="'a' and 'b' exclude each other"):
+        exclusive({"a": 1, "b": 2}, ("a", "b"))
