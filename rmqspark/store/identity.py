@@ -1,0 +1,76 @@
+"""Who a store is: its id, and how many times what readers had seen may have been taken back.
+
+In `rmqspark.json` at the root of the store, a file RocketMQ does not know and leaves alone:
+
+    {"storeId": "<32 hex characters>", "incarnation": 1}
+
+Offsets that a reader remembers are offsets of this store in this incarnation. A store that is made anew in the same
+place has another id; a recovery that cut the log where readers may have been raises the incarnation (reliability, G5).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rmqspark.store.json_table import JsonTable
+
+if TYPE_CHECKING:
+    from rmqspark.entropy import Entropy
+    from rmqspark.store.files import FileSystem
+
+PATH = "rmqspark.json"
+_ID_BYTES = 16
+_ID = re.compile(f"[0-9a-f]{{{2 * _ID_BYTES}}}")
+
+
+class _Stored(msgspec.Struct, rename="camel"):
+    store_id: str
+    incarnation: int
+
+
+class StoreIdentity:
+    """The identity of one store. `warning` is not empty if it had to be read from its copy."""
+
+    def __init__(self, table: JsonTable, stored: _Stored) -> None:
+        self._table = table
+        self._stored = stored
+
+    @classmethod
+    def open(cls, files: FileSystem, entropy: Entropy) -> StoreIdentity:
+        """Reads it; draws a new one, durably, where there is none. Raises DamagedFile."""
+        table = JsonTable(files, PATH)
+        stored = table.load(_parse)
+        identity = cls(table, stored or _Stored(entropy.token(_ID_BYTES).hex(), 1))
+        if stored is None:
+            identity._save()
+        return identity
+
+    @property
+    def store_id(self) -> str:
+        return self._stored.store_id
+
+    @property
+    def incarnation(self) -> int:
+        return self._stored.incarnation
+
+    @property
+    def warning(self) -> str:
+        return self._table.warning
+
+    def raise_incarnation(self) -> None:
+        """The next incarnation; durable when this returns."""
+        self._stored.incarnation += 1
+        self._save()
+
+    def _save(self) -> None:
+        self._table.save(msgspec.json.encode(self._stored).decode())
+
+
+def _parse(text: str) -> _Stored:
+    stored = msgspec.json.decode(text, type=_Stored)
+    if not _ID.fullmatch(stored.store_id) or stored.incarnation < 1:
+        raise ValueError(f"no store has the id {stored.store_id!r} in incarnation {stored.incarnation}")
+    return stored

@@ -1,0 +1,102 @@
+"""One small file of text that always has a good copy on disk (RocketMQ's ConfigManager: config/topics.json and others).
+
+The order in which a new version is saved, and why:
+
+1. Write `<name>.tmp` and fsync it: the new version is complete before anything refers to it.
+2. Rename `<name>` to `<name>.bak`: the last good version keeps a name. Left out where `<name>` could not be read, or
+   the good copy under `.bak` would give way to a bad one.
+3. Rename `<name>.tmp` to `<name>`. Between 2 and 3 there is only `.bak`, which `load` falls back to.
+4. fsync the directory. Before that a power loss may undo 2 and 3 or one of them: with 2 alone `.bak` is the last good
+   version, with 3 alone `<name>` is the new one, with neither all is as it was.
+
+So at every moment `<name>` or `.bak` is whole, and as new as what `save` last returned for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+
+from rmqspark.errors import DamagedFile, DecodeError
+from rmqspark.store.files import make_directories
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rmqspark.store.files import FileSystem
+
+T = TypeVar("T")
+
+
+class JsonTable:
+    """The file at `path` and its copy. Knows nothing of what is in it; call `load` before the first `save`.
+
+    `warning` is empty, or says that `load` had to fall back to the copy and why.
+    """
+
+    def __init__(self, files: FileSystem, path: str) -> None:
+        self._files = files
+        self._directory = path.rpartition("/")[0]
+        self.path = path
+        self.backup_path = f"{path}.bak"
+        self.warning = ""
+        self._is_sound = False  # whether the file at `path` is there and good
+
+    def load(self, parse: Callable[[str], T]) -> T | None:
+        """The current version, or the one before it if that cannot be read; None if there never was one.
+
+        `parse` raises ValueError or DecodeError for text it does not understand. Raises DamagedFile if nothing that is
+        there can be read, and lets an OSError through.
+        """
+        current, backup = self._read(self.path, parse), self._read(self.backup_path, parse)
+        self._is_sound = current.value is not None
+        if current.value is not None:
+            self.warning = ""
+            return current.value
+        if backup.value is not None:
+            self.warning = f"{self.path} {current.fault}; its last good version, {self.backup_path}, is used instead."
+            return backup.value
+        if current.is_there or backup.is_there:
+            raise DamagedFile(
+                f"{self.path} {current.fault}, and {self.backup_path} {backup.fault}.",
+                hint=f"Put a good copy in the place of {self.path}, or delete both to start without what they held.",
+            )
+        return None
+
+    def save(self, text: str) -> None:
+        """Replaces the file; durable when this returns. After an OSError the version before is still there."""
+        if self._directory:
+            make_directories(self._files, self._directory)
+        temporary_path = f"{self.path}.tmp"
+        file = self._files.open(temporary_path, create=True)
+        try:
+            file.truncate(0)
+            file.pwrite(text.encode(), 0)
+            file.fsync()
+        finally:
+            file.close()
+        if self._is_sound:
+            self._files.rename(self.path, self.backup_path)
+            self._is_sound = False
+        self._files.rename(temporary_path, self.path)
+        self._is_sound = True
+        self._files.sync_directory(self._directory)
+
+    def _read(self, path: str, parse: Callable[[str], T]) -> _Version[T]:
+        if not self._files.exists(path):
+            return _Version(None, "is missing", is_there=False)
+        file = self._files.open(path, read_only=True)
+        try:
+            text = file.pread(file.size(), 0).decode()
+            return _Version(parse(text), "", is_there=True)
+        except (ValueError, DecodeError) as error:
+            return _Version(None, f"cannot be read ({error})", is_there=True)
+        finally:
+            file.close()
+
+
+class _Version(NamedTuple, Generic[T]):
+    """What came of reading one of the two files."""
+
+    value: T | None
+    fault: str
+    is_there: bool
