@@ -2,10 +2,11 @@
 
 **How long a request lives.** Its bytes lie in a buffer that the next read overwrites. So `body` (and what `fields`
 is decoded from) is valid until the handler returns, and is then released: touching it later raises ValueError instead
-of showing the bytes of somebody else's request. A handler that answers later copies what it needs of the body before
-it returns. Everything else of a request (`header`, `opaque`, `connection`, `reply`, ...) lives as long as the request.
-Where a handler returns an awaitable, the router takes a copy of the body first, so an `async def` handler may use it
-all along; for bodies of megabytes a plain function is better. The body may be written to.
+of showing the bytes of somebody else's request. Views and arrays made of it escape that check: a handler that answers
+later copies what it needs of the body before it returns. Everything else of a request (`header`, `opaque`, `reply`,
+...) lives as long as the request. Where a handler returns an awaitable, the router takes a copy of the body first, so
+an `async def` handler may use it all along; for bodies of megabytes a plain function is better. The body may be
+written to.
 """
 
 from __future__ import annotations

@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import msgspec
-import structlog
 
 from rmqspark.errors import HeaderError, NotSupported
 from rmqspark.protocol.codes import ACCESS, TRUNCATED_CODES, RequestCode
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
     from rmqspark.protocol.command import Command
 
 __all__ = ["Body", "Connection", "Reply", "Request", "Route", "Router", "Routes"]
-
-log = structlog.get_logger("rmqspark.remoting")
 
 Answer: TypeAlias = Reply | Awaitable[Reply | None] | None
 Handle: TypeAlias = Callable[[Request[Any]], Answer]
@@ -119,10 +116,7 @@ class Router:
                 rest = _finish(request, answer)
         except Exception as error:  # noqa: BLE001 this is the one place that answers for all handlers
             request.fail(error)
-        try:
-            raw.body.release()  # the receive buffer's memory is not the handler's any more (see request.py)
-        except BufferError:
-            log.warning("a handler kept a view of its request's body", request=str(request))
+        raw.body.release()  # its memory is not the handler's any more (see request.py)
         return rest
 
 

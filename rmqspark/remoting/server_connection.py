@@ -90,6 +90,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._proven = False  # has sent a whole frame
         self._opened = self._active = host.now
         self._frame_since: int | None = None
+        self._refused = ""  # why nothing more can be received
         self._shrink_at = 0
 
     @property
@@ -165,11 +166,14 @@ class ServerConnection(asyncio.BufferedProtocol):
         try:
             return self._receiver.writable()
         except Busy as error:
-            self.close(str(error))
-            return memoryview(bytearray(1))  # the loop insists on a buffer; nothing of it is looked at
+            self._refused = str(error)  # to be closed as soon as the loop allows, which is not here
+            return self._host.shared_buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         if self.closed:
+            return
+        if self._refused:
+            self.close(self._refused)
             return
         self._receiver.received(nbytes)
         self._active = self._host.now
