@@ -17,6 +17,8 @@ from datetime import UTC, datetime
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from rmqspark.errors import InvalidArgument
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -88,11 +90,11 @@ def local_hour(now_ms: int) -> int:
 
 
 def parse_hours(delete_when: str) -> frozenset[int]:
-    """The hours in RocketMQ's notation (`04`, or `04;16`). Raises ValueError."""
-    hours = frozenset(int(hour) for hour in delete_when.split(";") if hour.strip())
-    if any(not 0 <= hour < 24 for hour in hours):
-        raise ValueError(f"delete_when is a list of hours from 0 to 23, not {delete_when!r}.")
-    return hours
+    """The hours in RocketMQ's notation (`04`, or `04;16`). Raises InvalidArgument."""
+    words = [word.strip() for word in delete_when.split(";") if word.strip()]
+    if not all(word.isdecimal() and int(word) < 24 for word in words):
+        raise InvalidArgument(f"delete_when is a list of hours from 0 to 23 like '04;16', not {delete_when!r}.")
+    return frozenset(map(int, words))
 
 
 def _by_free_bytes(disks: Sequence[DiskUsage], min_free_bytes: int) -> tuple[_Pressure, bool]:
