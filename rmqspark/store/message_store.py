@@ -7,10 +7,11 @@ It belongs to one thread; only `FlushPlan.run` may be called from another. READM
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from rmqspark.errors import MessageNotFound, StoreError
+from rmqspark.errors import MessageNotFound, RecordError, StoreError
 from rmqspark.protocol.message_id import ZERO_HOST
+from rmqspark.protocol.record import decode_record
 from rmqspark.protocol.record_batch import RecordBatch
 from rmqspark.protocol.spans import as_bytes
 from rmqspark.store import run_marker
@@ -41,11 +42,24 @@ if TYPE_CHECKING:
     from rmqspark.store.config import StoreConfig
     from rmqspark.store.dispatcher import OnReadable
     from rmqspark.store.draft import Appended, BulkAppended, Draft
-    from rmqspark.store.files import Buffer, File, FileSystem
+    from rmqspark.store.files import Buffer, DiskUsage, File, FileSystem
     from rmqspark.store.flush import FlushPlan
     from rmqspark.store.reader import BulkReadResult, ReadResult
     from rmqspark.store.scan import Damage
     from rmqspark.store.time_search import Boundary
+
+
+class StoreFigures(NamedTuple):
+    """How much a store holds. Times in ms, -1 where there is no message."""
+
+    min_physical_offset: int
+    end_physical_offset: int
+    flushed_physical_offset: int
+    readable_physical_offset: int
+    earliest_timestamp_ms: int
+    newest_timestamp_ms: int
+    indexed_physical_offset: int
+    disk: DiskUsage
 
 
 class MessageStore:
@@ -329,6 +343,26 @@ class MessageStore:
             return False
         physical_offset, _, _ = queue.entry(0)
         return self._log.end_offset - physical_offset <= self._recent_bytes
+
+    def figures(self) -> StoreFigures:
+        """How much there is, for operators."""
+        index, log = self._index, self._log
+        return StoreFigures(
+            min_physical_offset=log.min_offset,
+            end_physical_offset=log.end_offset,
+            flushed_physical_offset=log.flushed_offset,
+            readable_physical_offset=self._dispatcher.offset,
+            earliest_timestamp_ms=self._earliest_timestamp_ms(),
+            newest_timestamp_ms=self._writer.store_timestamp_ms,
+            indexed_physical_offset=index.end_physical_offset if index is not None else -1,
+            disk=self._files.disk_usage(),
+        )
+
+    def _earliest_timestamp_ms(self) -> int:
+        try:
+            return decode_record(self._log.read_record(self._log.min_offset), check_crc=False).store_timestamp_ms
+        except (MessageNotFound, RecordError):
+            return -1
 
     # --- what goes
 
