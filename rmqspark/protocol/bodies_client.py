@@ -37,7 +37,7 @@ class SubscriptionData(Body):
     tagsSet: list[str] = []
     codeSet: list[Int32] = []
     subVersion: Int64 = 0
-    expressionType: str | None = TAG
+    expressionType: str = TAG  # or SQL92; null is TAG
     classFilterMode: bool = False
 
 
