@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rmqspark.client.property_maps import property_maps
 from rmqspark.client.received import inflated
 from rmqspark.model import MessageQueue, ReceivedMessage
-from rmqspark.protocol.properties import Property, decode_properties
+from rmqspark.protocol.properties import Property
 from rmqspark.protocol.record import SysFlag
 from rmqspark.protocol.spans import equal_to
 
@@ -29,7 +30,7 @@ def received_batch(batch: RecordBatch, broker_name: str) -> list[ReceivedMessage
         return []
     batch.check(check_crc=True)
     raw = bytes(batch.buffer)
-    properties = [decode_properties(text) for text in _slices(raw, batch.properties)]
+    properties = property_maps(list(_slices(raw, batch.properties)))
     topics = _topics(raw, batch)
     offset_ids = _offset_ids(raw, batch)
     unique_ids = [pairs.get(Property.UNIQ_KEY) for pairs in properties]
@@ -76,14 +77,13 @@ def _topics(raw: bytes, batch: RecordBatch) -> list[str]:
 
 
 def _queues(topics: list[str], batch: RecordBatch, broker_name: str) -> list[MessageQueue]:
-    known: dict[tuple[str, int], MessageQueue] = {}
-    queues = []
-    for place in zip(topics, batch.queue_ids.tolist(), strict=True):
-        queue = known.get(place)
-        if queue is None:
-            queue = known[place] = MessageQueue(place[0], broker_name, place[1])
-        queues.append(queue)
-    return queues
+    """One object for each queue there is, which is mostly one."""
+    queue_ids = batch.queue_ids.tolist()
+    places = zip(topics, queue_ids, strict=True)
+    queues = {place: MessageQueue(place[0], broker_name, place[1]) for place in {*places}}
+    if len(queues) == 1:
+        return [*queues.values()] * len(batch)
+    return [queues[place] for place in zip(topics, queue_ids, strict=True)]
 
 
 def _offset_ids(raw: bytes, batch: RecordBatch) -> list[str]:

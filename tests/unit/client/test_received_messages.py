@@ -7,13 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqspark.client import received as module
+from rmqspark.client.property_maps import property_maps
 from rmqspark.client.received import received_all
 from rmqspark.client.received_columns import received_batch
 from rmqspark.errors import RecordError
 from rmqspark.model import MessageQueue, ReceivedMessage
 from rmqspark.protocol.compression import compress
 from rmqspark.protocol.message_id import pack_host
-from rmqspark.protocol.properties import encode_properties
+from rmqspark.protocol.properties import decode_properties, encode_properties
 from rmqspark.protocol.record import SysFlag, encode_record
 from rmqspark.protocol.record_batch import RecordBatch
 
@@ -111,3 +112,11 @@ def test_a_damaged_body_is_noticed(count: int) -> None:
     chunk[100] ^= 1
     with pytest.raises(RecordError, match="checksum"):
         received_all(chunk, "b")
+
+
+@pytest.mark.property
+@given(st.lists(st.lists(st.sampled_from([b"a", b"bc", b"\x01", b"\x02", b"\xff", "ß".encode()]), max_size=9)))
+def test_odd_properties_are_read_like_one_by_one(pieces: list[list[bytes]]) -> None:
+    """Missing ends, empty names and values, bytes that are no text: many records at once give what one gives."""
+    encoded = [b"".join(parts) for parts in pieces]
+    assert property_maps(encoded) == [decode_properties(text) for text in encoded]
