@@ -30,7 +30,7 @@ This file handles one record at a time; `record_batch.py` and `record_builder.py
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 from isal.isal_zlib import crc32
@@ -96,12 +96,12 @@ _HEADS: Final = tuple(
     Struct(f">iIIiiqqiq{born}sq{store}siqi") for store in (8, 20) for born in (8, 20)
 )  # by sys flag bits 0x30 >> 4
 _SIZE_MAGIC: Final = Struct(">iI")
-_SYS_FLAG: Final = Struct(">i")
+_INT32: Final = Struct(">i")
 _PLACE: Final = Struct(">qq")
 _STORED: Final = Struct(">q8s")
 _STORED_V6: Final = Struct(">q20s")
-_LENGTH_8: Final = Struct(">b")
-_LENGTH_16: Final = Struct(">h")
+_INT8: Final = Struct(">b")
+_INT16: Final = Struct(">h")
 
 
 class Record(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -159,9 +159,9 @@ def encode_record(
     encoded_topic = topic.encode()
     topic_length = len(encoded_topic)
     if topic_length <= MAX_V1_TOPIC_BYTES:
-        magic, topic_field = MAGIC_V1, _LENGTH_8.pack(topic_length)
+        magic, topic_field = MAGIC_V1, _INT8.pack(topic_length)
     elif topic_length <= MAX_TOPIC_BYTES:
-        magic, topic_field = MAGIC_V2, _LENGTH_16.pack(topic_length)
+        magic, topic_field = MAGIC_V2, _INT16.pack(topic_length)
     else:
         raise InvalidMessage(f"The topic takes {topic_length} bytes; a record has room for {MAX_TOPIC_BYTES}.")
     if len(properties) > MAX_PROPERTIES_BYTES:
@@ -189,12 +189,12 @@ def encode_record(
         prepared_transaction_offset,
         body_length,
     )
-    parts = (fixed, body, topic_field, encoded_topic, _LENGTH_16.pack(len(properties)), properties)
+    parts = (fixed, body, topic_field, encoded_topic, _INT16.pack(len(properties)), properties)
     return bytearray().join(parts)
 
 
-class _Spans(msgspec.Struct, gc=False):
-    """Where the variable parts of one record lie; every end is within the record."""
+class _Parts(NamedTuple):
+    """Where the variable parts of one record lie; `hosts` is which of `_HEADS` it has."""
 
     size: int
     hosts: int
@@ -205,40 +205,38 @@ class _Spans(msgspec.Struct, gc=False):
     properties_at: int
 
 
-def _measure(buffer: Buffer, offset: int) -> _Spans:
-    """Finds the parts of the record at `offset`, checking every length before it is used."""
-    room = len(buffer) - offset
-    if offset < 0 or room < MIN_RECORD_BYTES:
-        raise RecordError(f"At byte {offset}: {max(room, 0)} bytes are too few for a record.")
+def _measure(buffer: Buffer, offset: int) -> _Parts:
+    """Finds the parts of the record at `offset`. `room` is what is left for them; each length is checked against it
+    before the next one is read.
+    """
+    available = len(buffer) - offset
+    if offset < 0 or available < MIN_RECORD_BYTES:
+        raise RecordError(f"At byte {offset}: {max(available, 0)} bytes are too few for a record.")
     size, magic = _SIZE_MAGIC.unpack_from(buffer, offset)
     if magic not in (MAGIC_V1, MAGIC_V2):
         raise RecordError(f"At byte {offset}: magic {magic:#010x} is no record's.")
-    hosts = _SYS_FLAG.unpack_from(buffer, offset + SYS_FLAG_AT)[0] >> 4 & 3
-    topic_width = _LENGTH_8 if magic == MAGIC_V1 else _LENGTH_16
-    head_bytes = _HEADS[hosts].size
-    if not head_bytes + topic_width.size + 2 <= size <= room:
-        raise RecordError(
-            f"At byte {offset}: a record of {size} bytes does not fit its head and the {room} bytes left."
-        )
-    end = offset + size
-    body_at = offset + head_bytes
-    body_end = body_at + _length(_SYS_FLAG, buffer, body_at - 4, end, "body")
+    hosts = _INT32.unpack_from(buffer, offset + SYS_FLAG_AT)[0] >> 4 & 3
+    topic_width = _INT8 if magic == MAGIC_V1 else _INT16
+    body_at = offset + _HEADS[hosts].size
+    room = offset + size - body_at - topic_width.size - _INT16.size
+    if room < 0 or size > available:
+        raise RecordError(f"At byte {offset}: a record of {size} bytes where {available} are left.")
+
+    (body_length,) = _INT32.unpack_from(buffer, body_at - 4)
+    if not 0 <= body_length <= room:
+        raise RecordError(f"At byte {offset}: a body of {body_length} bytes in a record of {size}.")
+    room -= body_length
+    body_end = body_at + body_length
+    (topic_length,) = topic_width.unpack_from(buffer, body_end)
+    if not 0 <= topic_length <= room:
+        raise RecordError(f"At byte {offset}: a topic of {topic_length} bytes in a record of {size}.")
+    room -= topic_length
     topic_at = body_end + topic_width.size
-    topic_end = topic_at + _length(topic_width, buffer, body_end, end, "topic")
-    properties_at = topic_end + 2
-    if properties_at + _length(_LENGTH_16, buffer, topic_end, end, "properties") != end:
-        raise RecordError(f"At byte {offset}: the parts of the record do not add up to its size, {size}.")
-    return _Spans(size, hosts, body_at, body_end, topic_at, topic_end, properties_at)
-
-
-def _length(field: Struct, buffer: Buffer, at: int, end: int, part: str) -> int:
-    """The length that stands at `at`; it and what it announces lie before `end`."""
-    if at + field.size > end:
-        raise RecordError(f"At byte {at}: the record ends before the length of its {part}.")
-    length: int = field.unpack_from(buffer, at)[0]
-    if not 0 <= length <= end - at - field.size:
-        raise RecordError(f"At byte {at}: {part} of {length} bytes in a record that ends at {end}.")
-    return length
+    topic_end = topic_at + topic_length
+    (properties_length,) = _INT16.unpack_from(buffer, topic_end)
+    if properties_length != room:
+        raise RecordError(f"At byte {offset}: properties of {properties_length} bytes where {room} are left.")
+    return _Parts(size, hosts, body_at, body_end, topic_at, topic_end, topic_end + _INT16.size)
 
 
 def check_record(buffer: Buffer, offset: int = 0, *, check_crc: bool = True) -> int:
@@ -246,18 +244,18 @@ def check_record(buffer: Buffer, offset: int = 0, *, check_crc: bool = True) -> 
 
     Raises RecordError. What recovery asks of every record (spec: storage, section 2.3).
     """
-    spans = _measure(buffer, offset)
+    parts = _measure(buffer, offset)
     if check_crc:
-        _verify_crc(buffer, offset, spans)
-    return spans.size
+        _verify_crc(buffer, offset, parts)
+    return parts.size
 
 
-def _verify_crc(buffer: Buffer, offset: int, spans: _Spans) -> None:
+def _verify_crc(buffer: Buffer, offset: int, parts: _Parts) -> None:
     """RocketMQ does not look at the checksum of an empty body."""
-    if spans.body_at == spans.body_end:
+    if parts.body_at == parts.body_end:
         return
     stored = int.from_bytes(buffer[offset + BODY_CRC_AT : offset + BODY_CRC_AT + 4], "big")
-    actual = crc32(memoryview(buffer)[spans.body_at : spans.body_end]) & CRC_MASK
+    actual = body_crc(memoryview(buffer)[parts.body_at : parts.body_end])
     if stored != actual:
         raise RecordError(f"At byte {offset}: body checksum {actual:#010x}, {stored:#010x} is stored.")
 
@@ -267,17 +265,16 @@ def decode_record(buffer: Buffer, offset: int = 0, *, check_crc: bool = True) ->
 
     Topic bytes that are not UTF-8 become U+FFFD, as in RocketMQ.
     """
-    spans = _measure(buffer, offset)
+    parts = _measure(buffer, offset)
     if check_crc:
-        _verify_crc(buffer, offset, spans)
+        _verify_crc(buffer, offset, parts)
     (_, _, crc, queue_id, flag, queue_offset, physical_offset, sys_flag, born_timestamp_ms, born_host,
-     store_timestamp_ms, store_host, reconsume_times, prepared_transaction_offset, _) = _HEADS[spans.hosts].unpack_from(
-        buffer, offset
-    )  # fmt: skip
+     store_timestamp_ms, store_host, reconsume_times, prepared_transaction_offset, _
+    ) = _HEADS[parts.hosts].unpack_from(buffer, offset)  # fmt: skip
     return Record(
-        topic=str(buffer[spans.topic_at : spans.topic_end], "utf-8", "replace"),
-        body=bytes(buffer[spans.body_at : spans.body_end]),
-        properties=bytes(buffer[spans.properties_at : offset + spans.size]),
+        topic=str(buffer[parts.topic_at : parts.topic_end], "utf-8", "replace"),
+        body=bytes(buffer[parts.body_at : parts.body_end]),
+        properties=bytes(buffer[parts.properties_at : offset + parts.size]),
         queue_id=queue_id,
         flag=flag,
         sys_flag=sys_flag,
@@ -290,7 +287,7 @@ def decode_record(buffer: Buffer, offset: int = 0, *, check_crc: bool = True) ->
         reconsume_times=reconsume_times,
         prepared_transaction_offset=prepared_transaction_offset,
         body_crc=crc,
-        size=spans.size,
+        size=parts.size,
     )
 
 
@@ -307,7 +304,7 @@ def patch_record(
 
     The store host must be as wide as the one the record was encoded with; anything else would shift its body.
     """
-    sys_flag = _SYS_FLAG.unpack_from(buffer, at + SYS_FLAG_AT)[0]
+    sys_flag = _INT32.unpack_from(buffer, at + SYS_FLAG_AT)[0]
     wide = bool(sys_flag & SysFlag.STORE_HOST_V6)
     if len(store_host) != (20 if wide else 8):
         raise ValueError(f"a store host of {len(store_host)} bytes does not fit this record")
