@@ -96,10 +96,8 @@ def patch(
     """
     count = len(positions)
     places = np.empty(count, _PLACE)
-    if isinstance(first_queue_offset, int):
-        places["queue_offset"] = np.arange(first_queue_offset, first_queue_offset + count)
-    else:
-        places["queue_offset"] = first_queue_offset
+    counted = np.ndim(first_queue_offset) == 0
+    places["queue_offset"] = np.arange(count) + first_queue_offset if counted else first_queue_offset
     places["physical_offset"] = positions + first_physical_offset
     stored = np.array((store_timestamp_ms, store_host), _STORED)
     sliding(buffer, "V16")[positions + layout.QUEUE_OFFSET_AT] = places.view("V16")
