@@ -1,0 +1,82 @@
+"""What a broker can be told. Names are RocketMQ's BrokerConfig in snake_case; those marked (ours) it does not have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from ipaddress import ip_address
+
+from rmqspark.errors import InvalidArgument, NotSupported
+from rmqspark.protocol.names import check_topic
+from rmqspark.settings import setting
+
+_ROLES_SERVED = ("ASYNC_MASTER", "SYNC_MASTER")
+
+
+@dataclass(frozen=True)
+class BrokerConfig:
+    """Identity, limits and habits of one broker. Files and flushing are `StoreConfig`'s, connections `Limits`'."""
+
+    broker_name: str = setting("broker-a", "Name under which clients know this broker and its replicas.")
+    broker_cluster_name: str = setting("DefaultCluster", "Cluster this broker belongs to.")
+    broker_id: int = setting(0, "0 is the master of a broker name.")
+    broker_role: str = setting("ASYNC_MASTER", "ASYNC_MASTER or SYNC_MASTER; the same while there are no replicas.")
+    bind_address: str = setting("127.0.0.1", "Address the broker listens on.")
+    listen_port: int = setting(10911, "Port for clients; listen port - 2 is opened too. 0 takes a free pair.")
+    broker_ip1: str = setting("", "Host that clients are told; empty means the address the broker listens on.")
+    namesrv_addr: str = setting("", "Name servers to register with: h1:9876;h2:9876. Empty registers nowhere.")
+    register_name_server_period: int = setting(30_000, "Time between registrations.", unit="ms")
+    register_broker_timeout_mills: int = setting(24_000, "Time allowed for one registration.", unit="ms")
+    insecure: bool = setting(False, "(ours) Listen beyond loopback although there is no authentication.")
+
+    auto_create_topic_enable: bool | None = setting(
+        None, "Sending to an unknown topic creates it. Not set: only while the broker listens on loopback."
+    )
+    auto_create_subscription_group: bool = setting(True, "A consumer group exists from its first use.")
+    default_topic_queue_nums: int = setting(8, "Queues of the template TBW102, the most an auto-created topic gets.")
+    cluster_topic_enable: bool = setting(True, "The topic named like the cluster may be read and written.")
+    broker_topic_enable: bool = setting(True, "The topic named like the broker may be read and written.")
+    trace_topic_enable: bool = setting(True, "Clients may send message traces to RMQ_SYS_TRACE_TOPIC.")
+    max_topic_nums: int = setting(20_000, "(ours) Topics this broker holds at most, retry topics included.")
+    max_group_nums: int = setting(10_000, "(ours) Consumer groups, and producer groups at a time, at most.")
+    max_queue_nums: int = setting(1024, "(ours) Queues a topic may have at most.")
+
+    long_polling_enable: bool = setting(True, "Pulls at the end of a queue wait for messages.")
+    short_polling_time_mills: int = setting(1000, "How long they wait with long polling off.", unit="ms")
+    max_parked_pulls: int = setting(100_000, "(ours) Pulls held at a time; more are answered busy.")
+    max_transfer_bytes_on_message_in_memory: int = setting(262_144, "Bytes one pull answers at most.", unit="bytes")
+    max_transfer_count_on_message_in_memory: int = setting(32, "Messages one pull answers at most.")
+    max_bulk_read_bytes: int = setting(8 << 20, "(ours) Bytes of records one bulk read answers at most.", unit="bytes")
+    default_query_max_num: int = setting(32, "Messages a query by unique key answers at most.")
+
+    consume_group_lock_live_time: int = setting(60_000, "Lease of a queue lock of orderly consumers.", unit="ms")
+    client_expired_time: int = setting(120_000, "Clients without heartbeat for longer are dropped.", unit="ms")
+    flush_consumer_offset_interval: int = setting(5000, "Time between writes of changed offsets.", unit="ms")
+    use_server_side_reset_offset: bool = setting(True, "Offset resets are kept here and told to the next pull.")
+    region_id: str = setting("DefaultRegion", "Region written into messages (MSG_REGION).")
+    trace_on: bool = setting(True, "Tells clients that traces are welcome (TRACE_ON).")
+
+    def __post_init__(self) -> None:
+        for name in (self.broker_name, self.broker_cluster_name):
+            check_topic(name)  # each is also the name of a topic
+        if self.broker_role not in _ROLES_SERVED or self.broker_id != 0:
+            raise NotSupported(
+                f"broker_role {self.broker_role!r} with broker_id {self.broker_id} is not supported.",
+                hint="Replicas are not there yet: use ASYNC_MASTER with id 0.",
+            )
+        if not 1 <= self.default_topic_queue_nums <= self.max_queue_nums:
+            raise InvalidArgument(
+                f"default_topic_queue_nums is {self.default_topic_queue_nums}, but must be 1 to {self.max_queue_nums}."
+            )
+
+    @property
+    def listens_on_loopback(self) -> bool:
+        if self.bind_address == "localhost":
+            return True
+        try:
+            return ip_address(self.bind_address).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def auto_creates_topics(self) -> bool:
+        return self.listens_on_loopback if self.auto_create_topic_enable is None else self.auto_create_topic_enable

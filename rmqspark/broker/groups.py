@@ -1,0 +1,92 @@
+"""Which consumer groups there are and what each may do. Pure: told what time it is, writes no file.
+
+A group exists from its first heartbeat or pull on, unless auto-creation is off; a few exist on every broker.
+RocketMQ: SubscriptionGroupManager; spec: requests, sections 1.1 and 7, semantics, section 2.2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rmqspark.errors import GroupNotFound, NoPermission
+from rmqspark.protocol.bodies import DataVersion, SubscriptionGroupConfig, SubscriptionGroupTable
+from rmqspark.protocol.names import PREDEFINED_GROUPS, check_group, is_system_group
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class SubscriptionGroups:
+    """All consumer groups of one broker, at most `max_groups`."""
+
+    def __init__(self, *, auto_create: bool, max_groups: int, now_ms: int) -> None:
+        self.version = DataVersion(timestamp=now_ms)
+        self._auto_create = auto_create
+        self._max_groups = max_groups
+        self._groups = {name: SubscriptionGroupConfig(groupName=name) for name in sorted(PREDEFINED_GROUPS)}
+
+    @property
+    def revision(self) -> int:
+        return self.version.counter
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def __iter__(self) -> Iterator[SubscriptionGroupConfig]:
+        return (self._groups[name] for name in sorted(self._groups))
+
+    def get(self, group: str) -> SubscriptionGroupConfig | None:
+        return self._groups.get(group)
+
+    def require(self, group: str) -> SubscriptionGroupConfig:
+        """The group's configuration; raises GroupNotFound."""
+        config = self._groups.get(group)
+        if config is None:
+            raise GroupNotFound(group, hint="It exists once a consumer of it was here, or with: rmq group create.")
+        return config
+
+    def find_or_create(self, group: str, now_ms: int) -> SubscriptionGroupConfig:
+        """The group's configuration, made with defaults if that is allowed; raises GroupNotFound where it is not."""
+        config = self._groups.get(group)
+        if config is not None:
+            return config
+        if not (self._auto_create or is_system_group(group)):
+            raise GroupNotFound(group, hint="Groups are not created by use on this broker; an operator has to.")
+        config = SubscriptionGroupConfig(groupName=group)
+        self.put(config, now_ms)
+        return config
+
+    def put(self, config: SubscriptionGroupConfig, now_ms: int) -> bool:
+        """Creates or replaces a group; False if it is so already. Raises InvalidName, NoPermission over the limit."""
+        known = self._groups.get(config.groupName)
+        if known == config:
+            return False
+        if known is None:
+            check_group(config.groupName)
+            if len(self._groups) >= self._max_groups:
+                raise NoPermission(
+                    f"This broker has {self._max_groups} groups, the most it may have.",
+                    hint="Delete some, or raise max_group_nums.",
+                )
+        self._groups[config.groupName] = config
+        self.version = self.version.next(now_ms)
+        return True
+
+    def remove(self, group: str, now_ms: int) -> bool:
+        """Whether there was such a group."""
+        if self._groups.pop(group, None) is None:
+            return False
+        self.version = self.version.next(now_ms)
+        return True
+
+    def table(self) -> SubscriptionGroupTable:
+        """In the form of config/subscriptionGroup.json."""
+        return SubscriptionGroupTable(subscriptionGroupTable=dict(self._groups), dataVersion=self.version)
+
+    def load(self, table: SubscriptionGroupTable) -> None:
+        """Takes over a stored table. Raises InvalidName for names no group may have."""
+        for name, config in table.subscriptionGroupTable.items():
+            self._groups[check_group(name)] = msgspec.structs.replace(config, groupName=name)
+        self.version = table.dataVersion

@@ -1,0 +1,167 @@
+"""Which topics there are, and how topics come into being. Pure: told what time it is, writes no file.
+
+A topic appears in one of four ways: an operator creates it; a send to an unknown name creates it from the template
+TBW102 (only while auto-creation is on); a consumer group brings its retry topic along; the broker itself needs it.
+RocketMQ: TopicConfigManager; spec: semantics, section 2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rmqspark.errors import NoPermission, TopicNotFound
+from rmqspark.protocol.bodies import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigTable
+from rmqspark.protocol.names import (
+    AUTO_CREATE_TOPIC,
+    BENCHMARK_TOPIC,
+    OFFSET_MOVED_EVENT_TOPIC,
+    SELF_TEST_TOPIC,
+    TRACE_TOPIC,
+    Perm,
+    check_topic,
+    is_system_topic,
+    retry_topic,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqspark.broker.config import BrokerConfig
+
+READ_WRITE = int(Perm.READ | Perm.WRITE)
+TEMPLATE = int(Perm.READ | Perm.WRITE | Perm.INHERIT)
+
+
+class TopicTable:
+    """All topics of one broker, at most `max_topics`. `version` moves with every change, and name servers go by it."""
+
+    def __init__(self, *, max_topics: int, now_ms: int) -> None:
+        self.version = DataVersion(timestamp=now_ms)
+        self._max_topics = max_topics
+        self._topics: dict[str, TopicConfig] = {}
+        self._own_names: set[str] = set()
+
+    @property
+    def revision(self) -> int:
+        return self.version.counter
+
+    def __len__(self) -> int:
+        return len(self._topics)
+
+    def __iter__(self) -> Iterator[TopicConfig]:
+        """By name, as pages of them are asked for."""
+        return (self._topics[name] for name in sorted(self._topics))
+
+    def get(self, topic: str) -> TopicConfig | None:
+        return self._topics.get(topic)
+
+    def require(self, topic: str) -> TopicConfig:
+        """The topic's configuration; raises TopicNotFound."""
+        config = self._topics.get(topic)
+        if config is None:
+            raise TopicNotFound(topic)
+        return config
+
+    def put(self, config: TopicConfig, now_ms: int) -> bool:
+        """Creates or replaces a topic; False if it is so already. Raises InvalidName, NoPermission over the limit."""
+        known = self._topics.get(config.topicName)
+        if known == config:
+            return False
+        if known is None:
+            check_topic(config.topicName)
+            if len(self._topics) >= self._max_topics:
+                raise NoPermission(
+                    f"This broker has {self._max_topics} topics, the most it may have.",
+                    hint="Delete some, or raise max_topic_nums.",
+                )
+        self._topics[config.topicName] = config
+        self.version = self.version.next(now_ms)
+        return True
+
+    def remove(self, topic: str, now_ms: int) -> bool:
+        """Whether there was such a topic."""
+        if self._topics.pop(topic, None) is None:
+            return False
+        self.version = self.version.next(now_ms)
+        return True
+
+    def auto_create(self, topic: str, *, template: str, queues: int, sys_flag: int, now_ms: int) -> TopicConfig:
+        """Makes the topic of a first send as the template allows; raises TopicNotFound where it does not.
+
+        It gets as many queues as the sender asks for, but no more than the template has.
+        """
+        model = self._topics.get(template)
+        if model is None or not model.perm & Perm.INHERIT:
+            raise TopicNotFound(topic)
+        queues = max(0, min(queues, model.writeQueueNums))
+        config = TopicConfig(
+            topicName=topic,
+            readQueueNums=queues,
+            writeQueueNums=queues,
+            perm=model.perm & ~Perm.INHERIT,
+            topicFilterType=model.topicFilterType,
+            topicSysFlag=sys_flag,
+        )
+        self.put(config, now_ms)
+        return config
+
+    def ensure_retry(self, group: str, queues: int, now_ms: int) -> bool:
+        """Sees to it that the group's retry topic exists; returns whether it had to be made."""
+        topic = retry_topic(group)
+        if topic in self._topics:
+            return False
+        return self.put(
+            TopicConfig(topicName=topic, readQueueNums=queues, writeQueueNums=queues, perm=READ_WRITE), now_ms
+        )
+
+    def add_system_topics(self, topics: list[TopicConfig], now_ms: int) -> None:
+        """What the broker needs itself. Those there already stay as they are, but clients may not delete them."""
+        for config in topics:
+            self._own_names.add(config.topicName)
+            if config.topicName not in self._topics:
+                self.put(config, now_ms)
+
+    def is_system(self, topic: str) -> bool:
+        return topic in self._own_names or is_system_topic(topic)
+
+    def system_names(self) -> list[str]:
+        return sorted(self._own_names)
+
+    def table(self) -> TopicConfigTable:
+        """In the form of config/topics.json and of registrations."""
+        return TopicConfigTable(topicConfigTable=dict(self._topics), dataVersion=self.version)
+
+    def registration(self) -> RegisterBrokerBody:
+        """In the form that name servers are told; there are no static topics, so their tables are empty."""
+        table = TopicConfigTable(self._topics, self.version, DataVersion(), {}, {})
+        return RegisterBrokerBody(table)
+
+    def load(self, table: TopicConfigTable) -> None:
+        """Takes over a stored table. Raises InvalidName for a name that must not become a directory."""
+        for name, config in table.topicConfigTable.items():
+            self._topics[check_topic(name)] = msgspec.structs.replace(config, topicName=name)
+        self.version = table.dataVersion
+
+
+def system_topics(config: BrokerConfig) -> list[TopicConfig]:
+    """The topics a broker makes for itself at start (spec: semantics, section 2.2), as far as their features exist."""
+    own = int(TEMPLATE)
+    closed = int(Perm.INHERIT)
+    topics = [
+        (SELF_TEST_TOPIC, 1, READ_WRITE),
+        (BENCHMARK_TOPIC, 1024, READ_WRITE),
+        (config.broker_cluster_name, 16, own if config.cluster_topic_enable else closed),
+        (config.broker_name, 1, own if config.broker_topic_enable else closed),
+        (OFFSET_MOVED_EVENT_TOPIC, 1, READ_WRITE),
+        (f"{config.broker_cluster_name}_REPLY_TOPIC", 1, READ_WRITE),
+    ]
+    if config.auto_creates_topics:
+        topics.append((AUTO_CREATE_TOPIC, config.default_topic_queue_nums, TEMPLATE))
+    if config.trace_topic_enable:
+        topics.append((TRACE_TOPIC, 1, READ_WRITE))
+    return [
+        TopicConfig(topicName=name, readQueueNums=queues, writeQueueNums=queues, perm=perm)
+        for name, queues, perm in topics
+    ]

@@ -1,0 +1,62 @@
+"""The group table: which groups exist, which are made by use."""
+
+from __future__ import annotations
+
+import pytest
+
+from rmqspark.broker.groups import SubscriptionGroups
+from rmqspark.errors import GroupNotFound, InvalidName, NoPermission
+from rmqspark.protocol.bodies import SubscriptionGroupConfig, SubscriptionGroupTable
+
+
+def table_of(*, auto_create: bool = True, max_groups: int = 100) -> SubscriptionGroups:
+    return SubscriptionGroups(auto_create=auto_create, max_groups=max_groups, now_ms=0)
+
+
+def test_a_group_exists_from_its_first_use() -> None:
+    """With RocketMQ's defaults: 16 retries, one retry queue."""
+    groups = table_of()
+    assert groups.get("billing") is None
+    config = groups.find_or_create("billing", 5)
+    assert (config.retryMaxTimes, config.retryQueueNums) == (16, 1)
+    assert groups.require("billing") == config
+    assert groups.version.counter == 1
+
+
+@pytest.mark.parametrize("group", ["TOOLS_CONSUMER", "CID_RMQ_SYS_REVIVE_GROUP"])
+def test_system_groups_need_no_permission_to_exist(group: str) -> None:
+    """Even a broker that makes no groups by use has RocketMQ's own."""
+    assert table_of(auto_create=False).find_or_create(group, 0).groupName == group
+
+
+def test_groups_are_not_made_by_use_where_that_is_off() -> None:
+    """The error says that an operator has to."""
+    with pytest.raises(GroupNotFound, match="operator"):
+        table_of(auto_create=False).find_or_create("billing", 0)
+
+
+def test_a_broker_has_a_bounded_number_of_groups() -> None:
+    """The one too many is refused."""
+    groups = table_of(max_groups=len(table_of()) + 1)
+    groups.find_or_create("a", 0)
+    with pytest.raises(NoPermission):
+        groups.find_or_create("b", 0)
+
+
+def test_names_no_group_may_have_are_refused() -> None:
+    """From requests as from planted files."""
+    groups = table_of()
+    with pytest.raises(InvalidName):
+        groups.find_or_create("../x", 0)
+    with pytest.raises(InvalidName):
+        groups.load(SubscriptionGroupTable({"a/b": SubscriptionGroupConfig()}))
+
+
+def test_the_table_survives_in_rocketmqs_form() -> None:
+    """Written and read again, the groups are the same, and RocketMQ's own are still there."""
+    groups = table_of()
+    groups.put(SubscriptionGroupConfig(groupName="billing", consumeEnable=False, retryMaxTimes=3), 0)
+    again = table_of()
+    again.load(SubscriptionGroupTable.decode(groups.table().encode()))
+    assert list(again) == list(groups)
+    assert again.require("billing").consumeEnable is False
