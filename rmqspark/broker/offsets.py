@@ -1,0 +1,124 @@
+"""How far each consumer group has come: the next offset it will consume, per topic and queue.
+
+Three things are known of a group and a queue, in falling order of weight:
+- the *committed* offset, which survives restarts (config/consumerOffset.json);
+- a *pending reset*: an operator moved the committed offset, and the next pull has to be told so. Until then commits of
+  the consumers that do not know yet are ignored, else they would undo the reset;
+- the *pull offset*: where the next pull will probably begin. Only shown to operators.
+RocketMQ: ConsumerOffsetManager; spec: requests, sections 5 and 7 (code 222), storage, section 9.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rmqspark.protocol.bodies import ConsumerOffsetTable, DataVersion
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+
+class GroupQueue(NamedTuple):
+    """One queue as one group sees it."""
+
+    group: str
+    topic: str
+    queue_id: int
+
+
+class ConsumerOffsets:
+    """The offset table of one broker. `revision` moves with every change that a restart must remember."""
+
+    def __init__(self) -> None:
+        self.revision = 0
+        self._committed: dict[tuple[str, str], dict[int, int]] = {}  # (topic, group) -> queue id -> offset
+        self._pulled: dict[GroupQueue, int] = {}
+        self._resets: dict[GroupQueue, int] = {}
+
+    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
+        """Stores the group's next offset. False, with nothing stored, while a reset waits for the next pull."""
+        if GroupQueue(group, topic, queue_id) in self._resets:
+            return False
+        self._store(group, topic, queue_id, offset)
+        return True
+
+    def committed(self, group: str, topic: str, queue_id: int) -> int | None:
+        """The group's next offset; None if it never committed one."""
+        queues = self._committed.get((topic, group))
+        return None if queues is None else queues.get(queue_id)
+
+    def committed_queues(self, group: str, topic: str) -> Mapping[int, int]:
+        """Queue id -> committed offset, of the queues that have one."""
+        return self._committed.get((topic, group), {})
+
+    def note_pull(self, group: str, topic: str, queue_id: int, next_offset: int) -> None:
+        self._pulled[GroupQueue(group, topic, queue_id)] = next_offset
+
+    def pull_offset(self, group: str, topic: str, queue_id: int) -> int | None:
+        return self._pulled.get(GroupQueue(group, topic, queue_id))
+
+    def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Moves the committed offset and has the next pull told."""
+        self._store(group, topic, queue_id, offset)
+        self._resets[GroupQueue(group, topic, queue_id)] = offset
+
+    def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
+        """The offset a pull must be told instead of an answer, once; None if there was no reset."""
+        return self._resets.pop(GroupQueue(group, topic, queue_id), None) if self._resets else None
+
+    def topics_of(self, group: str) -> list[str]:
+        return sorted(topic for topic, owner in self._committed if owner == group)
+
+    def groups_of(self, topic: str) -> list[str]:
+        return sorted(group for name, group in self._committed if name == topic)
+
+    def forget_topic(self, topic: str) -> None:
+        self._forget(lambda name, _: name == topic)
+
+    def forget_group(self, group: str) -> None:
+        self._forget(lambda _, owner: owner == group)
+
+    def clamp(self, bounds: Callable[[str, int], tuple[int, int]]) -> list[tuple[GroupQueue, int]]:
+        """Moves every committed offset into [min, max] of its queue; returns what was moved, and from where.
+
+        A log that lost its tail is shorter than some groups remember. Left alone, such a group would skip the first
+        messages that are stored next (reliability, G5).
+        """
+        moved = []
+        for queue, offset in list(self):
+            low, high = bounds(queue.topic, queue.queue_id)
+            inside = min(max(offset, low), high)
+            if inside != offset:
+                self._store(*queue, inside)
+                moved.append((queue, offset))
+        return moved
+
+    def __iter__(self) -> Iterator[tuple[GroupQueue, int]]:
+        for (topic, group), queues in self._committed.items():
+            for queue_id, offset in queues.items():
+                yield GroupQueue(group, topic, queue_id), offset
+
+    def table(self, now_ms: int) -> ConsumerOffsetTable:
+        """The table in the form of config/consumerOffset.json, and of code 43."""
+        offsets = {f"{topic}@{group}": dict(queues) for (topic, group), queues in self._committed.items()}
+        return ConsumerOffsetTable(offsets, DataVersion(counter=self.revision, timestamp=now_ms))
+
+    def load(self, table: ConsumerOffsetTable) -> None:
+        """Takes over a stored table. Keys that are not `topic@group` are left out, as RocketMQ does."""
+        for key, queues in table.offsetTable.items():
+            topic, at, group = key.partition("@")
+            if at and topic and group:
+                self._committed[topic, group] = dict(queues)
+
+    def _store(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        self._committed.setdefault((topic, group), {})[queue_id] = offset
+        self.revision += 1
+
+    def _forget(self, concerned: Callable[[str, str], bool]) -> None:
+        gone = [key for key in self._committed if concerned(*key)]
+        for key in gone:
+            del self._committed[key]
+        self.revision += bool(gone)
+        for table in (self._pulled, self._resets):
+            for queue in [queue for queue in table if concerned(queue.topic, queue.group)]:
+                del table[queue]
