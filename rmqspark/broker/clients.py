@@ -1,0 +1,148 @@
+"""Who is connected: producers and consumers by group, as their heartbeats tell. Pure: the caller says what time it is.
+
+A member is a connection, not a client id: when the connection ends the member is gone, whatever its last heartbeat.
+RocketMQ: ProducerManager, ConsumerManager, ConsumerGroupInfo; spec: requests, section 5 (codes 34, 35, 38).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rmqspark.errors import Busy
+from rmqspark.protocol.bodies import SubscriptionData
+from rmqspark.remoting.request import Connection
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from rmqspark.protocol.bodies import ConsumerData
+
+BROADCASTING = "BROADCASTING"
+
+
+@dataclass(slots=True)
+class Member:
+    """One client of one group."""
+
+    connection: Connection
+    client_id: str
+    language: str
+    version: int
+    seen_ms: int  # monotonic, last heartbeat
+
+
+@dataclass(slots=True)
+class ConsumerGroup:
+    """The consumers of one group that are online, and what they subscribe to."""
+
+    name: str
+    consume_type: str = ""
+    message_model: str = ""
+    consume_from_where: str = ""
+    members: dict[int, Member] = field(default_factory=dict)  # by connection id
+    subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)  # by topic
+
+    @property
+    def broadcasts(self) -> bool:
+        return self.message_model == BROADCASTING
+
+    def client_ids(self) -> list[str]:
+        """Every client once, in the order they came."""
+        return list(dict.fromkeys(member.client_id for member in self.members.values()))
+
+    def subscribe(self, subscriptions: Sequence[SubscriptionData]) -> bool:
+        """Takes over what the group subscribes to now; an older subVersion does not replace a newer one.
+
+        Returns whether topics came or went: only that makes clients rebalance.
+        """
+        topics = {subscription.topic for subscription in subscriptions}
+        changed = topics != self.subscriptions.keys()
+        for gone in self.subscriptions.keys() - topics:
+            del self.subscriptions[gone]
+        for subscription in subscriptions:
+            known = self.subscriptions.get(subscription.topic)
+            if known is None or subscription.subVersion > known.subVersion:
+                self.subscriptions[subscription.topic] = subscription
+        return changed
+
+
+class ClientRegistry:
+    """All clients of one broker; at most `max_groups` groups of each kind."""
+
+    def __init__(self, *, expiry_ms: int, max_groups: int) -> None:
+        self._expiry_ms = expiry_ms
+        self._max_groups = max_groups
+        self._producers: dict[str, dict[int, Member]] = {}
+        self._consumers: dict[str, ConsumerGroup] = {}
+
+    def consumer_group(self, group: str) -> ConsumerGroup | None:
+        return self._consumers.get(group)
+
+    def producers(self, group: str) -> list[Member]:
+        return list(self._producers.get(group, {}).values())
+
+    def producer_groups(self) -> Iterator[tuple[str, list[Member]]]:
+        for group, members in self._producers.items():
+            yield group, list(members.values())
+
+    def groups_subscribed_to(self, topic: str) -> list[str]:
+        return [group.name for group in self._consumers.values() if topic in group.subscriptions]
+
+    def register_producer(self, group: str, member: Member) -> None:
+        self._room_for(group, self._producers)
+        self._producers.setdefault(group, {})[member.connection.id] = member
+
+    def register_consumer(self, data: ConsumerData, member: Member, *, keep_subscriptions: bool = False) -> bool:
+        """One group of a heartbeat. Returns whether members or topics changed, so that the others must be told.
+
+        `keep_subscriptions`: the heartbeat carries none and the known ones stay (RocketMQ's heartbeat V2).
+        """
+        self._room_for(data.groupName, self._consumers)
+        group = self._consumers.setdefault(data.groupName, ConsumerGroup(data.groupName))
+        group.consume_type, group.message_model = data.consumeType, data.messageModel
+        group.consume_from_where = data.consumeFromWhere
+        known = group.members.get(member.connection.id)
+        group.members[member.connection.id] = member
+        joined = known is None or known.client_id != member.client_id
+        return (not keep_subscriptions and group.subscribe(data.subscriptionDataSet)) or joined
+
+    def unregister_producer(self, group: str, connection_id: int) -> None:
+        members = self._producers.get(group, {})
+        members.pop(connection_id, None)
+        if not members:
+            self._producers.pop(group, None)
+
+    def unregister_consumer(self, group: str, connection_id: int) -> bool:
+        """Returns whether the group lost a member."""
+        known = self._consumers.get(group)
+        if known is None or known.members.pop(connection_id, None) is None:
+            return False
+        if not known.members:
+            del self._consumers[group]
+        return True
+
+    def drop_connection(self, connection_id: int) -> list[str]:
+        """Forgets everything about a connection that ended; returns the consumer groups that lost a member."""
+        for group in [group for group, members in self._producers.items() if connection_id in members]:
+            self.unregister_producer(group, connection_id)
+        return [group for group in list(self._consumers) if self.unregister_consumer(group, connection_id)]
+
+    def expire(self, now_ms: int) -> list[str]:
+        """Drops members without a heartbeat for too long; returns the consumer groups that lost one."""
+        for group, members in list(self._producers.items()):
+            for connection_id in self._silent(members, now_ms):
+                self.unregister_producer(group, connection_id)
+        changed = []
+        for group, consumers in list(self._consumers.items()):
+            silent = self._silent(consumers.members, now_ms)
+            if any([self.unregister_consumer(group, connection_id) for connection_id in silent]):
+                changed.append(group)
+        return changed
+
+    def _silent(self, members: dict[int, Member], now_ms: int) -> list[int]:
+        return [key for key, member in members.items() if now_ms - member.seen_ms > self._expiry_ms]
+
+    def _room_for(self, group: str, groups: Mapping[str, object]) -> None:
+        if group not in groups and len(groups) >= self._max_groups:
+            raise Busy(f"This broker knows {self._max_groups} groups online already.")

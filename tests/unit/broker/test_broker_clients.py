@@ -1,0 +1,114 @@
+"""The registry of clients: membership by connection, subscriptions by version, silence."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from rmqspark.broker.clients import ClientRegistry, Member
+from rmqspark.errors import Busy
+from rmqspark.protocol.bodies import ConsumerData, SubscriptionData
+
+
+def member(connection: int, client: str = "", seen_ms: int = 0) -> Member:
+    return Member(SimpleNamespace(id=connection), client or f"c{connection}", "JAVA", 479, seen_ms)
+
+
+def consumer(*topics: str, version: int = 1, group: str = "g", expression: str = "*", model: str = "CLUSTERING"):
+    subscriptions = [SubscriptionData(topic, subString=expression, subVersion=version) for topic in topics]
+    return ConsumerData(group, messageModel=model, subscriptionDataSet=subscriptions)
+
+
+def registry(max_groups: int = 10) -> ClientRegistry:
+    return ClientRegistry(expiry_ms=120_000, max_groups=max_groups)
+
+
+def test_a_group_changes_when_members_or_topics_come_and_go() -> None:
+    """Only then its members have to rebalance; a heartbeat that repeats itself disturbs nobody."""
+    clients = registry()
+    assert clients.register_consumer(consumer("orders"), member(1)) is True
+    assert clients.register_consumer(consumer("orders"), member(1)) is False
+    assert clients.register_consumer(consumer("orders"), member(2)) is True
+    assert clients.register_consumer(consumer("orders", "invoices"), member(1)) is True
+    assert clients.register_consumer(consumer("orders"), member(1)) is True
+    assert clients.unregister_consumer("g", 1) is True
+    assert clients.unregister_consumer("g", 1) is False
+
+
+def test_an_older_subscription_does_not_replace_a_newer_one() -> None:
+    """Heartbeats of several members cross each other: the highest subVersion counts."""
+    clients = registry()
+    clients.register_consumer(consumer("orders", version=5, expression="paid"), member(1))
+    clients.register_consumer(consumer("orders", version=4, expression="*"), member(2))
+    group = clients.consumer_group("g")
+    assert group is not None
+    assert group.subscriptions["orders"].subString == "paid"
+    clients.register_consumer(consumer("orders", version=6, expression="*"), member(2))
+    assert group.subscriptions["orders"].subString == "*"
+
+
+def test_a_heartbeat_without_subscriptions_keeps_them() -> None:
+    """RocketMQ's heartbeat V2 sends them only when they change."""
+    clients = registry()
+    clients.register_consumer(consumer("orders"), member(1))
+    assert clients.register_consumer(consumer(), member(1), keep_subscriptions=True) is False
+    assert clients.groups_subscribed_to("orders") == ["g"]
+
+
+def test_clients_are_listed_once_in_the_order_they_came() -> None:
+    """Also one that came back on a new connection while the old one is not noticed to be dead."""
+    clients = registry()
+    for connection, client in ((1, "b"), (2, "a"), (3, "b")):
+        clients.register_consumer(consumer("orders"), member(connection, client))
+    group = clients.consumer_group("g")
+    assert group is not None
+    assert group.client_ids() == ["b", "a"]
+
+
+def test_the_end_of_a_connection_ends_all_its_memberships() -> None:
+    """And the groups that lost somebody are named, so that the others can be told."""
+    clients = registry()
+    clients.register_producer("p", member(1))
+    clients.register_consumer(consumer("orders", group="g"), member(1))
+    clients.register_consumer(consumer("orders", group="h"), member(1))
+    clients.register_consumer(consumer("orders", group="h"), member(2))
+    assert clients.drop_connection(1) == ["g", "h"]
+    assert clients.consumer_group("g") is None
+    assert clients.producers("p") == []
+    assert clients.drop_connection(1) == []
+
+
+def test_clients_without_heartbeats_are_dropped() -> None:
+    """After two minutes of silence, not before."""
+    clients = registry()
+    clients.register_consumer(consumer("orders"), member(1, seen_ms=0))
+    clients.register_consumer(consumer("orders"), member(2, seen_ms=50_000))
+    clients.register_producer("p", member(1, seen_ms=0))
+    assert clients.expire(120_000) == []
+    assert clients.expire(120_001) == ["g"]
+    group = clients.consumer_group("g")
+    assert group is not None
+    assert group.client_ids() == ["c2"]
+    assert list(clients.producer_groups()) == []
+
+
+def test_a_broker_knows_a_bounded_number_of_groups() -> None:
+    """Heartbeats with invented names cannot fill its memory."""
+    clients = registry(max_groups=1)
+    clients.register_producer("a", member(1))
+    clients.register_producer("a", member(2))
+    with pytest.raises(Busy):
+        clients.register_producer("b", member(1))
+    clients.register_consumer(consumer("orders", group="a"), member(1))
+    with pytest.raises(Busy):
+        clients.register_consumer(consumer("orders", group="b"), member(1))
+
+
+def test_broadcasting_groups_are_known_as_such() -> None:
+    """They divide nothing, so nobody is told to rebalance."""
+    clients = registry()
+    clients.register_consumer(consumer("orders", model="BROADCASTING"), member(1))
+    group = clients.consumer_group("g")
+    assert group is not None
+    assert group.broadcasts
