@@ -13,10 +13,10 @@ import numpy as np
 
 from rmqspark.protocol.java_hash import java_hash, java_hash_spans
 from rmqspark.protocol.record import SysFlag
-from rmqspark.protocol.spans import Spans, copy_spans
+from rmqspark.protocol.spans import Spans, copy_spans, sliding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _BLANK = ord(" ")  # separates the tokens of KEYS
 _NOT_ASCII = 0x80
+_LOW_32 = 0xFFFFFFFF
 
 
 class KeyBatch(NamedTuple):
@@ -67,18 +68,17 @@ def keys_of_records(topic: str | None, records: RecordBatch, physical_offsets: P
 
     `topic` is the one topic of all of them; None says that they have several.
     """
+    is_indexed = (records.sys_flags & SysFlag.TRANSACTION_MASK) != SysFlag.ROLLED_BACK
     topic_hashes = _topic_hashes(topic, records)
-    unique = records.property_spans(b"UNIQ_KEY")
-    rows, tokens = _tokens(records.buffer, records.property_spans(b"KEYS"))
-    kind = records.sys_flags & SysFlag.TRANSACTION_MASK
-    rolled_back = kind == SysFlag.ROLLED_BACK
-    has_unique = unique.lengths > 0
-    timestamps_ms = records.store_timestamps_ms
-    if len(rows) or not has_unique.all() or rolled_back.any():
-        owners, unique = _in_order(np.flatnonzero(has_unique), unique, rows, tokens, rolled_back)
-        topic_hashes, physical_offsets = topic_hashes[owners], physical_offsets[owners]
-        timestamps_ms = timestamps_ms[owners]
-    return KeyBatch(_absolute(_joined_hashes(records.buffer, topic_hashes, unique)), physical_offsets, timestamps_ms)
+    rows, hashes = _hashed(records.buffer, topic_hashes, *_whole(records.property_spans(b"UNIQ_KEY"), is_indexed))
+    others, other_hashes = _hashed(
+        records.buffer, topic_hashes, *_tokens(records.buffer, *_whole(records.property_spans(b"KEYS"), is_indexed))
+    )
+    if len(others):  # record by record, UNIQ_KEY first
+        rows = np.concatenate((rows, others))
+        order = np.argsort(rows, kind="stable")
+        rows, hashes = rows[order], np.concatenate((hashes, other_hashes))[order]
+    return KeyBatch(_absolute(hashes), physical_offsets[rows], records.store_timestamps_ms[rows])
 
 
 def _absolute(hashes: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -91,68 +91,73 @@ def _absolute(hashes: NDArray[np.int32]) -> NDArray[np.int32]:
 def _topic_hashes(topic: str | None, records: RecordBatch) -> NDArray[np.uint32]:
     """The hash of `topic#` for every record."""
     if topic is not None:
-        return np.full(len(records), java_hash(f"{topic}#") & 0xFFFFFFFF, np.uint32)
+        return np.full(len(records), java_hash(f"{topic}#") & _LOW_32, np.uint32)
     return java_hash_spans(records.buffer, *records.topics).view(np.uint32) * np.uint32(31) + np.uint32(ord("#"))
 
 
-def _joined_hashes(buffer: Bytes, left: NDArray[np.uint32], right: Spans) -> NDArray[np.int32]:
-    """The hash of each left string with its right one behind it."""
-    units = right.lengths
-    others = _rows_with(buffer, right, lambda text: text >= _NOT_ASCII)
-    if len(others):
-        units = units.copy()
-        units[others] = [_utf16_length(buffer, start, end) for start, end in _ends(right, others)]
+def _whole(spans: Spans, is_indexed: NDArray[np.bool_]) -> tuple[Positions, Spans]:
+    """The rows that have a value, and their values."""
+    rows = np.flatnonzero((spans.lengths > 0) & is_indexed)
+    return rows, Spans(spans.starts[rows], spans.lengths[rows])
+
+
+def _tokens(buffer: Bytes, rows: Positions, spans: Spans) -> tuple[Positions, Spans]:
+    """The blank-separated tokens of each span with the row each comes from, in order."""
+    text, places = _one_after_another(buffer, spans)
+    blanks = np.flatnonzero(text == _BLANK)
+    starts = np.concatenate(([0], blanks[:-1] + 1)) if len(blanks) else blanks
+    is_token = starts < blanks
+    starts, ends = starts[is_token], blanks[is_token]
+    owners = np.searchsorted(places, starts, "right") - 1
+    return rows[owners], Spans(spans.starts[owners] + (starts - places[owners]), ends - starts)
+
+
+def _one_after_another(buffer: Bytes, spans: Spans) -> tuple[Bytes, Positions]:
+    """The spans in one text, a blank behind each, and where each begins there."""
+    places = np.cumsum(spans.lengths + 1) - (spans.lengths + 1)
+    text = np.full(int(spans.lengths.sum()) + len(spans.lengths), _BLANK, np.uint8)
+    copy_spans(buffer, spans, text, places)
+    return text, places
+
+
+def _hashed(
+    buffer: Bytes, topic_hashes: NDArray[np.uint32], rows: Positions, keys: Spans
+) -> tuple[Positions, NDArray[np.int32]]:
+    """The hash of each key behind its row's topic."""
+    left, keys = _move_shared_prefix(buffer, topic_hashes[rows], keys)
+    units = _utf16_lengths(buffer, keys)
     powers = np.full(int(units.max(initial=0)) + 1, 31, np.uint32)
     powers[0] = 1
     np.multiply.accumulate(powers, out=powers)
-    return (left * powers[units]).view(np.int32) + java_hash_spans(buffer, *right)
+    return rows, (left * powers[units]).view(np.int32) + java_hash_spans(buffer, *keys)
 
 
-def _in_order(
-    unique_rows: Positions, unique: Spans, token_rows: Positions, tokens: Spans, excluded: NDArray[np.bool_]
-) -> tuple[Positions, Spans]:
-    """UNIQ_KEY first, then the tokens of KEYS, record by record: which record each key belongs to, and the keys."""
-    rows = np.concatenate((unique_rows, token_rows))
-    order = np.argsort(rows, kind="stable")
-    order = order[~excluded[rows[order]]]
-    starts = np.concatenate((unique.starts[unique_rows], tokens.starts))
-    lengths = np.concatenate((unique.lengths[unique_rows], tokens.lengths))
-    return rows[order], Spans(starts[order], lengths[order])
+def _move_shared_prefix(buffer: Bytes, left: NDArray[np.uint32], right: Spans) -> tuple[NDArray[np.uint32], Spans]:
+    """Moves what all right strings begin with, in steps of eight bytes, to the left ones: it is hashed only once.
+    Unique ids of one producer differ in their last digits only."""
+    shortest = int(right.lengths.min(initial=1 << 30))
+    words = sliding(buffer, np.uint64)
+    shared = 0
+    while len(left) and shared + 8 <= shortest:
+        column = words[right.starts + shared]
+        if (column != column[0]).any():
+            break
+        shared += 8
+    prefix = buffer[right.starts[0] : right.starts[0] + shared].tobytes() if shared else b""
+    if not prefix or not prefix.isascii():
+        return left, right
+    prefix_hash, power = java_hash(prefix.decode()) & _LOW_32, pow(31, shared, 1 << 32)
+    return left * np.uint32(power) + np.uint32(prefix_hash), Spans(right.starts + shared, right.lengths - shared)
 
 
-def _tokens(buffer: Bytes, spans: Spans) -> tuple[Positions, Spans]:
-    """The blank-separated tokens of each span, and the row each comes from; ascending."""
-    rows = np.flatnonzero(spans.lengths > 0)
-    starts, lengths = spans.starts[rows], spans.lengths[rows]
-    several = _rows_with(buffer, Spans(starts, lengths), lambda text: text == _BLANK)
-    if not len(several):
-        return rows, Spans(starts, lengths)
-    single = np.ones(len(rows), np.bool_)
-    single[several] = False
-    found = list(zip(rows[single].tolist(), starts[single].tolist(), lengths[single].tolist(), strict=True))
-    for index, (start, end) in zip(several.tolist(), _ends(Spans(starts, lengths), several), strict=True):
-        at = start
-        for token in buffer[start:end].tobytes().split(b" "):
-            if token:
-                found.append((int(rows[index]), at, len(token)))
-            at += len(token) + 1
-    found.sort()
-    table = np.array(found, np.int64).reshape(-1, 3)
-    return table[:, 0], Spans(table[:, 1], table[:, 2])
-
-
-def _rows_with(buffer: Bytes, spans: Spans, wanted: Callable[[Bytes], NDArray[np.bool_]]) -> Positions:
-    """Which spans, none of them empty, contain such a byte."""
-    starts = np.cumsum(spans.lengths) - spans.lengths
-    text = np.empty(int(spans.lengths.sum()), np.uint8)
-    copy_spans(buffer, spans, text, starts)
-    places = np.flatnonzero(wanted(text))
-    return np.unique(np.searchsorted(starts, places, "right") - 1)
-
-
-def _ends(spans: Spans, rows: Positions) -> list[tuple[int, int]]:
-    return list(zip(spans.starts[rows].tolist(), spans.ends[rows].tolist(), strict=True))
-
-
-def _utf16_length(buffer: Bytes, start: int, end: int) -> int:
-    return len(buffer[start:end].tobytes().decode("utf-8", "replace").encode("utf-16-be")) // 2
+def _utf16_lengths(buffer: Bytes, spans: Spans) -> Positions:
+    """How many characters Java counts in each span: of ASCII as many as bytes."""
+    text, places = _one_after_another(buffer, spans)
+    foreign = np.flatnonzero(text >= _NOT_ASCII)
+    if not len(foreign):
+        return spans.lengths
+    lengths = spans.lengths.copy()
+    for row in np.unique(np.searchsorted(places, foreign, "right") - 1).tolist():
+        key = buffer[spans.starts[row] : spans.ends[row]].tobytes().decode("utf-8", "replace")
+        lengths[row] = len(key.encode("utf-16-be")) // 2
+    return lengths
