@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 MAX_HEADER_BYTES: Final = 64 * 1024
+"""Of a request. Answers may be longer: the ids of a large batch alone are, so clients take MAX_RESPONSE_HEADER_BYTES."""
+MAX_RESPONSE_HEADER_BYTES: Final = 0xFFFFFF  # all that its 24-bit length can say
 JSON: Final = 0
 ROCKETMQ: Final = 1
 
@@ -136,7 +138,7 @@ _STOCK_START_BYTES: Final = 12
 _STOCK_STARTS: Final = {f'{{"code":{code},"'.encode()[:_STOCK_START_BYTES]: code for code in range(10, 1000)}
 
 
-def split_frame(frame: Buffer) -> RawCommand:
+def split_frame(frame: Buffer, *, max_header_bytes: int = MAX_HEADER_BYTES) -> RawCommand:
     """Takes a frame (without its length) apart. Raises FrameError or HeaderError; the connection is lost then."""
     view = memoryview(frame)
     if len(view) < 4:
@@ -145,8 +147,8 @@ def split_frame(frame: Buffer) -> RawCommand:
     serialize_type, end = word >> 24, 4 + (word & 0xFFFFFF)
     if end > len(view):
         raise FrameError(f"A frame of {len(view)} bytes claims a header of {end - 4}.")
-    if end - 4 > MAX_HEADER_BYTES:
-        raise HeaderError(f"A header of {end - 4} bytes is over the limit of {MAX_HEADER_BYTES}.")
+    if end - 4 > max_header_bytes:
+        raise HeaderError(f"A header of {end - 4} bytes is over the limit of {max_header_bytes}.")
     if serialize_type > ROCKETMQ:
         raise HeaderError(f"There is no header serialization type {serialize_type}.")
     return RawCommand(serialize_type, view[4:end], view[end:])
@@ -246,7 +248,7 @@ def _json_frame(
     head = _json_encoder.encode(
         _Outgoing(code, fields or UNSET, flag, language, opaque, UNSET if remark is None else remark, "JSON", VERSION)
     )
-    return _frame(JSON, head, body)
+    return _frame(JSON, flag, head, body)
 
 
 def _binary_frame(
@@ -259,13 +261,14 @@ def _binary_frame(
     body: Buffer | Sequence[Buffer],
 ) -> list[Buffer]:
     header = BinaryHeader(code, Language[language], VERSION, opaque, flag, remark, fields)
-    return _frame(ROCKETMQ, encode_binary_header(header), body)
+    return _frame(ROCKETMQ, flag, encode_binary_header(header), body)
 
 
-def _frame(serialize_type: int, head: bytes, body: Buffer | Sequence[Buffer]) -> list[Buffer]:
-    if len(head) > MAX_HEADER_BYTES:
+def _frame(serialize_type: int, flag: int, head: bytes, body: Buffer | Sequence[Buffer]) -> list[Buffer]:
+    max_bytes = MAX_RESPONSE_HEADER_BYTES if flag & RESPONSE_FLAG else MAX_HEADER_BYTES
+    if len(head) > max_bytes:
         raise InvalidArgument(
-            f"The header fields take {len(head)} bytes, over the limit of {MAX_HEADER_BYTES}.",
+            f"The header fields take {len(head)} bytes, over the limit of {max_bytes}.",
             hint="Shorten the properties of the message.",
         )
     if isinstance(body, bytes):

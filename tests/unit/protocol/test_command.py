@@ -17,6 +17,7 @@ from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.command import (
     JSON,
     MAX_HEADER_BYTES,
+    MAX_RESPONSE_HEADER_BYTES,
     ROCKETMQ,
     Command,
     RawCommand,
@@ -38,6 +39,7 @@ from rmqspark.protocol.headers import (
     PullMessageRequestHeader,
     QueryConsumerOffsetRequestHeader,
     SendMessageRequestHeaderV2,
+    SendMessageResponseHeader,
 )
 
 
@@ -171,6 +173,14 @@ def test_headers_have_a_size() -> None:
         split_frame(word + bytes(MAX_HEADER_BYTES + 1))
     with pytest.raises(InvalidArgument, match="over the limit"):
         encode_request(105, 1, GetRouteInfoRequestHeader("x" * MAX_HEADER_BYTES))
+
+
+def test_the_ids_of_a_large_batch_come_back() -> None:
+    """The answer to a batch of thousands of messages names each of them, however long that makes its header."""
+    ids = ",".join(f"{i:032X}" for i in range(5000))
+    answer = encode_response(1, 0, SendMessageResponseHeader(ids, 0, 0))
+    raw = split_frame(b"".join(answer)[4:], max_header_bytes=MAX_RESPONSE_HEADER_BYTES)
+    assert decode_envelope(raw, SendMessageResponseHeader).extFields.msgId == ids
 
 
 def test_frames_that_contradict_themselves_are_refused() -> None:
