@@ -205,7 +205,6 @@ class RouteTable:
 
     def _refuse(self, registration: Registration, rival: LiveBroker) -> Master:
         if rival.data_version.stateVersion > registration.topics.dataVersion.stateVersion:
-            self._live.pop((registration.name, registration.address), None)
             return Master()
         raise NoPermission(
             f"Broker {registration.name!r} with id {registration.broker_id} is alive at {rival.address}; "

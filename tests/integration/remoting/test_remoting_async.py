@@ -1,0 +1,139 @@
+"""A server's connection to another server."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rmqspark.errors import Busy, ConnectionLost, RequestTimeout, Unreachable
+from rmqspark.protocol.codes import RequestCode, ResponseCode
+from rmqspark.remoting.connection import AsyncConnection
+from rmqspark.remoting.pending import PendingCalls
+from rmqspark.testing.scripted_peer import (
+    ScriptedPeer,
+    answer,
+    ask,
+    cut,
+    expect,
+    expect_answer,
+    send_bytes,
+    wait_for_close,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+pytestmark = pytest.mark.integration
+
+CODE = RequestCode.REGISTER_BROKER
+
+
+def converse(peer: ScriptedPeer, talk: Callable[[AsyncConnection], Awaitable[Any]]) -> Any:
+    """Opens a connection to the peer, talks, closes it."""
+
+    async def main() -> Any:
+        connection = await AsyncConnection.open(peer.address)
+        try:
+            return await talk(connection)
+        finally:
+            await connection.close()
+
+    return asyncio.run(main())
+
+
+def test_call() -> None:
+    """A request finds its answer."""
+    with ScriptedPeer([expect(CODE), answer(remark="ok"), wait_for_close()]) as peer:
+        response = converse(peer, lambda connection: connection.call(CODE, body=b"x", timeout_ms=5_000))
+    assert response.remark == "ok"
+    assert peer.requests[0].body == b"x"
+
+
+def test_answers_in_any_order() -> None:
+    """Several requests at once each find their own answer."""
+
+    async def talk(connection: AsyncConnection) -> list[str | None]:
+        calls = [connection.call(CODE, timeout_ms=5_000) for _ in range(3)]
+        return [response.remark for response in await asyncio.gather(*calls)]
+
+    script = [expect(CODE), expect(CODE), expect(CODE), *(answer(remark=str(n), to=n) for n in (1, 2, 0))]
+    with ScriptedPeer([*script, wait_for_close()]) as peer:
+        assert converse(peer, talk) == ["0", "1", "2"]
+
+
+def test_no_answer_in_time() -> None:
+    """A request without an answer ends after its time."""
+    with ScriptedPeer([expect(CODE), wait_for_close()]) as peer, pytest.raises(RequestTimeout, match=peer.address):
+        converse(peer, lambda connection: connection.call(CODE, timeout_ms=20))
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("last", [cut(), send_bytes(b"\xff" * 8), send_bytes(b"\x00\x00\x00\x04]]]]")])
+def test_loss(last: Any) -> None:
+    """A connection that dies ends what waits, and what comes later."""
+
+    async def talk(connection: AsyncConnection) -> None:
+        with pytest.raises(ConnectionLost):
+            await connection.call(CODE, timeout_ms=60_000)
+        await connection.wait_closed()
+        assert connection.closed
+        with pytest.raises(ConnectionLost):
+            await connection.call(CODE, timeout_ms=1_000)
+        with pytest.raises(ConnectionLost):
+            connection.send_oneway(CODE)
+
+    with ScriptedPeer([expect(CODE), last]) as peer:
+        converse(peer, talk)
+
+
+def test_oneway() -> None:
+    """A oneway request goes out marked as such."""
+
+    async def talk(connection: AsyncConnection) -> None:
+        connection.send_oneway(CODE, body=b"note")
+
+    with ScriptedPeer([expect(CODE, oneway=True)]) as peer:
+        converse(peer, talk)
+    assert peer.requests[0].body == b"note"
+
+
+def test_requests_of_the_other_side() -> None:
+    """What the other server asks is refused in words; oneway requests are ignored."""
+
+    async def talk(connection: AsyncConnection) -> Any:
+        return await connection.call(CODE, timeout_ms=5_000)
+
+    script = [
+        ask(RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE, oneway=True),
+        ask(RequestCode.GET_BROKER_CONFIG),
+        expect(CODE),
+        expect_answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED),
+        answer(to=0),
+        wait_for_close(),
+    ]
+    with ScriptedPeer(script) as peer:
+        assert converse(peer, talk).code == 0
+
+
+def test_nobody_there() -> None:
+    """Where nobody listens the error names the address."""
+    with ScriptedPeer() as peer:
+        address = peer.address
+    with pytest.raises(Unreachable, match=address):
+        asyncio.run(AsyncConnection.open(address))
+
+
+def test_calls_under_way_are_limited() -> None:
+    """No more than so many requests wait at a time."""
+
+    async def main() -> None:
+        calls = PendingCalls("peer", 2)
+        calls.begin()
+        calls.begin()
+        with pytest.raises(Busy):
+            calls.begin()
+        calls.fail()
+
+    asyncio.run(main())
