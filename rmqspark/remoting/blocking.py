@@ -29,7 +29,14 @@ from rmqspark.errors import (
     Unreachable,
 )
 from rmqspark.protocol.codes import ResponseCode
-from rmqspark.protocol.command import Command, decode_command, encode_request, encode_response, split_frame
+from rmqspark.protocol.command import (
+    MAX_RESPONSE_HEADER_BYTES,
+    Command,
+    decode_command,
+    encode_request,
+    encode_response,
+    split_frame,
+)
 from rmqspark.protocol.faults import to_response
 from rmqspark.remoting.address import parse_address
 from rmqspark.remoting.frame_reader import FrameReader
@@ -186,7 +193,7 @@ class BlockingConnection:
         cause: Exception | None = None
         try:
             while (frame := self._reader.read()) is not None:
-                self._take(split_frame(frame))
+                self._take(split_frame(frame, max_header_bytes=MAX_RESPONSE_HEADER_BYTES))
         except (OSError, DecodeError) as error:
             cause = error
         finally:

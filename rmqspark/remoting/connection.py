@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Self, cast
 import structlog
 
 from rmqspark.errors import ConnectionLost, DecodeError, NotSupported, Unreachable
-from rmqspark.protocol.command import decode_command, encode_request, encode_response, split_frame
+from rmqspark.protocol.command import (
+    MAX_RESPONSE_HEADER_BYTES,
+    decode_command,
+    encode_request,
+    encode_response,
+    split_frame,
+)
 from rmqspark.protocol.faults import to_response
 from rmqspark.protocol.frame import FrameDecoder
 from rmqspark.remoting.address import parse_address
@@ -85,7 +91,7 @@ class AsyncConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         try:
             for frame in self._frames.feed(data):
-                raw = split_frame(frame)
+                raw = split_frame(frame, max_header_bytes=MAX_RESPONSE_HEADER_BYTES)
                 self._take(decode_command(raw), raw.body)
         except DecodeError as error:
             log.warning("connection broken", address=self.address, reason=str(error))
