@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 MAX_HEADER_BYTES: Final = 64 * 1024
-"""Of a request. Answers may be longer: the ids of a large batch alone are, so clients take MAX_RESPONSE_HEADER_BYTES."""
-MAX_RESPONSE_HEADER_BYTES: Final = 0xFFFFFF  # all that its 24-bit length can say
+"""What a server takes in a request, and a client therefore sends."""
+MAX_RESPONSE_HEADER_BYTES: Final = 0xFFFFFF
+"""Answers may have all that a 24-bit length can say: the ids of a large batch need more than a request does."""
 JSON: Final = 0
 ROCKETMQ: Final = 1
 
