@@ -96,7 +96,7 @@ def _describe(field: msgspec.structs.FieldInfo) -> _Field:
     annotation = field.type
     if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union:
         (annotation,) = (part for part in typing.get_args(annotation) if part is not types.NoneType)
-    lowest = highest = 0
+    lowest, highest = -(2**63), 2**63 - 1
     if typing.get_origin(annotation) is typing.Annotated:
         annotation, meta = typing.get_args(annotation)
         lowest, highest = meta.ge, meta.le
