@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from rmqspark.store.files import File
 
 SLOT_BYTES = 4
-_CHUNK_SLOTS = 1 << 16
+_PAGE_SLOTS = 1 << 10
+_CHUNK_SLOTS = 64 * _PAGE_SLOTS
 
 
 class SlotTable:
@@ -51,16 +52,27 @@ class SlotTable:
                 chunk[: len(stored)] = np.where((stored > 0) & (stored < entry_limit), stored, 0)
 
     def save(self, file: File, offset: int) -> None:
-        """Writes the chunks that differ from the file's, so that empty ones take no room."""
+        """Writes the pages that differ from the file's, so that empty ones take no room."""
         for start, chunk in self._chunks():
-            wanted = chunk.astype(">i4").tobytes()
-            at = offset + start * SLOT_BYTES
-            if file.pread(len(wanted), at) != wanted:
-                file.pwrite(wanted, at)
+            wanted = chunk.astype(">i4")
+            stored = np.zeros_like(wanted)
+            file.pread_into(stored.data.cast("B"), offset + start * SLOT_BYTES)
+            for first, last in _runs(np.unique(np.flatnonzero(stored != wanted) // _PAGE_SLOTS)):
+                pages = wanted[first * _PAGE_SLOTS : last * _PAGE_SLOTS]
+                file.pwrite(pages.data.cast("B"), offset + (start + first * _PAGE_SLOTS) * SLOT_BYTES)
 
     def _chunks(self) -> list[tuple[int, NDArray[np.int32]]]:
         starts = range(0, len(self._newest), _CHUNK_SLOTS)
         return [(start, self._newest[start : start + _CHUNK_SLOTS]) for start in starts]
+
+
+def _runs(numbers: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Ascending numbers as ranges: the first, and one past the last, of each run without a gap."""
+    if not len(numbers):
+        return []
+    gaps = np.flatnonzero(np.diff(numbers) > 1)
+    firsts, lasts = numbers[np.append(0, gaps + 1)], numbers[np.append(gaps, -1)] + 1
+    return list(zip(firsts.tolist(), lasts.tolist(), strict=True))
 
 
 def _chain_within(

@@ -381,6 +381,18 @@ def test_a_clean_start_reads_next_to_nothing() -> None:
     assert len(index.find(TOPIC, "k", *FOREVER)) == 20
 
 
+def test_slots_are_the_same_in_parts_and_in_one_go() -> None:
+    """Of a large slot table only what changed is written, and all of it."""
+    config = StoreConfig(max_hash_slot_num=200_000, max_index_num=5000)
+    records = log_of(*[(f"key {number}",) for number in range(2000)])
+    files = MemoryFileSystem()
+    for end in (1, 2, 900, 2000):
+        index = opened(files, config)
+        feed(index, records[:end], in_bulk=True)
+        index.close()
+    assert contents(files) == built_in_one_go(records, config)
+
+
 def test_hashes_are_absolute() -> None:
     """The one hash without an absolute value becomes 0, as in RocketMQ."""
     lowest = "t#polygenelubricants"
