@@ -164,7 +164,11 @@ class Index:
 
     def expire(self, min_physical_offset: int) -> list[str]:
         """Deletes files that lead only to records below this offset, never the newest; returns their paths."""
-        expired = [file for file in self._files[:-1] if file.header.end_physical_offset < min_physical_offset]
+        expired = [
+            file
+            for file in self._files[:-1]
+            if file.header.end_physical_offset < min_physical_offset and not file.is_dirty  # a flush may be at it
+        ]
         for file in expired:
             self._remove(file)
         if expired:
