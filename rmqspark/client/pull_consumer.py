@@ -106,18 +106,30 @@ class PullConsumer:
         """To the oldest message of these queues; of all that are assigned if none is named."""
         with self._turn:
             for queue in queues or self.assignment:
-                self._cursor(queue).seek(self._broker(queue).min_offset(queue.topic, queue.queue_id))
+                self._cursor(queue).seek(self.min_offset(queue))
 
     def seek_to_end(self, *queues: MessageQueue) -> None:
         """Behind the newest message of these queues; of all that are assigned if none is named."""
         with self._turn:
             for queue in queues or self.assignment:
-                self._cursor(queue).seek(self._broker(queue).max_offset(queue.topic, queue.queue_id))
+                self._cursor(queue).seek(self.max_offset(queue))
 
     def position(self, queue: MessageQueue) -> int:
         """The queue offset from which the next message of the queue will come."""
         with self._turn:
             return self._position(self._cursor(queue))
+
+    def min_offset(self, queue: MessageQueue) -> int:
+        """The offset of the oldest message the queue still has."""
+        return self._broker(queue).min_offset(queue.topic, queue.queue_id)
+
+    def max_offset(self, queue: MessageQueue) -> int:
+        """One more than the offset of the newest message of the queue."""
+        return self._broker(queue).max_offset(queue.topic, queue.queue_id)
+
+    def offset_by_time(self, queue: MessageQueue, timestamp_ms: int) -> int:
+        """The offset of the first message stored at that time or later; the end of the queue if there is none."""
+        return self._broker(queue).offset_by_time(queue.topic, queue.queue_id, timestamp_ms)
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
