@@ -1,0 +1,52 @@
+"""Topic to topic with a running count: `python examples/spark_stream.py`. Needs 'rmqspark[spark]' and Java 17."""
+
+import os
+import sys
+import tempfile
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
+
+from rmqspark import AdminClient, Message, Producer, PullConsumer
+from rmqspark.testing import cluster
+
+os.environ["PYSPARK_PYTHON"] = sys.executable  # Spark's workers run this Python
+spark = (
+    SparkSession.builder.master("local[2]")
+    .config("spark.ui.enabled", "false")
+    .config("spark.sql.shuffle.partitions", "2")
+    .getOrCreate()
+)
+spark.sparkContext.setLogLevel("ERROR")
+
+with cluster(brokers=1) as mq, tempfile.TemporaryDirectory() as checkpoint:
+    with AdminClient(mq.namesrv) as admin:
+        admin.create_topic("words", queues=4)
+        admin.create_topic("counts", queues=2)
+
+    with Producer(mq.namesrv, group="writer") as producer:
+        for word in "to be or not to be that is the question".split():
+            producer.send(Message("words", word.encode()))
+
+    words = (
+        spark.readStream.format("rmq").option("namesrv", mq.namesrv).option("startingOffsets", "earliest").load("words")
+    )
+    counts = words.groupBy(sf.col("body").cast("string").alias("word")).count()
+    query = (
+        counts.select(sf.to_json(sf.struct("word", "count")).alias("body"), sf.col("word").alias("keys"))
+        .writeStream.format("rmq")
+        .option("namesrv", mq.namesrv)
+        .option("topic", "counts")
+        .option("checkpointLocation", checkpoint)
+        .outputMode("update")
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+
+    with PullConsumer(mq.namesrv) as consumer:
+        consumer.assign(consumer.queues("counts"))
+        for message in sorted(consumer.poll(timeout_ms=1000), key=lambda message: message.keys):
+            print(message.body.decode())
+
+spark.stop()

@@ -1,0 +1,1 @@
+"""`rmq demo`: real flights through a real queue and Spark, compared with pandas."""

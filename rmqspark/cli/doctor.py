@@ -1,0 +1,194 @@
+"""`rmq doctor`: what this machine lacks to run the queue and Spark, and the command that mends it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rmqspark.cli.options import Json, Namesrv
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+_FREE_BYTES_WANTED = 4 * 1024**3
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at. `status` is ok, warning (some things will not work) or error (nothing will)."""
+
+    subject: str
+    status: str
+    detail: str
+    remedy: str = ""
+
+
+def doctor(
+    namesrv: Namesrv = None,
+    store: Annotated[Path, typer.Option(help="Where the store is, or will be.")] = Path("rmq-store"),
+    as_json: Json = False,
+) -> None:
+    """Looks at Python, Java, PySpark, ports, disk and clock, and says what to mend and how.
+
+    Exit code 1 if anything is an error. Example: rmq doctor --json
+    """
+    findings = list(examine(namesrv, store))
+    if as_json:
+        from rmqspark.cli.output import print_json
+
+        print_json([asdict(finding) for finding in findings])
+    else:
+        marks = {"ok": "ok     ", "warning": "warning", "error": "ERROR  "}
+        for finding in findings:
+            print(f"{marks[finding.status]}  {finding.subject:<15} {finding.detail}")
+            if finding.remedy:
+                print(f"{'':26}-> {finding.remedy}")
+    raise typer.Exit(1 if any(finding.status == "error" for finding in findings) else 0)
+
+
+def examine(namesrv: str | None, store: Path) -> Iterator[Finding]:
+    """All findings, one after the other."""
+    checks: list[Callable[[], Iterator[Finding]]] = [
+        _python,
+        _java,
+        lambda: _library("pyspark", "spark", (4, 1), (4, 3)),
+        lambda: _library("pyarrow", "spark", (18,), None),
+        lambda: _library("pandas", "spark", (2, 2), (3,)),
+        _worker_interpreter,
+        lambda: _disk(store),
+        lambda: _servers(namesrv),
+        _clock,
+    ]
+    for check in checks:
+        yield from check()
+
+
+def _python() -> Iterator[Finding]:
+    running = ".".join(map(str, sys.version_info[:3]))
+    yield Finding("Python", "ok" if sys.version_info >= (3, 11) else "error", f"{running} ({sys.executable})")
+
+
+def _java() -> Iterator[Finding]:
+    java = Path(os.environ["JAVA_HOME"], "bin", "java") if os.environ.get("JAVA_HOME") else shutil.which("java")
+    remedy = "On Debian and Ubuntu: apt install openjdk-17-jre-headless"
+    if not java or not Path(java).exists():
+        where = "JAVA_HOME names no Java" if java else "no java on PATH"
+        yield Finding("Java", "warning", f"{where}: the queue works, Spark does not", remedy)
+        return
+    shown = subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
+    match = re.search(r'version "(\d+)', shown)
+    major = int(match[1]) if match else 0
+    if major < 17:
+        yield Finding("Java", "warning", f"{major or 'unreadable version'} at {java}: Spark needs 17 or newer", remedy)
+    else:
+        yield Finding("Java", "ok", f"{major} ({java})")
+
+
+def _library(name: str, extra: str, least: tuple[int, ...], below: tuple[int, ...] | None) -> Iterator[Finding]:
+    install = f"pip install 'rmqspark[{extra}]'"
+    try:
+        installed = version(name)
+    except PackageNotFoundError:
+        yield Finding(name, "warning", "not installed: the queue works, Spark does not", install)
+        return
+    numbers = tuple(int(part) for part in re.findall(r"\d+", installed)[:3])
+    if numbers < least or (below and numbers >= below):
+        wanted = f">={'.'.join(map(str, least))}" + (f",<{'.'.join(map(str, below))}" if below else "")
+        yield Finding(name, "warning", f"{installed}, but {wanted} is known to work", install)
+    else:
+        yield Finding(name, "ok", installed)
+
+
+def _worker_interpreter() -> Iterator[Finding]:
+    """Spark starts Python workers with PYSPARK_PYTHON, else `python3` on PATH: not with this environment's."""
+    chosen = os.environ.get("PYSPARK_PYTHON") or shutil.which("python3") or ""
+    probe = "import rmqspark, pyarrow, sys; print(sys.version_info[:2])"
+    remedy = f"export PYSPARK_PYTHON={sys.executable}"
+    try:
+        run = subprocess.run(
+            [chosen, "-c", probe], capture_output=True, text=True, timeout=60, check=False, cwd=Path.home()
+        )
+    except OSError as error:
+        yield Finding("PYSPARK_PYTHON", "warning", f"{chosen or 'python3'} cannot be started: {error.strerror}", remedy)
+        return
+    if run.returncode:
+        reason = run.stderr.strip().splitlines()[-1] if run.stderr.strip() else "it fails"
+        yield Finding(
+            "PYSPARK_PYTHON", "warning", f"Spark would run {chosen}, where rmqspark is missing: {reason}", remedy
+        )
+    elif run.stdout.strip() != str(tuple(sys.version_info[:2])):
+        yield Finding("PYSPARK_PYTHON", "warning", f"{chosen} is another Python version than this one", remedy)
+    else:
+        yield Finding("PYSPARK_PYTHON", "ok", chosen)
+
+
+def _disk(store: Path) -> Iterator[Finding]:
+    place = store.absolute()
+    while not place.exists():
+        place = place.parent
+    free = shutil.disk_usage(place).free
+    detail = f"{free / 1024**3:.1f} GiB free at {place}"
+    if not os.access(place, os.W_OK):
+        yield Finding("disk", "error", f"{place} is not writable", "Choose another place with: rmq up --store DIR")
+    elif free < _FREE_BYTES_WANTED:
+        yield Finding("disk", "warning", detail, "Free some space, or choose another place with: rmq up --store DIR")
+    else:
+        yield Finding("disk", "ok", detail)
+
+
+def _servers(namesrv: str | None) -> Iterator[Finding]:
+    from rmqspark.client.addresses import resolve_namesrv
+    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.errors import RmqError
+
+    address = resolve_namesrv(namesrv)
+    try:
+        with ClusterClient(address, timeout_ms=2000) as cluster:
+            brokers = sorted(cluster.cluster_info().brokerAddrTable)
+    except RmqError as error:
+        if namesrv is None:
+            yield from _ports_free(address)
+        else:
+            yield Finding("name server", "error", error.message, error.hint)
+        return
+    if brokers:
+        yield Finding("name server", "ok", f"{address}, brokers: {', '.join(brokers)}")
+    else:
+        yield Finding("name server", "warning", f"{address} knows no broker", "Start one with: rmq broker")
+
+
+def _ports_free(address: str) -> Iterator[Finding]:
+    """Nothing answers: that is fine, unless something else sits on the ports that `rmq up` takes."""
+    for port, flag in ((9876, "--namesrv-port"), (10911, "--broker-port"), (10909, "--broker-port")):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                yield Finding("ports", "warning", f"{port} is taken by something else", f"rmq up {flag} 0")
+                return
+    yield Finding("ports", "ok", f"free; nothing is running at {address}", "Start a queue with: rmq up")
+
+
+def _clock() -> Iterator[Finding]:
+    from rmqspark.clock import SystemClock
+
+    wall = SystemClock().now_ms()
+    newest = max((path.stat().st_mtime for path in Path(__file__).parent.glob("*.py")), default=0.0)
+    if wall < newest * 1000 - 86_400_000:
+        yield Finding("clock", "error", "it is earlier than this program was installed", "Set the clock (NTP).")
+    else:
+        from datetime import UTC, datetime
+
+        yield Finding("clock", "ok", datetime.fromtimestamp(wall / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC"))

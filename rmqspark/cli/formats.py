@@ -1,0 +1,148 @@
+"""Messages as text and text as messages: `%`-formats as kcat and rpk have them, JSON with the Spark columns' names."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from rmqspark.errors import InvalidArgument
+from rmqspark.model import Message, ReceivedMessage
+from rmqspark.protocol.properties import RESERVED_NAMES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_TOKEN = re.compile(r"%\{([^}]*)\}|%(.)|\\(.)", re.DOTALL)
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\"}
+_VERBS: dict[str, Callable[[ReceivedMessage], str]] = {
+    "t": lambda m: m.topic,
+    "p": lambda m: str(m.queue.queue_id),
+    "o": lambda m: str(m.queue_offset),
+    "k": lambda m: " ".join(m.keys),
+    "v": lambda m: m.body.decode("utf-8", "replace"),
+    "d": lambda m: str(m.store_timestamp_ms),
+    "h": lambda m: ",".join(f"{name}={value}" for name, value in m.properties.items()),
+    "%": lambda m: "%",
+}
+_NAMED: dict[str, Callable[[ReceivedMessage], str]] = {
+    "topic": _VERBS["t"],
+    "queueId": _VERBS["p"],
+    "queueOffset": _VERBS["o"],
+    "keys": _VERBS["k"],
+    "body": _VERBS["v"],
+    "properties": _VERBS["h"],
+    "storeTimestamp": _VERBS["d"],
+    "brokerName": lambda m: m.queue.broker_name,
+    "tags": lambda m: m.tags or "",
+    "msgId": lambda m: m.msg_id,
+    "offsetMsgId": lambda m: m.offset_msg_id,
+    "bornTimestamp": lambda m: str(m.born_timestamp_ms),
+    "reconsumeTimes": lambda m: str(m.reconsume_times),
+    "flag": lambda m: str(m.flag),
+}
+
+
+def compile_format(template: str) -> Callable[[ReceivedMessage], str]:
+    """Turns `%t %p %o %k %v %d %h %{tags}` with `\\n` escapes into a function of a message.
+
+    A `%{name}` that is no field is looked up in the message's properties. Raises InvalidArgument for an unknown verb.
+    """
+    parts: list[Callable[[ReceivedMessage], str]] = []
+    place = 0
+    for match in _TOKEN.finditer(template):
+        parts.append(_literal(template[place : match.start()]))
+        parts.append(_verb(match))
+        place = match.end()
+    parts.append(_literal(template[place:]))
+    return lambda message: "".join(part(message) for part in parts)
+
+
+def as_object(message: ReceivedMessage) -> dict[str, Any]:
+    """A message as JSON, with the names of the Spark columns; a body that is no UTF-8 is `bodyBase64`."""
+    try:
+        body = {"body": message.body.decode("utf-8")}
+    except UnicodeDecodeError:
+        body = {"bodyBase64": base64.b64encode(message.body).decode("ascii")}
+    return {
+        "topic": message.topic,
+        "brokerName": message.queue.broker_name,
+        "queueId": message.queue.queue_id,
+        "queueOffset": message.queue_offset,
+        "msgId": message.msg_id,
+        "tags": message.tags,
+        "keys": " ".join(message.keys) or None,
+        **body,
+        "properties": message.properties,
+        "bornTimestamp": message.born_timestamp_ms,
+        "storeTimestamp": message.store_timestamp_ms,
+        "reconsumeTimes": message.reconsume_times,
+        "flag": message.flag,
+    }
+
+
+def from_object(topic: str, record: dict[str, Any], place: str) -> Message:
+    """A message from a JSON object or table row with `body`, `bodyBase64` or `value`; else the row is the body.
+
+    `tags`, `keys` and `properties` are taken along where they are given; what only the
+    broker knows, and names that RocketMQ reserves, are left out.
+    """
+    body = record.get("body", record.get("value"))
+    if "bodyBase64" in record:
+        raw = base64.b64decode(record["bodyBase64"], validate=True)
+    elif body is None:
+        return Message(topic, json.dumps(record, ensure_ascii=False, default=str).encode())
+    else:
+        raw = body if isinstance(body, bytes) else str(body).encode()
+    properties = record.get("properties") or {}
+    if not isinstance(properties, dict):
+        raise InvalidArgument(f"{place}: properties must be an object of names and values.")
+    keys = record.get("keys") or []
+    return Message(
+        topic,
+        raw,
+        tags=record.get("tags") or None,
+        keys=keys.split() if isinstance(keys, str) else [str(key) for key in keys],
+        properties={str(name): str(value) for name, value in properties.items() if name not in RESERVED_NAMES},
+    )
+
+
+def compile_input(template: str) -> Callable[[str, str], Message]:
+    """The reverse for `rmq send --format`: `%k:%v` cuts a line into key and body. Verbs: %k %v %{tags} and literals."""
+    pattern, names, place = "", [], 0
+    for match in _TOKEN.finditer(template):
+        name = {"k": "keys", "v": "body"}.get(match[2] or "", match[1] or "")
+        if match[3] is None and name not in ("keys", "body", "tags"):
+            raise InvalidArgument(f"--format {match.group()} cannot be sent.", hint="Use %k, %v, %{tags} and literals.")
+        pattern += re.escape(template[place : match.start()])
+        if match[3] is not None:
+            pattern += re.escape(_ESCAPES.get(match[3], match[3]))
+        else:
+            names.append(name)
+            pattern += "(.*)" if name == "body" else "(.*?)"
+        place = match.end()
+    shape = re.compile(pattern + re.escape(template[place:]), re.DOTALL)
+
+    def parse(topic: str, line: str) -> Message:
+        match = shape.fullmatch(line)
+        if match is None:
+            raise InvalidArgument(f"A line does not have the shape of --format {template!r}: {line[:60]!r}.")
+        return from_object(topic, dict(zip(names, match.groups(), strict=True)), "stdin")
+
+    return parse
+
+
+def _literal(text: str) -> Callable[[ReceivedMessage], str]:
+    return lambda _: text
+
+
+def _verb(match: re.Match[str]) -> Callable[[ReceivedMessage], str]:
+    name, verb, escape = match.groups()
+    if escape is not None:
+        return _literal(_ESCAPES.get(escape, escape))
+    if name is not None:
+        return _NAMED.get(name) or (lambda message: message.properties.get(name, ""))
+    if verb not in _VERBS:
+        raise InvalidArgument(f"--format does not know %{verb}.", hint="It knows %t %p %o %k %v %d %h %% and %{name}.")
+    return _VERBS[verb]

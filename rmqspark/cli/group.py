@@ -1,0 +1,112 @@
+"""`rmq group`: list and describe consumer groups."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rmqspark.cli.options import Json, Namesrv
+from rmqspark.cli.output import print_json, print_table
+from rmqspark.clock import SystemClock
+
+if TYPE_CHECKING:
+    from rmqspark.client.descriptions import GroupDescription, GroupQueue
+
+app = typer.Typer(
+    help="Consumer groups and Spark queries: who reads, how far.", no_args_is_help=True, rich_markup_mode=None
+)
+
+
+@app.command("list")
+def list_groups(
+    system: Annotated[bool, typer.Option("--system", help="Also RocketMQ's predefined ones.")] = False,
+    namesrv: Namesrv = None,
+    as_json: Json = False,
+) -> None:
+    """Lists the groups with their lag. Example: rmq group list --json"""
+    from rmqspark.client.admin import AdminClient
+
+    with AdminClient(namesrv) as admin:
+        groups = [admin.group(name) for name in sorted(admin.groups(system=system))]
+    summaries = [_summary(group) for group in groups]
+    if as_json:
+        print_json(summaries)
+        return
+    columns = ("group", "members", "topics", "lag")
+    rows = [(s["group"], s["members"], ", ".join(s["topics"]), s["lag"]) for s in summaries]
+    print_table(columns, rows, empty="No groups yet. One appears when something reads with a group.")
+
+
+@app.command("describe")
+def describe(
+    group: Annotated[str, typer.Argument(help="The group's name.")], namesrv: Namesrv = None, as_json: Json = False
+) -> None:
+    """Shows members, offsets and lag per queue. Never committed is unknown. Example: rmq group describe billing"""
+    from rmqspark.client.admin import AdminClient
+
+    with AdminClient(namesrv) as admin:
+        described = admin.group(group)
+    now_ms = SystemClock().now_ms()
+    if as_json:
+        print_json(_document(described, now_ms))
+        return
+    print(f"{described.name}: {_total(described, now_ms)}\n")
+    rows = [
+        (q.queue.topic, q.queue.broker_name, q.queue.queue_id, q.committed, q.max_offset, q.lag, _seconds(q, now_ms))
+        for q in described.queues
+    ]
+    columns = ("topic", "broker", "queue", "committed", "max offset", "lag", "seconds behind")
+    print_table(columns, rows, empty="It has committed nothing and nobody is connected.")
+    if described.members:
+        print()
+        members = [(m.client_id, m.address, m.language) for m in described.members]
+        print_table(("member", "address", "language"), members, empty="")
+
+
+def _summary(group: GroupDescription) -> dict[str, Any]:
+    return {
+        "group": group.name,
+        "members": len(group.members),
+        "topics": sorted({queue.queue.topic for queue in group.queues}),
+        "lag": group.lag,
+    }
+
+
+def _document(group: GroupDescription, now_ms: int) -> dict[str, Any]:
+    return {
+        **_summary(group),
+        "secondsBehind": max((s for q in group.queues if (s := _seconds(q, now_ms)) is not None), default=None),
+        "members": [
+            {"clientId": m.client_id, "address": m.address, "language": m.language, "version": m.version}
+            for m in group.members
+        ],
+        "queues": [
+            {
+                "topic": q.queue.topic,
+                "brokerName": q.queue.broker_name,
+                "queueId": q.queue.queue_id,
+                "committed": q.committed,
+                "maxOffset": q.max_offset,
+                "lag": q.lag,
+                "secondsBehind": _seconds(q, now_ms),
+            }
+            for q in group.queues
+        ],
+    }
+
+
+def _total(group: GroupDescription, now_ms: int) -> str:
+    if group.lag is None:
+        return "has committed nothing, so how far it is behind is unknown"
+    if not group.lag:
+        return "caught up"
+    behind = max((s for q in group.queues if (s := _seconds(q, now_ms)) is not None), default=None)
+    return f"{group.lag:,} messages behind" + (f", {behind:,} seconds" if behind is not None else "")
+
+
+def _seconds(queue: GroupQueue, now_ms: int) -> int | None:
+    """How long the first message that was not consumed has been waiting; 0 where there is none."""
+    if queue.lag == 0:
+        return 0
+    return None if queue.waiting_since_ms is None else max(0, now_ms - queue.waiting_since_ms) // 1000

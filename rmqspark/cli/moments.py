@@ -1,0 +1,83 @@
+"""Times and offsets as people type them: `earliest`, `-10m`, `2026-01-31T12:00`, `1700000000000`, `5:10`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+
+from rmqspark.errors import InvalidArgument
+
+_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_RELATIVE = re.compile(r"-(\d+)(ms|s|m|h|d)")
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where to begin or end in each queue: exactly one of the three is set.
+
+    `offset` counts from the queue's beginning, or back from its end where it is negative.
+    """
+
+    name: str | None = None  # "earliest" or "latest"
+    timestamp_ms: int | None = None
+    offset: int | None = None
+
+
+EARLIEST = Position(name="earliest")
+LATEST = Position(name="latest")
+
+
+def parse_moment(text: str, *, now_ms: int, option: str) -> Position:
+    """`earliest`, `latest`, relative (`-10m`), milliseconds since 1970, or ISO 8601 (local without a zone)."""
+    word = text.strip()
+    if word in ("earliest", "beginning", "start"):
+        return EARLIEST
+    if word in ("latest", "end"):
+        return LATEST
+    if match := _RELATIVE.fullmatch(word):
+        return Position(timestamp_ms=now_ms - int(match[1]) * _UNITS_MS[match[2]])
+    if word.isdigit():
+        return Position(timestamp_ms=int(word))
+    try:
+        return Position(timestamp_ms=int(datetime.fromisoformat(word).timestamp() * 1000))
+    except ValueError:
+        raise InvalidArgument(
+            f"{option} {text!r} is not a moment.",
+            hint="Use earliest, latest, -10m (s, m, h, d), milliseconds since 1970, or 2026-01-31T12:00.",
+        ) from None
+
+
+def parse_offsets(text: str, *, now_ms: int) -> tuple[Position, Position | None]:
+    """rpk's and kcat's `-o`: `start`, `end`, `42`, `-5` (the last five), `5:10`, `:10`, `@-1h`, `@t1:t2`.
+
+    Returns where to begin and where to end (exclusive), None for the end of the queue.
+    """
+    if text.startswith("@"):
+        begin, end = _split_times(text[1:])
+        return (
+            parse_moment(begin, now_ms=now_ms, option="--offset"),
+            parse_moment(end, now_ms=now_ms, option="--offset") if end else None,
+        )
+    begin, _, end = text.partition(":")
+    return _offset(begin, text) if begin else EARLIEST, _offset(end, text) if end else None
+
+
+def _split_times(text: str) -> tuple[str, str]:
+    """A colon also stands inside an ISO time, so a range of those is written with two dots: `@t1..t2`."""
+    separator = ".." if ".." in text else ":" if "T" not in text else None
+    begin, _, end = text.partition(separator) if separator else (text, "", "")
+    return begin, end
+
+
+def _offset(text: str, whole: str) -> Position:
+    if text in ("start", "earliest", "beginning"):
+        return EARLIEST
+    if text in ("end", "latest"):
+        return LATEST
+    try:
+        return Position(offset=int(text))
+    except ValueError:
+        raise InvalidArgument(
+            f"--offset {whole!r} is not an offset or a range.", hint="Use 42, -5, 5:10, start, end, @-1h or @t1..t2."
+        ) from None

@@ -1,0 +1,60 @@
+"""What `rmq` prints: tables for people, JSON for scripts, and no byte of a message that a terminal would obey."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def print_json(document: Any) -> None:
+    """One JSON document, indented on a terminal and on one line in a pipe."""
+    print(json.dumps(document, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None))
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, empty: str) -> None:
+    """Rows under their headings; numbers to the right; `empty` where there are none."""
+    cells = [[_cell(value) for value in row] for row in rows]
+    if not cells:
+        print(empty)
+        return
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for index, column in enumerate(columns):
+        numeric = all(row[index].replace(",", "").lstrip("-").isdigit() or not row[index] for row in cells)
+        table.add_column(column, justify="right" if numeric else "left", no_wrap=True, overflow="ignore")
+    for row in cells:
+        table.add_row(*row)
+    width = None if sys.stdout.isatty() else 10_000  # a pipe has no right margin
+    Console(width=width, markup=False, highlight=False, soft_wrap=True).print(table)
+
+
+def print_facts(facts: Mapping[str, Any]) -> None:
+    """Name and value, one a line."""
+    width = max(map(len, facts), default=0)
+    for name, value in facts.items():
+        print(f"{name:<{width}}  {_cell(value)}")
+
+
+def safe(text: str) -> str:
+    """Text from outside for a terminal: control characters become visible, so that no message moves the cursor."""
+    return _CONTROL.sub(lambda match: f"\\x{ord(match.group()):02x}", text) if sys.stdout.isatty() else text
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "unknown"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return safe(str(value))

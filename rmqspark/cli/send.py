@@ -1,0 +1,193 @@
+"""`rmq send`: messages from arguments, lines of standard input, or a file."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections import deque
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rmqspark.cli.options import Json, Namesrv
+from rmqspark.errors import InvalidArgument, MissingExtra
+from rmqspark.model import Message, SendReceipt
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from concurrent.futures import Future
+
+
+_IN_FLIGHT = 512
+_MAX_LINE_BYTES = 6 * 1024 * 1024  # a body of 4 MiB as Base64, with room for the rest of its JSON object
+
+
+def send(
+    topic: Annotated[str, typer.Argument(help="The topic; made by the broker if it creates topics by itself.")],
+    bodies: Annotated[list[str] | None, typer.Argument(help="One message each. None: lines of standard input.")] = None,
+    file: Annotated[
+        Path | None, typer.Option(help="Messages from F.jsonl, F.csv or F.parquet: names as the Spark columns.")
+    ] = None,
+    tag: Annotated[str | None, typer.Option(help="Tag of each message.")] = None,
+    key: Annotated[list[str] | None, typer.Option(help="Key of each message; may be given again.")] = None,
+    property_: Annotated[
+        list[str] | None, typer.Option("--property", metavar="NAME=VALUE", help="Property of each; may be given again.")
+    ] = None,
+    delay: Annotated[int, typer.Option(min=0, max=18, help="Delay level 1 to 18 (1s 5s 10s ... 2h).")] = 0,
+    queue: Annotated[int | None, typer.Option(min=0, help="Send to this queue id instead of all in turn.")] = None,
+    shard: Annotated[str | None, typer.Option(help="Keep the order of all messages that share this word.")] = None,
+    format_: Annotated[
+        str | None, typer.Option("--format", help="How a line of standard input reads: '%k:%v'.")
+    ] = None,
+    namesrv: Namesrv = None,
+    as_json: Json = False,
+) -> None:
+    """Sends messages and prints where they went.
+
+    Examples: rmq send orders hello --tag paid | cat lines.txt | rmq send orders | rmq send orders --file orders.jsonl
+    """
+    properties = _properties(property_ or [])
+    messages = (
+        _dressed(message, tag=tag, keys=key or [], properties=properties, delay=delay)
+        for message in _messages(topic, bodies or [], file, format_)
+    )
+    sent = 0
+    for receipt in _send_all(messages, namesrv, queue, shard):
+        sent += 1
+        if as_json:
+            print(json.dumps(_as_object(receipt)))
+        elif sent <= 10:
+            print(f"{receipt.msg_id}  {receipt.queue}  offset {receipt.queue_offset}")
+    if not as_json and sent != 1:
+        print(f"{sent:,} messages sent to {topic}")
+
+
+def _send_all(
+    messages: Iterable[Message], namesrv: str | None, queue: int | None, shard: str | None
+) -> Iterator[SendReceipt]:
+    """Many in flight, receipts in the order of the messages."""
+    from rmqspark.cli.progress import counting
+    from rmqspark.client.producer import Producer
+
+    waiting: deque[Future[SendReceipt]] = deque()
+    with Producer(namesrv, group="rmq-cli") as producer:
+        for message in counting(messages, "sent"):
+            waiting.append(producer.send_async(message, queue=queue, shard=shard))
+            if len(waiting) >= _IN_FLIGHT:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def _messages(topic: str, bodies: list[str], file: Path | None, template: str | None) -> Iterator[Message]:
+    if bodies and file:
+        raise InvalidArgument("Bodies as arguments and --file exclude each other.")
+    if template and (bodies or file):
+        raise InvalidArgument("--format reads standard input; it goes with neither bodies nor --file.")
+    if file:
+        yield from _from_file(topic, file)
+    elif bodies:
+        for body in bodies:
+            yield Message(topic, body.encode("utf-8", "surrogateescape"))
+    else:
+        yield from _from_stdin(topic, template)
+
+
+def _from_stdin(topic: str, template: str | None) -> Iterator[Message]:
+    from rmqspark.cli.formats import compile_input
+
+    if sys.stdin.isatty():
+        print("One message a line; Ctrl-D ends.", file=sys.stderr)
+    parse = compile_input(template) if template else None
+    for number, line in enumerate(_lines(sys.stdin.buffer), start=1):
+        if parse:
+            yield parse(topic, line.decode("utf-8", "replace"))
+        elif line:
+            yield Message(topic, line)
+        else:
+            print(f"Line {number} is empty: left out, since RocketMQ has no empty messages.", file=sys.stderr)
+
+
+def _lines(stream: IO[bytes]) -> Iterator[bytes]:
+    while line := stream.readline(_MAX_LINE_BYTES):
+        if len(line) == _MAX_LINE_BYTES:
+            raise InvalidArgument(f"A line is longer than {_MAX_LINE_BYTES:,} bytes; a body may have 4 MiB.")
+        yield line.rstrip(b"\r\n")
+
+
+def _from_file(topic: str, file: Path) -> Iterator[Message]:
+    readers = {".jsonl": _read_jsonl, ".ndjson": _read_jsonl, ".csv": _read_csv, ".parquet": _read_parquet}
+    reader = readers.get(file.suffix.lower())
+    if reader is None:
+        raise InvalidArgument(f"--file {file} is neither .jsonl, .csv nor .parquet.")
+    if not file.is_file():
+        raise InvalidArgument(f"--file {file} does not exist.")
+    from rmqspark.cli.formats import from_object
+
+    for number, record in enumerate(reader(file), start=1):
+        yield from_object(topic, record, f"{file}, row {number}")
+
+
+def _read_jsonl(file: Path) -> Iterator[dict[str, Any]]:
+    with file.open("rb") as stream:
+        for number, line in enumerate(_lines(stream), start=1):
+            try:
+                record = json.loads(line) if line else None
+            except ValueError as error:
+                raise InvalidArgument(f"{file}, line {number} is not JSON: {error}.") from None
+            if isinstance(record, dict):
+                yield record
+            elif line:
+                raise InvalidArgument(f"{file}, line {number} is not a JSON object.")
+
+
+def _read_csv(file: Path) -> Iterator[dict[str, Any]]:
+    with file.open(newline="", encoding="utf-8") as stream:
+        yield from csv.DictReader(stream)
+
+
+def _read_parquet(file: Path) -> Iterator[dict[str, Any]]:
+    try:
+        from pyarrow import parquet
+    except ImportError:
+        raise MissingExtra("pyarrow", "spark") from None
+    for batch in parquet.ParquetFile(file).iter_batches(batch_size=4096):
+        yield from batch.to_pylist()
+
+
+def _properties(pairs: list[str]) -> dict[str, str]:
+    properties = {}
+    for pair in pairs:
+        name, separator, value = pair.partition("=")
+        if not (name and separator):
+            raise InvalidArgument(f"--property {pair!r} is not NAME=VALUE.")
+        properties[name] = value
+    return properties
+
+
+def _dressed(message: Message, *, tag: str | None, keys: list[str], properties: dict[str, str], delay: int) -> Message:
+    """What the command line says of every message, over what the message says of itself."""
+    if not (tag or keys or properties or delay):
+        return message
+    return replace(
+        message,
+        tags=tag or message.tags,
+        keys=keys or message.keys,
+        properties={**message.properties, **properties},
+        delay_level=delay,
+    )
+
+
+def _as_object(receipt: SendReceipt) -> dict[str, Any]:
+    return {
+        "msgId": receipt.msg_id,
+        "offsetMsgId": receipt.offset_msg_id,
+        "topic": receipt.queue.topic,
+        "brokerName": receipt.queue.broker_name,
+        "queueId": receipt.queue.queue_id,
+        "queueOffset": receipt.queue_offset,
+        "status": receipt.status.value,
+    }

@@ -1,0 +1,181 @@
+"""`rmq topic`: list, create, update, describe, delete."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rmqspark.cli.options import Json, Namesrv, Yes, confirm
+from rmqspark.cli.output import print_json, print_table
+from rmqspark.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from rmqspark.client.descriptions import TopicDescription
+
+app = typer.Typer(help="Topics: list, create, update, describe, delete.", no_args_is_help=True, rich_markup_mode=None)
+
+Topic = Annotated[str, typer.Argument(help="The topic's name.")]
+Queues = Annotated[int | None, typer.Option(min=1, help="Queues on each broker, to read and to write.")]
+ReadQueues = Annotated[int | None, typer.Option(min=1, help="Queues that are read, if not the same.")]
+WriteQueues = Annotated[int | None, typer.Option(min=1, help="Queues that are written, if not the same.")]
+Perm = Annotated[str | None, typer.Option(help="r, w or rw.")]
+
+
+class TopicType(StrEnum):
+    """RocketMQ's message.type of a topic."""
+
+    NORMAL = "normal"
+    FIFO = "fifo"
+    DELAY = "delay"
+    TRANSACTION = "transaction"
+    MIXED = "mixed"
+
+
+@app.command("list")
+def list_topics(
+    system: Annotated[bool, typer.Option("--system", help="Also RocketMQ's own.")] = False,
+    namesrv: Namesrv = None,
+    as_json: Json = False,
+) -> None:
+    """Lists the topics. Example: rmq topic list --json"""
+    from rmqspark.client.admin import AdminClient
+
+    with AdminClient(namesrv) as admin:
+        topics = [admin.topic(name) for name in sorted(admin.topics(system=system))]
+    if as_json:
+        print_json([_summary(topic) for topic in topics])
+        return
+    columns = ("topic", "brokers", "queues", "perm", "messages")
+    rows = [tuple(_summary(topic).values()) for topic in topics]
+    print_table(columns, rows, empty="No topics yet. Make one with: rmq topic create orders")
+
+
+@app.command("create")
+def create(
+    topic: Topic,
+    queues: Annotated[int, typer.Option(min=1, help="Queues on each broker, to read and to write.")] = 8,
+    read_queues: ReadQueues = None,
+    write_queues: WriteQueues = None,
+    perm: Annotated[str, typer.Option(help="r, w or rw.")] = "rw",
+    type_: Annotated[TopicType, typer.Option("--type", help="What the topic is for.")] = TopicType.NORMAL,
+    namesrv: Namesrv = None,
+) -> None:
+    """Creates a topic on every broker. Example: rmq topic create orders --queues 8"""
+    from rmqspark.client.admin import AdminClient
+
+    with AdminClient(namesrv) as admin:
+        admin.create_topic(
+            topic, queues, read_queues=read_queues, write_queues=write_queues, perm=perm, message_type=type_.value
+        )
+        created = admin.topic(topic)
+    print(f"Topic {topic} created: {_where(created)}")
+
+
+@app.command("update")
+def update(
+    topic: Topic,
+    queues: Queues = None,
+    read_queues: ReadQueues = None,
+    write_queues: WriteQueues = None,
+    perm: Perm = None,
+    namesrv: Namesrv = None,
+) -> None:
+    """Changes what is given. Example: rmq topic update orders --queues 16"""
+    if queues is None and read_queues is None and write_queues is None and perm is None:
+        raise InvalidArgument("Nothing to change.", hint="Give --queues, --read-queues, --write-queues or --perm.")
+    from rmqspark.client.admin import AdminClient
+
+    with AdminClient(namesrv) as admin:
+        admin.update_topic(topic, queues, read_queues=read_queues, write_queues=write_queues, perm=perm)
+        updated = admin.topic(topic)
+    print(f"Topic {topic} updated: {_where(updated)}")
+
+
+@app.command("describe")
+def describe(topic: Topic, namesrv: Namesrv = None, as_json: Json = False) -> None:
+    """Shows a topic's settings and its queues' offsets. Example: rmq topic describe orders"""
+    from rmqspark.client.admin import AdminClient
+
+    with AdminClient(namesrv) as admin:
+        described = admin.topic(topic)
+    if as_json:
+        print_json(_document(described))
+        return
+    print(f"{described.name}: {_where(described)}, {described.message_count:,} messages\n")
+    rows = [
+        (
+            q.queue.broker_name,
+            q.queue.queue_id,
+            q.min_offset,
+            q.max_offset,
+            q.max_offset - q.min_offset,
+            _time(q.last_stored_ms),
+        )
+        for q in described.queues
+    ]
+    print_table(("broker", "queue", "min offset", "max offset", "messages", "last stored"), rows, empty="No queues.")
+
+
+@app.command("delete")
+def delete(topic: Topic, yes: Yes = False, namesrv: Namesrv = None) -> None:
+    """Deletes a topic with all its messages. Example: rmq topic delete orders"""
+    from rmqspark.client.admin import AdminClient
+
+    with AdminClient(namesrv) as admin:
+        count = admin.topic(topic).message_count
+        confirm(f"Delete topic {topic} with {count:,} messages?", yes=yes)
+        admin.delete_topic(topic)
+    print(f"Topic {topic} deleted.")
+
+
+def _summary(topic: TopicDescription) -> dict[str, Any]:
+    return {
+        "topic": topic.name,
+        "brokers": len(topic.brokers),
+        "queues": len(topic.queues),
+        "perm": ", ".join(sorted({broker.perm for broker in topic.brokers})),
+        "messages": topic.message_count,
+    }
+
+
+def _document(topic: TopicDescription) -> dict[str, Any]:
+    return {
+        **_summary(topic),
+        "brokers": [
+            {
+                "brokerName": broker.broker_name,
+                "readQueues": broker.read_queues,
+                "writeQueues": broker.write_queues,
+                "perm": broker.perm,
+                "attributes": broker.attributes,
+            }
+            for broker in topic.brokers
+        ],
+        "queues": [
+            {
+                "brokerName": queue.queue.broker_name,
+                "queueId": queue.queue.queue_id,
+                "minOffset": queue.min_offset,
+                "maxOffset": queue.max_offset,
+                "lastStored": queue.last_stored_ms or None,
+            }
+            for queue in topic.queues
+        ],
+    }
+
+
+def _where(topic: TopicDescription) -> str:
+    parts = []
+    for broker in topic.brokers:
+        one = broker.read_queues == broker.write_queues
+        queues = f"{broker.read_queues}" if one else f"{broker.read_queues} read, {broker.write_queues} write"
+        parts.append(f"{queues} queues ({broker.perm}) on {broker.broker_name}")
+    return ", ".join(parts)
+
+
+def _time(timestamp_ms: int) -> str:
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(timestamp_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ") if timestamp_ms else "never"

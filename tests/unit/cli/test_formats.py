@@ -1,0 +1,72 @@
+"""Messages as text and text as messages."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from rmqspark.cli.formats import as_object, compile_format, compile_input, from_object
+from rmqspark.errors import InvalidArgument
+from rmqspark.model import Message, MessageQueue, ReceivedMessage
+
+READ = ReceivedMessage(
+    topic="orders",
+    body="grün".encode(),
+    tags="paid",
+    keys=["42", "43"],
+    properties={"colour": "green"},
+    msg_id="ABC",
+    queue=MessageQueue("orders", "broker-a", 3),
+    queue_offset=7,
+    born_timestamp_ms=1,
+    store_timestamp_ms=2,
+)
+
+
+@pytest.mark.parametrize(
+    ("template", "text"),
+    [
+        (r"%t %p %o %k %v %d %h\n", "orders 3 7 42 43 grün 2 colour=green\n"),
+        (r"%{tags}\t%{msgId} 100%%", "paid\tABC 100%"),
+        ("%{colour}%{none}", "green"),
+        ("plain", "plain"),
+    ],
+)
+def test_formats_follow_kcat(template: str, text: str) -> None:
+    """Verbs, named fields, the message's own properties, and escapes."""
+    assert compile_format(template)(READ) == text
+
+
+def test_an_unknown_verb_is_named() -> None:
+    """The error lists the verbs there are."""
+    with pytest.raises(InvalidArgument, match=r"%x.*%t %p"):
+        compile_format("%x")
+
+
+def test_what_is_printed_as_json_can_be_sent_again() -> None:
+    """`rmq consume --json` and `rmq send --file x.jsonl` fit together."""
+    again = from_object("orders", json.loads(json.dumps(as_object(READ))), "here")
+    assert again == Message("orders", "grün".encode(), tags="paid", keys=["42", "43"], properties={"colour": "green"})
+
+
+def test_bodies_that_are_no_text_travel_as_base64() -> None:
+    """JSON loses no byte of a body."""
+    import msgspec
+
+    binary = msgspec.structs.replace(READ, body=b"\xff\x00")
+    assert as_object(binary)["bodyBase64"] == "/wA="
+    assert from_object("orders", as_object(binary), "here").body == b"\xff\x00"
+
+
+def test_a_row_without_a_body_is_the_body() -> None:
+    """Any JSON object or table row can be sent as it is."""
+    assert json.loads(from_object("t", {"id": 1, "name": "x"}, "here").body) == {"id": 1, "name": "x"}
+
+
+def test_lines_are_cut_as_the_format_says() -> None:
+    """`--format '%k:%v'` takes the key from the front of each line."""
+    message = compile_input("%k:%v")("t", "42:a:b")
+    assert (message.keys, message.body) == (["42"], b"a:b")
+    with pytest.raises(InvalidArgument, match="shape"):
+        compile_input("%k:%v")("t", "no colon")
