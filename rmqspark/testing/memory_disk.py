@@ -239,7 +239,10 @@ def _surviving_sectors(pages: int, entropy: Entropy | None) -> list[int]:
 
 
 def _surviving_size(durable: int, seen: int, entropy: Entropy | None) -> int:
+    """The old length, the new one, or one between at the end of a sector: lengths follow what was written back."""
     if entropy is None:
         return durable
     low, high = sorted((durable, seen))
-    return (durable, seen, low + entropy.below(high - low + 1))[entropy.below(3)]
+    sectors = (high - low) // SECTOR_BYTES
+    between = min(high, -(-low // SECTOR_BYTES) * SECTOR_BYTES + entropy.below(sectors + 1) * SECTOR_BYTES)
+    return (durable, seen, between)[entropy.below(3)]
