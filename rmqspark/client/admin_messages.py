@@ -90,6 +90,11 @@ def _place_of(cluster: ClusterClient, msg_id: str) -> tuple[str, int] | None:
 
 
 def user_topics(cluster: ClusterClient) -> list[str]:
+    """All topics but RocketMQ's own, some of which are named after the cluster and its brokers."""
     info = cluster.cluster_info()
-    internal = {*info.clusterAddrTable, *info.brokerAddrTable}
+    internal = {
+        *info.clusterAddrTable,
+        *info.brokerAddrTable,
+        *(f"{name}_REPLY_TOPIC" for name in info.clusterAddrTable),
+    }
     return [topic for topic in cluster.topics() if not is_system_topic(topic) and topic not in internal]

@@ -63,6 +63,7 @@ class ClusterClient:
         self._lock = threading.Lock()
         self._routes = RouteCache()
         self._addresses: dict[str, str] = {}  # broker name → the address to use, the master's if there is one
+        self._suspects: set[str] = set()  # did not answer where they were: ask the name servers before the next try
         self._brokers: dict[str, BrokerClient] = {}
         self._closed = False
 
@@ -165,10 +166,14 @@ class ClusterClient:
             return client
 
     def broker_address(self, broker_name: str) -> str:
-        """Where the broker is: its master, else the slave with the lowest id. NotFound if no name server knows it."""
+        """Where the broker is: its master, else the slave with the lowest id.
+
+        NotFound for one that no name server has ever named; while a known one is away, where it was last.
+        """
         with self._lock:
             address = self._addresses.get(broker_name)
-        if address is None:
+            moved = broker_name in self._suspects
+        if address is None or moved:
             known = self.cluster_info().brokerAddrTable
             with self._lock:
                 address = self._addresses.get(broker_name)
@@ -184,8 +189,8 @@ class ClusterClient:
         try:
             return self._connections.to(address)
         except Unreachable as error:
-            with self._lock:  # it may have come back elsewhere: ask where the next time
-                self._addresses.pop(broker_name, None)
+            with self._lock:
+                self._suspects.add(broker_name)
             raise Unreachable(
                 f"Broker {broker_name!r} at {address} does not answer: {error.message}",
                 address=address,
@@ -204,6 +209,7 @@ class ClusterClient:
     def _note_address(self, broker_name: str, addresses: Mapping[int, str]) -> None:
         if addresses:
             self._addresses[broker_name] = addresses[min(addresses)]
+            self._suspects.discard(broker_name)
 
     def _forget(self, topic: str) -> None:
         with self._lock:

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.client.selection import RoundRobin, Target
-from rmqspark.errors import AlreadyClosed, DecodeError, RequestTimeout, RmqError, Unreachable
+from rmqspark.errors import AlreadyClosed, DecodeError, InvalidQueue, RequestTimeout, RmqError, Unreachable
 from rmqspark.model import MessageQueue, SendReceipt, SendStatus
 from rmqspark.protocol.codes import ResponseCode
 from rmqspark.protocol.faults import PRODUCER_RETRY_CODES, from_response, to_response
@@ -117,7 +117,13 @@ class Delivery:
 
     def _queue(self, topic: str, target: Target, avoid_broker: str | None) -> MessageQueue:
         queues = self._cluster.route_to_publish(topic).publish_queues
-        return target.choose(topic, queues) if target.chosen else self._round_robin.pick(topic, queues, avoid_broker)
+        if not target.chosen:
+            return self._round_robin.pick(topic, queues, avoid_broker)
+        try:
+            return target.choose(topic, queues)
+        except InvalidQueue:  # the topic may have grown, or its broker come back, since the route was fetched
+            self._cluster.expire_route(topic)
+            return target.choose(topic, self._cluster.route_to_publish(topic).publish_queues)
 
     def _other_queue(self, error: RmqError, topic: str, target: Target, avoid_broker: str) -> MessageQueue:
         """A queue for the next try, by a fresh route; where there is none left, the failure before is the story."""

@@ -231,10 +231,10 @@ def test_an_unknown_topic_that_nobody_creates_is_an_error_with_a_hint() -> None:
 
 
 def test_a_queue_that_the_topic_does_not_have_is_refused() -> None:
-    """An explicit queue is checked against the route."""
+    """An explicit queue is checked against the route, a fresh one before it is refused."""
     with ScriptedPeer() as nobody:
         address = nobody.address
-    with namesrv(route(address)) as names, pytest.raises(InvalidQueue, match="broker-0/0"):
+    with namesrv(route(address), asked=2) as names, pytest.raises(InvalidQueue, match="broker-0/0"):
         send(names, Target(7))
 
 
