@@ -1,0 +1,199 @@
+"""A real cluster inside the test's own process: `with cluster(brokers=1) as mq: mq.namesrv`.
+
+Name server and brokers run as they do in production, sockets and files included, on an event loop in a daemon thread;
+only the store lives in a temporary directory and every port is a free one. Each server is a task that is entered and
+left by itself, so that one broker can be stopped while the others go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import threading
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import uvloop
+
+from rmqspark.broker.broker import Broker
+from rmqspark.broker.config import BrokerConfig
+from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.clock import SystemClock
+from rmqspark.entropy import SystemEntropy
+from rmqspark.errors import InvalidArgument, RequestTimeout
+from rmqspark.namesrv.config import NamesrvConfig
+from rmqspark.namesrv.server import NameServer
+from rmqspark.store.config import StoreConfig
+from rmqspark.store.files import PosixFileSystem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from concurrent.futures import Future
+    from contextlib import AbstractAsyncContextManager
+
+    from rmqspark.clock import Clock
+
+# Small enough to be made in no time; where a gigabyte is free, a test may write.
+TEST_STORE = StoreConfig(
+    mapped_file_size_commit_log=64 << 20,
+    max_hash_slot_num=100_000,
+    max_index_num=400_000,
+    min_free_bytes=256 << 20,
+)
+START_TIMEOUT_S = 30
+_LOOK_AGAIN_MS = 5
+
+
+class Server(Protocol):
+    """What runs on the loop: listens while its `async with` block runs."""
+
+    @property
+    def address(self) -> str: ...
+    @property
+    def port(self) -> int: ...
+
+
+class LoopThread:
+    """An event loop on a daemon thread, and the servers that run on it."""
+
+    def __init__(self) -> None:
+        self._loop = uvloop.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="rmqspark test cluster", daemon=True)
+        self._thread.start()
+
+    def run(self, make: Callable[[], AbstractAsyncContextManager[Server]]) -> RunningServer:
+        """Makes and starts a server; returns when it listens. Raises what its start raises."""
+        running = RunningServer(self._loop)
+        running.start(make)
+        return running
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        self._loop.close()
+
+
+class RunningServer:
+    """One server, entered and left by one task, as its TaskGroup demands."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._stop = asyncio.Event()
+        self._ended: Future[None]
+        self.address = ""
+        self.port = 0
+
+    def start(self, make: Callable[[], AbstractAsyncContextManager[Server]]) -> None:
+        listening = threading.Event()
+
+        async def serve() -> None:
+            async with make() as server:
+                self.address, self.port = server.address, server.port
+                listening.set()
+                await self._stop.wait()
+
+        self._ended = asyncio.run_coroutine_threadsafe(serve(), self._loop)
+        self._ended.add_done_callback(lambda _: listening.set())
+        if not listening.wait(START_TIMEOUT_S):
+            raise RequestTimeout(f"A server did not start within {START_TIMEOUT_S} s.")
+        if self._ended.done():
+            self._ended.result()
+
+    def stop(self) -> None:
+        """Shuts down in order; raises what went wrong in the server's tasks."""
+        if not self._ended.done():
+            self._loop.call_soon_threadsafe(self._stop.set)
+        self._ended.result(START_TIMEOUT_S)
+
+
+class LocalCluster:
+    """A name server and its brokers. `namesrv` and `brokers` (name → address) are what clients need."""
+
+    def __init__(self, directory: Path, broker_config: BrokerConfig, store_config: StoreConfig, clock: Clock) -> None:
+        self.directory = directory
+        self._broker_config = broker_config
+        self._store_config = store_config
+        self._clock = clock
+        self._loop = LoopThread()
+        self._brokers: dict[str, RunningServer] = {}
+        self._ports: dict[str, int] = {}
+        self._name_server = self._loop.run(lambda: NameServer(NamesrvConfig(listen_port=0), clock=clock))
+
+    @property
+    def namesrv(self) -> str:
+        """For `namesrv=` of every client, and Spark's option."""
+        return self._name_server.address
+
+    @property
+    def brokers(self) -> dict[str, str]:
+        """Addresses of the brokers that run now, by name."""
+        return {name: broker.address for name, broker in self._brokers.items()}
+
+    def store_dir(self, name: str = "broker-a") -> Path:
+        """Where the broker of that name keeps its files."""
+        return self.directory / name
+
+    def start_broker(self, name: str) -> str:
+        """Starts a broker, or starts it again with its store and port; returns its address, once it is registered."""
+        if name in self._brokers:
+            raise InvalidArgument(f"Broker {name!r} runs already.")
+        config = replace(
+            self._broker_config, broker_name=name, namesrv_addr=self.namesrv, listen_port=self._ports.get(name, 0)
+        )
+        broker = self._loop.run(
+            lambda: Broker(
+                config,
+                self._store_config,
+                store_dir=self.store_dir(name),
+                files=PosixFileSystem(),
+                clock=self._clock,
+                entropy=SystemEntropy(),
+            )
+        )
+        self._brokers[name], self._ports[name] = broker, broker.port
+        self._wait_until_registered(name)
+        return broker.address
+
+    def stop_broker(self, name: str) -> None:
+        """Shuts a broker down in order. Its store stays, for `start_broker`."""
+        self._brokers.pop(name).stop()
+
+    def close(self) -> None:
+        """Stops everything, brokers first."""
+        with ExitStack() as closing:
+            closing.callback(self._loop.close)
+            closing.callback(self._name_server.stop)
+            for name in list(self._brokers):
+                closing.callback(self.stop_broker, name)
+
+    def _wait_until_registered(self, name: str) -> None:
+        clock = SystemClock()
+        deadline_ms = clock.monotonic_ms() + 1000 * START_TIMEOUT_S
+        with ClusterClient(self.namesrv) as client:
+            while name not in client.cluster_info().brokerAddrTable:
+                if clock.monotonic_ms() > deadline_ms:
+                    raise RequestTimeout(f"Broker {name!r} did not register within {START_TIMEOUT_S} s.")
+                clock.sleep_ms(_LOOK_AGAIN_MS)
+
+
+@contextmanager
+def cluster(
+    brokers: int = 1,
+    *,
+    broker_config: BrokerConfig | None = None,
+    store_config: StoreConfig = TEST_STORE,
+    clock: Clock | None = None,
+) -> Iterator[LocalCluster]:
+    """A cluster of `brokers` brokers named broker-a, broker-b, …, up while the block runs, gone with all it stored.
+
+    `broker_config` is what all of them get beside their name and addresses.
+    """
+    with tempfile.TemporaryDirectory(prefix="rmqspark-", ignore_cleanup_errors=True) as directory, ExitStack() as stack:
+        local = LocalCluster(Path(directory), broker_config or BrokerConfig(), store_config, clock or SystemClock())
+        stack.callback(local.close)
+        for number in range(brokers):
+            local.start_broker(f"broker-{chr(ord('a') + number)}")
+        yield local

@@ -1,0 +1,89 @@
+"""A cluster with the few verbs that tests need."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from rmqspark.client.admin import AdminClient
+from rmqspark.client.producer import Producer
+from rmqspark.client.pull_consumer import PullConsumer
+from rmqspark.model import Message
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from rmqspark.model import ReceivedMessage, SendReceipt
+    from rmqspark.testing.in_process import LocalCluster
+
+_COLUMNS = ("tags", "keys", "properties")
+
+
+class Rmq:
+    """Sends to and reads from a cluster. What is not here is in `admin`, or `cluster` (to stop a broker)."""
+
+    def __init__(self, cluster: LocalCluster) -> None:
+        self.cluster = cluster
+        self.namesrv = cluster.namesrv
+        self.admin = AdminClient(self.namesrv)
+        self._producer = Producer(self.namesrv, group="rmqspark-testing")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._producer.close()
+        self.admin.close()
+
+    def create_topic(self, name: str, queues: int = 4) -> None:
+        """Creates a topic; ready to use when this returns."""
+        self.admin.create_topic(name, queues)
+
+    def send(self, topic: str, *items: bytes | str | Message) -> list[SendReceipt]:
+        """Sends bodies or whole messages, one after the other; a topic that does not exist is created."""
+        return [self._producer.send(_message(topic, item)) for item in items]
+
+    def messages(self, topic: str) -> list[ReceivedMessage]:
+        """Everything that is in the topic now, as it was stored."""
+        with PullConsumer(self.namesrv) as consumer:
+            ends = {queue.queue: queue.max_offset for queue in self.admin.topic(topic).queues}
+            consumer.assign(ends)
+            consumer.seek_to_beginning()
+            messages: list[ReceivedMessage] = []
+            while any(consumer.position(queue) < end for queue, end in ends.items()):
+                messages += consumer.poll(1_000)
+        return sorted(messages, key=lambda message: (message.store_timestamp_ms, message.offset_msg_id))
+
+    def send_df(self, frame: Any, topic: str) -> None:
+        """Sends the rows of a Spark or pandas frame: column `body` (or `value`), and `tags`, `keys`, `properties`."""
+        if hasattr(frame, "sparkSession"):
+            writer = frame.write.format("rmq").option("namesrv", self.namesrv).option("topic", topic)
+            writer.mode("append").save()
+        else:
+            self.send(topic, *(_message_of_row(topic, row) for row in frame.to_dict("records")))
+
+    def to_df(self, spark: SparkSession, topic: str) -> DataFrame:
+        """Everything in the topic as a Spark frame."""
+        return spark.read.format("rmq").option("namesrv", self.namesrv).load(topic)
+
+
+def _message(topic: str, item: bytes | str | Message) -> Message:
+    if isinstance(item, Message):
+        return item
+    return Message(topic, item.encode() if isinstance(item, str) else item)
+
+
+def _message_of_row(topic: str, row: dict[str, Any]) -> Message:
+    body = row["body"] if "body" in row else row["value"]
+    given = {name: row[name] for name in _COLUMNS if not _missing(row.get(name))}
+    return Message(topic, body.encode() if isinstance(body, str) else bytes(body), **given)
+
+
+def _missing(value: object) -> bool:
+    """pandas has None for what is absent, and NaN."""
+    return value is None or (isinstance(value, float) and math.isnan(value))

@@ -1,0 +1,38 @@
+"""A Spark session fit for tests."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from rmqspark.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def local_session(cores: int = 2) -> SparkSession:
+    """Starts Spark in this process: no UI, few shuffle partitions, loopback only, errors alone on the log.
+
+    PYSPARK_PYTHON defaults to the python3 of PATH, which is not the virtual environment: it is set to this interpreter.
+    MissingExtra says how to install PySpark.
+    """
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise MissingExtra("PySpark", "spark") from None
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.log.level": "ERROR",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.shuffle.partitions": str(cores),
+        "spark.default.parallelism": str(cores),
+        "spark.sql.session.timeZone": "UTC",
+    }
+    builder = SparkSession.builder.master(f"local[{cores}]").appName("rmqspark tests")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
