@@ -1,0 +1,36 @@
+"""A real cluster for each file of tests here; topics are fresh for each test."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqspark import AdminClient
+from rmqspark.testing import LocalCluster, cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_numbers = count()
+
+
+@pytest.fixture(scope="module")
+def mq() -> Iterator[LocalCluster]:
+    with cluster(brokers=1) as local:
+        yield local
+
+
+@pytest.fixture(scope="module")
+def admin(mq: LocalCluster) -> Iterator[AdminClient]:
+    with AdminClient(mq.namesrv) as client:
+        yield client
+
+
+@pytest.fixture
+def topic(admin: AdminClient) -> str:
+    """The name of a new topic with four queues."""
+    name = f"topic-{next(_numbers)}"
+    admin.create_topic(name, queues=4)
+    return name

@@ -1,0 +1,146 @@
+"""The admin client against the real broker."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqspark import AdminClient, Message, Producer, PullConsumer
+from rmqspark.errors import GroupNotFound, InvalidArgument, InvalidName, MessageNotFound, TopicNotFound
+from rmqspark.testing import cluster
+
+if TYPE_CHECKING:
+    from rmqspark.testing import LocalCluster
+
+pytestmark = pytest.mark.integration
+
+
+def test_a_created_topic_can_be_used_at_once(mq: LocalCluster, admin: AdminClient) -> None:
+    """The line after create_topic may send, and describe, and list."""
+    admin.create_topic("fresh", read_queues=5, write_queues=3)
+    with Producer(mq.namesrv) as producer:
+        producer.send(Message("fresh", b"x"), queue=2)
+    described = admin.topic("fresh")
+    (on_broker,) = described.brokers
+    assert (on_broker.broker_name, on_broker.read_queues, on_broker.write_queues, on_broker.perm) == (
+        "broker-a",
+        5,
+        3,
+        "rw",
+    )
+    assert [(bounds.queue.queue_id, bounds.max_offset) for bounds in described.queues] == [
+        (0, 0),
+        (1, 0),
+        (2, 1),
+        (3, 0),
+        (4, 0),
+    ]
+    assert described.message_count == 1
+    assert "fresh" in admin.topics()
+    assert len(admin.queues("fresh")) == 5
+
+
+def test_creating_twice_is_an_error_unless_said_otherwise(admin: AdminClient, topic: str) -> None:
+    """A topic is not changed by creating it again."""
+    with pytest.raises(InvalidArgument, match="update_topic"):
+        admin.create_topic(topic, queues=9)
+    admin.create_topic(topic, queues=9, exist_ok=True)
+    assert len(admin.queues(topic)) == 4
+
+
+def test_a_topic_is_changed(admin: AdminClient, topic: str) -> None:
+    """Queues and permissions change where given, and stay where not."""
+    admin.update_topic(topic, queues=6)
+    admin.update_topic(topic, perm="r")
+    (on_broker,) = admin.topic(topic).brokers
+    assert (on_broker.read_queues, on_broker.write_queues, on_broker.perm) == (6, 6, "r")
+
+
+def test_a_deleted_topic_is_gone(mq: LocalCluster, admin: AdminClient, topic: str) -> None:
+    """After delete_topic the topic is on no broker and no name server, and its messages are not found."""
+    with Producer(mq.namesrv) as producer:
+        producer.send(Message(topic, b"x"))
+    admin.delete_topic(topic)
+    assert topic not in admin.topics()
+    for call in (admin.topic, admin.queues, admin.delete_topic):
+        with pytest.raises(TopicNotFound, match="rmq topic create"):
+            call(topic)
+
+
+@pytest.mark.parametrize("name", ["a b", "", "x" * 128])
+def test_illegal_names_are_refused(admin: AdminClient, name: str) -> None:
+    """A topic that cannot exist is refused with the rule."""
+    with pytest.raises(InvalidName):
+        admin.create_topic(name)
+
+
+def test_system_topics_are_listed_only_on_demand(admin: AdminClient, topic: str) -> None:
+    """topics() shows the user's topics; RocketMQ's own come with system=True."""
+    assert {"TBW102", "broker-a", "DefaultCluster"} <= set(admin.topics(system=True))
+    assert not {"TBW102", "broker-a", "DefaultCluster", "DefaultCluster_REPLY_TOPIC"} & set(admin.topics())
+
+
+def test_a_group_s_lag_is_known_where_it_has_committed(mq: LocalCluster, admin: AdminClient, topic: str) -> None:
+    """Lag is what is left behind the committed offset; a queue never committed has none."""
+    with Producer(mq.namesrv) as producer:
+        producer.send_batch([Message(topic, b"x") for _ in range(10)], queue=1)
+    with PullConsumer(mq.namesrv, group="lagging") as consumer:
+        queue = consumer.queues(topic)[1]
+        consumer.assign([queue])
+        consumer.commit({queue: 4})
+    described = admin.group("lagging")
+    mine = {progress.queue.queue_id: progress for progress in described.queues if progress.queue.topic == topic}
+    assert (mine[1].committed, mine[1].max_offset, mine[1].lag) == (4, 10, 6)
+    assert (mine[0].committed, mine[0].lag) == (None, None)
+    assert described.lag == 6
+    assert described.members == []
+    assert "lagging" in admin.groups()
+    assert "TOOLS_CONSUMER" not in admin.groups()
+    admin.delete_group("lagging")
+    assert "lagging" not in admin.groups()
+    for call in (admin.group, admin.delete_group):
+        with pytest.raises(GroupNotFound):
+            call("lagging")
+
+
+def test_messages_are_found_by_id_and_key(mq: LocalCluster, admin: AdminClient, topic: str) -> None:
+    """Both ids of a receipt lead to the message, and so does each of its keys."""
+    with Producer(mq.namesrv) as producer:
+        receipt = producer.send(Message(topic, b"first", keys=["k1", "k2"]))
+        producer.send(Message(topic, b"second", keys=["k2"]))
+    assert admin.message(receipt.offset_msg_id).body == b"first"
+    assert admin.message(receipt.msg_id, topic).body == b"first"
+    assert admin.message(receipt.msg_id).body == b"first"
+    assert [message.body for message in admin.query(topic, "k1")] == [b"first"]
+    assert [message.body for message in admin.query(topic, "k2")] == [b"first", b"second"]
+    assert admin.query(topic, "k3") == []
+    assert admin.query(topic, "k2", end_ms=1) == []
+    beyond = receipt.offset_msg_id[:16] + "7FFFFFFFFFFFFFFF"
+    for unknown in (beyond, "0" * 32, "nonsense"):
+        with pytest.raises(MessageNotFound):
+            admin.message(unknown)
+
+
+def test_brokers_tell_about_themselves(mq: LocalCluster, admin: AdminClient) -> None:
+    """Address, settings and counters of a broker are there under RocketMQ's names."""
+    (broker,) = admin.brokers()
+    assert (broker.name, broker.cluster, broker.addresses) == (
+        "broker-a",
+        "DefaultCluster",
+        {0: mq.brokers["broker-a"]},
+    )
+    assert admin.broker_config("broker-a")["brokerName"] == "broker-a"
+    assert int(admin.broker_runtime("broker-a")["msgPutTotalTodayNow"]) >= 0
+
+
+def test_a_topic_is_on_every_broker() -> None:
+    """With two brokers a topic has its queues on both, or on the one that is named."""
+    with cluster(brokers=2) as mq, AdminClient(mq.namesrv) as admin:
+        admin.create_topic("both", queues=2)
+        admin.create_topic("one", queues=2, brokers=["broker-b"])
+        places = [(queue.broker_name, queue.queue_id) for queue in admin.queues("both")]
+        assert places == [("broker-a", 0), ("broker-a", 1), ("broker-b", 0), ("broker-b", 1)]
+        assert {queue.broker_name for queue in admin.queues("one")} == {"broker-b"}
+        admin.delete_topic("both")
+        assert admin.topics() == ["one"]

@@ -1,0 +1,196 @@
+"""Pull consumers against the real broker."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqspark import AdminClient, Message, Producer, PullConsumer
+from rmqspark.client.broker_client import Capabilities
+from rmqspark.errors import AlreadyClosed, Unreachable
+from rmqspark.testing import cluster
+
+if TYPE_CHECKING:
+    from rmqspark.model import ReceivedMessage
+    from rmqspark.testing import LocalCluster
+
+pytestmark = pytest.mark.integration
+
+
+def send(mq: LocalCluster, topic: str, *bodies: bytes, tags: str | None = None) -> None:
+    with Producer(mq.namesrv) as producer:
+        for body in bodies:
+            producer.send(Message(topic, body, tags=tags))
+
+
+def fill(mq: LocalCluster, topic: str, count: int) -> None:
+    """`count` numbered messages, spread over four queues."""
+    with Producer(mq.namesrv) as producer:
+        for first in range(0, count, 500):
+            batch = [Message(topic, b"%d" % number) for number in range(first, min(first + 500, count))]
+            producer.send_batch(batch, queue=first // 500 % 4)
+
+
+def poll_all(consumer: PullConsumer, count: int) -> list[ReceivedMessage]:
+    messages: list[ReceivedMessage] = []
+    while len(messages) < count:
+        batch = consumer.poll(5_000)
+        assert batch, f"{len(messages)} of {count} messages came"
+        messages += batch
+    return messages
+
+
+@pytest.mark.parametrize("bulk", [True, False], ids=["bulk reads", "pulls, as of a stock broker"])
+def test_a_backlog_is_read_whole_and_in_order(
+    mq: LocalCluster, topic: str, bulk: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every message once, each queue in its order, whether the broker has bulk reads or not."""
+    if not bulk:
+        monkeypatch.setattr("rmqspark.client.broker_client.BrokerClient.capabilities", lambda _: Capabilities())
+    fill(mq, topic, 10_000)
+    with PullConsumer(mq.namesrv, max_poll_messages=700) as consumer:
+        consumer.assign(consumer.queues(topic))
+        messages = poll_all(consumer, 10_000)
+        assert consumer.poll(0) == []
+        for queue in consumer.assignment:
+            offsets = [message.queue_offset for message in messages if message.queue == queue]
+            assert offsets == list(range(len(offsets)))
+            assert consumer.position(queue) == len(offsets)
+    assert sorted(int(message.body) for message in messages) == list(range(10_000))
+
+
+def test_a_waiting_consumer_gets_a_message_at_once(mq: LocalCluster, topic: str) -> None:
+    """A held pull is answered when a message arrives, on whichever of the queues it does."""
+    with PullConsumer(mq.namesrv) as consumer, Producer(mq.namesrv) as producer:
+        consumer.assign(consumer.queues(topic))
+        assert consumer.poll(0) == []
+        for queue_id in (2, 0, 3):
+            timer = threading.Timer(0.05, producer.send, [Message(topic, b"x")], {"queue": queue_id})
+            timer.start()
+            assert [message.queue.queue_id for message in consumer.poll(10_000)] == [queue_id]
+            timer.join()
+
+
+def test_no_queue_starves(mq: LocalCluster, topic: str) -> None:
+    """A queue with one message is not kept waiting by another with thousands."""
+    with Producer(mq.namesrv) as producer, PullConsumer(mq.namesrv, max_poll_messages=100) as consumer:
+        for _ in range(20):
+            producer.send_batch([Message(topic, b"x" * 100) for _ in range(500)], queue=0)
+        producer.send(Message(topic, b"alone"), queue=3)
+        consumer.assign(consumer.queues(topic))
+        first_polls = [consumer.poll(5_000) for _ in range(20)]
+        assert b"alone" in {message.body for messages in first_polls for message in messages}
+
+
+def test_seeking_goes_anywhere(mq: LocalCluster, topic: str) -> None:
+    """A consumer reads from the offset it is told, again if told again, and from the end only what is new."""
+    with Producer(mq.namesrv) as producer, PullConsumer(mq.namesrv) as consumer:
+        producer.send_batch([Message(topic, b"%d" % number) for number in range(10)], queue=1)
+        queue = consumer.queues(topic)[1]
+        consumer.assign([queue])
+        for start in (7, 3, 9):
+            consumer.seek(queue, start)
+            assert [int(message.body) for message in poll_all(consumer, 10 - start)] == list(range(start, 10))
+        consumer.seek_to_beginning()
+        assert consumer.position(queue) == 0
+        consumer.seek_to_end(queue)
+        assert consumer.position(queue) == 10
+        producer.send(Message(topic, b"new"), queue=1)
+        assert [message.body for message in poll_all(consumer, 1)] == [b"new"]
+
+
+def test_start_latest_skips_what_is_there(mq: LocalCluster, topic: str) -> None:
+    """start="latest" begins behind the newest message."""
+    send(mq, topic, b"old")
+    with PullConsumer(mq.namesrv, start="latest") as consumer:
+        consumer.assign(consumer.queues(topic))
+        assert consumer.poll(0) == []
+        send(mq, topic, b"new")
+        assert [message.body for message in poll_all(consumer, 1)] == [b"new"]
+
+
+def test_a_group_goes_on_where_it_committed(mq: LocalCluster, topic: str) -> None:
+    """A group's next consumer continues behind what was committed; what it never committed is unknown."""
+    fill(mq, topic, 2_000)
+    with PullConsumer(mq.namesrv, group="billing", max_poll_messages=300) as consumer:
+        queues = consumer.queues(topic)
+        assert [consumer.committed(queue) for queue in queues] == [None] * 4
+        consumer.assign(queues)
+        first = poll_all(consumer, 600)
+        consumer.commit()
+        positions = {queue: consumer.position(queue) for queue in queues}
+        consumer.poll(1_000)  # read, never committed
+    with PullConsumer(mq.namesrv, group="billing") as consumer:
+        assert {queue: consumer.committed(queue) for queue in queues} == positions
+        consumer.assign(queues)
+        rest = poll_all(consumer, 2_000 - len(first))
+        consumer.commit({queues[0]: 3})
+        assert consumer.committed(queues[0]) == 3
+    assert sorted(int(message.body) for message in first + rest) == list(range(2_000))
+
+
+@pytest.mark.parametrize("bulk", [True, False], ids=["bulk reads", "pulls"])
+def test_tags_choose_messages(mq: LocalCluster, topic: str, bulk: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only messages with a wanted tag come, and the position passes over the others."""
+    if not bulk:
+        monkeypatch.setattr("rmqspark.client.broker_client.BrokerClient.capabilities", lambda _: Capabilities())
+    with Producer(mq.namesrv) as producer, PullConsumer(mq.namesrv, tags="b || d") as consumer:
+        producer.send_batch([Message(topic, tag.encode(), tags=tag) for tag in "abcd" * 50], queue=0)
+        queue = consumer.queues(topic)[0]
+        consumer.assign([queue])
+        messages = poll_all(consumer, 100)
+        assert {message.tags for message in messages} == {"b", "d"}
+        assert consumer.poll(0) == []
+        assert consumer.position(queue) == 200
+
+
+def test_unassigned_queues_fall_silent(mq: LocalCluster, topic: str) -> None:
+    """After another assign only its queues are read; a queue that stays keeps its place."""
+    with Producer(mq.namesrv) as producer, PullConsumer(mq.namesrv) as consumer:
+        first, second, *_ = consumer.queues(topic)
+        consumer.assign([first, second])
+        producer.send(Message(topic, b"1"), queue=first)
+        assert [message.body for message in poll_all(consumer, 1)] == [b"1"]
+        consumer.assign([first])
+        producer.send(Message(topic, b"2"), queue=second)
+        producer.send(Message(topic, b"3"), queue=first)
+        assert [message.body for message in poll_all(consumer, 1)] == [b"3"]
+
+
+def test_reading_goes_on_after_a_broker_s_restart() -> None:
+    """While the only broker is away polls end with its error; when it is back, reading continues without a gap."""
+    with cluster() as mq, AdminClient(mq.namesrv) as admin, PullConsumer(mq.namesrv) as consumer:
+        admin.create_topic("orders", queues=2)
+        send(mq, "orders", b"1")
+        consumer.assign(consumer.queues("orders"))
+        assert [message.body for message in poll_all(consumer, 1)] == [b"1"]
+        consumer.poll(0)
+        mq.stop_broker("broker-a")
+        with pytest.raises(Unreachable, match="broker-a"):
+            consumer.poll(1_500)
+        mq.start_broker("broker-a")
+        send(mq, "orders", b"2")
+        assert [message.body for message in poll_all(consumer, 1)] == [b"2"]
+
+
+def test_close_ends_a_poll_in_another_thread(mq: LocalCluster, topic: str) -> None:
+    """A thread that waits in poll learns that the consumer was closed."""
+    consumer = PullConsumer(mq.namesrv)
+    consumer.assign(consumer.queues(topic))
+    outcome: list[BaseException] = []
+
+    def wait() -> None:
+        try:
+            consumer.poll(30_000)
+        except AlreadyClosed as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    while consumer._turn.acquire(blocking=False):  # until the poll has begun
+        consumer._turn.release()
+    consumer.close()
+    thread.join(10)
+    assert len(outcome) == 1
