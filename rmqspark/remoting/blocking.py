@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from rmqspark.clock import Clock, SystemClock
 from rmqspark.errors import (
     ConnectionLost,
-    DecodeError,
     NotSupported,
     RequestTimeout,
     RmqError,
@@ -95,7 +94,7 @@ class BlockingConnection:
         self._send_lock = threading.Lock()
         self._state_lock = threading.Lock()  # guards the two below
         self._waiting: dict[int, _Waiting] = {}
-        self._lost: ConnectionLost | None = None
+        self._lost: str | None = None  # why, in words
         self._going_away = False  # the server has said that it shuts down
         self._looks_without_bytes = 0
         self._socket = _connect(address, connect_timeout_ms)
@@ -146,6 +145,7 @@ class BlockingConnection:
 
     def send_oneway(self, code: int, header: msgspec.Struct | None = None, body: Body = b"") -> None:
         """Sends a request that nobody answers. Raises ConnectionLost if it cannot be handed to the system."""
+        self._check_process()
         self._send(encode_request(code, self._next_opaque(), header, body, oneway=True))
 
     def close(self) -> None:
@@ -153,7 +153,7 @@ class BlockingConnection:
         if self._pid != os.getpid():
             self._socket.close()  # only our copy: the parent's connection lives on
             return
-        self._end(ConnectionLost(f"The connection to {self.address} was closed.", address=self.address))
+        self._end(f"The connection to {self.address} was closed.")
         if threading.current_thread() is not self._thread:
             self._thread.join()
 
@@ -162,6 +162,7 @@ class BlockingConnection:
     def _submit(
         self, code: int, header: msgspec.Struct | None, body: Body, timeout_ms: int, extra: Mapping[str, str] | None
     ) -> tuple[int, Future[Response]]:
+        self._check_process()
         opaque = self._next_opaque()
         buffers = encode_request(code, opaque, header, body, extra=extra)
         future: Future[Response] = Future()
@@ -173,16 +174,19 @@ class BlockingConnection:
         return opaque, future
 
     def _send(self, buffers: list[Buffer]) -> None:
-        if self._pid != os.getpid():
-            raise ConnectionLost(f"The connection to {self.address} is another process's.", address=self.address)
         with self._send_lock:
             if self._lost is not None:
-                raise self._lost
+                raise ConnectionLost(self._lost, address=self.address)
             try:
                 _send_all(self._socket, buffers)
             except OSError as error:  # part of the command may be out: nothing can follow it
                 self._end(self._broken(error))
-                raise self._broken(error) from error
+                raise ConnectionLost(self._broken(error), address=self.address) from error
+
+    def _check_process(self) -> None:
+        """A fork copies locks as they happen to be: nothing of the parent's connection may be touched."""
+        if self._pid != os.getpid():
+            raise ConnectionLost(f"The connection to {self.address} is another process's.", address=self.address)
 
     def _next_opaque(self) -> int:
         return next(self._opaques) & _MAX_OPAQUE
@@ -194,7 +198,7 @@ class BlockingConnection:
         try:
             while (frame := self._reader.read()) is not None:
                 self._take(split_frame(frame, max_header_bytes=MAX_RESPONSE_HEADER_BYTES))
-        except (OSError, DecodeError) as error:
+        except (OSError, RmqError) as error:
             cause = error
         finally:
             self._end(self._broken(cause))
@@ -254,7 +258,7 @@ class BlockingConnection:
 
     # --- ending ------------------------------------------------------------------------------------------------------
 
-    def _end(self, reason: ConnectionLost) -> None:
+    def _end(self, reason: str) -> None:
         """Marks the connection lost and fails what waits; only the first reason counts."""
         with self._state_lock:
             if self._lost is None:
@@ -263,15 +267,15 @@ class BlockingConnection:
         with contextlib.suppress(OSError):  # it may not be connected any more
             self._socket.shutdown(socket.SHUT_RDWR)  # wakes the reader, and a sender that is stuck
         for waiting in orphans:
-            waiting.future.set_exception(self._lost)
+            waiting.future.set_exception(ConnectionLost(self._lost, address=self.address))
 
     def _give_up(self, opaque: int) -> None:
         with self._state_lock:
             self._waiting.pop(opaque, None)
 
-    def _broken(self, cause: Exception | None) -> ConnectionLost:
+    def _broken(self, cause: Exception | None) -> str:
         detail = f": {cause}" if cause is not None and str(cause) else ""
-        return ConnectionLost(f"The connection to {self.address} was lost{detail}.", address=self.address)
+        return f"The connection to {self.address} was lost{detail}."
 
     def _timed_out(self, code: int, timeout_ms: int) -> RequestTimeout:
         return RequestTimeout(f"{self.address} did not answer request {int(code)} within {timeout_ms} ms.")

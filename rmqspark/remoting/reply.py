@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from rmqspark.protocol.command import Buffer
+
 if TYPE_CHECKING:
     import msgspec
 
-Buffer: TypeAlias = bytes | bytearray | memoryview
+__all__ = ["Body", "Buffer", "Reply"]
+
 Body: TypeAlias = Buffer | Sequence[Buffer]
 """A body in one piece or in several to be sent one after the other. Memoryviews are of bytes, format "B"."""
 

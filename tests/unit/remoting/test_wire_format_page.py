@@ -1,0 +1,51 @@
+"""docs/wire-format.md says what the code does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from rmqspark.protocol.codes import ACCESS, RequestCode
+from rmqspark.protocol.headers_bulk import (
+    BulkReadRequestHeader,
+    BulkReadResponseHeader,
+    BulkSendRequestHeader,
+    BulkSendResponseHeader,
+)
+from rmqspark.remoting.limits import Limits
+
+PAGE = (Path(__file__).parents[3] / "docs" / "wire-format.md").read_text(encoding="utf-8")
+ROW = re.compile(r"^\| (\d+) \| `(\w+)` \| ([a-z-]+) \| [a-z, ]+ \|$", re.MULTILINE)
+
+
+def test_every_request_is_there_with_its_right() -> None:
+    """Whoever asks which right a request needs finds it on the page, and nothing that is not so."""
+    told = {(int(code), name, access) for code, name, access in ROW.findall(PAGE)}
+    assert told == {(int(code), code.name, ACCESS[code].value) for code in RequestCode}
+
+
+@pytest.mark.parametrize(
+    "header", [BulkSendRequestHeader, BulkSendResponseHeader, BulkReadRequestHeader, BulkReadResponseHeader]
+)
+def test_every_field_of_our_own_requests_is_there(header: type) -> None:
+    """Whoever writes a client for the bulk requests finds all their fields."""
+    assert [name for name in header.__struct_fields__ if f"`{name}`" not in PAGE] == []
+
+
+def test_limits_are_todays() -> None:
+    """The limits on the page are the defaults of the server."""
+    limits = Limits()
+    for text in (
+        f"{limits.max_frame_bytes >> 20} MiB",
+        f"{limits.first_frame_timeout_ms // 1000} s",
+        f"{limits.frame_timeout_ms // 1000} s",
+        f"{limits.idle_timeout_ms // 1000} s",
+        f"{limits.max_connections:,} · {limits.max_connections_per_address:,}",
+        f"{limits.max_newcomer_bytes >> 20} MiB · {limits.max_buffered_bytes >> 20} MiB",
+        f"{limits.outgoing_high_bytes >> 20} MiB",
+        f"{limits.outgoing_max_bytes >> 20} MiB",
+        f"{limits.max_requests_under_way:,}",
+    ):
+        assert f"| {text} |" in PAGE
