@@ -1,5 +1,9 @@
-"""Checksums of many bodies. isal's CRC-32 is faster per call than anything NumPy could do per byte, so: one call each,
-and as little as possible around it."""
+"""Checksums of many bodies.
+
+isal's CRC-32 of a hundred bytes takes 35 ns; cutting a hundred bytes out of a buffer takes longer, if every body is cut
+by itself. Bodies of one length are gathered as rows of a table, which one call turns into a list of bytes objects.
+Others are cut from a bytes object, which is faster than cutting them from a memoryview.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,12 @@ import numpy as np
 from isal.isal_zlib import crc32
 
 from rmqspark.protocol.record import CRC_MASK
+from rmqspark.protocol.spans import Spans, sliding
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from rmqspark.protocol.spans import Bytes, Spans
+    from rmqspark.protocol.spans import Bytes
 
 _BLOCK: Final = 1024  # bodies that are Python objects at the same time
 
@@ -21,10 +26,21 @@ _BLOCK: Final = 1024  # bodies that are Python objects at the same time
 def body_crcs(buffer: Bytes, bodies: Spans) -> NDArray[np.uint32]:
     """What a record stores for each body: CRC-32 without the sign bit."""
     crcs = np.empty(len(bodies.starts), np.uint32)
-    raw = buffer.data
     for first in range(0, len(crcs), _BLOCK):
         block = slice(first, first + _BLOCK)
-        starts, ends = bodies.starts[block].tolist(), bodies.ends[block].tolist()
-        crcs[block] = np.fromiter(map(crc32, map(raw.__getitem__, map(slice, starts, ends))), np.uint32, len(starts))
+        cut = _cut(buffer, bodies.take(block))
+        crcs[block] = np.fromiter(map(crc32, cut), np.uint32, len(cut))
     crcs &= CRC_MASK
     return crcs
+
+
+def _cut(buffer: Bytes, bodies: Spans) -> list[bytes]:
+    starts, lengths = bodies
+    width = int(lengths[0])
+    if width and (lengths == width).all():
+        cut: list[bytes] = sliding(buffer, f"V{width}")[starts].tolist()
+        return cut
+    first = int(starts.min())
+    raw = buffer[first : int(bodies.ends.max())].tobytes()
+    begins = starts - first
+    return [raw[begin:end] for begin, end in zip(begins.tolist(), (begins + lengths).tolist(), strict=True)]

@@ -3,10 +3,10 @@
 h = 31 h + unit, over the UTF-16 units of the string, in signed 32-bit arithmetic. A broker stores the hash of a
 message's TAGS in the queue entry (sign-extended to 64 bits; 0 where there are none; spec: storage, section 3).
 
-The vectorised form works on eight bytes at a time. Within a big-endian word neighbouring bytes are folded as
-31 a + b, then pairs as 31² a + b, then quads as 31⁴ a + b: the lanes (16, then 32 bits wide) never overflow into each
-other. Words are laid against the *end* of a span, so that only its first word is partial; the bytes before the span are
-masked to zero, and leading zeros do not change such a hash.
+The vectorised form works on eight bytes at a time. Within a word neighbouring bytes are folded as 31 a + b, then pairs
+as 31² a + b, then quads as 31⁴ a + b: the lanes (16, then 32 bits wide) never overflow into each other. Words are laid
+against the *end* of a span, so that only its first word is partial; the bytes before the span are masked to zero, and
+leading zeros do not change such a hash.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+
+from rmqspark.protocol.spans import sliding
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,10 +29,10 @@ _LOW_BYTES: Final = np.uint64(0x00FF00FF00FF00FF)
 _LOW_PAIRS: Final = np.uint64(0x0000FFFF0000FFFF)
 _LOW_QUAD: Final = np.uint64(_MASK32)
 _HIGH_BITS: Final = 0x8080808080808080
-_31_POW_1, _31_POW_2, _31_POW_4, _31_POW_8 = (np.uint64(31**n & _MASK32) for n in (1, 2, 4, 8))
+_31, _31_POW_2 = np.uint64(31), np.uint64(31**2)
 _SHIFT_8, _SHIFT_16, _SHIFT_32 = np.uint64(8), np.uint64(16), np.uint64(32)
-# _KEEP[n] keeps the last n bytes of a big-endian word.
-_KEEP: Final = np.array([(1 << 8 * n) - 1 for n in range(9)], np.uint64)
+# _KEEP[n] keeps the last n bytes of a word.
+_KEEP: Final = np.array([(1 << 64) - (1 << 8 * (8 - n)) for n in range(9)], np.uint64)
 
 
 def java_hash(text: str) -> int:
@@ -73,7 +75,7 @@ def java_hash_spans(
         ends = ends + 8
     if len(buffer) < 8:
         return hashes
-    words = np.ndarray((len(buffer) - 7,), np.uint64, buffer, 0, (1,))
+    words = sliding(buffer, "<u8")
     for first in range(0, len(starts), _BLOCK):
         rows = slice(first, first + _BLOCK)
         if _hash_ascii(words, ends[rows], lengths[rows], hashes[rows]):
@@ -87,27 +89,43 @@ def _hash_ascii(
     """Writes the hash of each span as if it were ASCII; tells whether any is not."""
     total = np.zeros(len(ends), np.uint64)
     seen = 0
-    power = np.uint64(1)
+    power = 1
     rows: NDArray[np.int64] | slice = slice(None)
     while len(ends):
-        word = words[ends - 8].byteswap()
-        word &= _KEEP[np.clip(lengths, 0, 8)]
+        word = words[ends - 8]
+        if int(lengths.min()) < 8:
+            word &= _KEEP[np.clip(lengths, 0, 8)]
         seen |= int(np.bitwise_or.reduce(word))
-        total[rows] += _fold(word) * power
-        power = power * _31_POW_8 & _LOW_QUAD
+        total[rows] += _fold(word, power)
+        power = power * 31**8 & _MASK32
         longer = np.flatnonzero(lengths > 8)
+        if len(longer) == len(lengths):
+            ends, lengths = ends - 8, lengths - 8
+            continue
         rows = longer if isinstance(rows, slice) else rows[longer]
         ends, lengths = ends[longer] - 8, lengths[longer] - 8
     hashes[:] = total.astype(np.uint32).view(np.int32)
     return bool(seen & _HIGH_BITS)
 
 
-def _fold(word: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The hash (below 2³²) of the eight bytes of each big-endian word."""
-    word = (word >> _SHIFT_8 & _LOW_BYTES) * _31_POW_1 + (word & _LOW_BYTES)
-    word = (word >> _SHIFT_16 & _LOW_PAIRS) * _31_POW_2 + (word & _LOW_PAIRS)
-    word = (word >> _SHIFT_32) * _31_POW_4 + (word & _LOW_QUAD)
-    return word & _LOW_QUAD
+def _fold(word: NDArray[np.uint64], power: int) -> NDArray[np.uint64]:
+    """The hash of the eight bytes of each word, the first one in its lowest bits, times `power`. Modulo 2**32."""
+    first = word & _LOW_BYTES
+    first *= _31
+    word >>= _SHIFT_8
+    word &= _LOW_BYTES
+    word += first
+    first = word & _LOW_PAIRS
+    first *= _31_POW_2
+    word >>= _SHIFT_16
+    word &= _LOW_PAIRS
+    word += first
+    first = word & _LOW_QUAD
+    first *= np.uint64(31**4 * power & _MASK32)
+    word >>= _SHIFT_32
+    word *= np.uint64(power)
+    word += first
+    return word
 
 
 def _hash_others(

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from rmqspark.protocol.spans import Bytes, Positions
 
 
+_FEW: Final = 16  # pairs of a record that are compared with each other sooner than sorted
+
+
 class PropertyMaps(NamedTuple):
     """One map per record: `counts[i]` entries of `names` and `values` are the i-th record's. No name comes twice."""
 
@@ -70,17 +73,25 @@ class PropertyPairs:
     def maps(self) -> PropertyMaps:
         """The pairs as a map has them: of several with one name in a record, the last."""
         rows, names, values = self.rows, self.names, self.values
-        kept = self._last_of_each_name()
+        counts = self._count(rows)
+        kept = self._last_of_each_name(int(counts.max(initial=0)))
         if kept is not None:
             rows, names, values = rows[kept], names.take(kept), values.take(kept)
-        return PropertyMaps(np.bincount(rows, minlength=len(self._spans.starts)), names, values)
+            counts = self._count(rows)
+        return PropertyMaps(counts, names, values)
 
-    def _last_of_each_name(self) -> NDArray[np.bool_] | None:
-        """Which pairs stay; None if all do. Names of one record are told apart by their hash, bytes settle doubts."""
+    def _count(self, rows: Positions) -> Positions:
+        """How many pairs each record has."""
+        return np.bincount(rows, minlength=len(self._spans.starts))
+
+    def _last_of_each_name(self, most: int) -> NDArray[np.bool_] | None:
+        """Which pairs stay; None if all do. No record has more than `most`.
+
+        Names of one record are told apart by their hash, bytes settle doubts.
+        """
         hashes = java_hash_spans(self._buffer, *self.names)
         marks = (self.rows << 32) | hashes.view(np.uint32)
-        in_order = np.sort(marks)
-        twice = in_order[1:][in_order[1:] == in_order[:-1]]
+        twice = _repeated(marks, most)
         if not len(twice):
             return None
         kept = np.ones(len(marks), np.bool_)
@@ -115,9 +126,9 @@ class _Scratch:
     def _rectangle(buffer: Bytes, spans: Spans, width: int) -> Bytes:
         area = gather_rows(buffer, spans.starts, width)
         shortest = int(spans.lengths.min()) if len(area) else 0
-        columns = np.arange(shortest, width, dtype=np.uint16)
-        behind = columns >= spans.lengths.astype(np.uint16)[:, np.newaxis]
-        np.copyto(area[:, shortest:], PAIR_END, where=behind)
+        columns = np.arange(shortest, width, dtype=np.uint16)[:, np.newaxis]
+        behind = spans.lengths.astype(np.uint16) <= columns
+        np.copyto(area.T[shortest:], PAIR_END, where=behind)  # column by column: the loop over rows is the long one
         return area.reshape(-1)
 
     def rows_of(self, places: Positions) -> Positions:
@@ -125,6 +136,14 @@ class _Scratch:
         if self._width:
             return places // self._width
         return np.searchsorted(self.starts, places, "right") - 1
+
+
+def _repeated(marks: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    """Marks that come more than once, if no mark comes again further than `most` places behind."""
+    if most > _FEW:
+        marks, most = np.sort(marks), 2
+    found = [marks[distance:][marks[distance:] == marks[:-distance]] for distance in range(1, most)]
+    return np.concatenate((marks[:0], *found))
 
 
 def _find_pairs(area: Bytes) -> tuple[Positions, Positions, Positions]:
@@ -136,7 +155,9 @@ def _find_pairs(area: Bytes) -> tuple[Positions, Positions, Positions]:
         kept = np.concatenate(([True], ~again))
         places, name_ends = places[kept], name_ends[kept]
     at = np.flatnonzero(name_ends)
-    begins = np.where(at > 0, places[at - 1] + 1, 0)
+    begins = places[at - 1] + 1
+    if len(at) and at[0] == 0:
+        begins[0] = 0
     middles, ends = places[at], places[at + 1]
     whole = (begins < middles) & (middles + 1 < ends)
     if whole.all():

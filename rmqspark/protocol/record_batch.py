@@ -13,6 +13,7 @@ Nothing inside a record is believed before `check()` has seen it, and every span
 from __future__ import annotations
 
 from functools import cached_property
+from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -27,6 +28,8 @@ from rmqspark.protocol.record_heads import FIELD_AT, HEAD
 from rmqspark.protocol.spans import Spans, as_bytes, gather, sliding
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from rmqspark.protocol.record import Buffer
@@ -266,25 +269,22 @@ class RecordBatch:
 def _chain_of_sizes(buffer: Bytes) -> NDArray[np.int64]:
     """The sizes of records that follow each other: one look if all are equal, a walk if not."""
     total = len(buffer)
-    if total < MIN_RECORD_BYTES:
-        if total:
-            raise RecordError(f"{total} bytes are too few for a record.")
-        return np.empty(0, np.int64)
-    first = int.from_bytes(buffer[:4], "big", signed=True)
+    first = int.from_bytes(buffer[:4].tobytes(), "big", signed=True)
     if first >= MIN_RECORD_BYTES and total % first == 0:
         sizes = np.ndarray((total // first,), ">i4", buffer, 0, (first,)).astype(np.int64)
         if (sizes == first).all():
             return sizes
-    return np.array(_walk(buffer.tobytes()), np.int64)
+    return np.fromiter(_walk(buffer.tobytes()), np.int64)
 
 
-def _walk(raw: bytes) -> list[int]:
-    sizes = []
+def _walk(raw: bytes) -> Iterator[int]:
+    size_at = Struct(">i").unpack_from
     at, total = 0, len(raw)
-    while at < total:
-        size = int.from_bytes(raw[at : at + 4], "big")
+    while at <= total - MIN_RECORD_BYTES:
+        (size,) = size_at(raw, at)
         if not MIN_RECORD_BYTES <= size <= total - at:
-            raise RecordError(f"At byte {at}: a record of {size} bytes where {total - at} bytes are left.")
-        sizes.append(size)
+            raise RecordError(f"At byte {at}: a record of {size} bytes where {total - at} are left.")
+        yield size
         at += size
-    return sizes
+    if at < total:
+        raise RecordError(f"At byte {at}: {total - at} bytes are too few for a record.")

@@ -53,23 +53,23 @@ def sliding(buffer: Bytes, dtype: DTypeLike) -> NDArray[Any]:
 
 def gather(buffer: Bytes, positions: Positions, dtype: DTypeLike) -> NDArray[Any]:
     """The big-endian integers at `positions`, in the machine's byte order."""
-    return sliding(buffer, dtype)[positions].byteswap(inplace=True)
+    kind = np.dtype(dtype)
+    return sliding(buffer, kind.newbyteorder(">"))[positions].astype(kind)
 
 
 def gather_rows(buffer: Bytes, starts: Positions, width: int) -> Bytes:
     """`width` bytes from each start, as rows of a fresh array; zeros stand for what lies beyond the buffer's end."""
-    rows = np.empty((len(starts), width), np.uint8)
     if not width or not len(starts):
-        return rows
-    items = rows.view(f"V{width}")[:, 0]
-    late = starts > len(buffer) - width
-    if not late.any():
-        items[:] = sliding(buffer, items.dtype)[starts]
-        return rows
-    cut = int(starts[late].min())
-    tail = np.concatenate((buffer[cut:], np.zeros(width, np.uint8)))
-    items[late] = sliding(tail, items.dtype)[starts[late] - cut]
-    items[~late] = sliding(buffer, items.dtype)[starts[~late]]
+        return np.empty((len(starts), width), np.uint8)
+    if len(buffer) < width:
+        buffer = np.concatenate((buffer, np.zeros(width - len(buffer), np.uint8)))
+    kind = f"V{width}"
+    last = len(buffer) - width
+    rows = sliding(buffer, kind)[np.minimum(starts, last)].view(np.uint8).reshape(len(starts), width)
+    late = np.flatnonzero(starts > last)
+    if len(late):
+        tail = np.concatenate((buffer[last:], np.zeros(width, np.uint8)))
+        rows[late] = gather_rows(tail, starts[late] - last, width)
     return rows
 
 
