@@ -39,6 +39,7 @@ class Targets:
         self._turns[topic] = self.turn(topic) + count
 
     def _look_up(self, topic: str) -> list[MessageQueue]:
+        self._client.expire_route(topic)  # the worker may have one from a task before; queues may have been added since
         try:
             queues = self._client.publish_queues(topic)
         except TopicNotFound as missing:

@@ -11,18 +11,11 @@ import logging
 from typing import TYPE_CHECKING
 
 from rmqspark.errors import RmqError
-from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers import UpdateConsumerOffsetRequestHeader
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.model import MessageQueue
-    from rmqspark.remoting.response import Response
     from rmqspark.source.offsets import Offsets, StoreIdentity
-
-COMMIT_TIMEOUT_MS = 5_000
 
 _log = logging.getLogger(__name__)
 
@@ -35,6 +28,7 @@ class GroupProgress:
         self._enabled = enabled
         self._attempted: Offsets | None = None
         self._reported: dict[MessageQueue, tuple[tuple[int, StoreIdentity], int]] = {}
+        self._introduced: set[str] = set()  # to these brokers
 
     def report(self, reached: Offsets) -> None:
         """Commits what has grown since the last report. An idle query comes here a hundred times a second."""
@@ -42,13 +36,20 @@ class GroupProgress:
             return
         self._attempted = reached
         try:
-            self._commit(
-                reached.group, {queue: at for queue, at in reached.positions.items() if self._grew(reached, queue)}
-            )
+            for queue in reached.positions:
+                self._introduce(reached, queue)
+            self._commit(reached.group, [queue for queue in reached.positions if self._grew(reached, queue)], reached)
         except RmqError as error:
             _log.warning("The progress of group %s could not be reported: %s", reached.group, error)
             return
         self._reported = {queue: (reached.identity(queue), at) for queue, at in reached.positions.items()}
+
+    def _introduce(self, reached: Offsets, queue: MessageQueue) -> None:
+        """A broker keeps no offset of a group it does not know; a pull makes it known."""
+        if queue.broker_name not in self._introduced:
+            broker = self._client.broker(queue.broker_name)
+            broker.pull(queue, reached.positions[queue], group=reached.group, max_count=1)
+            self._introduced.add(queue.broker_name)
 
     def _grew(self, reached: Offsets, queue: MessageQueue) -> bool:
         position = reached.positions[queue]
@@ -59,14 +60,13 @@ class GroupProgress:
         identity, before = self._reported[queue]
         return position > before or identity != reached.identity(queue)
 
-    def _commit(self, group: str, positions: dict[MessageQueue, int]) -> None:
-        answers: list[Future[Response]] = [
-            self._client.broker(queue.broker_name).submit(
-                RequestCode.UPDATE_CONSUMER_OFFSET,
-                UpdateConsumerOffsetRequestHeader(group, queue.topic, queue.queue_id, position, queue.broker_name),
-                timeout_ms=COMMIT_TIMEOUT_MS,
+    def _commit(self, group: str, queues: list[MessageQueue], reached: Offsets) -> None:
+        """All on their way before the first answer is awaited."""
+        answers = [
+            self._client.broker(queue.broker_name).submit_commit(
+                group, queue.topic, queue.queue_id, reached.positions[queue]
             )
-            for queue, position in positions.items()
+            for queue in queues
         ]
         for answer in answers:
             answer.result().raise_for_code()

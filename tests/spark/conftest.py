@@ -1,0 +1,113 @@
+"""One Spark session and one cluster for all tests with Spark; every test has topics of its own."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from rmqspark.client.admin import AdminClient
+from rmqspark.testing import cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame
+
+    from rmqspark.testing import LocalCluster
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def mq() -> Iterator[LocalCluster]:
+    with cluster() as running:
+        yield running
+
+
+@pytest.fixture
+def admin(mq: LocalCluster) -> Iterator[AdminClient]:
+    with AdminClient(mq.namesrv) as client:
+        yield client
+
+
+@dataclass
+class Topic:
+    """A topic of the test's own, and short words for what tests do with it."""
+
+    name: str
+    spark: SparkSession
+    namesrv: str
+
+    def read(self, schema: str | None = None, **options: object) -> DataFrame:
+        reader = self.spark.read.format("rmq").option("namesrv", self.namesrv).options(**_spelled(options))
+        return (reader.schema(schema) if schema else reader).load(self.name)
+
+    def stream(self, schema: str | None = None, **options: object) -> DataFrame:
+        reader = self.spark.readStream.format("rmq").option("namesrv", self.namesrv).options(**_spelled(options))
+        return (reader.schema(schema) if schema else reader).load(self.name)
+
+    def write(self, frame: DataFrame, **options: object) -> None:
+        writer = frame.write.format("rmq").option("namesrv", self.namesrv).option("topic", self.name)
+        writer.options(**_spelled(options)).mode("append").save()
+
+    def send(self, *bodies: str, **columns: str) -> None:
+        """One message per body through the sink; `columns` are the same for all, as `tags="paid"`."""
+        frame = self.spark.createDataFrame([(body, *columns.values()) for body in bodies], ["body", *columns])
+        self.write(frame.coalesce(1))
+
+    def bodies(self) -> list[str]:
+        return sorted(bytes(row.body).decode() for row in self.read("body binary").collect())
+
+
+@pytest.fixture
+def topic(admin: AdminClient, rmq_spark: SparkSession, mq: LocalCluster) -> Topic:
+    """A fresh topic with three queues."""
+    name = f"topic-{next(_numbers)}"
+    admin.create_topic(name, queues=3)
+    return Topic(name, rmq_spark, mq.namesrv)
+
+
+@pytest.fixture
+def other(admin: AdminClient, rmq_spark: SparkSession, mq: LocalCluster) -> Topic:
+    """A second one."""
+    name = f"topic-{next(_numbers)}"
+    admin.create_topic(name, queues=2)
+    return Topic(name, rmq_spark, mq.namesrv)
+
+
+@dataclass
+class Batches:
+    """What a query gave, micro-batch by micro-batch; those without a row are left out."""
+
+    rows: list[list[Any]]
+
+    @property
+    def sizes(self) -> list[int]:
+        return [len(rows) for rows in self.rows]
+
+    @property
+    def bodies(self) -> list[str]:
+        return sorted(bytes(row.body).decode() for rows in self.rows for row in rows)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Any:
+    """Runs a streaming frame until it has read what is there (Trigger.AvailableNow), on one checkpoint per test."""
+
+    def run_available(frame: DataFrame) -> Batches:
+        batches: list[list[Any]] = []
+        writer = frame.writeStream.foreachBatch(lambda batch, number: batches.append(batch.collect()))
+        query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
+        assert query.awaitTermination(60)
+        return Batches([rows for rows in batches if rows])
+
+    return run_available
+
+
+def _spelled(options: Mapping[str, object]) -> dict[str, Any]:
+    return {name.replace("__", "."): value for name, value in options.items()}

@@ -1,0 +1,58 @@
+"""What a user sees of a mistake, through Spark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from conftest import Topic
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+def test_a_mistyped_option_fails_at_load(rmq_spark: SparkSession) -> None:
+    """The error comes when the query is written, and names the option that was meant."""
+    with pytest.raises(Exception, match="no option 'subcribe'. Did you mean 'subscribe'"):
+        rmq_spark.read.format("rmq").option("subcribe", "t").load()
+
+
+def test_a_column_that_is_not_there(topic: Topic) -> None:
+    """A schema that the source cannot give names the column."""
+    with pytest.raises(Exception, match="The rmq source has no column 'price'"):
+        topic.read("price double").count()
+
+
+def test_a_topic_that_does_not_exist(topic: Topic, rmq_spark: SparkSession) -> None:
+    """Reading or writing an unknown topic says how to create it."""
+    frame = rmq_spark.read.format("rmq").option("namesrv", topic.namesrv)
+    with pytest.raises(Exception, match="Topic 'nowhere' does not exist. Create it with: rmq topic create nowhere"):
+        frame.load("nowhere").count()
+    rows = rmq_spark.range(1).selectExpr("cast(id as string) body").write.format("rmq").mode("append")
+    with pytest.raises(Exception, match="Topic 'nowhere' does not exist.*autoCreateTopic=true"):
+        rows.option("namesrv", topic.namesrv).option("topic", "nowhere").save()
+
+
+def test_no_servers(rmq_spark: SparkSession) -> None:
+    """Where nobody listens the error names the address."""
+    reader = rmq_spark.read.format("rmq").option("namesrv", "127.0.0.1:1").option("fetchOffset.retryIntervalMs", "1")
+    with pytest.raises(Exception, match="127.0.0.1:1"):
+        reader.load("t").count()
+
+
+def test_bodies_that_cannot_be_sent(topic: Topic, rmq_spark: SparkSession) -> None:
+    """A null body names its row and column, and an exactly-once write says what to write instead."""
+    rows = rmq_spark.createDataFrame([("a",), (None,)], "body string").coalesce(1)
+    with pytest.raises(Exception, match="Row 1 of this task's input cannot be sent: column 'body' is null"):
+        topic.write(rows)
+    with pytest.raises(Exception, match="Write deliveryGuarantee=at-least-once"):
+        topic.write(rows, deliveryGuarantee="exactly-once")
+
+
+def test_overwriting(topic: Topic, rmq_spark: SparkSession) -> None:
+    """A topic cannot be overwritten."""
+    writer = rmq_spark.range(1).selectExpr("cast(id as string) body").write.format("rmq")
+    with pytest.raises(Exception, match="cannot be overwritten"):
+        writer.option("namesrv", topic.namesrv).option("topic", topic.name).mode("overwrite").save()
