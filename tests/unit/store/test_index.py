@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqspark.entropy import SystemEntropy
-from rmqspark.errors import StoreError
+from rmqspark.errors import InvalidArgument, StoreError
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.index import MAX_FOUND, Index
 from rmqspark.store.index_keys import key_hash, keys_of
@@ -353,6 +353,13 @@ def test_another_store_s_sizes_are_refused() -> None:
     index.close()
     with pytest.raises(StoreError, match="max_hash_slot_num"):
         opened(files, SMALL)
+
+
+@pytest.mark.parametrize(("slots", "entries"), [(0, 8), (5, 1), (5, 0), (-1, 8), (5, 1 << 31)])
+def test_sizes_that_cannot_be_are_refused(slots: int, entries: int) -> None:
+    """An index without room for a single key is an error in the settings, not an endless row of files."""
+    with pytest.raises(InvalidArgument, match="max_index_num"):
+        opened(MemoryFileSystem(), StoreConfig(max_hash_slot_num=slots, max_index_num=entries))
 
 
 def test_names_ascend_when_the_clock_does_not() -> None:
