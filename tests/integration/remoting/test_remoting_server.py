@@ -138,6 +138,7 @@ def test_cut_within_a_frame(serve: Any, raw_client: Any) -> None:
     served = serve(routes())
     client = raw_client(served.address)
     client.socket.sendall(b"".join(encode_request(ECHO, 1, body=b"x" * 1_000_000))[:500_000])
+    served.wait_until(lambda: served.server.connection_count == 1)
     client.socket.close()
     served.wait_until(lambda: served.server.connection_count == 0)
     served.run(lambda: served.server.newcomers.take(served.server.limits.max_newcomer_bytes))
