@@ -236,14 +236,14 @@ class RecordBatch:
             if isinstance(shift, int)
             else self._gather_head("body_length", np.int32, shift).astype(np.int64)
         )
-        self._require((body_lengths >= 0) & (body_lengths <= room))
+        self._require(_within(body_lengths, room))
         room -= body_lengths
 
         body_ends = body_starts + body_lengths
         topic_lengths = self.buffer[body_ends].view(np.int8).astype(np.int64)
         if second_version:
             topic_lengths = np.where(long_topics, gather(self.buffer, body_ends, np.int16), topic_lengths)
-        self._require((topic_lengths >= 0) & (topic_lengths <= room))
+        self._require(_within(topic_lengths, room))
         room -= topic_lengths
 
         topic_starts = body_ends + topic_width
@@ -264,6 +264,11 @@ class RecordBatch:
             if found != size:
                 break
         raise RecordError(f"At byte {at}: a record of {found} bytes where one of {size} was announced.")
+
+
+def _within(lengths: Positions, room: Positions) -> NDArray[np.bool_]:
+    """Whether 0 <= length <= room, where room is not negative: unsigned, a negative length is a huge one."""
+    return lengths.view(np.uint64) <= room.view(np.uint64)
 
 
 def _chain_of_sizes(buffer: Bytes) -> NDArray[np.int64]:

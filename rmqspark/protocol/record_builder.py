@@ -1,8 +1,8 @@
 """Writing many records at once, into one buffer, as a bulk send carries them.
 
 Columns come in as values and offsets, and no row is touched by Python. Where all bodies are equally long and all
-properties too, the records form a rectangle: one broadcast of a finished record fills it, then blocks of columns are
-laid over. Otherwise heads, bodies and properties are scattered to their places (`spans.py`).
+properties too, the records form a rectangle that is filled block by block. Otherwise heads, bodies and properties are
+scattered to their places (`spans.py`).
 
 The records have IPv4 hosts. Queue offset, physical offset, store timestamp and store host stay zero until the broker
 `patch`es them.
@@ -105,15 +105,15 @@ def patch(
 
 
 def _lay_rectangle(buffer: Bytes, pattern: bytes, fields: dict[str, Any], bodies: _Source, properties: _Source) -> None:
-    """Records of one size. A finished record is laid into every row, then what differs is laid over it."""
+    """Records of one size: a table whose blocks of columns are laid one after the other."""
     rows, head = len(bodies.spans.starts), layout.HEAD_BYTES
     body, tail = bodies.rectangle(), properties.rectangle()
     body_end, tail_at = head + body.shape[1], len(pattern) + body.shape[1]
-    finished = pattern[:head] + bytes(body.shape[1]) + pattern[head:-2] + tail.shape[1].to_bytes(2, "big")
     table = buffer.reshape(rows, tail_at + tail.shape[1])
-    table[:, :tail_at] = np.frombuffer(finished, np.uint8)
+    table[:, :head] = np.frombuffer(pattern[:head], np.uint8)
     _fill_heads(np.ndarray((rows,), HEAD, buffer, 0, (table.shape[1],)), fields)
     table[:, head:body_end] = body
+    table[:, body_end:tail_at] = np.frombuffer(pattern[head:-2] + tail.shape[1].to_bytes(2, "big"), np.uint8)
     table[:, tail_at:] = tail
 
 
