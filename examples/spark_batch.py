@@ -1,4 +1,4 @@
-"""Write a DataFrame to a topic and read it back: `python examples/spark_batch.py`. Needs 'rmqspark[spark]' and Java 17."""
+"""Write a DataFrame to a topic and read it back: `python examples/spark_batch.py`. Needs Spark and Java 17."""
 
 import os
 import sys

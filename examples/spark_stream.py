@@ -1,4 +1,4 @@
-"""Topic to topic with a running count: `python examples/spark_stream.py`. Needs 'rmqspark[spark]' and Java 17."""
+"""Topic to topic with a running count: `python examples/spark_stream.py`. Needs Spark and Java 17."""
 
 import os
 import sys
@@ -25,7 +25,7 @@ with cluster(brokers=1) as mq, tempfile.TemporaryDirectory() as checkpoint:
         admin.create_topic("counts", queues=2)
 
     with Producer(mq.namesrv, group="writer") as producer:
-        for word in "to be or not to be that is the question".split():
+        for word in ["to", "be", "or", "not", "to", "be"]:
             producer.send(Message("words", word.encode()))
 
     words = (

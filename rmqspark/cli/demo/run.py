@@ -72,21 +72,19 @@ def _through_spark(console: Console, table: pd.DataFrame, work: Path) -> pd.Data
     """Everything between the table and the topic `delays`, read back."""
     from rmqspark import AdminClient, Producer
     from rmqspark.cli.demo import flights, pipeline
-    from rmqspark.testing.cluster import cluster
+    from rmqspark.cli.demo.queue import own_queue
 
-    with cluster(brokers=1, store_dir=work / "store") as mq, _progress(console) as progress:
-        with AdminClient(mq.namesrv) as admin:
+    with own_queue(work / "store") as namesrv, _progress(console) as progress:
+        with AdminClient(namesrv) as admin:
             admin.create_topic(_SOURCE, queues=8)
             admin.create_topic(_TARGET, queues=4)
         starting = progress.add_task("starting Spark", total=None)
         spark = pipeline.start_session()
         progress.update(starting, total=1, completed=1)
         try:
-            with Producer(mq.namesrv, group="demo-airport") as producer:
+            with Producer(namesrv, group="demo-airport") as producer:
                 _send(producer, table, _bar(progress, f"sending to topic {_SOURCE}", len(table)))
-                query = pipeline.start_query(
-                    spark, mq.namesrv, _SOURCE, _TARGET, work / "checkpoint", _ROWS_PER_TRIGGER
-                )
+                query = pipeline.start_query(spark, namesrv, _SOURCE, _TARGET, work / "checkpoint", _ROWS_PER_TRIGGER)
                 pipeline.follow(query, len(table), _bar(progress, "reading in Spark, by event time", len(table)))
                 producer.send(flights.closing_message(_SOURCE))
                 pipeline.follow(
@@ -96,7 +94,7 @@ def _through_spark(console: Console, table: pd.DataFrame, work: Path) -> pd.Data
             query.stop()
             if late:
                 raise RmqError(f"The watermark dropped {late} rows.", hint="Please report this: it must not happen.")
-            return pipeline.read_delays(spark, mq.namesrv, _TARGET)
+            return pipeline.read_delays(spark, namesrv, _TARGET)
         finally:
             spark.stop()
 

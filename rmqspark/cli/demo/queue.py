@@ -1,0 +1,63 @@
+"""A queue for the demo: `rmq up` as a process of its own, as everybody starts it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rmqspark.cli.up import ENDPOINTS
+from rmqspark.clock import SystemClock
+from rmqspark.errors import RmqError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_START_MS = 30_000
+_STOP_S = 30
+
+
+@contextmanager
+def own_queue(directory: Path) -> Iterator[str]:
+    """Starts a queue on free ports, its store in `directory`; gives the name server's address, stops it at the end."""
+    directory.mkdir(parents=True, exist_ok=True)
+    command = [
+        sys.executable,
+        "-m",
+        "rmqspark",
+        "up",
+        "--store",
+        str(directory),
+        "--namesrv-port",
+        "0",
+        "--broker-port",
+        "0",
+    ]
+    log = directory / "rmq-up.log"
+    with log.open("wb") as output:
+        # A session of its own: Ctrl-C is for the demo, which then stops the queue in good order.
+        process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
+    try:
+        yield _wait_for_address(process, directory / ENDPOINTS, log)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _wait_for_address(process: subprocess.Popen[bytes], endpoints: Path, log: Path) -> str:
+    clock = SystemClock()
+    deadline_ms = clock.monotonic_ms() + _START_MS
+    while not endpoints.exists():
+        if process.poll() is not None or clock.monotonic_ms() > deadline_ms:
+            raise RmqError(f"The demo's queue does not start: {log.read_text(errors='replace')[-400:]}")
+        clock.sleep_ms(20)
+    address: str = json.loads(endpoints.read_text(encoding="utf-8"))["namesrv"]
+    return address
