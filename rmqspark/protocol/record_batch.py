@@ -22,7 +22,7 @@ from rmqspark.errors import RecordError
 from rmqspark.protocol import record as layout
 from rmqspark.protocol.body_crcs import body_crcs
 from rmqspark.protocol.java_hash import java_hash_spans
-from rmqspark.protocol.property_pairs import PropertyMaps, PropertyPairs
+from rmqspark.protocol.property_pairs import PropertyMaps, RecordProperties
 from rmqspark.protocol.record import MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES, SysFlag, check_record
 from rmqspark.protocol.record_heads import FIELD_AT, HEAD
 from rmqspark.protocol.spans import Spans, as_bytes, gather, sliding
@@ -163,11 +163,11 @@ class RecordBatch:
 
     def property_spans(self, name: bytes) -> Spans:
         """The value of one property in every record; length -1 where it is absent."""
-        return self._pairs.find(name)
+        return self._properties.find(name)
 
     def property_pairs(self) -> PropertyMaps:
         """All properties of all records: what a map column is built from."""
-        return self._pairs.maps()
+        return self._properties.maps()
 
     def tags_codes(self) -> NDArray[np.int64]:
         """What a consume queue stores for each record: the Java hash of TAGS, 0 where there are none."""
@@ -176,8 +176,8 @@ class RecordBatch:
     # --- how ---
 
     @cached_property
-    def _pairs(self) -> PropertyPairs:
-        return PropertyPairs.parse(self.buffer, self._parts.properties)
+    def _properties(self) -> RecordProperties:
+        return RecordProperties(self.buffer, self._parts.properties)
 
     @cached_property
     def _heads(self) -> NDArray[Any]:

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import DTypeLike, NDArray
 
     Bytes = NDArray[np.uint8]
@@ -38,6 +40,13 @@ class Spans(NamedTuple):
     def take(self, rows: NDArray[np.bool_] | NDArray[np.int64] | slice) -> Spans:
         """The spans that a mask, indices or a slice select."""
         return Spans(self.starts[rows], self.lengths[rows])
+
+
+def join(parts: Sequence[Spans]) -> Spans:
+    """The spans of all parts (one at least), in order."""
+    if len(parts) == 1:
+        return parts[0]
+    return Spans(np.concatenate([part.starts for part in parts]), np.concatenate([part.lengths for part in parts]))
 
 
 def as_bytes(buffer: bytes | bytearray | memoryview | Bytes) -> Bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -113,6 +114,29 @@ def test_properties_of_very_different_lengths() -> None:
     batch = RecordBatch.scan(b"".join(wires))
     assert maps_of(batch) == [decode_properties(decode_record(wire).properties) for wire in wires]
     assert batch.tags_codes().tolist() == [0 if n == 150 else tags_code(f"t{n}") for n in range(400)]
+
+
+def test_properties_of_a_large_buffer() -> None:
+    """Megabytes of properties are read block by block, to the same result."""
+    filler = b"filler\x01" + b"v" * 32_000 + b"\x02"
+    wires = [bytes(encode_record(topic="T", body=b"", properties=filler + b"TAGS\x01t%d\x02" % n)) for n in range(150)]
+    batch = RecordBatch.scan(b"".join(wires))
+    assert batch.tags_codes().tolist() == [tags_code(f"t{n}") for n in range(150)]
+    assert [properties["TAGS"] for properties in maps_of(batch)] == [f"t{n}" for n in range(150)]
+
+
+def test_forged_properties_take_bounded_memory() -> None:
+    """A frame full of the smallest properties is looked into without taking many times its size."""
+    record = bytes(encode_record(topic="T", body=b"", properties=b"a\x01b\x02" * 8191))
+    batch = RecordBatch.scan(record * 500)
+    batch.check()
+    tracemalloc.start()
+    try:
+        assert not batch.tags_codes().any()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 64 * 1024 * 1024
 
 
 @pytest.mark.parametrize("case", BAD_RECORDS)
