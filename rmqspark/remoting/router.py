@@ -116,7 +116,8 @@ class Router:
                 rest = _finish(request, answer)
         except Exception as error:  # noqa: BLE001 this is the one place that answers for all handlers
             request.fail(error)
-        raw.body.release()  # its memory is not the handler's any more (see request.py)
+        raw.header.release()  # their memory is not the handler's any more (see request.py)
+        raw.body.release()
         return rest
 
 

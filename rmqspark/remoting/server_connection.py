@@ -85,6 +85,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._outgoing: list[Buffer] = []
         self._outgoing_bytes = 0
         self._flush_due = False
+        self._working = False  # in the middle of the frames received
         self._write_paused = False
         self._unsent_bytes = 0  # at the last check, while writing was paused
         self._proven = False  # has sent a whole frame
@@ -192,7 +193,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._active = self._host.now
         self._frame_since = None
         self._transport.resume_reading()
-        self._work_off()
+        if not self._working:  # a write may succeed, and get here, while a handler is answering
+            self._work_off()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
@@ -206,6 +208,7 @@ class ServerConnection(asyncio.BufferedProtocol):
     def _work_off(self) -> None:
         """Handles the whole frames received, as long as the client takes the answers."""
         self._flush_due = True  # answers given at once leave at the end of this, in one write
+        self._working = True
         handled = 0
         try:
             if not self._write_paused:
@@ -220,6 +223,7 @@ class ServerConnection(asyncio.BufferedProtocol):
                 self._receiver.use_budget(self._host.buffered)
         except (DecodeError, Busy) as error:
             self._broken(error)
+        self._working = False
         self._note_partial(handled)
         self.flush()
 

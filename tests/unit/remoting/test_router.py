@@ -191,6 +191,8 @@ def test_the_body_is_taken_back_when_the_handler_returns() -> None:
     route(lambda request: parked.append(request)).dispatch(raw_request(b"secret", topic="t"), Recorder())
     with pytest.raises(ValueError, match="released"):
         bytes(parked[0].body)
+    with pytest.raises(ValueError, match="released"):
+        parked[0].fields  # noqa: B018 - the question is the test
 
 
 def test_async_handlers_keep_body_and_fields() -> None:
