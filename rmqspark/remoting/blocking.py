@@ -182,6 +182,9 @@ class BlockingConnection:
             except OSError as error:  # part of the command may be out: nothing can follow it
                 self._end(self._broken(error))
                 raise ConnectionLost(self._broken(error), address=self.address) from error
+            except BaseException:  # Ctrl-C: the same
+                self._end(self._broken(None))
+                raise
 
     def _check_process(self) -> None:
         """A fork copies locks as they happen to be: nothing of the parent's connection may be touched."""
