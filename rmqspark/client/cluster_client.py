@@ -60,7 +60,7 @@ class ClusterClient:
         self.ip = local_ip(self.name_servers.addresses[0])
         self.client_id = client_id(self.ip, self.clock)
         self.heartbeats = Heartbeats(self.client_id)
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # for changes of what follows; a look-up alone is atomic
         self._routes = RouteCache()
         self._addresses: dict[str, str] = {}  # broker name → the address to use, the master's if there is one
         self._suspects: set[str] = set()  # did not answer where they were: ask the name servers before the next try
@@ -94,9 +94,8 @@ class ClusterClient:
         While no name server answers, the route as last seen goes on being used: messages need brokers only.
         """
         check_topic(topic)
-        with self._lock:
-            known = self._routes.fresh(topic, self.clock.monotonic_ms())
-            last = self._routes.last_known(topic)
+        known = self._routes.fresh(topic, self.clock.monotonic_ms())
+        last = self._routes.last_known(topic)
         if known is not None and not known.borrowed:
             return known
         try:
@@ -115,8 +114,7 @@ class ClusterClient:
 
         Spec: semantics, section 2.1. TopicNotFound where it does not.
         """
-        with self._lock:
-            known = self._routes.fresh(topic, self.clock.monotonic_ms())
+        known = self._routes.fresh(topic, self.clock.monotonic_ms())
         if known is not None:
             return known
         try:
@@ -156,27 +154,24 @@ class ClusterClient:
 
     def broker(self, broker_name: str) -> BrokerClient:
         """The broker of that name; it need not be there yet."""
-        with self._lock:
-            if self._closed:
-                raise AlreadyClosed("This client was closed.", hint="Make a new one.")
-            client = self._brokers.get(broker_name)
-            if client is None:
-                client = BrokerClient(broker_name, lambda: self._connect(broker_name), self.timeout_ms)
-                self._brokers[broker_name] = client
+        if self._closed:
+            raise AlreadyClosed("This client was closed.", hint="Make a new one.")
+        client = self._brokers.get(broker_name)
+        if client is not None:
             return client
+        with self._lock:
+            client = BrokerClient(broker_name, lambda: self._connect(broker_name), self.timeout_ms)
+            return self._brokers.setdefault(broker_name, client)
 
     def broker_address(self, broker_name: str) -> str:
         """Where the broker is: its master, else the slave with the lowest id.
 
         NotFound for one that no name server has ever named; while a known one is away, where it was last.
         """
-        with self._lock:
-            address = self._addresses.get(broker_name)
-            moved = broker_name in self._suspects
-        if address is None or moved:
+        address = self._addresses.get(broker_name)
+        if address is None or broker_name in self._suspects:
             known = self.cluster_info().brokerAddrTable
-            with self._lock:
-                address = self._addresses.get(broker_name)
+            address = self._addresses.get(broker_name)
             if address is None:
                 raise NotFound(
                     f"Broker {broker_name!r} is not registered.",

@@ -28,7 +28,7 @@ class Connections:
 
     def to(self, address: str) -> BlockingConnection:
         """A live connection to `address`; Unreachable if there is nobody."""
-        slot = self._slot(address)
+        slot = self._slots.get(address) or self._new_slot(address)
         connection = slot.connection
         if connection is not None and not connection.closed:
             return connection
@@ -46,7 +46,7 @@ class Connections:
                 if slot.connection is not None:
                     slot.connection.close()
 
-    def _slot(self, address: str) -> _Slot:
+    def _new_slot(self, address: str) -> _Slot:
         with self._lock:
             if self._closed:
                 raise AlreadyClosed("This client was closed.", hint="Make a new one.")

@@ -73,11 +73,11 @@ class Delivery:
 
     def deliver_later(
         self, parcel: Parcel, target: Target, timeout_ms: int, second_tries: Executor
-    ) -> Future[list[SendReceipt]]:
-        """Sends at once and returns; further tries, should they be needed, are made on a thread of `second_tries`."""
+    ) -> Future[SendReceipt]:
+        """Sends one message and returns; further tries, should they be needed, run on a thread of `second_tries`."""
         deadline_ms = self._cluster.clock.monotonic_ms() + timeout_ms
         queue = self._queue(parcel.topic, target, None)
-        outcome: Future[list[SendReceipt]] = Future()
+        outcome: Future[SendReceipt] = Future()
         outcome.set_running_or_notify_cancel()  # nobody can call a message back: cancel() honestly answers False
 
         def again() -> None:
@@ -88,11 +88,11 @@ class Delivery:
             except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits for the outcome
                 outcome.set_exception(error)
             else:
-                outcome.set_result(delivered)
+                outcome.set_result(delivered[0])
 
         def answered(first: Future[Response]) -> None:
             try:
-                outcome.set_result(receipts(parcel, queue, first.result()))
+                outcome.set_result(receipts(parcel, queue, first.result())[0])
             except RmqError as error:
                 failed(error)
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.delivery import Delivery, Parcel
-from rmqspark.client.futures import then
 from rmqspark.client.outgoing import SendConfig, outgoing, outgoing_batch
 from rmqspark.client.selection import Target
 from rmqspark.errors import AlreadyClosed
@@ -54,7 +53,7 @@ class Producer:
         self._ids_lock = threading.Lock()
         self._delivery = Delivery(self._cluster, group, 1 + self._config.retry_times_when_send_failed)
         self._resend = ThreadPoolExecutor(RESEND_THREADS, thread_name_prefix="rmqspark-resend")
-        self._under_way: set[Future[list[SendReceipt]]] = set()
+        self._under_way: set[Future[SendReceipt]] = set()
         self._closed = False
         self._cluster.heartbeats.add_producer(group)
 
@@ -100,7 +99,7 @@ class Producer:
         future = self._delivery.deliver_later(parcel, Target(queue, shard), self._timeout(timeout_ms), self._resend)
         self._under_way.add(future)
         future.add_done_callback(self._under_way.discard)
-        return then(future, lambda receipts: receipts[0])
+        return future
 
     def send_oneway(
         self, message: Message, *, queue: int | MessageQueue | None = None, shard: str | None = None
