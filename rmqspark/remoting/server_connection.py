@@ -232,7 +232,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         if host.going_away and self._may_be_sent_away(raw):
             host.router.refuse(raw, self, GoingAway("please go away"))
         elif self.under_way >= host.limits.max_requests_under_way:
-            host.router.refuse(raw, self, Busy("[OVERLOAD]too many requests of this connection are under way"))
+            host.router.refuse(raw, self, Busy("too many requests of this connection are under way"))
         else:
             rest = host.router.dispatch(raw, self)
             if rest is not None:
