@@ -1,0 +1,117 @@
+"""Brings what was appended to the disk: by the clock (ASYNC_FLUSH), or for those who wait for it (SYNC_FLUSH).
+
+There is one flush at a time, in a thread; whoever comes meanwhile shares the next one (group commit). About once a
+second a flush is a thorough one, which takes queues and index along, so that a recovery has little to do.
+
+A wait that takes too long ends with FlushTimeout: the message is stored and may yet survive. A failed fsync ends with
+NotWritable, for everybody and for good (reliability, G6): the pages may be marked clean though they never reached it.
+RocketMQ: GroupCommitService, FlushRealTimeService, FlushConsumeQueueService; spec: storage, section 7.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+import structlog
+
+from rmqspark.errors import FlushTimeout, NotWritable, RmqError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rmqspark.store.config import StoreConfig
+    from rmqspark.store.message_store import MessageStore
+
+log = structlog.get_logger("rmqspark.broker")
+
+
+class FlushWaiter(NamedTuple):
+    end_offset: int  # physical: where the last byte waited for ends
+    deadline: float  # loop time, seconds
+    done: Callable[[RmqError | None], None]
+
+
+class Flusher:
+    """Owns every flush of one store. All methods belong to the event loop's thread."""
+
+    def __init__(self, store: MessageStore, config: StoreConfig) -> None:
+        self._store = store
+        self._interval = config.flush_interval_commit_log / 1000
+        self._thorough_interval = config.flush_interval_consume_queue / 1000
+        self._timeout = config.sync_flush_timeout / 1000
+        self._waiters: deque[FlushWaiter] = deque()  # in the order of end offsets, which is that of deadlines
+        self._work = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+        self._thorough_due = 0.0  # loop time
+        self._thorough_end = store.end_offset  # up to where all there is, queues too, is on disk
+        self._is_closing = False
+
+    def when_flushed(self, end_offset: int, done: Callable[[RmqError | None], None]) -> None:
+        """Calls `done(None)` once the log is on disk up to `end_offset`, else `done` with what went wrong."""
+        loop = asyncio.get_running_loop()
+        self._waiters.append(FlushWaiter(end_offset, loop.time() + self._timeout, done))
+        self._work.set()
+        if self._timer is None:
+            self._timer = loop.call_later(self._timeout, self._give_up_late_waiters)
+
+    def hurry(self) -> None:
+        """Has the next flush begin now, for messages that nobody waits for but readers want to see."""
+        self._work.set()
+
+    async def run(self) -> None:
+        """Flushes until `close`, and once more then."""
+        while not self._is_closing:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._interval):
+                    await self._work.wait()
+            self._work.clear()
+            await self._flush()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def close(self) -> None:
+        """Has `run` flush what is left and return."""
+        self._is_closing = True
+        self._work.set()
+
+    async def _flush(self) -> None:
+        loop, store = asyncio.get_running_loop(), self._store
+        thorough = loop.time() >= self._thorough_due and self._thorough_end != store.end_offset
+        is_log_flushed, end_offset = store.flushed_offset == store.end_offset, store.end_offset
+        plan = store.begin_flush(thorough=thorough)
+        error = None
+        if plan is not None:
+            try:
+                await loop.run_in_executor(None, plan.run)
+            except OSError as failure:
+                error = failure
+                log.error("an fsync failed, no more messages are taken", error=str(failure))
+            try:
+                store.finish_flush(plan, error)
+            except OSError as failure:  # the checkpoint: what is on disk is merely not noted down yet
+                log.error("the checkpoint could not be written, trying on", error=str(failure))
+        if thorough:
+            self._thorough_due = loop.time() + self._thorough_interval
+            if is_log_flushed:  # else queue entries may have come with the end of this very flush
+                self._thorough_end = end_offset
+        self._settle(error)
+
+    def _settle(self, error: OSError | None) -> None:
+        flushed = self._store.flushed_offset
+        while self._waiters and self._waiters[0].end_offset <= flushed:
+            self._waiters.popleft().done(None)
+        if error is not None:
+            refusal = NotWritable(f"The store could not write to its disk: {error}.")
+            while self._waiters:
+                self._waiters.popleft().done(refusal)
+        elif self._waiters:
+            self._work.set()
+
+    def _give_up_late_waiters(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._waiters and self._waiters[0].deadline <= loop.time():
+            self._waiters.popleft().done(FlushTimeout("Stored, but not on disk in time."))
+        self._timer = loop.call_at(self._waiters[0].deadline, self._give_up_late_waiters) if self._waiters else None
