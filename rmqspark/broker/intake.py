@@ -1,0 +1,235 @@
+"""From a send request to a draft for the store: what a message must be like, and what a broker writes into it.
+
+The checks come in RocketMQ's order, so that a request that is wrong in two ways is refused as RocketMQ refuses it
+(spec: requests, section 4, steps 1 to 12). Two things differ on purpose:
+- The properties a broker adds (region, trace switch, cluster) stand behind the sender's, whose order is kept; RocketMQ
+  rebuilds the string from a hash map. Nothing depends on the order.
+- Messages that ask for a delay, a deliver time or a transaction, and those that have used up their retries, are
+  refused. Stored as they are, they would be delivered at once or for ever.
+RocketMQ: SendMessageProcessor, AbstractSendMessageProcessor.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from rmqspark.errors import InvalidMessage, InvalidQueue, NoPermission, NotSupported
+from rmqspark.protocol.batch import decode_batch
+from rmqspark.protocol.java_hash import tags_code
+from rmqspark.protocol.message_id import pack_host
+from rmqspark.protocol.names import MAX_TOPIC_LENGTH, NOT_SENDABLE, RETRY_PREFIX, check_body, check_topic
+from rmqspark.protocol.properties import MAX_PROPERTIES_BYTES, Property, decode_properties, encode_properties
+from rmqspark.protocol.record import SysFlag, encode_record
+from rmqspark.store.draft import Draft
+
+if TYPE_CHECKING:
+    from rmqspark.broker.config import BrokerConfig
+    from rmqspark.broker.groups import SubscriptionGroups
+    from rmqspark.broker.topics import TopicTable
+    from rmqspark.clock import Clock
+    from rmqspark.entropy import Entropy
+    from rmqspark.protocol.bodies import TopicConfig
+    from rmqspark.protocol.headers import SendMessageRequestHeaderV2
+    from rmqspark.protocol.message_id import UniqueIds
+
+MULTI_TAG: Final = "MULTI_TAG"
+
+_SENDERS_FLAGS: Final = SysFlag.COMPRESSED | SysFlag.MULTI_TAGS | SysFlag.COMPRESSION_MASK
+_REFUSED_FLAGS: Final = SysFlag.TRANSACTION_MASK | SysFlag.NEED_UNWRAP | SysFlag.INNER_BATCH
+_TIMER_PROPERTIES: Final = (Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS, Property.TIMER_DELIVER_MS)
+_BROKERS_NAMES: Final = frozenset({Property.MSG_REGION, Property.TRACE_ON, Property.CLUSTER, Property.POP_CK})
+
+_born_host = lru_cache(maxsize=4096)(pack_host)
+"""The same few clients send again and again."""
+
+
+class Admitted(msgspec.Struct, gc=False, frozen=True):
+    """A message that may be stored, and what its sender will be told besides the place."""
+
+    draft: Draft
+    transaction_id: str  # the sender's UNIQ_KEY
+    waits_for_flush: bool
+
+
+class Intake:
+    """Admits single messages and batches; raises what is wrong with one. Stores nothing and creates no topic."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        topics: TopicTable,
+        groups: SubscriptionGroups,
+        *,
+        max_body_bytes: int,
+        unique_ids: UniqueIds,
+        clock: Clock,
+        entropy: Entropy,
+    ) -> None:
+        self._topics = topics
+        self._groups = groups
+        self._max_body_bytes = max_body_bytes
+        self._unique_ids = unique_ids
+        self._clock = clock
+        self._entropy = entropy
+        self._brokers_own = encode_properties(
+            {
+                Property.MSG_REGION: config.region_id,
+                Property.TRACE_ON: "true" if config.trace_on else "false",
+                Property.CLUSTER: config.broker_cluster_name,
+            }
+        )
+
+    def check_sendable(self, topic: str) -> None:
+        """Raises InvalidName for what is no topic name, NoPermission for topics only the broker writes to."""
+        check_topic(topic)
+        if topic in NOT_SENDABLE:
+            raise NoPermission(f"Topic {topic!r} is written by the broker alone.", hint="Send to a topic of your own.")
+
+    def admit(self, header: SendMessageRequestHeaderV2, body: memoryview, peer: tuple[str, int]) -> Admitted:
+        """One message. Raises TopicNotFound where the topic would have to be created first."""
+        check_body(len(body), self._max_body_bytes)
+        encoded = (header.i or "").encode("utf-8", "replace")
+        properties = decode_properties(encoded)
+        topic = header.b
+        if topic in NOT_SENDABLE:
+            self.check_sendable(topic)
+        config = self._topics.require(topic)
+        queue_id = self.choose_queue(config, header.e)
+        if topic.startswith(RETRY_PREFIX):
+            self._check_retry(header)
+        sys_flag = self._check_flags(header.f, config)
+        unique_key = properties.get(Property.UNIQ_KEY)
+        if unique_key is None:
+            unique_key = properties[Property.UNIQ_KEY] = self._unique_ids.next(self._clock.now_ms())
+            encoded = _joined(encoded, encode_properties({Property.UNIQ_KEY: unique_key}))
+        _refuse_what_is_not_there_yet(properties)
+        tags = properties.get(Property.TAGS)
+        keys = properties.get(Property.KEYS)
+        record = encode_record(
+            topic=topic,
+            body=body,
+            properties=self._with_brokers_own(encoded, properties),
+            queue_id=queue_id,
+            flag=header.h,
+            sys_flag=sys_flag,
+            born_timestamp_ms=header.g,
+            born_host=_born_host(*peer),
+            reconsume_times=header.j or 0,
+        )
+        draft = Draft(
+            topic,
+            queue_id,
+            record,
+            tags_code(tags),
+            (unique_key, *filter(None, keys.split(" "))) if keys else (unique_key,),
+        )
+        return Admitted(draft, unique_key, properties.get(Property.WAIT) != "false")
+
+    def admit_batch(
+        self, header: SendMessageRequestHeaderV2, body: memoryview, peer: tuple[str, int]
+    ) -> list[Admitted]:
+        """The messages of one batch request, at least one. All are for the same queue.
+
+        As a 5.3 broker does, the properties of the request are appended to those of each message (spec: observed).
+        """
+        check_body(len(body), self._max_body_bytes)
+        topic = header.b
+        self.check_sendable(topic)
+        config = self._topics.require(topic)
+        queue_id = self.choose_queue(config, header.e)
+        if topic.startswith(RETRY_PREFIX) or len(topic) > MAX_TOPIC_LENGTH:
+            raise InvalidMessage(f"Topic {topic!r} takes no batches.", hint="Send the messages one by one.")
+        sys_flag = self._check_flags(header.f, config)
+        shared = (header.i or "").encode("utf-8", "replace")
+        shared = self._with_brokers_own(shared, decode_properties(shared))
+        born_host = _born_host(*peer)
+        admitted = []
+        for element in decode_batch(body):
+            encoded = _joined(element.properties, shared)
+            properties = decode_properties(encoded)
+            _refuse_what_is_not_there_yet(properties)
+            if len(encoded) > MAX_PROPERTIES_BYTES:
+                raise InvalidMessage(f"The properties of a message in the batch take {len(encoded)} bytes.")
+            unique_key = properties.get(Property.UNIQ_KEY, "")
+            keys = (unique_key, *properties.get(Property.KEYS, "").split(" "))
+            record = encode_record(
+                topic=topic,
+                body=element.body,
+                properties=encoded,
+                queue_id=queue_id,
+                flag=element.flag,
+                sys_flag=sys_flag,
+                born_timestamp_ms=header.g,
+                born_host=born_host,
+                reconsume_times=header.j or 0,
+            )
+            draft = Draft(topic, queue_id, record, tags_code(properties.get(Property.TAGS)), tuple(filter(None, keys)))
+            admitted.append(Admitted(draft, unique_key, properties.get(Property.WAIT) != "false"))
+        if not admitted:
+            raise InvalidMessage("The batch has no messages in it.")
+        return admitted
+
+    def choose_queue(self, config: TopicConfig, queue_id: int) -> int:
+        """The queue asked for, or any if it is below 0; raises InvalidQueue outside the topic's."""
+        if queue_id >= max(config.readQueueNums, config.writeQueueNums) or (queue_id < 0 and not config.writeQueueNums):
+            raise InvalidQueue(
+                f"Topic {config.topicName!r} has {config.writeQueueNums} queues to write to, there is no {queue_id}."
+            )
+        return queue_id if queue_id >= 0 else self._entropy.below(config.writeQueueNums)
+
+    def _check_retry(self, header: SendMessageRequestHeaderV2) -> None:
+        group = self._groups.require(header.b.removeprefix(RETRY_PREFIX))
+        limit = group.retryMaxTimes if header.l is None else header.l
+        if (header.j or 0) > limit >= 0:
+            raise NotSupported(f"A message was consumed {header.j} times in vain, and there are no dead letters yet.")
+
+    def _check_flags(self, sys_flag: int, config: TopicConfig) -> int:
+        """The bits a sender decides about; host bits are the broker's own business."""
+        if sys_flag & _REFUSED_FLAGS:
+            raise NotSupported(f"Messages with sysFlag {sys_flag:#x} (transactions, inner batches) are not supported.")
+        return sys_flag & _SENDERS_FLAGS | (SysFlag.MULTI_TAGS if config.topicFilterType == MULTI_TAG else 0)
+
+    def _with_brokers_own(self, encoded: bytes, properties: dict[str, str]) -> bytes:
+        """The sender's properties with the broker's behind them."""
+        if not _BROKERS_NAMES.isdisjoint(properties):
+            encoded = _without_brokers_own(encoded)
+        encoded = _joined(encoded, self._brokers_own)
+        if len(encoded) > MAX_PROPERTIES_BYTES:
+            raise InvalidMessage(
+                f"The properties take {len(encoded)} bytes; a message has room for {MAX_PROPERTIES_BYTES}."
+            )
+        return encoded
+
+
+def _joined(encoded: bytes, more: bytes) -> bytes:
+    """Two property strings in one; some clients leave the last separator out."""
+    return encoded + more if not encoded or encoded[-1] == 2 else encoded + b"\x02" + more
+
+
+def _without_brokers_own(encoded: bytes) -> bytes:
+    """What a sender says of the broker's matters is left out: it may have received the message and sends it on."""
+    pairs = encoded.split(b"\x02")
+    return b"\x02".join(
+        pair for pair in pairs if pair.partition(b"\x01")[0].decode("utf-8", "replace") not in _BROKERS_NAMES
+    )
+
+
+def _refuse_what_is_not_there_yet(properties: dict[str, str]) -> None:
+    """Raises NotSupported for messages that must not be delivered at once."""
+    if _delay_level(properties) > 0:
+        raise NotSupported("Delayed messages are not supported yet.", hint="Send without a delay level.")
+    if not properties.keys().isdisjoint(_TIMER_PROPERTIES) and Property.TIMER_OUT_MS not in properties:
+        raise NotSupported("Messages with a deliver time are not supported yet.", hint="Send without one.")
+    if properties.get(Property.TRANSACTION_PREPARED, "").lower() == "true":
+        raise NotSupported("Transactions are not supported yet.", hint="Send the message without one.")
+
+
+def _delay_level(properties: dict[str, str]) -> int:
+    text = properties.get(Property.DELAY, "0")
+    try:
+        return int(text)
+    except ValueError:
+        raise InvalidMessage(f"Property DELAY is a level from 0 to 18, not {text!r}.") from None

@@ -1,0 +1,90 @@
+"""Answers to sends: the form that is filled in gives what the common way gives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqspark.broker.receipts import Receipts
+from rmqspark.errors import FlushTimeout, NotWritable
+from rmqspark.protocol.codes import RequestCode, ResponseCode
+from rmqspark.protocol.command import decode_command, encode_request, split_frame
+from rmqspark.protocol.headers import SendMessageRequestHeaderV2
+from rmqspark.remoting.router import Route, Router
+from rmqspark.store.draft import Appended
+
+if TYPE_CHECKING:
+    from rmqspark.remoting.request import Request
+
+UNIQUE_KEY = "C0A8010A1F9018B4AAC25E0BE0F50007"
+PLACE = Appended(physical_offset=0x1234, queue_offset=5, size=100, store_timestamp_ms=7)
+
+
+class Outgoing:
+    """A connection that keeps what is sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+        self.under_way = 0
+        self.peer = ("127.0.0.1", 1)
+
+    def send(self, buffers) -> None:
+        self.sent.append(b"".join(buffers))
+
+
+def answer(transaction_id: str, *, serialize: str = "JSON", error=None, common_way: bool = False) -> bytes:
+    receipts = Receipts(region_id="DefaultRegion", trace_on=True)
+    receipts.set_store_host(bytes([192, 168, 1, 20]) + (10911).to_bytes(4, "big"))
+    header = SendMessageRequestHeaderV2("p", "orders", "TBW102", 4, 0, 0, 5, 0)
+    frame = b"".join(encode_request(RequestCode.SEND_MESSAGE_V2, 2, header, b"x", serialize=serialize))
+    outgoing = Outgoing()
+
+    def handle(request: Request) -> None:
+        if common_way:
+            request.answer(receipts.reply(1, transaction_id, [PLACE], error))
+        else:
+            receipts.give(request, 1, transaction_id, PLACE, error)
+
+    router = Router([{RequestCode.SEND_MESSAGE_V2: Route(SendMessageRequestHeaderV2, handle)}])
+    router.dispatch(split_frame(frame[4:]), outgoing)
+    (sent,) = outgoing.sent
+    return sent
+
+
+@pytest.mark.parametrize("serialize", ["JSON", "ROCKETMQ"])
+@pytest.mark.parametrize("transaction_id", [UNIQUE_KEY, "", 'quote"d', "ü", "a\\b", "\x03", "0"])
+@pytest.mark.parametrize("error", [None, FlushTimeout("late")])
+def test_both_ways_of_answering_give_the_same_bytes(transaction_id, serialize, error) -> None:
+    """Whatever the sender calls its message: no id of its choosing can break out of the form."""
+    quick = answer(transaction_id, serialize=serialize, error=error)
+    assert quick == answer(transaction_id, serialize=serialize, error=error, common_way=True)
+
+
+def test_a_receipt_has_what_rocketmqs_clients_read() -> None:
+    """TV-3 of the spec's requests page, field for field."""
+    command = decode_command(split_frame(answer(UNIQUE_KEY)[4:]))
+    assert (command.code, command.opaque, command.is_response, command.version) == (0, 2, True, 479)
+    assert command.fields == {
+        "MSG_REGION": "DefaultRegion",
+        "TRACE_ON": "true",
+        "msgId": "C0A8011400002A9F0000000000001234",
+        "queueId": "1",
+        "queueOffset": "5",
+        "transactionId": UNIQUE_KEY,
+    }
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "has_place"),
+    [
+        (FlushTimeout("late"), ResponseCode.FLUSH_DISK_TIMEOUT, True),
+        (NotWritable("no disk"), ResponseCode.SERVICE_NOT_AVAILABLE, False),
+    ],
+)
+def test_what_is_stored_but_not_safe_is_told_apart_from_what_is_not_stored(error, code, has_place) -> None:
+    """The first has a receipt, the second only a reason."""
+    command = decode_command(split_frame(answer(UNIQUE_KEY, error=error)[4:]))
+    assert command.code == code
+    assert ("msgId" in command.fields) is has_place
+    assert command.fields["TRACE_ON"] == "true"
