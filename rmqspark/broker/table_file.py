@@ -1,0 +1,45 @@
+"""Keeps a table in memory and its file under config/ in step.
+
+Tables change on the event loop; writing a file durably takes milliseconds and belongs in a thread. So changes are
+written some time later: at once, and awaited, where somebody is told that they are there to stay (a topic created),
+with the next round of the broker's clock elsewhere (offsets committed). Many changes then share one write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rmqspark.protocol.bodies_base import Body
+    from rmqspark.store.json_table import JsonTable
+
+
+class Revised(Protocol):
+    """A table whose `revision` moves with every change that has to be remembered."""
+
+    @property
+    def revision(self) -> int: ...
+
+
+class TableFile:
+    """One table's file. `encode` gives the table in the form of the file."""
+
+    def __init__(self, file: JsonTable, table: Revised, encode: Callable[[], Body]) -> None:
+        self._file = file
+        self._table = table
+        self._encode = encode
+        self._saved_revision = table.revision
+        self._writing = asyncio.Lock()
+
+    async def save(self) -> None:
+        """Returns once the file holds at least what the table holds now. Raises OSError if it cannot be written."""
+        async with self._writing:
+            revision = self._table.revision
+            if revision == self._saved_revision:
+                return
+            text = self._encode().encode().decode()
+            await asyncio.get_running_loop().run_in_executor(None, self._file.save, text)
+            self._saved_revision = revision

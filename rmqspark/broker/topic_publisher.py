@@ -1,0 +1,30 @@
+"""Makes changes of the topic table known: to the disk, so that a restart remembers, and to the name servers."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rmqspark.broker.registration import Registrar
+    from rmqspark.broker.table_file import TableFile
+
+
+class TopicPublisher:
+    """What handlers call after they changed the topic table."""
+
+    def __init__(self, file: TableFile, registrar: Registrar) -> None:
+        self._file = file
+        self._registrar = registrar
+
+    async def save(self) -> None:
+        """Returns once a restart would find the topics as they are now."""
+        await self._file.save()
+
+    def hurry(self) -> None:
+        """Registers with the name servers soon."""
+        self._registrar.hurry()
+
+    async def publish(self) -> None:
+        """Saves and registers; returns when the name servers that can be reached know, or after a moment."""
+        await asyncio.gather(self._file.save(), self._registrar.registered())
