@@ -1,0 +1,285 @@
+"""A broker: its parts, the order in which they start, and the same reversed (RocketMQ's BrokerController).
+
+    store → tables → flusher, appender → handlers → server → registration
+
+One event loop owns all of it; only fsyncs and the writing of tables leave its thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AsyncExitStack
+from ipaddress import IPv4Address
+from typing import TYPE_CHECKING, Any, Self
+
+import structlog
+
+from rmqspark.broker.appender import Appender
+from rmqspark.broker.clients import ClientRegistry
+from rmqspark.broker.flusher import Flusher
+from rmqspark.broker.handlers.bulk import BulkHandlers
+from rmqspark.broker.handlers.capabilities import CapabilityHandlers
+from rmqspark.broker.handlers.connections import ConnectionHandlers
+from rmqspark.broker.handlers.consumer_offsets import ConsumerOffsetHandlers
+from rmqspark.broker.handlers.groups import GroupHandlers
+from rmqspark.broker.handlers.heartbeats import HeartbeatHandlers
+from rmqspark.broker.handlers.locks import LockHandlers
+from rmqspark.broker.handlers.messages import MessageHandlers
+from rmqspark.broker.handlers.progress import ProgressHandlers
+from rmqspark.broker.handlers.pulls import PullHandlers
+from rmqspark.broker.handlers.queue_offsets import QueueOffsetHandlers
+from rmqspark.broker.handlers.runtime import RuntimeHandlers
+from rmqspark.broker.handlers.send_backs import SendBackHandlers
+from rmqspark.broker.handlers.sends import SendHandlers
+from rmqspark.broker.handlers.settings import SettingsHandlers
+from rmqspark.broker.handlers.topics import TopicHandlers
+from rmqspark.broker.intake import Intake
+from rmqspark.broker.locks import QueueLocks
+from rmqspark.broker.receipts import Receipts
+from rmqspark.broker.registration import BrokerIdentity, Registrar
+from rmqspark.broker.stats import BrokerStats
+from rmqspark.broker.tables import BrokerTables
+from rmqspark.broker.topic_publisher import TopicPublisher
+from rmqspark.broker.topics import system_topics
+from rmqspark.client.addresses import parse_addresses
+from rmqspark.errors import InvalidArgument, RmqError
+from rmqspark.protocol.message_id import UniqueIds, pack_host
+from rmqspark.remoting.address import format_address
+from rmqspark.remoting.router import Router
+from rmqspark.remoting.server import RemotingServer
+from rmqspark.store.message_store import MessageStore
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from rmqspark.broker.config import BrokerConfig
+    from rmqspark.clock import Clock
+    from rmqspark.entropy import Entropy
+    from rmqspark.remoting.limits import Limits
+    from rmqspark.store.config import StoreConfig
+    from rmqspark.store.files import FileSystem
+
+log = structlog.get_logger("rmqspark.broker")
+
+_CLEANING_INTERVAL_MS = 10_000
+_HA_PORT_OFFSET = 1
+_VIP_PORT_OFFSET = -2
+
+
+class Broker:
+    """Serves while its `async with` block runs.
+
+    Raises StoreLocked, StoreError or DamagedFile for a store that cannot be used, PortInUse, and InvalidArgument for an
+    address that is forbidden or that no client could reach.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store_config: StoreConfig,
+        *,
+        store_dir: str | os.PathLike[str],
+        files: FileSystem,
+        clock: Clock,
+        entropy: Entropy,
+        limits: Limits | None = None,
+    ) -> None:
+        self._config = config
+        self._store_config = store_config
+        self._store_dir = store_dir
+        self._files = files
+        self._clock = clock
+        self._entropy = entropy
+        self._limits = limits
+        self._host = advertised_host(config)
+
+    @property
+    def name(self) -> str:
+        return self._config.broker_name
+
+    @property
+    def port(self) -> int:
+        """The port clients connect to; it is open from the start of the block on."""
+        return self._server.port
+
+    @property
+    def address(self) -> str:
+        """host:port, as clients are given it."""
+        return format_address(self._host, self.port)
+
+    async def __aenter__(self) -> Self:
+        """Closing the parts, here and in `__aexit__`, is not told of errors: they are the caller's, not the parts'."""
+        self._running = AsyncExitStack()
+        try:
+            await self._start(self._running)
+        except BaseException:
+            await self._running.aclose()
+            raise
+        log.info("broker started", broker=self.name, address=self.address, store=str(self._store_dir))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._running.aclose()
+        log.info("broker stopped", broker=self.name)
+
+    async def _start(self, running: AsyncExitStack) -> None:
+        """Starts part after part; `running` stops them in the reverse order."""
+        store = MessageStore.open(
+            self._store_dir, self._store_config, files=self._files, clock=self._clock, entropy=self._entropy
+        )
+        running.callback(store.close)
+        tables = BrokerTables(self._config, self._files.within(self._store_dir), self._clock)
+        self._recall(store, tables)
+        running.push_async_callback(tables.save)
+        self._assemble(store, tables)
+
+        tasks = await running.enter_async_context(asyncio.TaskGroup())
+        tasks.create_task(self._flusher.run())
+        running.callback(self._flusher.close)
+        for loop in self._background(store, tables):
+            running.callback(tasks.create_task(loop).cancel)
+
+        self._take_address(store, self._config.listen_port)
+        await running.enter_async_context(self._server)
+        self._take_address(store, self.port)
+        running.callback(self._pulls.stop_waiting)
+
+        running.push_async_callback(self._registrar.stop)
+        await self._registrar.start(tasks)
+
+    # --- parts -------------------------------------------------------------------------------------------------------
+
+    def _assemble(self, store: MessageStore, tables: BrokerTables) -> None:
+        config, store_config, clock, entropy = self._config, self._store_config, self._clock, self._entropy
+        topics, groups, offsets = tables.topics, tables.groups, tables.offsets
+
+        self._stats = BrokerStats(now_ms=clock.now_ms())
+        self._locks = QueueLocks(lease_ms=config.consume_group_lock_live_time)
+        self._receipts = Receipts(region_id=config.region_id, trace_on=config.trace_on)
+        clients = ClientRegistry(expiry_ms=config.client_expired_time, max_groups=config.max_group_nums)
+        self._flusher = Flusher(store, store_config)
+        appender = Appender(store, self._flusher, self._stats, sync_flush=store_config.flush_disk_type == "SYNC_FLUSH")
+        self._registrar = Registrar(
+            parse_addresses(config.namesrv_addr, "namesrv_addr") if config.namesrv_addr else (),
+            self._identity,
+            topics.registration,
+            period_ms=config.register_name_server_period,
+            timeout_ms=config.register_broker_timeout_mills,
+        )
+        publisher = TopicPublisher(tables.topic_file, self._registrar)
+        unique_ids = UniqueIds(entropy.token(4), os.getpid(), store_ip(self._host))
+        intake = Intake(
+            config,
+            topics,
+            groups,
+            max_body_bytes=store_config.max_message_size,
+            unique_ids=unique_ids,
+            clock=clock,
+            entropy=entropy,
+        )
+
+        self._heartbeats = HeartbeatHandlers(clients, groups, topics, publisher, clock)
+        self._pulls = PullHandlers(config, store, topics, groups, clients, offsets, self._stats, clock)
+        store.on_readable = self._pulls.messages_arrived
+        families = (
+            SendHandlers(intake, appender, self._receipts, topics, groups, publisher, clock),
+            SendBackHandlers(groups),
+            BulkHandlers(config, store, topics, appender, self._stats),
+            self._pulls,
+            ConsumerOffsetHandlers(config, store, topics, groups, offsets, clock),
+            QueueOffsetHandlers(store),
+            MessageHandlers(config, store),
+            self._heartbeats,
+            LockHandlers(config, self._locks, topics, groups, clock),
+            TopicHandlers(config, topics, offsets, store, publisher, clock),
+            GroupHandlers(groups, offsets, tables.group_file, clock),
+            ProgressHandlers(config, store, topics, offsets, clients),
+            ConnectionHandlers(clients, clock),
+            SettingsHandlers(config, store_config, topics.version),
+            RuntimeHandlers(store, self._stats, clock),
+            CapabilityHandlers(store),
+        )
+        self._server = RemotingServer(
+            Router(family.routes() for family in families),
+            host=config.bind_address,
+            port=config.listen_port,
+            limits=self._limits,
+            on_close=self._heartbeats.connection_closed,
+            port_offsets=(_VIP_PORT_OFFSET,),
+            port_setting="--broker-port",
+            insecure=config.insecure,
+        )
+
+    def _background(self, store: MessageStore, tables: BrokerTables) -> list[Coroutine[Any, Any, None]]:
+        """What goes on beside the requests."""
+        every = self._every
+        return [
+            every(self._pulls.scan_interval_ms, self._pulls.scan),
+            every(_CLEANING_INTERVAL_MS, self._heartbeats.expire),
+            every(_CLEANING_INTERVAL_MS, lambda: self._locks.expire(self._clock.monotonic_ms())),
+            every(_CLEANING_INTERVAL_MS, lambda: self._stats.sample(self._clock.now_ms())),
+            every(_CLEANING_INTERVAL_MS, lambda: store.expire(self._clock.now_ms())),
+            every(self._config.flush_consumer_offset_interval, tables.save),
+        ]
+
+    async def _every(self, interval_ms: int, action: Callable[[], Awaitable[None] | object]) -> None:
+        """A round that fails because of the disk is logged; the next one tries again."""
+        while True:
+            await asyncio.sleep(interval_ms / 1000)
+            try:
+                outcome = action()
+                if isinstance(outcome, Awaitable):
+                    await outcome
+            except (OSError, RmqError) as error:
+                log.error("a round of the broker's clock failed", error=str(error))
+
+    # --- small steps of the start ------------------------------------------------------------------------------------
+
+    def _recall(self, store: MessageStore, tables: BrokerTables) -> None:
+        """Brings the tables in line with the store and the settings."""
+        tables.topics.add_system_topics(system_topics(self._config), self._clock.now_ms())
+        moved = tables.offsets.clamp(lambda *queue: (store.min_offset(*queue), store.max_offset(*queue)))
+        for queue, offset in moved:
+            inside = tables.offsets.committed(*queue)
+            log.warning("consumer offset outside its queue was moved", queue=str(queue), offset=offset, moved_to=inside)
+
+    def _take_address(self, store: MessageStore, port: int) -> None:
+        host = pack_host(store_ip(self._host), port)
+        store.set_store_host(host)
+        self._receipts.set_store_host(host)
+
+    def _identity(self) -> BrokerIdentity:
+        config = self._config
+        return BrokerIdentity(
+            config.broker_name,
+            config.broker_id,
+            config.broker_cluster_name,
+            self.address,
+            format_address(self._host, self.port + _HA_PORT_OFFSET),
+        )
+
+
+def advertised_host(config: BrokerConfig) -> str:
+    """The host that clients are told. Raises InvalidArgument where none follows from the settings."""
+    if config.broker_ip1:
+        return config.broker_ip1
+    if config.bind_address in ("0.0.0.0", "::", ""):
+        raise InvalidArgument(
+            f"A broker that listens on {config.bind_address!r} must be told under which host clients reach it.",
+            hint="Set broker_ip1 (--advertise).",
+        )
+    return config.bind_address
+
+
+def store_ip(host: str) -> str:
+    """The IPv4 address that stands in records and message ids; 0.0.0.0 where the broker is known by a name or IPv6."""
+    if host == "localhost":
+        return "127.0.0.1"
+    try:
+        return str(IPv4Address(host))
+    except ValueError:
+        return "0.0.0.0"

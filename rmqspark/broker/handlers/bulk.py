@@ -1,0 +1,160 @@
+"""RMQ_BULK_SEND (30001) and RMQ_BULK_READ (30002): whole buffers of records, in and out.
+
+These are rmqspark's own; stock brokers answer them with REQUEST_CODE_NOT_SUPPORTED. There is no Python per message:
+what comes in is checked, patched and appended as arrays, in the memory it was received into; what goes out is a slice
+of the log with the sizes of its records ahead. What a bulk must look like: `protocol/headers_bulk.py`.
+Like every send, a bulk is answered when it is as safe as the flush mode promises. Unlike other sends it creates no
+topic, and its messages carry neither region nor cluster.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from isal.isal_zlib import crc32
+
+from rmqspark.errors import InvalidQueue, NoPermission, NotSupported, OffsetMoved, RecordError, RmqError
+from rmqspark.protocol.codes import RequestCode, ResponseCode
+from rmqspark.protocol.filters import TagFilter
+from rmqspark.protocol.headers_bulk import (
+    BulkReadRequestHeader,
+    BulkReadResponseHeader,
+    BulkSendRequestHeader,
+    BulkSendResponseHeader,
+)
+from rmqspark.protocol.names import NOT_SENDABLE, RETRY_PREFIX, Perm
+from rmqspark.protocol.properties import Property
+from rmqspark.protocol.record import MIN_RECORD_BYTES
+from rmqspark.protocol.record_batch import RecordBatch
+from rmqspark.remoting.reply import Reply
+from rmqspark.remoting.router import Route, Routes
+
+if TYPE_CHECKING:
+    from rmqspark.broker.appender import Appender
+    from rmqspark.broker.config import BrokerConfig
+    from rmqspark.broker.stats import BrokerStats
+    from rmqspark.broker.topics import TopicTable
+    from rmqspark.remoting.request import Request
+    from rmqspark.store.message_store import MessageStore
+
+_SIZE_BYTES: Final = 4
+
+
+class BulkHandlers:
+    """Bulk sends and reads, versions 1 of both."""
+
+    def __init__(
+        self, config: BrokerConfig, store: MessageStore, topics: TopicTable, appender: Appender, stats: BrokerStats
+    ) -> None:
+        self._max_read_bytes = config.max_bulk_read_bytes
+        self._store = store
+        self._topics = topics
+        self._appender = appender
+        self._stats = stats
+
+    def routes(self) -> Routes:
+        return {
+            RequestCode.RMQ_BULK_SEND: Route(BulkSendRequestHeader, self.send),
+            RequestCode.RMQ_BULK_READ: Route(BulkReadRequestHeader, self.read),
+        }
+
+    def send(self, request: Request[BulkSendRequestHeader]) -> None:
+        header = request.header
+        self._check_target(header.topic, header.queueId)
+        records = split_records(header, request.body)
+        appended = self._appender.append_bulk(header.topic, header.queueId, records)
+        receipt = BulkSendResponseHeader(
+            queueOffset=appended.queue_offset,
+            count=appended.count,
+            physicalOffset=appended.physical_offset,
+            storeTimestamp=appended.store_timestamp_ms,
+        )
+
+        def answer(error: RmqError | None) -> None:
+            if error is None:
+                request.reply(receipt)
+            else:
+                request.fail(error)
+
+        self._appender.when_safe(self._store.end_offset, answer)
+
+    def read(self, request: Request[BulkReadRequestHeader]) -> Reply:
+        header = request.header
+        topic = self._topics.require(header.topic)
+        if not topic.perm & Perm.READ:
+            raise NoPermission(f"Topic {topic.topicName!r} may not be read.")
+        if not 0 <= header.queueId < topic.readQueueNums:
+            raise InvalidQueue(
+                f"Topic {topic.topicName!r} has {topic.readQueueNums} queues, there is no {header.queueId}."
+            )
+        tag_filter = TagFilter.parse(header.tags)
+        try:
+            found = self._store.read_bulk(
+                header.topic,
+                header.queueId,
+                header.queueOffset,
+                header.endOffset,
+                max_count=max(1, header.maxCount),
+                max_bytes=max(1, min(header.maxBytes, self._max_read_bytes)),
+                tag_codes=tag_filter.codes if tag_filter else None,
+            )
+        except OffsetMoved as error:
+            high = self._store.max_offset(header.topic, header.queueId)
+            moved = BulkReadResponseHeader(
+                nextBeginOffset=error.next_offset, minOffset=error.next_offset, maxOffset=high, count=0
+            )
+            return Reply(moved, code=ResponseCode.PULL_OFFSET_MOVED, remark=str(error))
+        count = len(found.sizes)
+        self._stats.count_get(count)
+        answer = BulkReadResponseHeader(
+            nextBeginOffset=found.next_offset, minOffset=found.min_offset, maxOffset=found.max_offset, count=count
+        )
+        return Reply(answer, (found.sizes.astype(">i4").tobytes(), found.body))
+
+    def _check_target(self, topic: str, queue_id: int) -> None:
+        config = self._topics.require(topic)
+        if topic in NOT_SENDABLE or topic.startswith(RETRY_PREFIX):
+            raise NoPermission(f"Topic {topic!r} takes no bulk sends.", hint="Send to a topic of your own.")
+        if not 0 <= queue_id < max(config.readQueueNums, config.writeQueueNums):
+            raise InvalidQueue(
+                f"Topic {topic!r} has {config.writeQueueNums} queues to write to, there is no {queue_id}."
+            )
+
+
+def split_records(header: BulkSendRequestHeader, body: memoryview) -> RecordBatch:
+    """The records of a bulk send, in the memory of its body; raises RecordError where body and header disagree.
+
+    What is inside the records is the store's to check before it takes them.
+    """
+    count, record_size = header.count, header.recordSize
+    sizes_bytes = 0 if record_size else count * _SIZE_BYTES
+    if count < 1 or record_size < 0 or sizes_bytes + count * max(record_size, MIN_RECORD_BYTES) > len(body):
+        raise RecordError(f"A bulk of {len(body)} bytes cannot hold {count} records of {record_size or 'any'} bytes.")
+    if crc32(body) != header.bodyCrc32:
+        raise RecordError("The checksum of the bulk is wrong: it was damaged on the way.")
+    sizes = np.full(count, record_size, np.int64) if record_size else np.frombuffer(body, ">i4", count).astype(np.int64)
+    records = RecordBatch.from_sizes(body[sizes_bytes:], sizes)
+    _refuse_what_is_not_there_yet(records)
+    return records
+
+
+_REFUSED_PROPERTIES: Final = tuple(
+    name.encode()
+    for name in (
+        Property.DELAY,
+        Property.TIMER_DELAY_SEC,
+        Property.TIMER_DELAY_MS,
+        Property.TIMER_DELIVER_MS,
+        Property.TRANSACTION_PREPARED,
+    )
+)
+
+
+def _refuse_what_is_not_there_yet(records: RecordBatch) -> None:
+    """Raises NotSupported for messages that must not be delivered at once."""
+    for name in _REFUSED_PROPERTIES:
+        if (records.property_spans(name).lengths >= 0).any():
+            raise NotSupported(
+                f"A message of the bulk has the property {name.decode()}, which bulk sends do not support."
+            )

@@ -1,0 +1,39 @@
+"""RMQ_CAPABILITIES (30000): what this broker can do beyond RocketMQ's protocol.
+
+rmqspark's own; a stock broker answers REQUEST_CODE_NOT_SUPPORTED, from which clients conclude that it has none of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqspark import __version__
+from rmqspark.protocol.bodies import CapabilitiesBody
+from rmqspark.protocol.codes import RequestCode
+from rmqspark.remoting.reply import Reply
+from rmqspark.remoting.router import Route, Routes
+
+if TYPE_CHECKING:
+    from rmqspark.remoting.request import Request
+    from rmqspark.remoting.router import NoFields
+    from rmqspark.store.message_store import MessageStore
+
+
+class CapabilityHandlers:
+    """Says who is there and which store it has."""
+
+    def __init__(self, store: MessageStore) -> None:
+        body = CapabilitiesBody(
+            version=__version__,
+            storeId=store.store_id,
+            incarnation=store.incarnation,
+            capabilities={"bulkSend": 1, "bulkRead": 1},
+        )
+        self._answer = Reply(body=body.encode())
+
+    def routes(self) -> Routes:
+        return {RequestCode.RMQ_CAPABILITIES: Route(None, self.capabilities)}
+
+    def capabilities(self, request: Request[NoFields]) -> Reply:
+        del request
+        return self._answer

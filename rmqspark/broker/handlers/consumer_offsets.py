@@ -1,0 +1,128 @@
+"""QUERY_CONSUMER_OFFSET (14), UPDATE_CONSUMER_OFFSET (15), INVOKE_BROKER_TO_RESET_OFFSET (222),
+GET_ALL_CONSUMER_OFFSET (43): how far groups have come.
+
+RocketMQ's ConsumerManageProcessor and, for 222, AdminBrokerProcessor with useServerSideResetOffset; spec: requests,
+sections 5 and 7, observed. A commit for a group that does not exist is refused. A reset is kept here and told to the
+next pull; clients of versions that want it pushed (220) are told the same way.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqspark.errors import GroupNotFound, InvalidQueue, NotSupported, OffsetNotFound, ServerFault
+from rmqspark.model import MessageQueue
+from rmqspark.protocol.bodies import ResetOffsetBody
+from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.headers_admin import ResetOffsetRequestHeader
+from rmqspark.protocol.headers_consume import (
+    OffsetResponseHeader,
+    QueryConsumerOffsetRequestHeader,
+    UpdateConsumerOffsetRequestHeader,
+)
+from rmqspark.remoting.reply import Reply
+from rmqspark.remoting.router import Route, Routes
+
+if TYPE_CHECKING:
+    from rmqspark.broker.config import BrokerConfig
+    from rmqspark.broker.groups import SubscriptionGroups
+    from rmqspark.broker.offsets import ConsumerOffsets
+    from rmqspark.broker.topics import TopicTable
+    from rmqspark.clock import Clock
+    from rmqspark.protocol.bodies import TopicConfig
+    from rmqspark.remoting.request import Request
+    from rmqspark.remoting.router import NoFields
+    from rmqspark.store.message_store import MessageStore
+
+_PREVIOUSLY_RESET = "Offset has been previously reset"
+_NO_OFFSET = -1
+
+
+class ConsumerOffsetHandlers:
+    """Reads and moves the committed offsets of groups."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        topics: TopicTable,
+        groups: SubscriptionGroups,
+        offsets: ConsumerOffsets,
+        clock: Clock,
+    ) -> None:
+        self._broker_name = config.broker_name
+        self._resets_here = config.use_server_side_reset_offset
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._clock = clock
+
+    def routes(self) -> Routes:
+        return {
+            RequestCode.QUERY_CONSUMER_OFFSET: Route(QueryConsumerOffsetRequestHeader, self.query),
+            RequestCode.UPDATE_CONSUMER_OFFSET: Route(UpdateConsumerOffsetRequestHeader, self.update),
+            RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: Route(ResetOffsetRequestHeader, self.reset),
+            RequestCode.GET_ALL_CONSUMER_OFFSET: Route(None, self.all),
+        }
+
+    def query(self, request: Request[QueryConsumerOffsetRequestHeader]) -> Reply:
+        """Nothing stored is 0 for a known group while message 0 of the queue is still recent, and unknown otherwise.
+
+        So a new group on a young topic starts at the beginning, whatever its consumeFromWhere says.
+        """
+        header = request.header
+        offset = self._offsets.committed(header.consumerGroup, header.topic, header.queueId)
+        if offset is None:
+            is_known = self._groups.get(header.consumerGroup) is not None
+            if not is_known or header.setZeroIfNotFound is False or not self._is_young(header.topic, header.queueId):
+                raise OffsetNotFound("Not found, maybe this group consumer boot first")  # RocketMQ's words
+            offset = 0
+        return Reply(OffsetResponseHeader(offset))
+
+    def update(self, request: Request[UpdateConsumerOffsetRequestHeader]) -> Reply:
+        header = request.header
+        self._groups.require(header.consumerGroup)
+        self._check_queue(self._topics.require(header.topic), header.queueId)
+        if self._offsets.commit(header.consumerGroup, header.topic, header.queueId, header.commitOffset):
+            return Reply()
+        return Reply(remark=_PREVIOUSLY_RESET)
+
+    def reset(self, request: Request[ResetOffsetRequestHeader]) -> Reply:
+        """Moves a group to an offset or a time, in one queue or all; the body says where each queue stands now."""
+        header = request.header
+        if not self._resets_here:
+            raise NotSupported("Offset resets by clients are not supported.", hint="Set use_server_side_reset_offset.")
+        topic = self._topics.require(header.topic)
+        if self._groups.get(header.group) is None:
+            raise GroupNotFound(header.group)
+        queue_id = _NO_OFFSET if header.queueId is None else header.queueId
+        if queue_id >= 0:
+            self._check_queue(topic, queue_id)
+        queue_ids = [queue_id] if queue_id >= 0 else range(topic.readQueueNums)
+        targets = {each: self._reset_target(header, each) for each in queue_ids}
+        for each, offset in targets.items():
+            self._offsets.reset(header.group, header.topic, each, offset)
+        table = {MessageQueue(header.topic, self._broker_name, each): offset for each, offset in targets.items()}
+        return Reply(body=ResetOffsetBody(table).encode())
+
+    def all(self, request: Request[NoFields]) -> Reply:
+        del request
+        return Reply(body=self._offsets.table(self._clock.now_ms()).encode())
+
+    def _reset_target(self, header: ResetOffsetRequestHeader, queue_id: int) -> int:
+        low, high = self._store.min_offset(header.topic, queue_id), self._store.max_offset(header.topic, queue_id)
+        if header.queueId is not None and header.queueId >= 0 and header.offset not in (None, _NO_OFFSET):
+            if not low <= header.offset <= high + 1:
+                raise ServerFault(f"Offset {header.offset} is not within {low} to {high + 1} of queue {queue_id}.")
+            return header.offset
+        if header.timestamp < 0:
+            return high
+        return self._store.offset_by_time(header.topic, queue_id, header.timestamp, "LOWER")
+
+    def _is_young(self, topic: str, queue_id: int) -> bool:
+        return self._store.min_offset(topic, queue_id) <= 0 and self._store.is_recent(topic, queue_id)
+
+    def _check_queue(self, topic: TopicConfig, queue_id: int) -> None:
+        if not 0 <= queue_id < max(topic.readQueueNums, topic.writeQueueNums):
+            raise InvalidQueue(f"Topic {topic.topicName!r} has {topic.readQueueNums} queues, there is no {queue_id}.")

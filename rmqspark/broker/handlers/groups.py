@@ -1,0 +1,104 @@
+"""Consumer groups as operators see them: UPDATE_AND_CREATE_SUBSCRIPTIONGROUP (200) and its list (225),
+DELETE_SUBSCRIPTIONGROUP (207), GET_SUBSCRIPTIONGROUP_CONFIG (352), GET_ALL_SUBSCRIPTIONGROUP_CONFIG (201).
+
+RocketMQ's AdminBrokerProcessor; spec: requests, sections 6 and 7. A change is answered when it is on disk.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqspark.broker.handlers.topics import PAGE_ENTRIES
+from rmqspark.errors import InvalidArgument
+from rmqspark.protocol.bodies import SubscriptionGroupConfig, SubscriptionGroupList, SubscriptionGroupTable
+from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.headers_admin import (
+    DeleteSubscriptionGroupRequestHeader,
+    GetSubscriptionGroupConfigRequestHeader,
+)
+from rmqspark.protocol.headers_cluster import (
+    GetAllSubscriptionGroupRequestHeader,
+    GetAllSubscriptionGroupResponseHeader,
+)
+from rmqspark.protocol.names import check_group, is_system_group
+from rmqspark.remoting.reply import Reply
+from rmqspark.remoting.router import Route, Routes
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from rmqspark.broker.groups import SubscriptionGroups
+    from rmqspark.broker.offsets import ConsumerOffsets
+    from rmqspark.broker.table_file import TableFile
+    from rmqspark.clock import Clock
+    from rmqspark.remoting.request import Request
+    from rmqspark.remoting.router import NoFields
+
+
+class GroupHandlers:
+    """Creates, changes, deletes and lists groups."""
+
+    def __init__(self, groups: SubscriptionGroups, offsets: ConsumerOffsets, file: TableFile, clock: Clock) -> None:
+        self._groups = groups
+        self._offsets = offsets
+        self._file = file
+        self._clock = clock
+
+    def routes(self) -> Routes:
+        return {
+            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: Route(None, self.update),
+            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: Route(None, self.update_list),
+            RequestCode.DELETE_SUBSCRIPTIONGROUP: Route(DeleteSubscriptionGroupRequestHeader, self.delete),
+            RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: Route(GetSubscriptionGroupConfigRequestHeader, self.config),
+            RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: Route(GetAllSubscriptionGroupRequestHeader, self.all),
+        }
+
+    def update(self, request: Request[NoFields]) -> Awaitable[Reply]:
+        return self._put_all([SubscriptionGroupConfig.decode(request.body)])
+
+    def update_list(self, request: Request[NoFields]) -> Awaitable[Reply]:
+        return self._put_all(SubscriptionGroupList.decode(request.body).groupConfigList)
+
+    def delete(self, request: Request[DeleteSubscriptionGroupRequestHeader]) -> Awaitable[Reply]:
+        """Also of a group that is not there; its offsets are kept unless `cleanOffset` says otherwise."""
+        group = request.header.groupName
+        check_group(group)
+        if is_system_group(group):
+            raise InvalidArgument(
+                f"Group {group!r} belongs to the broker.", hint="Only groups of users can be deleted."
+            )
+        self._groups.remove(group, self._clock.now_ms())
+        if request.header.cleanOffset:
+            self._offsets.forget_group(group)
+        return self._after_saving()
+
+    def config(self, request: Request[GetSubscriptionGroupConfigRequestHeader]) -> Reply:
+        return Reply(body=self._groups.require(request.header.group).encode())
+
+    def all(self, request: Request[GetAllSubscriptionGroupRequestHeader]) -> Reply:
+        """The table or a page of it; a requester with another version starts over (spec: requests, section 6)."""
+        header, table = request.header, self._groups.table()
+        version = table.dataVersion.encode().decode()
+        first = 0 if header.dataVersion and header.dataVersion != version else max(0, header.groupSeq or 0)
+        names = sorted(table.subscriptionGroupTable)
+        if header.groupSeq is not None:
+            names = names[first : first + max(0, min(header.maxGroupNum or PAGE_ENTRIES, PAGE_ENTRIES))]
+        page = SubscriptionGroupTable(
+            subscriptionGroupTable={name: table.subscriptionGroupTable[name] for name in names},
+            dataVersion=table.dataVersion,
+        )
+        return Reply(GetAllSubscriptionGroupResponseHeader(len(table.subscriptionGroupTable)), page.encode())
+
+    def _put_all(self, configs: list[SubscriptionGroupConfig]) -> Awaitable[Reply]:
+        """All are checked before the first is taken."""
+        for config in configs:
+            check_group(config.groupName)
+            if config.retryQueueNums < 0:
+                raise InvalidArgument(f"Group {config.groupName!r} cannot have {config.retryQueueNums} retry queues.")
+        for config in configs:
+            self._groups.put(config, self._clock.now_ms())
+        return self._after_saving()
+
+    async def _after_saving(self) -> Reply:
+        await self._file.save()
+        return Reply()

@@ -1,0 +1,144 @@
+"""HEART_BEAT (34), UNREGISTER_CLIENT (35), CHECK_CLIENT_CONFIG (46), GET_CONSUMER_LIST_BY_GROUP (38): who is there.
+
+RocketMQ's ClientManageProcessor and ConsumerManageProcessor; spec: requests, section 5. When the members or topics of a
+group change, all its members are told (40) and rebalance. Left out: SQL92 expressions are refused.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rmqspark.broker.clients import Member
+from rmqspark.broker.handlers.pulls import SQL_UNSUPPORTED
+from rmqspark.errors import GroupNotFound, InvalidArgument, ServerFault
+from rmqspark.protocol.bodies import CheckClientConfigBody, ConsumerListBody, HeartbeatData
+from rmqspark.protocol.bodies_client import SQL92
+from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.filters import TagFilter
+from rmqspark.protocol.headers_consume import ConsumerGroupRequestHeader, UnregisterClientRequestHeader
+from rmqspark.protocol.names import check_group, check_topic
+from rmqspark.remoting.reply import Reply
+from rmqspark.remoting.router import Route, Routes
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Iterable
+
+    from rmqspark.broker.clients import ClientRegistry
+    from rmqspark.broker.groups import SubscriptionGroups
+    from rmqspark.broker.topic_publisher import TopicPublisher
+    from rmqspark.broker.topics import TopicTable
+    from rmqspark.clock import Clock
+    from rmqspark.protocol.bodies import ConsumerData
+    from rmqspark.remoting.request import Connection, Request
+    from rmqspark.remoting.router import NoFields
+
+_MOST_SUBSCRIPTIONS: Final = 1024  # of one group
+_HEARTBEAT_V2 = {"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": "true"}
+
+
+class HeartbeatHandlers:
+    """Keeps the registry of clients, and tells groups when they change."""
+
+    def __init__(
+        self,
+        clients: ClientRegistry,
+        groups: SubscriptionGroups,
+        topics: TopicTable,
+        publisher: TopicPublisher,
+        clock: Clock,
+    ) -> None:
+        self._clients = clients
+        self._groups = groups
+        self._topics = topics
+        self._publisher = publisher
+        self._clock = clock
+
+    def routes(self) -> Routes:
+        return {
+            RequestCode.HEART_BEAT: Route(None, self.heartbeat),
+            RequestCode.UNREGISTER_CLIENT: Route(UnregisterClientRequestHeader, self.unregister),
+            RequestCode.CHECK_CLIENT_CONFIG: Route(None, self.check_config),
+            RequestCode.GET_CONSUMER_LIST_BY_GROUP: Route(ConsumerGroupRequestHeader, self.consumer_list),
+        }
+
+    def heartbeat(self, request: Request[NoFields]) -> Reply | Awaitable[Reply]:
+        data = HeartbeatData.decode(request.body)
+        _check(data)
+        member = Member(
+            request.connection, data.clientID, request.language, request.version, self._clock.monotonic_ms()
+        )
+        for producer in data.producerDataSet:
+            self._clients.register_producer(producer.groupName, member)
+        made_topics = [self._register(consumer, member, data.withoutSub) for consumer in data.consumerDataSet]
+        reply = Reply(extra=_HEARTBEAT_V2)
+        return self._after_publishing(reply) if any(made_topics) else reply
+
+    def unregister(self, request: Request[UnregisterClientRequestHeader]) -> Reply:
+        header, connection_id = request.header, request.connection.id
+        if header.producerGroup:
+            self._clients.unregister_producer(header.producerGroup, connection_id)
+        if header.consumerGroup and self._clients.unregister_consumer(header.consumerGroup, connection_id):
+            self._notify([header.consumerGroup])
+        return Reply()
+
+    def check_config(self, request: Request[NoFields]) -> Reply:
+        """Whether the broker can filter as the client is going to ask; clients only ask if it is not by tags."""
+        subscription = CheckClientConfigBody.decode(request.body).subscriptionData
+        if subscription.expressionType == SQL92:
+            raise ServerFault(SQL_UNSUPPORTED)
+        TagFilter.parse(subscription.subString)
+        return Reply()
+
+    def consumer_list(self, request: Request[ConsumerGroupRequestHeader]) -> Reply:
+        group = self._clients.consumer_group(request.header.consumerGroup)
+        if group is None:
+            raise ServerFault(f"no consumer for this group, {request.header.consumerGroup}")  # RocketMQ's words
+        return Reply(body=ConsumerListBody(group.client_ids()).encode())
+
+    def connection_closed(self, connection: Connection) -> None:
+        """The server's `on_close`: whoever used the connection is gone."""
+        self._notify(self._clients.drop_connection(connection.id))
+
+    def expire(self) -> None:
+        """Drops clients that have been silent for too long. To be called every ten seconds."""
+        self._notify(self._clients.expire(self._clock.monotonic_ms()))
+
+    def _register(self, data: ConsumerData, member: Member, keep_subscriptions: bool) -> bool:
+        """One consumer group of a heartbeat; returns whether its retry topic had to be made."""
+        try:
+            config = self._groups.find_or_create(data.groupName, self._clock.now_ms())
+        except GroupNotFound:
+            return False  # RocketMQ leaves such a group out in silence; its pulls are refused
+        made_topic = self._topics.ensure_retry(data.groupName, config.retryQueueNums, self._clock.now_ms())
+        if self._clients.register_consumer(data, member, keep_subscriptions=keep_subscriptions):
+            self._notify([data.groupName])
+        return made_topic
+
+    async def _after_publishing(self, reply: Reply) -> Reply:
+        await self._publisher.publish()
+        return reply
+
+    def _notify(self, groups: Iterable[str]) -> None:
+        """Has the members of changed groups rebalance. Broadcasting groups have nothing to divide."""
+        for name in groups:
+            group, config = self._clients.consumer_group(name), self._groups.get(name)
+            if group is None or group.broadcasts or (config and not config.notifyConsumerIdsChangedEnable):
+                continue
+            for member in group.members.values():
+                member.connection.send_request_oneway(
+                    RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, ConsumerGroupRequestHeader(name)
+                )
+
+
+def _check(data: HeartbeatData) -> None:
+    """Raises InvalidArgument before anything of a heartbeat with bad names is taken in."""
+    if not data.clientID:
+        raise InvalidArgument("A heartbeat needs a clientID.")
+    for producer in data.producerDataSet:
+        check_group(producer.groupName)
+    for consumer in data.consumerDataSet:
+        check_group(consumer.groupName)
+        if len(consumer.subscriptionDataSet) > _MOST_SUBSCRIPTIONS:
+            raise InvalidArgument(f"Group {consumer.groupName!r} subscribes to more than {_MOST_SUBSCRIPTIONS} topics.")
+        for subscription in consumer.subscriptionDataSet:
+            check_topic(subscription.topic)

@@ -1,0 +1,68 @@
+"""QUERY_MESSAGE (12) and VIEW_MESSAGE_BY_ID (33): single messages by key or place.
+
+RocketMQ's QueryMessageProcessor; spec: requests, section 5. Readers test keys and topic themselves, since the index
+knows only hashes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rmqspark.errors import MessageNotFound, NotFound
+from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.headers_consume import (
+    QueryMessageRequestHeader,
+    QueryMessageResponseHeader,
+    ViewMessageRequestHeader,
+)
+from rmqspark.remoting.reply import Reply
+from rmqspark.remoting.router import Route, Routes
+
+if TYPE_CHECKING:
+    from rmqspark.broker.config import BrokerConfig
+    from rmqspark.remoting.request import Request
+    from rmqspark.store.message_store import MessageStore
+
+UNIQUE_KEY_QUERY: Final = "_UNIQUE_KEY_QUERY"
+_MOST_MESSAGES: Final = 64
+
+
+class MessageHandlers:
+    """Looks messages up in index and log."""
+
+    def __init__(self, config: BrokerConfig, store: MessageStore) -> None:
+        self._default_max = config.default_query_max_num
+        self._store = store
+
+    def routes(self) -> Routes:
+        return {
+            RequestCode.QUERY_MESSAGE: Route(QueryMessageRequestHeader, self.query),
+            RequestCode.VIEW_MESSAGE_BY_ID: Route(ViewMessageRequestHeader, self.view),
+        }
+
+    def query(self, request: Request[QueryMessageRequestHeader]) -> Reply:
+        header = request.header
+        by_unique_key = request.fields.get(UNIQUE_KEY_QUERY) == "true"
+        max_count = self._default_max if by_unique_key else header.maxNum
+        records = self._store.query(
+            header.topic,
+            header.key,
+            header.beginTimestamp,
+            header.endTimestamp,
+            max(0, min(max_count, _MOST_MESSAGES)),
+        )
+        if not records:
+            raise NotFound("can not find message, maybe time range not correct")  # RocketMQ's words
+        figures = self._store.figures()
+        answer = QueryMessageResponseHeader(
+            indexLastUpdateTimestamp=figures.newest_timestamp_ms,
+            indexLastUpdatePhyoffset=figures.indexed_physical_offset,
+        )
+        return Reply(answer, records)
+
+    def view(self, request: Request[ViewMessageRequestHeader]) -> Reply:
+        offset = request.header.offset
+        try:
+            return Reply(body=self._store.read_at(offset))
+        except MessageNotFound:
+            raise MessageNotFound(f"can not find message by the offset, {offset}") from None  # RocketMQ's words

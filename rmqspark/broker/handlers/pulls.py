@@ -1,0 +1,266 @@
+"""PULL_MESSAGE (11) and LITE_PULL_MESSAGE (361): messages go out.
+
+A pull is checked, read, answered; one that finds nothing at the end of its queue and allows it is held by
+`long_poll.py` and run once more when something comes. The answer is a slice of the log, sent as it is read.
+RocketMQ's PullMessageProcessor; spec: requests, section 5, semantics, sections 8.5 to 8.7. Left out: SQL92 expressions
+and class filters are refused; reading from a replica is never suggested; one limit of transfer for memory and disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from rmqspark.broker.long_poll import ParkedPull, ParkedPulls
+from rmqspark.errors import (
+    InvalidFilter,
+    InvalidQueue,
+    NoPermission,
+    ServerFault,
+    SubscriptionNotFound,
+    SubscriptionOutdated,
+)
+from rmqspark.protocol.bodies_client import SQL92, TAG
+from rmqspark.protocol.codes import RequestCode, ResponseCode
+from rmqspark.protocol.filters import TagFilter
+from rmqspark.protocol.headers_consume import PullFlag, PullMessageRequestHeader, PullMessageResponseHeader
+from rmqspark.protocol.names import Perm
+from rmqspark.remoting.reply import Reply
+from rmqspark.remoting.router import Route, Routes
+from rmqspark.store.reader import ReadStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from rmqspark.broker.clients import ClientRegistry
+    from rmqspark.broker.config import BrokerConfig
+    from rmqspark.broker.groups import SubscriptionGroups
+    from rmqspark.broker.offsets import ConsumerOffsets
+    from rmqspark.broker.stats import BrokerStats
+    from rmqspark.broker.topics import TopicTable
+    from rmqspark.clock import Clock
+    from rmqspark.protocol.bodies import SubscriptionGroupConfig, TopicConfig
+    from rmqspark.remoting.request import Request
+    from rmqspark.store.message_store import MessageStore
+
+PullRequest: TypeAlias = "Request[PullMessageRequestHeader]"
+
+SQL_UNSUPPORTED: Final = "The broker does not support consumer to filter message by SQL92"  # RocketMQ's words
+OFFSET_RESET: Final = "OFFSET_RESET"
+
+_CODES: Final = {
+    ReadStatus.FOUND: ResponseCode.SUCCESS,
+    ReadStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    ReadStatus.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    ReadStatus.OFFSET_FOUND_NULL: ResponseCode.PULL_NOT_FOUND,
+    ReadStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
+    ReadStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
+    ReadStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
+    ReadStatus.NO_MESSAGE_IN_QUEUE: ResponseCode.PULL_OFFSET_MOVED,
+    ReadStatus.NO_MATCHED_LOGIC_QUEUE: ResponseCode.PULL_OFFSET_MOVED,
+}
+_EMPTY_QUEUE: Final = (ReadStatus.NO_MESSAGE_IN_QUEUE, ReadStatus.NO_MATCHED_LOGIC_QUEUE)
+
+
+class PullPermit(NamedTuple):
+    """What a pull may have: who asks, of which topic, and the tags it gets (None: all)."""
+
+    topic: TopicConfig
+    group: SubscriptionGroupConfig
+    tag_codes: frozenset[int] | None
+
+
+class PullHandlers:
+    """Answers pulls, at once or when messages come. Its `messages_arrived` is the store's `on_readable`."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        topics: TopicTable,
+        groups: SubscriptionGroups,
+        clients: ClientRegistry,
+        offsets: ConsumerOffsets,
+        stats: BrokerStats,
+        clock: Clock,
+    ) -> None:
+        self._config = config
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._clients = clients
+        self._offsets = offsets
+        self._stats = stats
+        self._clock = clock
+        self._parked: ParkedPulls[PullRequest] = ParkedPulls(limit=config.max_parked_pulls)
+        self._woken: list[ParkedPull[PullRequest]] = []
+        self._may_park = True
+
+    def routes(self) -> Routes:
+        route = Route(PullMessageRequestHeader, self.pull)
+        return {RequestCode.PULL_MESSAGE: route, RequestCode.LITE_PULL_MESSAGE: route}
+
+    def pull(self, request: PullRequest) -> Reply | None:
+        header = request.header
+        permit = self._permit(header)
+        reset = self._offsets.take_reset(header.consumerGroup, header.topic, header.queueId)
+        if reset is not None:
+            return self._reset_reply(permit, header, reset)
+        reply = self._read(permit, header)
+        if header.sysFlag & PullFlag.COMMIT_OFFSET and header.commitOffset >= 0:
+            self._offsets.commit(header.consumerGroup, header.topic, header.queueId, header.commitOffset)
+        may_wait = header.sysFlag & PullFlag.SUSPEND and self._may_park and not request.oneway
+        if reply.code == ResponseCode.PULL_NOT_FOUND and may_wait:
+            self._park(request, permit)
+            return None
+        return reply
+
+    @property
+    def parked_count(self) -> int:
+        return len(self._parked)
+
+    def messages_arrived(
+        self, topic: str, queue_id: int, new_max_offset: int, tags_codes: Sequence[int] | NDArray[np.int64]
+    ) -> None:
+        """Wakes the pulls that were waiting for these; they are answered in the next turn of the loop."""
+        if len(self._parked):
+            self._wake(self._parked.arrived(topic, queue_id, new_max_offset, _as_ints(tags_codes)))
+
+    def scan(self) -> None:
+        """Wakes what waited long enough, or missed something. To be called every `scan_interval_ms`."""
+        now_ms = self._clock.monotonic_ms()
+        self._wake(self._parked.due(now_ms, self._store.max_offset, lambda request: request.connection.closed))
+
+    @property
+    def scan_interval_ms(self) -> int:
+        return 5_000 if self._config.long_polling_enable else 1_000
+
+    def stop_waiting(self) -> None:
+        """Answers all pulls that are held, and holds none from now on."""
+        self._may_park = False
+        self._wake(self._parked.take_all())
+        self._run_woken()
+
+    # --- checks, in RocketMQ's order ---------------------------------------------------------------------------------
+
+    def _permit(self, header: PullMessageRequestHeader) -> PullPermit:
+        group = self._groups.find_or_create(header.consumerGroup, self._clock.now_ms())
+        if not group.consumeEnable:
+            raise NoPermission(f"Group {group.groupName!r} is not allowed to consume.")
+        topic = self._topics.require(header.topic)
+        if not topic.perm & Perm.READ:
+            raise NoPermission(f"Topic {topic.topicName!r} may not be read.")
+        if not 0 <= header.queueId < topic.readQueueNums:
+            raise InvalidQueue(
+                f"Topic {topic.topicName!r} has {topic.readQueueNums} queues to read, there is no {header.queueId}."
+            )
+        if header.sysFlag & PullFlag.SUBSCRIPTION:
+            tag_filter = _parse_filter(header.subscription, header.expressionType)
+            return PullPermit(topic, group, tag_filter.codes if tag_filter else None)
+        return PullPermit(topic, group, self._subscribed_tags(header, group))
+
+    def _subscribed_tags(
+        self, header: PullMessageRequestHeader, group: SubscriptionGroupConfig
+    ) -> frozenset[int] | None:
+        online = self._clients.consumer_group(header.consumerGroup)
+        if online is None:
+            raise SubscriptionNotFound(f"No consumer of group {header.consumerGroup!r} is known to be online.")
+        if online.broadcasts and not group.consumeBroadcastEnable:
+            raise NoPermission(f"Group {group.groupName!r} is not allowed to consume by broadcast.")
+        subscription = online.subscriptions.get(header.topic)
+        if subscription is None:
+            raise SubscriptionNotFound(f"Group {group.groupName!r} does not subscribe to topic {header.topic!r}.")
+        if subscription.subVersion < header.subVersion:
+            raise SubscriptionOutdated(f"The subscription of group {group.groupName!r} known here is an older one.")
+        tag_filter = _parse_filter(subscription.subString, subscription.expressionType)
+        return tag_filter.codes if tag_filter else None
+
+    # --- reading and answering ---------------------------------------------------------------------------------------
+
+    def _read(self, permit: PullPermit, header: PullMessageRequestHeader) -> Reply:
+        config = self._config
+        wanted_bytes = header.maxMsgBytes if header.maxMsgBytes is not None and header.maxMsgBytes > 0 else 1 << 31
+        result = self._store.read(
+            header.topic,
+            header.queueId,
+            header.queueOffset,
+            max_count=max(1, min(header.maxMsgNums, config.max_transfer_count_on_message_in_memory)),
+            max_bytes=min(wanted_bytes, config.max_transfer_bytes_on_message_in_memory),
+            tag_codes=permit.tag_codes,
+        )
+        code = _CODES[result.status]
+        if result.status in _EMPTY_QUEUE and header.queueOffset == 0:
+            code = ResponseCode.PULL_NOT_FOUND
+        self._stats.count_get(result.count)
+        self._offsets.note_pull(header.consumerGroup, header.topic, header.queueId, result.next_offset)
+        answer = self._answer_header(permit, result.next_offset, result.min_offset, result.max_offset)
+        return Reply(answer, result.body, code, result.status.value)
+
+    def _reset_reply(self, permit: PullPermit, header: PullMessageRequestHeader, offset: int) -> Reply:
+        low = self._store.min_offset(header.topic, header.queueId)
+        high = self._store.max_offset(header.topic, header.queueId)
+        answer = self._answer_header(permit, offset, low, high)
+        return Reply(answer, code=ResponseCode.PULL_OFFSET_MOVED, remark=OFFSET_RESET)
+
+    def _answer_header(self, permit: PullPermit, next_offset: int, low: int, high: int) -> PullMessageResponseHeader:
+        return PullMessageResponseHeader(
+            suggestWhichBrokerId=permit.group.brokerId,
+            nextBeginOffset=next_offset,
+            minOffset=low,
+            maxOffset=high,
+            offsetDelta=0,
+            topicSysFlag=permit.topic.topicSysFlag,
+            groupSysFlag=permit.group.groupSysFlag,
+        )
+
+    # --- waiting -----------------------------------------------------------------------------------------------------
+
+    def _park(self, request: PullRequest, permit: PullPermit) -> None:
+        header, config = request.header, self._config
+        wait_ms = header.suspendTimeoutMillis if config.long_polling_enable else config.short_polling_time_mills
+        self._parked.park(
+            ParkedPull(
+                header.topic,
+                header.queueId,
+                header.queueOffset,
+                permit.tag_codes,
+                self._clock.monotonic_ms() + wait_ms,
+                request,
+            )
+        )
+
+    def _wake(self, pulls: list[ParkedPull[PullRequest]]) -> None:
+        """Runs them in the next turn: the store that tells of messages is in the middle of an append."""
+        if pulls and not self._woken:
+            asyncio.get_running_loop().call_soon(self._run_woken)
+        self._woken += pulls
+
+    def _run_woken(self) -> None:
+        woken, self._woken = self._woken, []
+        for pull in woken:
+            try:
+                pull.request.answer(self._rerun(pull.request.header))
+            except Exception as error:  # noqa: BLE001 - as the router does for pulls that did not wait
+                pull.request.fail(error)
+
+    def _rerun(self, header: PullMessageRequestHeader) -> Reply:
+        """The pull once more, this time without waiting and without committing again."""
+        permit = self._permit(header)
+        reset = self._offsets.take_reset(header.consumerGroup, header.topic, header.queueId)
+        return self._read(permit, header) if reset is None else self._reset_reply(permit, header, reset)
+
+
+def _parse_filter(expression: str | None, expression_type: str | None) -> TagFilter | None:
+    if expression_type == SQL92:
+        raise ServerFault(SQL_UNSUPPORTED)
+    if expression_type not in (None, "", TAG):
+        raise InvalidFilter(f"There are no expressions of type {expression_type!r}.")
+    return TagFilter.parse(expression)
+
+
+def _as_ints(tags_codes: Sequence[int] | NDArray[np.int64]) -> Callable[[], list[int]]:
+    """What filters compare with; NumPy's integers are made plain only if somebody filters."""
+    return lambda: list(map(int, tags_codes))

@@ -1,0 +1,57 @@
+"""SEARCH_OFFSET_BY_TIMESTAMP (29), GET_MAX_OFFSET (30), GET_MIN_OFFSET (31), GET_EARLIEST_MSG_STORETIME (32): what a
+queue holds. RocketMQ's AdminBrokerProcessor; spec: requests, section 5, storage, section 3.
+
+A topic or queue that is not there is answered like one that is empty, as RocketMQ does: 0, or -1 for the store time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.headers_consume import (
+    GetEarliestMsgStoretimeRequestHeader,
+    GetEarliestMsgStoretimeResponseHeader,
+    GetMaxOffsetRequestHeader,
+    GetMinOffsetRequestHeader,
+    OffsetResponseHeader,
+    SearchOffsetRequestHeader,
+)
+from rmqspark.remoting.reply import Reply
+from rmqspark.remoting.router import Route, Routes
+
+if TYPE_CHECKING:
+    from rmqspark.remoting.request import Request
+    from rmqspark.store.message_store import MessageStore
+    from rmqspark.store.time_search import Boundary
+
+
+class QueueOffsetHandlers:
+    """Answers from the store's queues."""
+
+    def __init__(self, store: MessageStore) -> None:
+        self._store = store
+
+    def routes(self) -> Routes:
+        return {
+            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: Route(SearchOffsetRequestHeader, self.search),
+            RequestCode.GET_MAX_OFFSET: Route(GetMaxOffsetRequestHeader, self.max_offset),
+            RequestCode.GET_MIN_OFFSET: Route(GetMinOffsetRequestHeader, self.min_offset),
+            RequestCode.GET_EARLIEST_MSG_STORETIME: Route(GetEarliestMsgStoretimeRequestHeader, self.earliest),
+        }
+
+    def search(self, request: Request[SearchOffsetRequestHeader]) -> Reply:
+        header = request.header
+        boundary: Boundary = "UPPER" if (header.boundaryType or "").upper() == "UPPER" else "LOWER"
+        offset = self._store.offset_by_time(header.topic, header.queueId, header.timestamp, boundary)
+        return Reply(OffsetResponseHeader(offset))
+
+    def max_offset(self, request: Request[GetMaxOffsetRequestHeader]) -> Reply:
+        return Reply(OffsetResponseHeader(self._store.max_offset(request.header.topic, request.header.queueId)))
+
+    def min_offset(self, request: Request[GetMinOffsetRequestHeader]) -> Reply:
+        return Reply(OffsetResponseHeader(self._store.min_offset(request.header.topic, request.header.queueId)))
+
+    def earliest(self, request: Request[GetEarliestMsgStoretimeRequestHeader]) -> Reply:
+        timestamp = self._store.earliest_store_time(request.header.topic, request.header.queueId)
+        return Reply(GetEarliestMsgStoretimeResponseHeader(timestamp))

@@ -1,0 +1,180 @@
+"""SEND_MESSAGE_V2 (310), SEND_MESSAGE (10), SEND_BATCH_MESSAGE (320): messages come in.
+
+RocketMQ's SendMessageProcessor; spec: requests, section 4, semantics, sections 2.1 and 4. What a message must be like
+is `intake.py`'s business, how it gets into the log `appender.py`'s. Left out so far: delayed messages, transactions and
+dead letters are refused; topics with queue.type BatchCQ cannot be created.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from rmqspark.errors import RmqError, TopicNotFound
+from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.headers_produce import SendMessageRequestHeader, SendMessageRequestHeaderV2
+from rmqspark.protocol.names import RETRY_PREFIX
+from rmqspark.remoting.router import Route, Routes
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from rmqspark.broker.appender import Appender
+    from rmqspark.broker.groups import SubscriptionGroups
+    from rmqspark.broker.intake import Admitted, Intake
+    from rmqspark.broker.receipts import Receipts
+    from rmqspark.broker.topic_publisher import TopicPublisher
+    from rmqspark.broker.topics import TopicTable
+    from rmqspark.clock import Clock
+    from rmqspark.remoting.reply import Reply
+    from rmqspark.remoting.request import Request
+    from rmqspark.store.draft import Appended
+
+UNIT_TOPIC: Final = 1  # bit of topicSysFlag
+
+SendRequest: TypeAlias = "Request[SendMessageRequestHeaderV2] | Request[SendMessageRequestHeader]"
+
+
+class SendHandlers:
+    """Stores messages that clients send, and makes the topics they send to where that is allowed."""
+
+    def __init__(
+        self,
+        intake: Intake,
+        appender: Appender,
+        receipts: Receipts,
+        topics: TopicTable,
+        groups: SubscriptionGroups,
+        publisher: TopicPublisher,
+        clock: Clock,
+    ) -> None:
+        self._intake = intake
+        self._appender = appender
+        self._receipts = receipts
+        self._topics = topics
+        self._groups = groups
+        self._publisher = publisher
+        self._clock = clock
+
+    def routes(self) -> Routes:
+        return {
+            RequestCode.SEND_MESSAGE_V2: Route(SendMessageRequestHeaderV2, self.send_v2),
+            RequestCode.SEND_MESSAGE: Route(SendMessageRequestHeader, self.send_v1),
+            RequestCode.SEND_BATCH_MESSAGE: Route(SendMessageRequestHeaderV2, self.send_batch),
+        }
+
+    def send_v2(self, request: Request[SendMessageRequestHeaderV2]) -> Reply | Awaitable[Reply] | None:
+        return self._send(request, request.header, is_batch=request.header.m is True)
+
+    def send_v1(self, request: Request[SendMessageRequestHeader]) -> Reply | Awaitable[Reply] | None:
+        header = SendMessageRequestHeaderV2.from_v1(request.header)
+        return self._send(request, header, is_batch=header.m is True)
+
+    def send_batch(self, request: Request[SendMessageRequestHeaderV2]) -> Reply | Awaitable[Reply] | None:
+        return self._send(request, request.header, is_batch=True)
+
+    def _send(
+        self, request: SendRequest, header: SendMessageRequestHeaderV2, *, is_batch: bool
+    ) -> Reply | Awaitable[Reply] | None:
+        store = self._store_batch if is_batch else self._store
+        try:
+            return store(request, header)
+        except TopicNotFound:
+            return self._send_to_new_topic(request, header, is_batch=is_batch)
+        except RmqError as error:
+            return self._receipts.refusal(error)
+
+    def _store(self, request: SendRequest, header: SendMessageRequestHeaderV2) -> None:
+        admitted = self._intake.admit(header, request.body, request.connection.peer)
+        self._appender.submit(SingleSend(admitted, request, self._receipts))
+
+    def _store_batch(self, request: SendRequest, header: SendMessageRequestHeaderV2) -> None:
+        self._append_batch(request, header, request.answer)
+
+    def _append_batch(
+        self, request: SendRequest, header: SendMessageRequestHeaderV2, answer: Callable[[Reply], None]
+    ) -> None:
+        batch = self._intake.admit_batch(header, request.body, request.connection.peer)
+        places = self._appender.append_together([message.draft for message in batch])
+        queue_id, transaction_id = batch[0].draft.queue_id, batch[0].transaction_id
+        self._appender.when_safe(
+            places[-1].physical_offset + places[-1].size,
+            lambda error: answer(self._receipts.reply(queue_id, transaction_id, places, error)),
+            waits=any(message.waits_for_flush for message in batch),
+        )
+
+    def _send_to_new_topic(
+        self, request: SendRequest, header: SendMessageRequestHeaderV2, *, is_batch: bool
+    ) -> Reply | Awaitable[Reply]:
+        """Makes the topic, stores the message, and answers when both are there to stay.
+
+        The message goes into the log at once, not after the topic's file is written: what is sent behind it must not
+        overtake it.
+        """
+        reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        try:
+            self._create_topic(header)
+            if is_batch:
+                self._append_batch(request, header, reply.set_result)
+            else:
+                admitted = self._intake.admit(header, request.body, request.connection.peer)
+                self._appender.submit(AwaitedSend(admitted, reply, self._receipts))
+        except RmqError as error:
+            return self._receipts.refusal(error)
+        return self._once_topic_is_saved(reply)
+
+    async def _once_topic_is_saved(self, reply: asyncio.Future[Reply]) -> Reply:
+        await self._publisher.save()
+        return await reply
+
+    def _create_topic(self, header: SendMessageRequestHeaderV2) -> None:
+        topic, now_ms = header.b, self._clock.now_ms()
+        self._intake.check_sendable(topic)
+        if topic.startswith(RETRY_PREFIX):
+            group = self._groups.require(topic.removeprefix(RETRY_PREFIX))
+            self._topics.ensure_retry(group.groupName, 1, now_ms)
+        else:
+            self._topics.auto_create(
+                topic, template=header.c, queues=header.d, sys_flag=UNIT_TOPIC if header.k else 0, now_ms=now_ms
+            )
+        self._publisher.hurry()
+
+
+class SingleSend:
+    """A message on its way into the log, and the request to answer."""
+
+    __slots__ = ("_admitted", "_receipts", "_request", "draft", "waits_for_flush")
+
+    def __init__(self, admitted: Admitted, request: SendRequest, receipts: Receipts) -> None:
+        self.draft = admitted.draft
+        self.waits_for_flush = admitted.waits_for_flush
+        self._admitted = admitted
+        self._request = request
+        self._receipts = receipts
+
+    def finish(self, appended: Appended, error: RmqError | None) -> None:
+        self._receipts.give(self._request, self.draft.queue_id, self._admitted.transaction_id, appended, error)
+
+    def refuse(self, error: RmqError) -> None:
+        self._request.answer(self._receipts.refusal(error))
+
+
+class AwaitedSend:
+    """The same where the answer has to wait for something else besides."""
+
+    __slots__ = ("_receipts", "_reply", "_transaction_id", "draft", "waits_for_flush")
+
+    def __init__(self, admitted: Admitted, reply: asyncio.Future[Reply], receipts: Receipts) -> None:
+        self.draft = admitted.draft
+        self.waits_for_flush = admitted.waits_for_flush
+        self._transaction_id = admitted.transaction_id
+        self._reply = reply
+        self._receipts = receipts
+
+    def finish(self, appended: Appended, error: RmqError | None) -> None:
+        if not self._reply.done():  # else the server closed meanwhile
+            self._reply.set_result(self._receipts.reply(self.draft.queue_id, self._transaction_id, [appended], error))
+
+    def refuse(self, error: RmqError) -> None:
+        if not self._reply.done():
+            self._reply.set_result(self._receipts.refusal(error))

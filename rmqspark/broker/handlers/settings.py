@@ -1,0 +1,45 @@
+"""GET_BROKER_CONFIG (26) and UPDATE_BROKER_CONFIG (25): a broker's settings.
+
+RocketMQ lets 25 set everything but a deny list, which cost it CVE-2023-33246. Ours is an allow list (requirement S4),
+and nothing is on it yet. No setting is a secret so far.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqspark.errors import NoPermission
+from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.headers_admin import GetBrokerConfigResponseHeader
+from rmqspark.remoting.reply import Reply
+from rmqspark.remoting.router import Route, Routes
+from rmqspark.settings import as_properties
+
+if TYPE_CHECKING:
+    from rmqspark.broker.config import BrokerConfig
+    from rmqspark.protocol.bodies import DataVersion
+    from rmqspark.remoting.request import Request
+    from rmqspark.remoting.router import NoFields
+    from rmqspark.store.config import StoreConfig
+
+
+class SettingsHandlers:
+    """Shows the settings and refuses to change them."""
+
+    def __init__(self, config: BrokerConfig, store_config: StoreConfig, version: DataVersion) -> None:
+        header = GetBrokerConfigResponseHeader(version.encode().decode())
+        self._answer = Reply(header, as_properties(config, store_config).encode())
+
+    def routes(self) -> Routes:
+        return {
+            RequestCode.GET_BROKER_CONFIG: Route(None, self.get),
+            RequestCode.UPDATE_BROKER_CONFIG: Route(None, self.update),
+        }
+
+    def get(self, request: Request[NoFields]) -> Reply:
+        """The settings as Java properties, named as RocketMQ names them."""
+        del request
+        return self._answer
+
+    def update(self, request: Request[NoFields]) -> Reply:
+        raise NoPermission("No setting of a broker can be changed remotely.", hint="Restart it with the new settings.")

@@ -1,0 +1,156 @@
+"""Topics as operators see them: UPDATE_AND_CREATE_TOPIC (17) and its list (18), DELETE_TOPIC_IN_BROKER (215),
+GET_TOPIC_CONFIG (351, 22), GET_ALL_TOPIC_CONFIG (21), GET_TOPIC_NAME_LIST (23), GET_SYSTEM_TOPIC_LIST_FROM_BROKER
+(305).
+
+RocketMQ's AdminBrokerProcessor; spec: requests, sections 6 and 7. A change is answered when it is on disk and, where
+they can be reached in a moment, known to the name servers. Left out: static topics.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rmqspark.broker.attributes import MESSAGE_TYPE, change_attributes
+from rmqspark.broker.intake import MULTI_TAG
+from rmqspark.errors import InvalidArgument, InvalidName
+from rmqspark.protocol.bodies import TopicConfig, TopicConfigList, TopicConfigTable, TopicList
+from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.headers_admin import CreateTopicRequestHeader, TopicRequestHeader
+from rmqspark.protocol.headers_cluster import GetAllTopicConfigRequestHeader, GetAllTopicConfigResponseHeader
+from rmqspark.protocol.names import Perm, check_topic
+from rmqspark.remoting.reply import Reply
+from rmqspark.remoting.router import Route, Routes
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from rmqspark.broker.config import BrokerConfig
+    from rmqspark.broker.offsets import ConsumerOffsets
+    from rmqspark.broker.topic_publisher import TopicPublisher
+    from rmqspark.broker.topics import TopicTable
+    from rmqspark.clock import Clock
+    from rmqspark.remoting.request import Request
+    from rmqspark.remoting.router import NoFields
+    from rmqspark.store.message_store import MessageStore
+
+PAGE_ENTRIES: Final = 2000  # RocketMQ's splitMetadataSize
+_ALL_PERMS: Final = int(Perm.READ | Perm.WRITE | Perm.INHERIT)
+
+
+class TopicHandlers:
+    """Creates, changes, deletes and lists topics."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        topics: TopicTable,
+        offsets: ConsumerOffsets,
+        store: MessageStore,
+        publisher: TopicPublisher,
+        clock: Clock,
+    ) -> None:
+        self._max_queues = config.max_queue_nums
+        self._topics = topics
+        self._offsets = offsets
+        self._store = store
+        self._publisher = publisher
+        self._clock = clock
+
+    def routes(self) -> Routes:
+        config_of = Route(TopicRequestHeader, self.config)
+        return {
+            RequestCode.UPDATE_AND_CREATE_TOPIC: Route(CreateTopicRequestHeader, self.update),
+            RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: Route(None, self.update_list),
+            RequestCode.DELETE_TOPIC_IN_BROKER: Route(TopicRequestHeader, self.delete),
+            RequestCode.GET_TOPIC_CONFIG: config_of,
+            RequestCode.GET_TOPIC_CONFIG_LIST: config_of,
+            RequestCode.GET_ALL_TOPIC_CONFIG: Route(GetAllTopicConfigRequestHeader, self.all),
+            RequestCode.GET_TOPIC_NAME_LIST: Route(None, self.names),
+            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: Route(None, self.system_names),
+        }
+
+    def update(self, request: Request[CreateTopicRequestHeader]) -> Reply | Awaitable[Reply]:
+        header = request.header
+        known = self._topics.get(header.topic)
+        attributes = change_attributes(known.attributes if known else {}, header.attributes, creating=known is None)
+        config = TopicConfig(
+            topicName=header.topic,
+            readQueueNums=header.readQueueNums,
+            writeQueueNums=header.writeQueueNums,
+            perm=header.perm,
+            topicFilterType=header.topicFilterType,
+            topicSysFlag=header.topicSysFlag or 0,
+            order=bool(header.order),
+            attributes=attributes,
+        )
+        return self._put_all([config])
+
+    def update_list(self, request: Request[NoFields]) -> Reply | Awaitable[Reply]:
+        return self._put_all(TopicConfigList.decode(request.body).topicConfigList)
+
+    def delete(self, request: Request[TopicRequestHeader]) -> Awaitable[Reply]:
+        topic = request.header.topic
+        check_topic(topic)
+        if self._topics.is_system(topic):
+            raise InvalidName(f"Topic {topic!r} belongs to the broker.", hint="Only topics of users can be deleted.")
+        self._topics.remove(topic, self._clock.now_ms())
+        self._offsets.forget_topic(topic)
+        self._store.delete_topic(topic)
+        return self._after_publishing()
+
+    def config(self, request: Request[TopicRequestHeader]) -> Reply:
+        return Reply(body=self._topics.require(request.header.topic).encode())
+
+    def all(self, request: Request[GetAllTopicConfigRequestHeader]) -> Reply:
+        """The table or a page of it; a requester with another version starts over (spec: requests, section 6)."""
+        header, table = request.header, self._topics.table()
+        version = table.dataVersion.encode().decode()
+        first = 0 if header.dataVersion and header.dataVersion != version else max(0, header.topicSeq or 0)
+        names = sorted(table.topicConfigTable)
+        if header.topicSeq is not None:
+            names = names[first : first + max(0, min(header.maxTopicNum or PAGE_ENTRIES, PAGE_ENTRIES))]
+        page = TopicConfigTable(
+            topicConfigTable={name: table.topicConfigTable[name] for name in names},
+            dataVersion=table.dataVersion,
+            mappingDataVersion=table.mappingDataVersion,
+            topicQueueMappingDetailMap={},
+            topicQueueMappingInfoMap={},
+        )
+        return Reply(GetAllTopicConfigResponseHeader(len(table.topicConfigTable)), page.encode())
+
+    def names(self, request: Request[NoFields]) -> Reply:
+        del request
+        return Reply(body=TopicList([config.topicName for config in self._topics]).encode())
+
+    def system_names(self, request: Request[NoFields]) -> Reply:
+        del request
+        return Reply(body=TopicList(self._topics.system_names()).encode())
+
+    def _put_all(self, configs: list[TopicConfig]) -> Reply | Awaitable[Reply]:
+        """All are checked before the first is taken."""
+        for config in configs:
+            self._check(config)
+        now_ms = self._clock.now_ms()
+        if any([self._topics.put(config, now_ms) for config in configs]):
+            return self._after_publishing()
+        return Reply()
+
+    def _check(self, config: TopicConfig) -> None:
+        name = check_topic(config.topicName)
+        if self._topics.is_system(name):
+            raise InvalidName(f"Topic {name!r} belongs to the broker.", hint="Choose another name.")
+        if config.attributes.get(MESSAGE_TYPE) == "MIXED":
+            raise InvalidArgument("A topic for MIXED messages is not supported.", hint="Make a topic for each kind.")
+        if not 0 <= config.readQueueNums <= self._max_queues or not 0 <= config.writeQueueNums <= self._max_queues:
+            raise InvalidArgument(
+                f"Topic {name!r} cannot have {config.readQueueNums} read and {config.writeQueueNums} write queues.",
+                hint=f"Choose 0 to {self._max_queues} of each.",
+            )
+        if config.perm & ~_ALL_PERMS:
+            raise InvalidArgument(f"There is no permission {config.perm}.", hint="2 writes, 4 reads, 6 does both.")
+        if config.topicFilterType not in ("SINGLE_TAG", MULTI_TAG):
+            raise InvalidArgument(f"There is no filter type {config.topicFilterType!r}: SINGLE_TAG or MULTI_TAG.")
+
+    async def _after_publishing(self) -> Reply:
+        await self._publisher.publish()
+        return Reply()

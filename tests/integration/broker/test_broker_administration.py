@@ -1,0 +1,490 @@
+"""What operators and tools ask: topics, groups, clients, locks, queries, settings, figures."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+import pytest
+
+from rmqspark.protocol import bodies
+from rmqspark.protocol.codes import RequestCode, ResponseCode
+from rmqspark.protocol.headers import (
+    ConsumerGroupRequestHeader,
+    ConsumerSendMsgBackRequestHeader,
+    DeleteSubscriptionGroupRequestHeader,
+    GetAllTopicConfigRequestHeader,
+    GetConsumeStatsRequestHeader,
+    GetMaxOffsetRequestHeader,
+    GetProducerConnectionListRequestHeader,
+    GetSubscriptionGroupConfigRequestHeader,
+    QueryMessageRequestHeader,
+    QuerySubscriptionByConsumerRequestHeader,
+    QueryTopicsByConsumerRequestHeader,
+    TopicRequestHeader,
+    UnregisterClientRequestHeader,
+    UpdateConsumerOffsetRequestHeader,
+    ViewMessageRequestHeader,
+)
+
+pytestmark = pytest.mark.integration
+
+
+def consumer(client_id: str, *topics: str, group: str = "g", version: int = 1) -> bodies.HeartbeatData:
+    subscriptions = [bodies.SubscriptionData(topic, subVersion=version) for topic in topics]
+    return bodies.HeartbeatData(client_id, [], [bodies.ConsumerData(group, subscriptionDataSet=subscriptions)])
+
+
+# --- topics ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_topic_is_made_changed_and_deleted(on_broker) -> None:
+    """Each is answered when it is so; deleting takes messages and group offsets along."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        assert (await client.create_topic("orders", 2, attributes="+message.type=FIFO", order=True)).code == 0
+        assert (await client.create_topic("orders", 2, attributes="", order=True)).code == 0
+        assert (await client.create_topic("orders", 3)).code == 0
+        config = await client.ask(RequestCode.GET_TOPIC_CONFIG, TopicRequestHeader("orders"))
+        topic = bodies.TopicConfig.decode(config.body)
+        assert (topic.readQueueNums, topic.order, topic.attributes) == (3, False, {"message.type": "FIFO"})
+        await client.send("orders")
+        await client.pull("orders")
+        await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, UpdateConsumerOffsetRequestHeader("g", "orders", 0, 1))
+        for _ in range(2):  # deleting what is not there is no error
+            assert (await client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequestHeader("orders"))).code == 0
+        asked = await client.ask(RequestCode.GET_TOPIC_CONFIG, TopicRequestHeader("orders"))
+        assert asked.code == ResponseCode.TOPIC_NOT_EXIST
+        offset = await client.ask(RequestCode.GET_MAX_OFFSET, GetMaxOffsetRequestHeader("orders", 0))
+        assert offset.fields["offset"] == "0"
+        offsets = await client.ask(RequestCode.GET_ALL_CONSUMER_OFFSET)
+        assert b"orders" not in bytes(offsets.body)
+
+    on_broker(talk)
+
+
+@pytest.mark.parametrize(
+    ("topic", "fields", "code"),
+    [
+        ("", {}, ResponseCode.INVALID_PARAMETER),
+        ("a/b", {}, ResponseCode.INVALID_PARAMETER),
+        ("TBW102", {}, ResponseCode.INVALID_PARAMETER),
+        ("DefaultCluster", {}, ResponseCode.INVALID_PARAMETER),
+        ("rmq_sys_x", {}, ResponseCode.INVALID_PARAMETER),
+        ("orders", {"attributes": "+message.type=MIXED"}, ResponseCode.INVALID_PARAMETER),
+        ("orders", {"attributes": "+queue.type=BatchCQ"}, ResponseCode.SYSTEM_ERROR),
+        ("orders", {"readQueueNums": 1025}, ResponseCode.INVALID_PARAMETER),
+        ("orders", {"writeQueueNums": -1}, ResponseCode.INVALID_PARAMETER),
+        ("orders", {"perm": 64}, ResponseCode.INVALID_PARAMETER),
+        ("orders", {"topicFilterType": "NO_TAG"}, ResponseCode.INVALID_PARAMETER),
+    ],
+)
+def test_topics_that_cannot_be_are_refused(on_broker, topic, fields, code) -> None:
+    """Bad and reserved names, attributes, queues, permissions."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        assert (await client.create_topic(topic, **fields)).code == code
+
+    on_broker(talk)
+
+
+def test_a_list_of_topics_is_taken_as_a_whole(on_broker) -> None:
+    """One that cannot be, and none is made."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+
+        async def create(*names: str) -> int:
+            body = bodies.TopicConfigList([bodies.TopicConfig(topicName=name, readQueueNums=1) for name in names])
+            return (await client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, body=body.encode())).code
+
+        assert await create("a", "b/c") == ResponseCode.INVALID_PARAMETER
+        assert await create("d", "e") == 0
+        names = bodies.TopicList.decode((await client.ask(RequestCode.GET_TOPIC_NAME_LIST)).body).topicList
+        assert {"d", "e", "TBW102"} <= set(names)
+        assert "a" not in names
+        system = bodies.TopicList.decode((await client.ask(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)).body)
+        assert "BenchmarkTest" in system.topicList
+        assert "d" not in system.topicList
+
+    on_broker(talk)
+
+
+def test_the_topic_table_comes_as_a_whole_or_in_pages(on_broker) -> None:
+    """4.x asks without fields, 5.x by page; who has another version of the table begins anew."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+
+        async def ask(header=None):
+            answer = await client.ask(RequestCode.GET_ALL_TOPIC_CONFIG, header)
+            return answer, bodies.TopicConfigTable.decode(answer.body)
+
+        whole, table = await ask()
+        names = sorted(table.topicConfigTable)
+        assert whole.fields["totalTopicNum"] == str(len(names))
+        version = table.dataVersion.encode().decode()
+        _, page = await ask(GetAllTopicConfigRequestHeader(3, version, 2))
+        assert sorted(page.topicConfigTable) == names[3:5]
+        _, again = await ask(GetAllTopicConfigRequestHeader(3, '{"counter":0}', 2))
+        assert sorted(again.topicConfigTable) == names[:2]
+
+    on_broker(talk)
+
+
+def test_topic_stats_show_each_queue(on_broker) -> None:
+    """First and last offset and the time of the last message; an unknown topic is an error."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders", 2)
+        await client.send("orders", e=1)
+        answer = await client.ask(RequestCode.GET_TOPIC_STATS_INFO, TopicRequestHeader("orders"))
+        stats = bodies.TopicStatsTable.decode(answer.body)
+        extents = {queue.queue_id: offset for queue, offset in stats.offsetTable.items()}
+        assert [(extents[queue].minOffset, extents[queue].maxOffset) for queue in (0, 1)] == [(0, 0), (0, 1)]
+        assert extents[0].lastUpdateTimestamp == 0
+        assert extents[1].lastUpdateTimestamp > 0
+        unknown = await client.ask(RequestCode.GET_TOPIC_STATS_INFO, TopicRequestHeader("unknown"))
+        assert unknown.code == ResponseCode.TOPIC_NOT_EXIST
+
+    on_broker(talk)
+
+
+# --- groups ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_group_is_made_changed_and_deleted(on_broker) -> None:
+    """Its offsets go only when that is asked for."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders")
+
+        async def put(**fields) -> int:
+            body = bodies.SubscriptionGroupConfig(**fields).encode()
+            return (await client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)).code
+
+        async def get():
+            return await client.ask(
+                RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GetSubscriptionGroupConfigRequestHeader("g")
+            )
+
+        assert await put(groupName="../g") == ResponseCode.INVALID_PARAMETER
+        assert await put(groupName="g", retryMaxTimes=3) == 0
+        assert bodies.SubscriptionGroupConfig.decode((await get()).body).retryMaxTimes == 3
+        assert await put(groupName="g", consumeEnable=False) == 0
+        assert (await client.pull("orders")).code == ResponseCode.NO_PERMISSION
+        await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, UpdateConsumerOffsetRequestHeader("g", "orders", 0, 5))
+        for clean, left in ((None, True), (True, False)):
+            header = DeleteSubscriptionGroupRequestHeader("g", clean)
+            assert (await client.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, header)).code == 0
+            assert (await get()).code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+            offsets = await client.ask(RequestCode.GET_ALL_CONSUMER_OFFSET)
+            assert (b'"orders@g":{0:5}' in bytes(offsets.body)) is left
+        everything = await client.ask(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+        table = bodies.SubscriptionGroupTable.decode(everything.body).subscriptionGroupTable
+        assert "TOOLS_CONSUMER" in table
+        assert "g" not in table
+
+    on_broker(talk)
+
+
+def test_consume_stats_show_how_far_a_group_is(on_broker) -> None:
+    """Committed and pulled offsets beside the end of each queue, for topics asked for or known."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders", 1)
+        for _ in range(5):
+            await client.send("orders")
+        await client.pull("orders")
+        await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, UpdateConsumerOffsetRequestHeader("g", "orders", 0, 2))
+
+        async def stats(**fields):
+            header = GetConsumeStatsRequestHeader("g", **fields)
+            return bodies.ConsumeStats.decode((await client.ask(RequestCode.GET_CONSUME_STATS, header)).body)
+
+        for fields in ({}, {"topic": "orders"}, {"topicList": "orders;unknown"}):
+            ((queue, progress),) = (await stats(**fields)).offsetTable.items()
+            assert (queue.topic, queue.broker_name, queue.queue_id) == ("orders", "broker-a", 0)
+            assert (progress.brokerOffset, progress.consumerOffset, progress.pullOffset) == (5, 2, 5)
+            assert progress.lastTimestamp > 0
+        assert (await stats(topic="unknown")).offsetTable == {}
+        await client.heartbeat(consumer("c1", "invoices"))  # online, and no longer interested in orders
+        assert (await stats()).offsetTable == {}
+
+        who = await client.ask(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, TopicRequestHeader("orders"))
+        assert bodies.GroupList.decode(who.body).groupList == ["g"]
+        what = await client.ask(RequestCode.QUERY_TOPICS_BY_CONSUMER, QueryTopicsByConsumerRequestHeader("g"))
+        assert bodies.TopicList.decode(what.body).topicList == ["orders"]
+
+    on_broker(talk)
+
+
+# --- clients --------------------------------------------------------------------------------------------------------
+
+
+def test_heartbeats_make_clients_known(on_broker) -> None:
+    """The group's members, what they subscribe to, and the retry topic that comes with the group."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        data = consumer("c1", "orders")
+        data.producerDataSet = [bodies.ProducerData("p")]
+        answer = await client.heartbeat(data)
+        assert (answer.code, answer.version) == (0, 479)
+        assert answer.fields == {"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": "true"}
+        group = ConsumerGroupRequestHeader("g")
+        members = await client.ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, group)
+        assert bytes(members.body) == b'{"consumerIdList":["c1"]}'
+        online = await client.ask(RequestCode.GET_CONSUMER_CONNECTION_LIST, group)
+        connection = bodies.ConsumerConnection.decode(online.body)
+        assert [entry.clientId for entry in connection.connectionSet] == ["c1"]
+        assert list(connection.subscriptionTable) == ["orders"]
+        assert connection.messageModel == "CLUSTERING"
+        producers = await client.ask(
+            RequestCode.GET_PRODUCER_CONNECTION_LIST, GetProducerConnectionListRequestHeader("p")
+        )
+        assert [entry.clientId for entry in bodies.ProducerConnection.decode(producers.body).connectionSet] == ["c1"]
+        everybody = await client.ask(RequestCode.GET_ALL_PRODUCER_INFO)
+        assert [info.clientId for info in bodies.ProducerTable.decode(everybody.body).data["p"]] == ["c1"]
+        subscription = await client.ask(
+            RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, QuerySubscriptionByConsumerRequestHeader("g", "orders")
+        )
+        found = bodies.SubscriptionOfGroup.decode(subscription.body).subscriptionData
+        assert found is not None
+        assert found.topic == "orders"
+        retry = await client.ask(RequestCode.GET_TOPIC_CONFIG, TopicRequestHeader("%RETRY%g"))
+        assert bodies.TopicConfig.decode(retry.body).perm == 6
+
+    on_broker(talk)
+
+
+@pytest.mark.parametrize(
+    ("code", "header", "expected"),
+    [
+        (RequestCode.GET_CONSUMER_LIST_BY_GROUP, ConsumerGroupRequestHeader("nobody"), ResponseCode.SYSTEM_ERROR),
+        (
+            RequestCode.GET_CONSUMER_CONNECTION_LIST,
+            ConsumerGroupRequestHeader("nobody"),
+            ResponseCode.CONSUMER_NOT_ONLINE,
+        ),
+        (
+            RequestCode.GET_PRODUCER_CONNECTION_LIST,
+            GetProducerConnectionListRequestHeader("nobody"),
+            ResponseCode.SYSTEM_ERROR,
+        ),
+        (RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequestHeader(99), ResponseCode.SYSTEM_ERROR),
+        (RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequestHeader(-1), ResponseCode.SYSTEM_ERROR),
+        (
+            RequestCode.QUERY_MESSAGE,
+            QueryMessageRequestHeader("orders", "k", 32, 0, 1 << 62),
+            ResponseCode.QUERY_NOT_FOUND,
+        ),
+        (RequestCode.UPDATE_BROKER_CONFIG, None, ResponseCode.NO_PERMISSION),
+        (
+            RequestCode.CONSUMER_SEND_MSG_BACK,
+            ConsumerSendMsgBackRequestHeader(0, "nobody", 0),
+            ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+        ),
+        (
+            RequestCode.CONSUMER_SEND_MSG_BACK,
+            ConsumerSendMsgBackRequestHeader(0, "TOOLS_CONSUMER", 0),
+            ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+        ),
+        (RequestCode.POP_MESSAGE, None, ResponseCode.REQUEST_CODE_NOT_SUPPORTED),
+        (RequestCode.GET_TOPIC_CONFIG, None, ResponseCode.SYSTEM_ERROR),
+    ],
+)
+def test_what_is_not_there_or_not_allowed_has_its_code(on_broker, code, header, expected) -> None:
+    """And a remark that says what it is."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        answer = await client.ask(code, header)
+        assert answer.code == expected, answer.remark
+        assert answer.remark
+
+    on_broker(talk)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"no json",
+        bodies.HeartbeatData("").encode(),
+        bodies.HeartbeatData("c", [bodies.ProducerData("../p")]).encode(),
+        consumer("c", "a/b").encode(),
+        consumer("c", *map(str, range(1025))).encode(),
+    ],
+)
+def test_heartbeats_that_cannot_be_are_refused_as_a_whole(on_broker, body) -> None:
+    """Nobody of such a heartbeat becomes known."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        assert (await client.ask(RequestCode.HEART_BEAT, body=body)).code != 0
+        everybody = await client.ask(RequestCode.GET_ALL_PRODUCER_INFO)
+        assert bodies.ProducerTable.decode(everybody.body).data == {}
+
+    on_broker(talk)
+
+
+def test_members_are_told_when_their_group_changes(on_broker) -> None:
+    """When one joins, leaves in order, or its connection breaks; broadcasting groups are left in peace."""
+
+    async def talk(bench) -> None:
+        first, second, third = [await bench.connect() for _ in range(3)]
+        told: asyncio.Queue[str] = asyncio.Queue()
+        first.connection._take = _listen(first.connection._take, told)  # the client end only answers requests otherwise
+        await first.heartbeat(consumer("c1", "orders"))
+        assert await told.get() == "g"
+        await second.heartbeat(consumer("c2", "orders"))
+        assert await told.get() == "g"
+        await second.ask(RequestCode.UNREGISTER_CLIENT, UnregisterClientRequestHeader("c2", consumerGroup="g"))
+        assert await told.get() == "g"
+        await third.heartbeat(consumer("c3", "orders"))
+        assert await told.get() == "g"
+        await third.connection.close()
+        assert await told.get() == "g"
+        members = await first.ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, ConsumerGroupRequestHeader("g"))
+        assert bytes(members.body) == b'{"consumerIdList":["c1"]}'
+        broadcast = consumer("c1", "orders", group="b")
+        broadcast.consumerDataSet[0].messageModel = "BROADCASTING"
+        await first.heartbeat(broadcast)
+        await first.settle()
+        assert told.empty()
+
+    on_broker(talk)
+
+
+def _listen(take, told):
+    def listening(command, body) -> None:
+        if command.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED and not command.is_response:
+            told.put_nowait(command.fields["consumerGroup"])
+        take(command, body)
+
+    return listening
+
+
+@pytest.mark.parametrize(
+    ("expression", "kind", "code"),
+    [
+        ("paid || shipped", "TAG", 0),
+        ("||", "TAG", ResponseCode.SUBSCRIPTION_PARSE_FAILED),
+        ("a > 1", "SQL92", ResponseCode.SYSTEM_ERROR),
+    ],
+)
+def test_clients_learn_at_start_whether_the_broker_can_filter_for_them(on_broker, expression, kind, code) -> None:
+    """46, which clients send for what is no tag expression."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        subscription = bodies.SubscriptionData("orders", subString=expression, expressionType=kind)
+        body = bodies.CheckClientConfigBody("c1", "g", subscription).encode()
+        assert (await client.ask(RequestCode.CHECK_CLIENT_CONFIG, body=body)).code == code
+
+    on_broker(talk)
+
+
+def test_queues_are_locked_for_one_consumer(on_broker) -> None:
+    """Only queues this broker has; what another owns is not given; giving up frees."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders", 2)
+
+        async def lock(client_id: str, *queues: tuple[str, str, int], code=RequestCode.LOCK_BATCH_MQ):
+            body = bodies.LockBatchBody("g", client_id, [bodies.Queue(*queue) for queue in queues])
+            answer = await client.ask(code, body=body.encode())
+            assert answer.code == 0
+            if not answer.body:
+                return None
+            return [queue.queueId for queue in bodies.LockBatchResponseBody.decode(answer.body).lockOKMQSet]
+
+        here = [("orders", "broker-a", queue_id) for queue_id in range(3)]
+        elsewhere = [("orders", "broker-b", 0), ("unknown", "broker-a", 0)]
+        assert await lock("c1", here[0], *elsewhere, here[2]) == [0]
+        assert await lock("c2", *here) == [1]
+        await lock("c1", *here, code=RequestCode.UNLOCK_BATCH_MQ)
+        assert await lock("c2", *here) == [0, 1]
+
+    on_broker(talk)
+
+
+# --- messages, settings, figures ------------------------------------------------------------------------------------
+
+
+def test_messages_are_found_by_key(on_broker) -> None:
+    """By KEYS tokens and by unique key; an unknown key finds nothing."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        for number in range(3):
+            await client.send("orders", b"%d" % number, {"KEYS": f"k{number} all", "UNIQ_KEY": f"U{number}"})
+        for key, found in (("k1", [b"1"]), ("all", [b"0", b"1", b"2"]), ("U2", [b"2"])):
+            header = QueryMessageRequestHeader("orders", key, 32, 0, 1 << 62)
+            answer = await client.ask(RequestCode.QUERY_MESSAGE, header)
+            assert sorted(record.body for record in bench.records(answer)) == found
+            assert answer.fields.keys() == {"indexLastUpdateTimestamp", "indexLastUpdatePhyoffset"}
+
+    on_broker(talk)
+
+
+def test_settings_can_be_read_by_rocketmqs_names(on_broker) -> None:
+    """Broker's and store's in one text of properties; the version of the topic table goes with it."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        answer = await client.ask(RequestCode.GET_BROKER_CONFIG)
+        lines = bytes(answer.body).decode().splitlines()
+        assert {"brokerName=broker-a", "flushDiskType=ASYNC_FLUSH", "longPollingEnable=true"} <= set(lines)
+        assert "counter" in msgspec.json.decode(answer.fields["version"])
+
+    on_broker(talk)
+
+
+def test_figures_are_all_there_and_count(on_broker) -> None:
+    """Every key that mqadmin reads, and totals that follow what was sent and read."""
+    read_by_cluster_list = [
+        "brokerVersionDesc",
+        "putTps",
+        "getTransferredTps",
+        "sendThreadPoolQueueSize",
+        "pullThreadPoolQueueSize",
+        "ackThreadPoolQueueSize",
+        "sendThreadPoolQueueHeadWaitTimeMills",
+        "pullThreadPoolQueueHeadWaitTimeMills",
+        "pageCacheLockTimeMills",
+        "earliestMessageTimeStamp",
+        "commitLogDiskRatio",
+        "timerReadBehind",
+        "timerOffsetBehind",
+        "timerCongestNum",
+        "timerEnqueueTps",
+        "timerDequeueTps",
+        "brokerActive",
+        "msgPutTotalYesterdayMorning",
+        "msgPutTotalTodayMorning",
+        "msgPutTotalTodayNow",
+        "msgGetTotalYesterdayMorning",
+        "msgGetTotalTodayMorning",
+        "msgGetTotalTodayNow",
+    ]
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        for _ in range(3):
+            await client.send("orders")
+        await client.pull("orders")
+        table = bodies.KVTable.decode((await client.ask(RequestCode.GET_BROKER_RUNTIME_INFO)).body).table
+        assert set(read_by_cluster_list) <= table.keys()
+        assert (table["msgPutTotalTodayNow"], table["msgGetTotalTodayNow"]) == ("3", "3")
+        assert int(table["commitLogMaxOffset"]) == int(table["putMessageSizeTotal"])
+        assert len(table["putTps"].split()) == 3
+
+    on_broker(talk)

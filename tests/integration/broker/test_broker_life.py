@@ -1,0 +1,318 @@
+"""A broker's life: start, restart, registration, flushing, stop."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import pytest
+
+from rmqspark.clock import SystemClock
+from rmqspark.errors import InvalidArgument, PortInUse, StoreLocked
+from rmqspark.namesrv.config import NamesrvConfig
+from rmqspark.namesrv.server import NameServer
+from rmqspark.protocol.bodies import ConsumerData, HeartbeatData, TopicRouteData
+from rmqspark.protocol.codes import RequestCode, ResponseCode
+from rmqspark.protocol.headers import (
+    GetRouteInfoRequestHeader,
+    QueryConsumerOffsetRequestHeader,
+    TopicRequestHeader,
+    UpdateConsumerOffsetRequestHeader,
+)
+from rmqspark.testing.memory_files import MemoryFileSystem
+
+pytestmark = pytest.mark.integration
+
+SYNC = {"flush_disk_type": "SYNC_FLUSH"}
+
+
+async def route(bench, topic: str, address: str = ""):
+    names = await bench.connect(address or bench.namesrv.address)
+    return await names.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequestHeader(topic))
+
+
+async def until(condition) -> None:
+    """Waits for what only shows when asked for."""
+    async with asyncio.timeout(10):
+        while not await condition():  # noqa: ASYNC110 - asking is the only way to see it
+            await asyncio.sleep(0.005)
+
+
+def test_a_restart_keeps_topics_messages_groups_and_offsets(on_broker) -> None:
+    """All that was acknowledged is there again, and the store says the same id."""
+    files = MemoryFileSystem()
+
+    async def before(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders", 3)
+        await client.send("orders", b"one", {"KEYS": "k"})
+        await client.send("made-by-sending", b"two")
+        await client.heartbeat(HeartbeatData("c", [], [ConsumerData("g")]))
+        await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, UpdateConsumerOffsetRequestHeader("g", "orders", 0, 1))
+
+    async def after(bench) -> None:
+        client = await bench.connect()
+        for topic, body in (("orders", b"one"), ("made-by-sending", b"two")):
+            assert [record.body for record in bench.records(await client.pull(topic))] == [body]
+        query = QueryConsumerOffsetRequestHeader("g", "orders", 0)
+        assert (await client.ask(RequestCode.QUERY_CONSUMER_OFFSET, query)).fields["offset"] == "1"
+        config = await client.ask(RequestCode.GET_TOPIC_CONFIG, TopicRequestHeader("orders"))
+        assert b'"readQueueNums":3' in bytes(config.body)
+        assert (await client.ask(RequestCode.GET_TOPIC_CONFIG, TopicRequestHeader("%RETRY%g"))).code == 0
+        assert (await client.send("orders", b"three")).fields["queueOffset"] == "1"
+
+    on_broker(before, files=files)
+    on_broker(after, files=files)
+
+
+def test_a_topic_made_by_a_send_survives_a_crash_right_behind_the_answer(on_broker) -> None:
+    """The answer waits until a restart would know the topic: what is acknowledged can be read again."""
+    files = MemoryFileSystem()
+
+    async def before(bench) -> None:
+        client = await bench.connect()
+        assert (await client.send("orders", b"kept")).code == 0
+        files.crash()
+
+    async def after(bench) -> None:
+        client = await bench.connect()
+        assert [record.body for record in bench.records(await client.pull("orders"))] == [b"kept"]
+
+    with pytest.raises(OSError, match="descriptor"):
+        on_broker(before, files=files, store=SYNC)
+    on_broker(after, files=files, store=SYNC)
+
+
+def test_offsets_beyond_a_lost_tail_are_moved_back(on_broker) -> None:
+    """Else the group would skip the next messages (reliability, G5)."""
+    files = MemoryFileSystem()
+
+    async def commit(bench) -> None:
+        client = await bench.connect()
+        await client.send("orders")
+        await client.pull("orders")
+        await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, UpdateConsumerOffsetRequestHeader("g", "orders", 0, 50))
+
+    async def ask(bench) -> None:
+        client = await bench.connect()
+        query = QueryConsumerOffsetRequestHeader("g", "orders", 0)
+        assert (await client.ask(RequestCode.QUERY_CONSUMER_OFFSET, query)).fields["offset"] == "1"
+
+    on_broker(commit, files=files)
+    on_broker(ask, files=files)
+
+
+@pytest.mark.parametrize("waits", ["true", "false"])
+def test_sends_of_one_moment_share_a_flush(on_broker, waits) -> None:
+    """With SYNC_FLUSH a hundred answers cost a few fsyncs; who does not wait is answered and flushed all the same."""
+    files = MemoryFileSystem()
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders")
+        before = fsyncs(files)
+        answers = await asyncio.gather(*(client.send("orders", b"x", {"WAIT": waits}) for _ in range(100)))
+        assert {answer.code for answer in answers} == {0}
+        assert fsyncs(files) - before < 20
+
+        async def readable() -> bool:
+            return (await client.pull("orders")).fields["maxOffset"] == "100"
+
+        await until(readable)
+
+    on_broker(talk, files=files, store=SYNC, max_transfer_count_on_message_in_memory=1)
+
+
+def fsyncs(files: MemoryFileSystem) -> int:
+    return sum(operation.name == "fsync" and "commitlog" in operation.path for operation in files.log)
+
+
+def test_what_is_answered_under_sync_flush_survives_power_loss(on_broker) -> None:
+    """Sends, a batch's neighbours and their topic, whatever the disk forgets."""
+    files = MemoryFileSystem()
+
+    async def before(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders")
+        answers = await asyncio.gather(*(client.send("orders", b"%d" % number) for number in range(30)))
+        assert {answer.code for answer in answers} == {0}
+        files.crash()
+
+    async def after(bench) -> None:
+        client = await bench.connect()
+        assert [record.body for record in bench.records(await client.pull("orders"))] == [b"%d" % n for n in range(30)]
+
+    with pytest.raises(OSError, match="descriptor"):
+        on_broker(before, files=files, store=SYNC)
+    on_broker(after, files=files, store=SYNC)
+
+
+def test_nothing_is_acknowledged_after_a_failed_fsync(on_broker) -> None:
+    """The send that waited and all later ones are refused; what was stored before can still be read."""
+    files = MemoryFileSystem()
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.send("orders", b"safe")
+        files.fail_next("fsync")
+        assert (await client.send("orders", b"doubtful")).code == ResponseCode.SERVICE_NOT_AVAILABLE
+        assert (await client.send("orders", b"late")).code == ResponseCode.SERVICE_NOT_AVAILABLE
+        assert [record.body for record in bench.records(await client.pull("orders"))] == [b"safe"]
+
+    on_broker(talk, files=files, store=SYNC)
+
+
+def test_a_failed_write_is_told_to_every_send_concerned(on_broker) -> None:
+    """Nothing of it is stored, and when the disk is well again sends go on."""
+    files = MemoryFileSystem()
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders")
+        await client.send("orders", b"first")
+        files.fail_next("pwrite")
+        refused = await asyncio.gather(*(client.send("orders", b"refused") for _ in range(5)))
+        assert ResponseCode.SERVICE_NOT_AVAILABLE in {answer.code for answer in refused}
+        stored = [b"refused" for answer in refused if answer.code == 0]
+        await client.send("orders", b"second")
+        records = bench.records(await client.pull("orders"))
+        assert [record.body for record in records] == [b"first", *stored, b"second"]
+
+    on_broker(talk, files=files)
+
+
+def test_a_flush_that_takes_too_long_is_admitted(on_broker) -> None:
+    """Code 10 with the receipt: stored, and perhaps not on disk."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders")
+        answer = await client.send("orders", b"x")
+        assert answer.code == ResponseCode.FLUSH_DISK_TIMEOUT
+        assert answer.fields["queueOffset"] == "0"
+        assert len(answer.fields["msgId"]) == 32
+
+    on_broker(talk, store={**SYNC, "sync_flush_timeout": 0})
+
+
+# --- registration ---------------------------------------------------------------------------------------------------
+
+
+def test_topics_are_known_to_the_name_server_when_their_making_is_answered(on_broker) -> None:
+    """The next client asks for the route right away."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        assert (await route(bench, "TBW102")).code == 0
+        await client.create_topic("orders", 2)
+        found = TopicRouteData.decode((await route(bench, "orders")).body)
+        assert found.brokerDatas[0].brokerAddrs == {0: bench.broker.address}
+        assert (found.queueDatas[0].writeQueueNums, found.queueDatas[0].perm) == (2, 6)
+        await client.send("made-by-sending")
+
+        async def known() -> bool:
+            return (await route(bench, "made-by-sending")).code == 0
+
+        await until(known)
+
+    on_broker(talk, namesrv=True)
+
+
+def test_a_stopped_broker_is_no_longer_in_routes(on_broker) -> None:
+    """It unregisters, so clients do not have to find out by failing."""
+
+    async def talk(bench) -> None:
+        assert (await route(bench, "TBW102")).code == 0
+        await bench.broker.__aexit__(None, None, None)
+        assert (await route(bench, "TBW102")).code == ResponseCode.TOPIC_NOT_EXIST
+
+    on_broker(talk, namesrv=True)
+
+
+def test_a_name_server_that_comes_back_learns_of_the_broker_again(on_broker) -> None:
+    """A broker starts without one, and registers when it appears; when it was restarted empty, at once again."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+
+    async def talk(bench) -> None:
+        for _ in range(2):
+            async with NameServer(NamesrvConfig(listen_port=port), clock=SystemClock()) as names:
+
+                async def known(address: str = names.address) -> bool:
+                    return (await route(bench, "TBW102", address)).code == 0
+
+                await until(known)
+
+    on_broker(talk, namesrv_addr=f"127.0.0.1:{port}")
+
+
+# --- start and stop -------------------------------------------------------------------------------------------------
+
+
+def test_old_clients_find_the_broker_two_ports_below(on_broker) -> None:
+    """The VIP channel leads to the same broker."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect(f"127.0.0.1:{bench.broker.port - 2}")
+        assert (await client.send("orders")).code == 0
+
+    on_broker(talk)
+
+
+def test_a_port_in_use_is_named(on_broker) -> None:
+    """The error says which and how to choose another, and the store is free again afterwards."""
+    files = MemoryFileSystem()
+
+    async def nothing(bench) -> None:
+        return
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(PortInUse, match="--broker-port"):
+            on_broker(nothing, files=files, listen_port=taken.getsockname()[1])
+    on_broker(nothing, files=files)
+
+
+def test_a_store_has_one_broker(on_broker) -> None:
+    """A second one is refused before it listens."""
+    files = MemoryFileSystem()
+
+    async def talk(bench) -> None:
+        del bench
+        with pytest.raises(StoreLocked):
+            await asyncio.to_thread(on_broker, nothing, files=files)
+
+    async def nothing(bench) -> None:
+        return
+
+    on_broker(talk, files=files)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"bind_address": "0.0.0.0", "broker_ip1": "127.0.0.1"},  # without insecure
+        {"bind_address": "0.0.0.0", "insecure": True},  # which host is to be told to clients?
+        {"namesrv_addr": "nowhere"},
+    ],
+)
+def test_a_broker_that_nobody_could_reach_does_not_start(on_broker, settings) -> None:
+    """What is missing is said at the start, not found out by clients."""
+
+    async def nothing(bench) -> None:
+        return
+
+    with pytest.raises(InvalidArgument):
+        on_broker(nothing, **settings)
+
+
+def test_an_error_beside_a_broker_stays_what_it_is(on_broker) -> None:
+    """Whoever runs a broker sees his own exceptions, not groups of them."""
+
+    async def fail(bench) -> None:
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        on_broker(fail)

@@ -1,0 +1,171 @@
+"""Offsets of groups and queues: asked for, committed, reset."""
+
+from __future__ import annotations
+
+import pytest
+
+from rmqspark.protocol.bodies import ConsumerData, HeartbeatData, SubscriptionData
+from rmqspark.protocol.codes import RequestCode, ResponseCode
+from rmqspark.protocol.headers import (
+    GetEarliestMsgStoretimeRequestHeader,
+    GetMaxOffsetRequestHeader,
+    GetMinOffsetRequestHeader,
+    QueryConsumerOffsetRequestHeader,
+    ResetOffsetRequestHeader,
+    SearchOffsetRequestHeader,
+    UpdateConsumerOffsetRequestHeader,
+)
+from rmqspark.testing.manual_clock import ManualClock
+
+pytestmark = pytest.mark.integration
+
+GROUP_G = HeartbeatData("c1", [], [ConsumerData("g", subscriptionDataSet=[SubscriptionData("orders")])])
+
+
+async def ready(bench):
+    client = await bench.connect()
+    await client.create_topic("orders")
+    await client.heartbeat(GROUP_G)
+    return client
+
+
+@pytest.mark.parametrize(
+    ("group", "messages", "zero_if_not_found", "answer"),
+    [
+        ("g", 1, None, "0"),  # message 0 is still young: begin there
+        ("g", 1, True, "0"),
+        ("g", 1, False, None),
+        ("g", 0, None, None),  # there is no message 0
+        ("nobody", 1, None, None),
+    ],
+)
+def test_a_group_that_never_committed_begins_where_rocketmq_says(
+    on_broker, group, messages, zero_if_not_found, answer
+) -> None:
+    """0 for a known group while the first message is recent, else 22: unknown."""
+
+    async def talk(bench) -> None:
+        client = await ready(bench)
+        for _ in range(messages):
+            await client.send("orders")
+        header = QueryConsumerOffsetRequestHeader(group, "orders", 0, zero_if_not_found)
+        asked = await client.ask(RequestCode.QUERY_CONSUMER_OFFSET, header)
+        if answer is None:
+            assert asked.code == ResponseCode.QUERY_NOT_FOUND
+        else:
+            assert (asked.code, asked.fields["offset"]) == (0, answer)
+
+    on_broker(talk)
+
+
+@pytest.mark.parametrize(
+    ("group", "topic", "queue", "code"),
+    [
+        ("g", "orders", 3, ResponseCode.SUCCESS),
+        ("nobody", "orders", 0, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
+        ("g", "unknown", 0, ResponseCode.TOPIC_NOT_EXIST),
+        ("g", "orders", 4, ResponseCode.INVALID_PARAMETER),
+        ("g", "orders", -1, ResponseCode.INVALID_PARAMETER),
+    ],
+)
+def test_commits_are_stored_for_what_exists(on_broker, group, topic, queue, code) -> None:
+    """A group, a topic and a queue that are there; else an error, and nothing is stored."""
+
+    async def talk(bench) -> None:
+        client = await ready(bench)
+        update = UpdateConsumerOffsetRequestHeader(group, topic, queue, 7)
+        assert (await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, update)).code == code
+        query = QueryConsumerOffsetRequestHeader(group, topic, queue)
+        asked = await client.ask(RequestCode.QUERY_CONSUMER_OFFSET, query)
+        assert asked.fields.get("offset") == ("7" if code == 0 else None)
+        table = await client.ask(RequestCode.GET_ALL_CONSUMER_OFFSET)
+        assert (b'"orders@g":{3:7}' in bytes(table.body)) is (code == 0)
+
+    on_broker(talk)
+
+
+def test_what_a_queue_holds(on_broker) -> None:
+    """Its ends, the time of its first message, and the message nearest to a time, from either side."""
+    clock = ManualClock()
+
+    async def talk(bench) -> None:
+        client = await ready(bench)
+        times = []
+        for _ in range(3):
+            clock.advance(seconds=10)
+            times.append(clock.now_ms())
+            await client.send("orders")
+
+        async def offset(code, header) -> int:
+            return int((await client.ask(code, header)).fields["offset"])
+
+        assert await offset(RequestCode.GET_MAX_OFFSET, GetMaxOffsetRequestHeader("orders", 0)) == 3
+        assert await offset(RequestCode.GET_MIN_OFFSET, GetMinOffsetRequestHeader("orders", 0)) == 0
+        assert await offset(RequestCode.GET_MAX_OFFSET, GetMaxOffsetRequestHeader("unknown", 0)) == 0
+        earliest = GetEarliestMsgStoretimeRequestHeader("orders", 0)
+        answer = await client.ask(RequestCode.GET_EARLIEST_MSG_STORETIME, earliest)
+        assert answer.fields["timestamp"] == str(times[0])
+        empty = GetEarliestMsgStoretimeRequestHeader("orders", 1)
+        answer = await client.ask(RequestCode.GET_EARLIEST_MSG_STORETIME, empty)
+        assert answer.fields["timestamp"] == "-1"
+        for timestamp, boundary, expected in (
+            (times[1], None, 1),
+            (times[1] - 1, "LOWER", 1),
+            (times[1] + 1, "lower", 2),
+            (times[1] + 1, "UPPER", 1),
+            (times[2] + 1, "upper", 2),
+            (times[2] + 1, "LOWER", 3),
+            (0, "UPPER", 0),
+        ):
+            header = SearchOffsetRequestHeader("orders", 0, timestamp, boundary)
+            assert await offset(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header) == expected, (timestamp, boundary)
+
+    on_broker(talk, clock=clock)
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "offset"),
+    [
+        ({"timestamp": -1}, 0, 3),
+        ({"timestamp": 0}, 0, 0),
+        ({"timestamp": 0, "queueId": 0, "offset": 2}, 0, 2),
+        ({"timestamp": 0, "queueId": 0, "offset": 5}, ResponseCode.SYSTEM_ERROR, None),
+        ({"timestamp": 0, "group": "nobody"}, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, None),
+        ({"timestamp": 0, "topic": "unknown"}, ResponseCode.TOPIC_NOT_EXIST, None),
+        ({"timestamp": 0, "queueId": 9}, ResponseCode.INVALID_PARAMETER, None),
+    ],
+)
+def test_an_operator_moves_a_group(on_broker, fields, code, offset) -> None:
+    """To the end, to a time, to an offset; what is outside the queue or not there is refused."""
+
+    async def talk(bench) -> None:
+        client = await ready(bench)
+        for _ in range(3):
+            await client.send("orders")
+        header = ResetOffsetRequestHeader(**{"topic": "orders", "group": "g", "isForce": True, **fields})
+        answer = await client.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
+        assert answer.code == code
+        asked = await client.ask(
+            RequestCode.QUERY_CONSUMER_OFFSET, QueryConsumerOffsetRequestHeader("g", "orders", 0, False)
+        )
+        assert asked.fields.get("offset") == (None if offset is None else str(offset))
+
+    on_broker(talk)
+
+
+def test_commits_do_not_undo_a_reset_that_is_not_known_yet(on_broker) -> None:
+    """They are answered as done, as RocketMQ does, and not stored."""
+
+    async def talk(bench) -> None:
+        client = await ready(bench)
+        for _ in range(3):
+            await client.send("orders")
+        reset = ResetOffsetRequestHeader("orders", "g", timestamp=0, isForce=True)
+        await client.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, reset)
+        update = UpdateConsumerOffsetRequestHeader("g", "orders", 0, 3)
+        answer = await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, update)
+        assert (answer.code, answer.remark) == (0, "Offset has been previously reset")
+        query = QueryConsumerOffsetRequestHeader("g", "orders", 0)
+        assert (await client.ask(RequestCode.QUERY_CONSUMER_OFFSET, query)).fields["offset"] == "0"
+
+    on_broker(talk)

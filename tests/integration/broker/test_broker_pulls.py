@@ -1,0 +1,247 @@
+"""Messages go out: what a pull is answered, what it waits for, what wakes it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from rmqspark.protocol.bodies import ConsumerData, HeartbeatData, SubscriptionData
+from rmqspark.protocol.codes import RequestCode, ResponseCode
+from rmqspark.protocol.headers import PullFlag, QueryConsumerOffsetRequestHeader, ResetOffsetRequestHeader
+
+pytestmark = pytest.mark.integration
+
+
+def consumer_of(topic: str, *, group: str = "g", version: int = 1, expression: str = "*", **fields) -> HeartbeatData:
+    subscription = SubscriptionData(topic, subString=expression, subVersion=version)
+    return HeartbeatData("c1", [], [ConsumerData(group, subscriptionDataSet=[subscription], **fields)])
+
+
+def bodies(bench, response) -> list[bytes]:
+    return [record.body for record in bench.records(response)]
+
+
+@pytest.mark.parametrize(
+    ("offset", "fields", "code", "status", "next_offset"),
+    [
+        (0, {}, ResponseCode.SUCCESS, "FOUND", 3),
+        (2, {}, ResponseCode.SUCCESS, "FOUND", 3),
+        (3, {}, ResponseCode.PULL_NOT_FOUND, "OFFSET_OVERFLOW_ONE", 3),
+        (4, {}, ResponseCode.PULL_OFFSET_MOVED, "OFFSET_OVERFLOW_BADLY", 3),
+        (-1, {}, ResponseCode.PULL_OFFSET_MOVED, "OFFSET_TOO_SMALL", 0),
+        (0, {"subscription": "nothing"}, ResponseCode.PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE", 3),
+        (0, {"queueId": 1}, ResponseCode.PULL_NOT_FOUND, "NO_MATCHED_LOGIC_QUEUE", 0),
+        (7, {"queueId": 1}, ResponseCode.PULL_OFFSET_MOVED, "NO_MATCHED_LOGIC_QUEUE", 0),
+    ],
+)
+def test_a_pull_is_told_what_it_found_and_where_to_go_on(on_broker, offset, fields, code, status, next_offset) -> None:
+    """Codes and status names are RocketMQ's, and the four numbers a client needs are always there."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        for number in range(3):
+            await client.send("orders", b"%d" % number)
+        answer = await client.pull("orders", offset, **fields)
+        assert (answer.code, answer.remark) == (code, status)
+        assert answer.fields["nextBeginOffset"] == str(next_offset)
+        assert {"suggestWhichBrokerId", "minOffset", "maxOffset"} <= answer.fields.keys()
+        expected = [b"%d" % number for number in range(3)][max(0, offset) :]
+        assert bodies(bench, answer) == (expected if code == 0 else [])
+
+    on_broker(talk)
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"topic": "unknown"}, ResponseCode.TOPIC_NOT_EXIST),
+        ({"topic": "writeonly"}, ResponseCode.NO_PERMISSION),
+        ({"consumerGroup": "../x"}, ResponseCode.INVALID_PARAMETER),
+        ({"queueId": 4}, ResponseCode.INVALID_PARAMETER),
+        ({"queueId": -1}, ResponseCode.INVALID_PARAMETER),
+        ({"subscription": "||"}, ResponseCode.SUBSCRIPTION_PARSE_FAILED),
+        ({"expressionType": "SQL92", "subscription": "a > 1"}, ResponseCode.SYSTEM_ERROR),
+        ({"expressionType": "REGEX"}, ResponseCode.SUBSCRIPTION_PARSE_FAILED),
+        ({"sysFlag": 0}, ResponseCode.SUBSCRIPTION_NOT_EXIST),
+    ],
+)
+def test_pulls_that_cannot_be_are_refused(on_broker, fields, code) -> None:
+    """In RocketMQ's order and with its codes."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders")
+        await client.create_topic("writeonly", perm=2)
+        header = bench.pull_header("orders", **{name: value for name, value in fields.items() if name != "topic"})
+        if "topic" in fields:
+            header = bench.pull_header(fields["topic"])
+        assert (await client.ask(RequestCode.PULL_MESSAGE, header)).code == code
+
+    on_broker(talk)
+
+
+def test_a_group_must_exist_where_groups_are_not_made_by_use(on_broker) -> None:
+    """26, which RocketMQ's clients know."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders")
+        assert (await client.pull("orders")).code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+
+    on_broker(talk, auto_create_subscription_group=False)
+
+
+def test_subscriptions_of_heartbeats_are_what_pulls_go_by(on_broker) -> None:
+    """Unknown topic of the group 24, older than the pull's 25, else the tags of the heartbeat."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders")
+        await client.create_topic("invoices")
+        await client.send("orders", b"a", {"TAGS": "paid"})
+        await client.send("orders", b"b", {"TAGS": "open"})
+        await client.heartbeat(consumer_of("orders", version=5, expression="paid || shipped"))
+        found = await client.pull("orders", sysFlag=0, subVersion=5)
+        assert bodies(bench, found) == [b"a"]
+        assert (await client.pull("orders", sysFlag=0, subVersion=6)).code == ResponseCode.SUBSCRIPTION_NOT_LATEST
+        assert (await client.pull("invoices", sysFlag=0)).code == ResponseCode.SUBSCRIPTION_NOT_EXIST
+
+    on_broker(talk)
+
+
+def test_a_pull_commits_once_what_it_carries(on_broker) -> None:
+    """Bit 1 of sysFlag stores commitOffset for the group, which then is asked for it."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.send("orders")
+        flags = int(PullFlag.SUBSCRIPTION | PullFlag.COMMIT_OFFSET)
+        await client.pull("orders", sysFlag=flags, commitOffset=1)
+        asked = await client.ask(RequestCode.QUERY_CONSUMER_OFFSET, QueryConsumerOffsetRequestHeader("g", "orders", 0))
+        assert asked.fields["offset"] == "1"
+
+    on_broker(talk)
+
+
+@pytest.mark.parametrize(
+    ("fields", "settings", "count"),
+    [
+        ({"maxMsgNums": 2}, {}, 2),
+        ({"maxMsgNums": 0}, {}, 1),
+        ({"maxMsgBytes": 1}, {}, 1),
+        ({"maxMsgBytes": 2500}, {}, 2),
+        ({}, {"max_transfer_count_on_message_in_memory": 3}, 3),
+        ({}, {"max_transfer_bytes_on_message_in_memory": 2500}, 2),
+        ({}, {}, 10),
+    ],
+)
+def test_an_answer_has_bounds_but_at_least_one_message(on_broker, fields, settings, count) -> None:
+    """What the client asks for and what the broker allows both count."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        for _ in range(10):
+            await client.send("orders", bytes(1000))
+        assert len(bench.records(await client.pull("orders", **fields))) == count
+
+    on_broker(talk, **settings)
+
+
+def test_a_waiting_pull_is_answered_by_the_next_message(on_broker) -> None:
+    """At once, and by 361 as by 11; other requests of the connection are not held up."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders")
+        header = bench.pull_header("orders", wait_ms=60_000)
+        waiting = [
+            asyncio.ensure_future(client.ask(code, header))
+            for code in (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
+        ]
+        await client.settle()
+        assert not any(pull.done() for pull in waiting)
+        await client.send("orders", b"now")
+        for answer in await asyncio.gather(*waiting):
+            assert (answer.code, bodies(bench, answer)) == (0, [b"now"])
+
+    on_broker(talk)
+
+
+def test_a_waiting_pull_is_woken_only_by_the_tags_it_wants(on_broker) -> None:
+    """Other tags leave it waiting; the first that fits answers it, with what lies between skipped."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders")
+        pull = asyncio.ensure_future(client.pull("orders", subscription="paid", wait_ms=60_000))
+        await client.settle()
+        await client.send("orders", b"a", {"TAGS": "open"})
+        await client.settle()
+        assert not pull.done()
+        await client.send("orders", b"b", {"TAGS": "paid"})
+        answer = await pull
+        assert bodies(bench, answer) == [b"b"]
+        assert answer.fields["nextBeginOffset"] == "2"
+
+    on_broker(talk)
+
+
+def test_a_pull_that_waited_long_enough_is_told_that_nothing_came(on_broker) -> None:
+    """With long polling off it waits for the short time, and is found by the next scan."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders")
+        answer = await client.pull("orders", wait_ms=60_000)
+        assert answer.code == ResponseCode.PULL_NOT_FOUND
+
+    on_broker(talk, long_polling_enable=False, short_polling_time_mills=1)
+
+
+def test_a_broker_holds_only_so_many_pulls(on_broker) -> None:
+    """The one too many hears that the broker is busy, which clients take as a reason to try again."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders")
+        held = asyncio.ensure_future(client.pull("orders", wait_ms=60_000))
+        await client.settle()
+        assert (await client.pull("orders", wait_ms=60_000)).code == ResponseCode.SYSTEM_BUSY
+        await client.send("orders")
+        assert (await held).code == 0
+
+    on_broker(talk, max_parked_pulls=1)
+
+
+def test_stopping_answers_the_pulls_that_wait(on_broker) -> None:
+    """No client is left to time out by a broker that goes away in order."""
+
+    async def talk(bench) -> asyncio.Future:
+        client = await bench.connect()
+        await client.create_topic("orders")
+        pull = asyncio.ensure_future(client.pull("orders", wait_ms=60_000))
+        await client.settle()
+        await bench.broker.__aexit__(None, None, None)
+        assert (await pull).code == ResponseCode.PULL_NOT_FOUND
+
+    on_broker(talk)
+
+
+def test_a_reset_is_told_to_the_next_pull_and_to_no_other(on_broker) -> None:
+    """21 with the new offset, also to a pull that was waiting; the commit of one who does not know yet is ignored."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        for _ in range(3):
+            await client.send("orders")
+        await client.pull("orders")
+        header = ResetOffsetRequestHeader("orders", "g", timestamp=0, isForce=True, queueId=0, offset=1)
+        reset = await client.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
+        assert bytes(reset.body) == b'{"offsetTable":{{"brokerName":"broker-a","queueId":0,"topic":"orders"}:1}}'
+        moved = await client.pull("orders", 3)
+        assert (moved.code, moved.remark) == (ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET")
+        assert moved.fields["nextBeginOffset"] == "1"
+        assert (await client.pull("orders", 1)).code == 0
+
+    on_broker(talk)
