@@ -131,7 +131,13 @@ class Recovery:
     # --- the log and the queues
 
     def _go_through(self, start: int, watermark: int, redispatcher: Redispatcher) -> None:
-        scan = LogScan(self._log.segments, start, watermark, check_crc=self._check_crc)
+        scan = LogScan(
+            self._log.segments,
+            start,
+            watermark,
+            check_crc=self._check_crc,
+            may_be_torn=not self._last_run.was_closed,
+        )
         for found in scan.run():
             if isinstance(found, Damage):
                 self._damage.append(found)

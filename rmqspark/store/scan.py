@@ -4,6 +4,10 @@ A record is believed if its sizes, magic and checksum hold and it says of itself
 first thing that is not so ends the log if it lies at or above the watermark, for such is a tail torn off by a crash.
 Below the watermark everything was on disk once: there it is *damage*, which is stepped over to the next record that
 can be believed, and never a reason to drop what follows (reliability, G4).
+
+The checksum covers the body alone: a record of which a crash took the end, or a power loss a sector, may look right
+though its properties lack bytes. These read as zeros, since nothing was ever written there before. So above the
+watermark a record is not believed either if its properties end in a zero or have a sector with nothing but zeros.
 """
 
 from __future__ import annotations
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
     from rmqspark.store.segment_log import SegmentLog
 
 _CHUNK_BYTES: Final = 1 << 20
+_SECTOR_BYTES: Final = 512
 _HEAD: Final = Struct(">iI")
 _HEADS: Final = np.dtype([("size", ">i4"), ("magic", ">u4")])
 _MAGICS: Final = (MAGIC_V1, MAGIC_V2)
@@ -57,11 +62,14 @@ class LogScan:
     """Goes through the log from `position`, a place where a record begins. When `run` is through, `position` is the
     end of the log: behind its last record, or at the watermark if nothing is left from there on."""
 
-    def __init__(self, segments: SegmentLog, start: int, watermark: int, *, check_crc: bool) -> None:
+    def __init__(
+        self, segments: SegmentLog, start: int, watermark: int, *, check_crc: bool, may_be_torn: bool = False
+    ) -> None:
         self._segments = segments
         self._watermark = watermark
         self._check_crc = check_crc
-        self._chunk = bytearray(_CHUNK_BYTES)
+        self._may_be_torn = may_be_torn
+        self._chunk = bytearray()
         self.position = start
 
     def run(self) -> Iterator[Records | Damage]:
@@ -109,9 +117,13 @@ class LogScan:
     def _believable(self, raw: memoryview, sizes: Positions) -> RecordBatch | None:
         batch = RecordBatch.from_sizes(raw[: int(sizes.sum())], sizes)
         good = self._count_good(raw, batch)
-        if good == len(batch):
-            return batch
-        return RecordBatch.from_sizes(raw[: int(sizes[:good].sum())], sizes[:good]) if good else None
+        if good < len(batch):
+            batch = RecordBatch.from_sizes(raw[: int(sizes[:good].sum())], sizes[:good])
+        if self._may_be_torn and good:
+            good = self._count_whole(batch)
+            if good < len(batch):
+                batch = RecordBatch.from_sizes(raw[: int(sizes[:good].sum())], sizes[:good])
+        return batch if good else None
 
     def _count_good(self, raw: memoryview, batch: RecordBatch) -> int:
         """How many records from the first on can be believed."""
@@ -124,6 +136,18 @@ class LogScan:
                 if not _is_record(raw, at, check_crc=self._check_crc):
                     return row
         return good
+
+    def _count_whole(self, batch: RecordBatch) -> int:
+        """How many records from the first on have their properties whole, as far as that can be told."""
+        starts, ends = batch.properties.starts, batch.properties.ends
+        zeros = np.flatnonzero(batch.buffer == 0)
+        has_zeros = np.searchsorted(zeros, ends) > np.searchsorted(zeros, starts)
+        above = batch.positions + batch.sizes + self.position > self._watermark
+        file_offset = self.position % self._segments.segment_bytes
+        for row in np.flatnonzero(has_zeros & above).tolist():
+            if _lacks_bytes(batch.buffer, int(starts[row]), int(ends[row]), file_offset):
+                return int(row)
+        return len(batch)
 
     def _next_believable(self) -> int:
         """Where the next record behind `position` begins; the watermark if there is none below it."""
@@ -184,6 +208,19 @@ def _equal_sizes(raw: Bytes) -> tuple[int, Positions]:
     good = (heads["size"] == size) & ((heads["magic"] == MAGIC_V1) | (heads["magic"] == MAGIC_V2))
     count = len(good) if good.all() else int(good.argmin())
     return count * size, np.full(count, size, np.int64)
+
+
+def _lacks_bytes(buffer: Bytes, start: int, end: int, file_offset: int) -> bool:
+    """Whether [start, end) of a buffer, itself at `file_offset` of a file, ends in a zero or has in some sector nothing
+    but zeros."""
+    if not buffer[end - 1]:
+        return True
+    while start < end:
+        part_end = min(end, start + _SECTOR_BYTES - (file_offset + start) % _SECTOR_BYTES)
+        if not buffer[start:part_end].any():
+            return True
+        start = part_end
+    return False
 
 
 def _is_record(raw: memoryview, at: int, *, check_crc: bool) -> bool:
