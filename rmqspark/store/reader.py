@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmqspark.errors import DamagedFile, OffsetMoved
-from rmqspark.protocol.record import MIN_RECORD_BYTES
+from rmqspark.protocol.record import MIN_RECORD_BYTES, PHYSICAL_OFFSET_AT
+from rmqspark.protocol.spans import gather
 from rmqspark.store.collect import Collector
 from rmqspark.store.consume_queue import ENTRY_BYTES
 
 if TYPE_CHECKING:
-    from rmqspark.protocol.spans import Positions
+    from rmqspark.protocol.spans import Bytes, Positions
     from rmqspark.store.commit_log import CommitLog
     from rmqspark.store.consume_queue import ConsumeQueue, Entries
     from rmqspark.store.consume_queues import ConsumeQueues
@@ -104,11 +105,11 @@ class Reader:
         except DamagedFile:
             next_file = queue_offset - queue_offset % queue.entries_per_segment + queue.entries_per_segment
             return ReadResult(ReadStatus.OFFSET_FOUND_NULL, next_file, queue.min_offset, queue.max_offset)
+        body, sizes = self._collect(chosen)
         status = ReadStatus.MESSAGE_WAS_REMOVING if chosen.all_gone else ReadStatus.NO_MATCHED_MESSAGE
-        if count := len(chosen.sizes):
+        if len(sizes):
             status = ReadStatus.FOUND
-        body = self._collector.collect(chosen.physical_offsets, chosen.sizes).data
-        return ReadResult(status, chosen.next_offset, queue.min_offset, queue.max_offset, count, body)
+        return ReadResult(status, chosen.next_offset, queue.min_offset, queue.max_offset, len(sizes), body.data)
 
     def read_bulk(
         self,
@@ -136,8 +137,21 @@ class Reader:
         if queue is None or queue_offset >= end:
             return BulkReadResult(queue_offset, low, high, np.empty(0, np.int32), memoryview(b""))
         chosen = self._select(queue, queue_offset, end, max_count, max_bytes, tag_codes)
-        body = self._collector.collect(chosen.physical_offsets, chosen.sizes).data
-        return BulkReadResult(chosen.next_offset, low, high, chosen.sizes.astype(np.int32), body)
+        body, sizes = self._collect(chosen)
+        return BulkReadResult(chosen.next_offset, low, high, sizes.astype(np.int32), body.data)
+
+    def _collect(self, chosen: _Selection) -> tuple[Bytes, Positions]:
+        """The records chosen and their sizes. What is not a record of its place is left out: nobody is to be handed
+        bytes that a damaged queue entry leads to."""
+        physical_offsets, sizes = chosen.physical_offsets, chosen.sizes
+        body = self._collector.collect(physical_offsets, sizes)
+        starts = np.cumsum(sizes) - sizes
+        sound = gather(body, starts, np.int32) == sizes
+        sound &= gather(body, starts + PHYSICAL_OFFSET_AT, np.int64) == physical_offsets
+        if not sound.all():
+            physical_offsets, sizes = physical_offsets[sound], sizes[sound]
+            body = self._collector.collect(physical_offsets, sizes)
+        return body, sizes
 
     def _select(
         self,
