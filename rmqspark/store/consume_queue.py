@@ -124,6 +124,10 @@ class ConsumeQueue:
         if self.min_offset < self.max_offset and self._lies_before(self.min_offset, log_min_offset):
             self.min_offset = self.first_at_or_after(log_min_offset)
 
+    def drop_expired(self) -> list[str]:
+        """Deletes files all of whose messages are gone from the log, never the newest; returns their paths."""
+        return self.segments.drop_before(self.min_offset * ENTRY_BYTES)
+
     def end_physical_offset(self) -> int:
         """The end of the newest message in the log; 0 if the queue has none."""
         if self.max_offset <= self.first_offset:

@@ -20,6 +20,7 @@ from rmqspark.store.commit_log import CommitLog
 from rmqspark.store.config import memory_bytes, parse_delay_levels
 from rmqspark.store.consume_queues import ConsumeQueues
 from rmqspark.store.dispatcher import Dispatcher
+from rmqspark.store.expiry import Expiry
 from rmqspark.store.flush import Flusher
 from rmqspark.store.identity import StoreIdentity
 from rmqspark.store.index import Index
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from rmqspark.store.config import StoreConfig
     from rmqspark.store.dispatcher import OnReadable
     from rmqspark.store.draft import Appended, BulkAppended, Draft
+    from rmqspark.store.expiry import ExpireReport
     from rmqspark.store.files import Buffer, DiskUsage, File, FileSystem
     from rmqspark.store.flush import FlushPlan
     from rmqspark.store.reader import BulkReadResult, ReadResult
@@ -100,6 +102,7 @@ class MessageStore:
         )
         self._reader = Reader(self._log, self._queues)
         self._times = TimeSearch(self._log)
+        self._expiry = Expiry(config, files, self._log, self._queues, self._index, self._gate)
         self._recent_bytes = memory_bytes() * config.access_message_in_memory_max_ratio // 100
         self.damage: tuple[Damage, ...] = ()
 
@@ -156,7 +159,7 @@ class MessageStore:
     def close(self) -> None:
         """Makes everything durable and gives the files back. What cannot be made durable is recovered next time."""
         try:
-            if self._gate.is_open and not self._flusher.is_busy:
+            if not self._gate.has_failed and not self._flusher.is_busy:
                 self._flush_to_disk()
                 if self._index is not None:
                     self._index.close()
@@ -371,3 +374,8 @@ class MessageStore:
         self._dispatcher.forget(topic)
         self._queues.remove_topic(topic)
         self.checkpoint()
+
+    def expire(self, now_ms: int) -> ExpireReport:
+        """Deletes what has had its time, a few files a call, and shuts or opens the store for writes as the disk
+        fills or empties; see `Expiry.run`."""
+        return self._expiry.run(now_ms)

@@ -17,6 +17,11 @@ class WriteGate:
     def is_open(self) -> bool:
         return self._refusal is None
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether it is shut for good."""
+        return self._for_good
+
     def check(self) -> None:
         """Raises NotWritable while the gate is shut."""
         if self._refusal is not None:

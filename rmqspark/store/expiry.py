@@ -1,0 +1,83 @@
+"""Deleting what has expired: `retention.decide` says what, this does it (spec: storage, section 8).
+
+The log's files go first, then what leads only to them. A crash in between leaves queues and index files that lead
+nowhere; reads step over them, and the next round deletes them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rmqspark.store.retention import LogFile, decide, local_hour
+
+if TYPE_CHECKING:
+    from rmqspark.store.commit_log import CommitLog
+    from rmqspark.store.config import StoreConfig
+    from rmqspark.store.consume_queues import ConsumeQueues
+    from rmqspark.store.files import FileSystem
+    from rmqspark.store.index import Index
+    from rmqspark.store.write_gate import WriteGate
+
+
+class ExpireReport(NamedTuple):
+    """What a round of expiry did. `is_forced` says that files went before their time because the disk is full."""
+
+    deleted: tuple[str, ...]
+    min_physical_offset: int
+    is_forced: bool
+    is_disk_full: bool
+
+
+class Expiry:
+    """One round after another; each deletes at most `delete_file_batch_max` files of the log."""
+
+    def __init__(
+        self,
+        config: StoreConfig,
+        files: FileSystem,
+        log: CommitLog,
+        queues: ConsumeQueues,
+        index: Index | None,
+        gate: WriteGate,
+    ) -> None:
+        self._config = config
+        self._files = files
+        self._log = log
+        self._queues = queues
+        self._index = index
+        self._gate = gate
+        self._is_disk_full = False
+
+    def run(self, now_ms: int) -> ExpireReport:
+        """One round. While the disk is full beyond the warning level the store takes no messages."""
+        log_files = [LogFile(segment.base, self._files.modified_ms(segment.path)) for segment in self._log.segments]
+        plan = decide(
+            now_ms,
+            local_hour(now_ms),
+            log_files,
+            [self._files.disk_usage()],
+            self._config,
+            was_disk_full=self._is_disk_full,
+        )
+        self._note_disk(is_full=plan.is_disk_full)
+        deleted: list[str] = []
+        if plan.delete:
+            deleted += self._log.segments.drop_before(plan.delete[-1].base_offset + self._log.segment_bytes)
+            deleted += self._follow_log_start()
+        return ExpireReport(tuple(deleted), self._log.min_offset, plan.is_forced, plan.is_disk_full)
+
+    def _follow_log_start(self) -> list[str]:
+        deleted: list[str] = []
+        for queue in self._queues:
+            queue.follow_log_start(self._log.min_offset)
+            deleted += queue.drop_expired()
+        if self._index is not None:
+            deleted += self._index.expire(self._log.min_offset)
+        return deleted
+
+    def _note_disk(self, *, is_full: bool) -> None:
+        if is_full:
+            self._gate.shut("The disk is full.", "Free some space, or lower file_reserved_time.")
+        elif self._is_disk_full:
+            self._gate.open()
+        self._is_disk_full = is_full
