@@ -1,0 +1,137 @@
+"""A store on a memory disk with tiny files, and short ways to fill it, break it and look into it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rmqspark.entropy import SystemEntropy
+from rmqspark.protocol.java_hash import tags_code
+from rmqspark.protocol.message_id import pack_host
+from rmqspark.protocol.properties import encode_properties
+from rmqspark.protocol.record import decode_record, encode_record
+from rmqspark.store.config import StoreConfig
+from rmqspark.store.draft import Draft
+from rmqspark.store.message_store import MessageStore
+from rmqspark.testing.manual_clock import ManualClock
+from rmqspark.testing.memory_files import MemoryFileSystem
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rmqspark.store.files import FileSystem
+
+SMALL = StoreConfig(
+    mapped_file_size_commit_log=1024,
+    mapped_file_size_consume_queue=100,
+    max_hash_slot_num=50,
+    max_index_num=40,
+    max_open_files=3,
+    delete_when=";".join(map(str, range(24))),
+)
+HOST = pack_host("10.0.0.7", 10911)
+EVERYTHING = 1 << 40
+
+
+def draft(topic: str, queue_id: int, body: bytes, tags: str | None = None, sys_flag: int = 0) -> Draft:
+    """A message whose body is its unique key, too."""
+    properties = {"UNIQ_KEY": body.decode(), **({"TAGS": tags} if tags else {})}
+    record = encode_record(
+        topic=topic, queue_id=queue_id, body=body, properties=encode_properties(properties), sys_flag=sys_flag
+    )
+    return Draft(topic, queue_id, record, tags_code(tags), (body.decode(),))
+
+
+def bulk(topic: str, queue_id: int, bodies: Sequence[bytes]) -> tuple[bytearray, np.ndarray]:
+    """The same messages as a bulk send carries them."""
+    records = [draft(topic, queue_id, body).record for body in bodies]
+    return bytearray().join(records), np.array([len(record) for record in records], np.int32)
+
+
+class StoreBench:
+    """A store that can be lost and opened again. `files` is its disk; the store's directory is `root`."""
+
+    def __init__(self, config: StoreConfig = SMALL, *, files: FileSystem | None = None, root: str = "store") -> None:
+        self.clock = ManualClock()
+        self.config = config
+        self.disk = MemoryFileSystem(clock=self.clock)
+        self.files = (files or self.disk).within(root)
+        self._whole = files or self.disk
+        self._root = root
+        self.store = self.open()
+
+    def open(self) -> MessageStore:
+        self.store = MessageStore.open(
+            self._root, self.config, files=self._whole, clock=self.clock, entropy=SystemEntropy(1), store_host=HOST
+        )
+        return self.store
+
+    def kill(self) -> MessageStore:
+        """The process dies, the page cache stays; the store is opened again."""
+        self.disk.kill()
+        return self.open()
+
+    def lose_power(self, seed: int | None = None) -> MessageStore:
+        """What was not synced is gone, all of it or (with a seed) some of it; the store is opened again."""
+        self.disk.crash(None if seed is None else SystemEntropy(seed))
+        return self.open()
+
+    def reopen(self) -> MessageStore:
+        self.store.close()
+        return self.open()
+
+    def send(self, topic: str, queue_id: int, *bodies: bytes, tags: str | None = None) -> None:
+        self.store.append([draft(topic, queue_id, body, tags) for body in bodies])
+
+    def send_bulk(self, topic: str, queue_id: int, *bodies: bytes) -> None:
+        self.store.append_bulk(topic, queue_id, *bulk(topic, queue_id, bodies))
+
+    def bodies(self, topic: str, queue_id: int, start: int | None = None) -> list[bytes]:
+        """What a reader finds in a queue from its first message on."""
+        first = self.store.min_offset(topic, queue_id) if start is None else start
+        return [body for _, body in self.numbered_bodies(topic, queue_id, first)]
+
+    def numbered_bodies(self, topic: str, queue_id: int, first: int) -> list[tuple[int, bytes]]:
+        result = self.store.read_bulk(topic, queue_id, first, EVERYTHING, max_count=EVERYTHING, max_bytes=EVERYTHING)
+        ends = np.cumsum(result.sizes)
+        records = [decode_record(bytes(result.body), int(at)) for at in ends - result.sizes]
+        assert all(record.property_map()["UNIQ_KEY"] == record.body.decode() for record in records)
+        return [(record.queue_offset, record.body) for record in records]
+
+    def content(self, directory: str) -> dict[str, bytes]:
+        """All files below a directory of the store, byte for byte."""
+        if not self.files.exists(directory):
+            return {}
+        found: dict[str, bytes] = {}
+        for name in self.files.listdir(directory):
+            path = f"{directory}/{name}"
+            if self.files.is_directory(path):
+                found |= self.content(path)
+            else:
+                found[path] = self.read_file(path)
+        return found
+
+    def read_file(self, path: str) -> bytes:
+        file = self.files.open(path, read_only=True)
+        try:
+            return file.pread(file.size(), 0)
+        finally:
+            file.close()
+
+    def write_file(self, path: str, data: bytes, at: int = 0) -> None:
+        """Changes a file behind the store's back, durably."""
+        file = self.files.open(path)
+        try:
+            file.pwrite(data, at)
+            file.fsync()
+        finally:
+            file.close()
+
+    def write_abort(self, content: bytes = b"") -> None:
+        """Leaves the mark of a process that did not close the store."""
+        self.files.open("abort", create=True).close()
+        self.write_file("abort", content)
+
+    def flip_bit(self, path: str, at: int, bit: int = 0) -> None:
+        self.write_file(path, bytes([self.read_file(path)[at] ^ 1 << bit]), at)

@@ -1,0 +1,218 @@
+"""A disk that refuses: nothing half stored, nothing forgotten, and after a failed fsync no more writing."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from rmqspark.errors import NotWritable
+from rmqspark.store.config import StoreConfig
+
+from .store_bench import SMALL, StoreBench, bulk, draft
+
+NO_INDEX = StoreConfig(**{**SMALL.__dict__, "message_index_enable": False})
+SYNC = StoreConfig(**{**SMALL.__dict__, "flush_disk_type": "SYNC_FLUSH"})
+ERRORS = [errno.EIO, errno.ENOSPC, errno.EDQUOT]
+
+pytestmark = pytest.mark.faults
+
+
+def no_space(number: int = errno.ENOSPC) -> OSError:
+    return OSError(number, "refused")
+
+
+@pytest.mark.parametrize("error", ERRORS)
+@pytest.mark.parametrize("after_bytes", [0, 1, 50, 110, 150])
+@pytest.mark.parametrize("how", ["single", "bulk", "together"])
+def test_a_failed_write_stores_nothing(error: int, after_bytes: int, how: str) -> None:
+    """After a failed or short write the log ends where it ended, readers see nothing, and the next send is stored."""
+    bench = StoreBench(NO_INDEX)
+    bench.send("t", 0, b"first")
+    end = bench.store.end_offset
+    bench.disk.fail_next("pwrite", no_space(error), after_bytes=after_bytes)
+    drafts = [draft("t", 0, b"lost1"), draft("u", 3, b"lost2")]
+    with pytest.raises(NotWritable):
+        if how == "bulk":
+            bench.store.append_bulk("t", 0, *bulk("t", 0, [b"lost1", b"lost2"]))
+        else:
+            bench.store.append(drafts, together=how == "together")
+    assert (bench.store.end_offset, bench.bodies("t", 0)) == (end, [b"first"])
+    assert not any(bench.content("commitlog")["commitlog/00000000000000000000"][end:])
+    bench.send("t", 0, b"next.")
+    for reopen in (bench.kill, bench.reopen):
+        assert bench.numbered_bodies("t", 0, 0) == [(0, b"first"), (1, b"next.")]
+        reopen()
+
+
+def test_every_operation_may_fail_once() -> None:
+    """Whichever single operation of a send fails, over a file's end too: all of it is stored, or nothing."""
+    count = 0
+    while True:
+        count += 1
+        bench = StoreBench()
+        bench.send("t", 0, b"a" * 250)
+        bench.disk.fail_at(count, no_space())
+        drafts = [draft("t", 0, b"b%d" % n * 20) for n in range(6)]
+        try:
+            bench.store.append(drafts)
+        except NotWritable:
+            expected = 1
+        else:
+            expected = 7
+        fired = any("ENOSPC" in str(operation) for operation in bench.disk.log) or count < 12
+        bench.disk.fail_at(1 << 40, no_space())
+        bench.send("t", 0, b"after")
+        assert len(bench.bodies("t", 0)) == expected + 1
+        bench.kill()
+        assert len(bench.bodies("t", 0)) == expected + 1
+        if not fired or count > 14:
+            return
+
+
+def test_a_tail_that_cannot_be_put_right_refuses_until_it_can() -> None:
+    """While the remains of a failed write cannot be cleared, sends are refused; then they go on without a restart."""
+    bench = StoreBench(NO_INDEX)
+    bench.send("t", 0, b"first")
+    end = bench.store.end_offset
+    for error in (no_space(), no_space(errno.EIO)):
+        bench.disk.fail_next("pwrite", error, after_bytes=60)
+    with pytest.raises(NotWritable):
+        bench.send("t", 0, b"lost")
+    bench.disk.fail_next("pwrite", no_space(errno.EIO))
+    with pytest.raises(NotWritable):
+        bench.send("t", 0, b"lost")
+    bench.send("t", 0, b"next.")
+    assert bench.store.end_offset > end
+    assert bench.bodies("t", 0) == [b"first", b"next."]
+
+
+def test_messages_whose_queue_entry_was_refused_come_later() -> None:
+    """A message in the log whose queue entry the disk refused is stored: it is read as soon as the disk allows."""
+    bench = StoreBench(NO_INDEX)
+    bench.send("t", 0, b"first")
+    bench.disk.fail_at(2, no_space(), counted=["pwrite"])
+    bench.send("t", 0, b"second")
+    assert bench.bodies("t", 0) == [b"first"]
+    bench.send("t", 0, b"third")
+    assert bench.bodies("t", 0) == [b"first", b"second", b"third"]
+
+
+def test_while_queue_entries_are_refused_so_are_messages() -> None:
+    """What cannot become readable is not taken for ever: the backlog stays bounded, and a restart serves all of it."""
+    bench = StoreBench(NO_INDEX)
+    bench.send("t", 0, b"first")
+    bench.disk.fail_at(2, no_space(), counted=["pwrite"])
+    bench.send("t", 0, b"second")
+    bench.disk.fail_next("pwrite", no_space())
+    with pytest.raises(NotWritable):
+        bench.send("t", 0, b"third")
+    bench.kill()
+    assert bench.bodies("t", 0) == [b"first", b"second"]
+
+
+@pytest.mark.parametrize("config", [SMALL, SYNC], ids=["async", "sync"])
+@pytest.mark.parametrize("thorough", [False, True])
+def test_a_failed_fsync_ends_writing(config: StoreConfig, thorough: bool) -> None:
+    """RocketMQ #3129, #5235: after a failed fsync nothing counts as flushed, no message is taken, reads go on (G6)."""
+    count = 0
+    while True:
+        count += 1
+        bench = StoreBench(config)
+        bench.send("t", 0, b"flushed")
+        bench.store.flush()
+        flushed = bench.store.flushed_offset
+        bench.send("t", 0, b"not flushed")
+        bench.disk.fail_at(count, no_space(errno.EIO), counted=["fsync"])
+        try:
+            bench.store.checkpoint() if thorough else bench.store.flush()
+        except OSError:
+            pass
+        else:
+            break
+        assert bench.store.flushed_offset == flushed
+        assert not bench.store.is_writable
+        assert b"not flushed" not in bench.bodies("t", 0) or config is SMALL
+        for _ in range(2):
+            with pytest.raises(NotWritable, match="fsync"):
+                bench.send("t", 0, b"refused")
+            assert bench.store.begin_flush() is None or bench.store.flushed_offset == flushed
+        bench.store.close()
+        bench.disk.crash(None)
+        bench.open()
+        assert bench.bodies("t", 0)[0] == b"flushed"
+    assert count > 1
+
+
+def test_sync_flush_shows_only_what_is_on_disk() -> None:
+    """With SYNC_FLUSH a message is readable when its flush has ended; what was sent meanwhile waits for the next."""
+    bench = StoreBench(SYNC)
+    heard: list[int] = []
+    bench.store.on_readable = lambda _topic, _queue_id, end, _codes: heard.append(end)
+    bench.send("t", 0, b"one")
+    assert bench.bodies("t", 0) == []
+    plan = bench.store.begin_flush()
+    assert plan is not None
+    plan.run()
+    bench.send("t", 0, b"two")
+    assert bench.bodies("t", 0) == []
+    bench.store.finish_flush(plan)
+    assert (bench.bodies("t", 0), heard) == ([b"one"], [1])
+    bench.lose_power()
+    assert bench.bodies("t", 0) == [b"one"]
+
+
+def test_one_flush_at_a_time() -> None:
+    """While a flush is under way there is no other, and when all is on disk there is nothing to do."""
+    bench = StoreBench()
+    assert bench.store.begin_flush() is None
+    bench.send("t", 0, b"one")
+    plan = bench.store.begin_flush()
+    assert plan is not None
+    assert bench.store.begin_flush() is None
+    assert bench.store.begin_flush(thorough=True) is None
+    plan.run()
+    bench.store.finish_flush(plan)
+    assert bench.store.flushed_offset == bench.store.end_offset
+    assert bench.store.begin_flush() is None
+    with pytest.raises(ValueError, match="under way"):
+        bench.store.finish_flush(plan)
+
+
+def test_files_may_go_while_they_are_synced() -> None:
+    """A topic deleted while another thread syncs its queue leaves the flush unharmed."""
+    bench = StoreBench()
+    bench.send("t", 0, b"one")
+    bench.send("u", 0, b"two")
+    plan = bench.store.begin_flush(thorough=True)
+    assert plan is not None
+    bench.store.delete_topic("t")
+    plan.run()
+    bench.store.finish_flush(plan)
+    bench.store.checkpoint()
+    bench.kill()
+    assert bench.store.topics() == ["u"]
+
+
+def test_a_closed_store_takes_nothing() -> None:
+    """After close no message is taken; closing leaves no mark of a crash."""
+    bench = StoreBench()
+    bench.send("t", 0, b"one")
+    bench.store.close()
+    assert not bench.files.exists("abort")
+    with pytest.raises(NotWritable):
+        bench.send("t", 0, b"two")
+
+
+def test_a_full_disk_refuses_and_recovers() -> None:
+    """While the disk is nearly full no message is taken; when there is room again they are, without a restart."""
+    bench = StoreBench(StoreConfig(**{**SMALL.__dict__, "min_free_bytes": 1 << 16}))
+    bench.send("t", 0, b"one")
+    bench.disk.set_budget(1 << 16)
+    assert bench.store.expire(bench.clock.now_ms()).is_disk_full
+    with pytest.raises(NotWritable, match="full"):
+        bench.send("t", 0, b"refused")
+    bench.disk.set_budget(None)
+    assert not bench.store.expire(bench.clock.now_ms()).is_disk_full
+    bench.send("t", 0, b"two")
+    assert bench.bodies("t", 0) == [b"one", b"two"]

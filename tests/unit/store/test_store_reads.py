@@ -1,0 +1,171 @@
+"""Reading queues: what is found, what is not, and where to read on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmqspark.errors import MessageNotFound, OffsetMoved
+from rmqspark.protocol.java_hash import tags_code
+from rmqspark.protocol.record import decode_record
+from rmqspark.store.config import StoreConfig
+from rmqspark.store.reader import ReadStatus
+
+from .store_bench import EVERYTHING, SMALL, StoreBench
+
+TAGS = ["a", "b", None]
+
+
+@pytest.fixture(scope="module")
+def bench() -> StoreBench:
+    """Thirty messages in queue 0, tags a, b, none in turn, among those of queue 1."""
+    bench = StoreBench()
+    for number in range(30):
+        bench.send("t", 0, b"m%02d" % number, tags=TAGS[number % 3])
+        bench.send("t", 1, b"other%d" % number)
+    return bench
+
+
+def found(body: bytes | memoryview, count: int) -> list[bytes]:
+    bodies, at = [], 0
+    for _ in range(count):
+        record = decode_record(bytes(body), at)
+        bodies.append(record.body)
+        at += record.size
+    assert at == len(body)
+    return bodies
+
+
+@pytest.mark.parametrize(
+    ("topic", "queue_id", "offset", "status", "next_offset"),
+    [
+        ("t", 0, 0, ReadStatus.FOUND, 10),
+        ("t", 0, 25, ReadStatus.FOUND, 30),
+        ("t", 0, 30, ReadStatus.OFFSET_OVERFLOW_ONE, 30),
+        ("t", 0, 31, ReadStatus.OFFSET_OVERFLOW_BADLY, 30),
+        ("t", 0, -1, ReadStatus.OFFSET_TOO_SMALL, 0),
+        ("t", 7, 0, ReadStatus.NO_MATCHED_LOGIC_QUEUE, 0),
+        ("nowhere", 0, 5, ReadStatus.NO_MATCHED_LOGIC_QUEUE, 0),
+    ],
+)
+def test_status(
+    bench: StoreBench, topic: str, queue_id: int, offset: int, status: ReadStatus, next_offset: int
+) -> None:
+    """Every place a reader can ask for gets RocketMQ's status and the offset to go on with."""
+    result = bench.store.read(topic, queue_id, offset, max_count=10, max_bytes=EVERYTHING)
+    assert (result.status, result.next_offset) == (status, next_offset)
+
+
+@pytest.mark.parametrize(("max_count", "max_bytes", "count"), [(1, 10**6, 1), (32, 1, 1), (32, 300, 2), (5, 10**6, 5)])
+def test_limits(bench: StoreBench, max_count: int, max_bytes: int, count: int) -> None:
+    """A read stops at the count or the bytes asked for, but always brings one message."""
+    result = bench.store.read("t", 0, 3, max_count=max_count, max_bytes=max_bytes)
+    assert found(result.body, result.count) == [b"m%02d" % number for number in range(3, 3 + count)]
+    assert result.next_offset == 3 + count
+    in_bulk = bench.store.read_bulk("t", 0, 3, 30, max_count=max_count, max_bytes=max_bytes)
+    assert (len(in_bulk.sizes), bytes(in_bulk.body)) == (count, bytes(result.body))
+
+
+@pytest.mark.parametrize("tags", ["a", "b", "c", "ab"])
+def test_tags(bench: StoreBench, tags: str) -> None:
+    """Tags are told apart by their hash; what does not match is passed over."""
+    codes = frozenset(tags_code(tag) for tag in tags)
+    expected = [b"m%02d" % number for number in range(30) if TAGS[number % 3] is not None and TAGS[number % 3] in tags]
+    result = bench.store.read("t", 0, 0, max_count=100, max_bytes=EVERYTHING, tag_codes=codes)
+    assert found(result.body, result.count) == expected
+    assert result.next_offset == 30
+    assert result.status is (ReadStatus.FOUND if expected else ReadStatus.NO_MATCHED_MESSAGE)
+    in_bulk = bench.store.read_bulk("t", 0, 0, 30, max_count=100, max_bytes=EVERYTHING, tag_codes=codes)
+    assert found(in_bulk.body, len(in_bulk.sizes)) == expected
+
+
+def test_reading_on_with_tags_misses_nothing(bench: StoreBench) -> None:
+    """Whatever the limits, reading on from the offset returned brings every matching message once."""
+    codes = frozenset([tags_code("b")])
+    offset, seen = 0, []
+    while offset < 30:
+        result = bench.store.read_bulk("t", 0, offset, 30, max_count=2, max_bytes=EVERYTHING, tag_codes=codes)
+        seen += found(result.body, len(result.sizes))
+        assert result.next_offset > offset
+        offset = result.next_offset
+    assert seen == [b"m%02d" % number for number in range(1, 30, 3)]
+
+
+def test_bulk_read_keeps_to_its_range(bench: StoreBench) -> None:
+    """A bulk read brings [start, end), nothing at or behind the end, and says where the queue ends."""
+    result = bench.store.read_bulk("t", 0, 4, 9, max_count=EVERYTHING, max_bytes=EVERYTHING)
+    assert found(result.body, len(result.sizes)) == [b"m%02d" % number for number in range(4, 9)]
+    assert (result.next_offset, result.min_offset, result.max_offset) == (9, 0, 30)
+    assert result.sizes.dtype == np.int32
+    for start, end in ((9, 9), (30, 40), (50, 60)):
+        empty = bench.store.read_bulk("t", 0, start, end, max_count=9, max_bytes=EVERYTHING)
+        assert (len(empty.sizes), empty.next_offset) == (0, start)
+
+
+def test_read_at(bench: StoreBench) -> None:
+    """A message is found by its place in the log; where none begins, that is an error."""
+    assert decode_record(bench.store.read_at(0)).body == b"m00"
+    for nowhere in (1, 500, 1020, -1, bench.store.end_offset, 1 << 60):
+        with pytest.raises(MessageNotFound):
+            bench.store.read_at(nowhere)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 3000)), min_size=1, max_size=60), st.integers(1, 9000))
+def test_interleaved_queues(sends: list[tuple[int, int]], max_bytes: int) -> None:
+    """However queues take turns and whatever the sizes, each is read in its order and whole."""
+    config = StoreConfig(**{**SMALL.__dict__, "mapped_file_size_commit_log": 20_000, "message_index_enable": False})
+    bench = StoreBench(config)
+    sent: dict[int, list[bytes]] = {0: [], 1: [], 2: []}
+    for number, (queue_id, length) in enumerate(sends):
+        body = b"%d" % number
+        body = body.ljust(length, b".")
+        bench.send("t", queue_id, body)
+        sent[queue_id].append(body)
+    for queue_id, bodies in sent.items():
+        offset, seen = 0, []
+        while offset < len(bodies):
+            result = bench.store.read_bulk("t", queue_id, offset, EVERYTHING, max_count=50, max_bytes=max_bytes)
+            seen += found(result.body, len(result.sizes))
+            offset = result.next_offset
+        assert seen == bodies
+
+
+def test_below_the_first_message() -> None:
+    """Reading what has expired says where the queue begins now."""
+    bench = StoreBench()
+    for number in range(30):
+        bench.send("t", 0, b"m%02d" % number)
+    bench.clock.advance(hours=80)
+    report = bench.store.expire(bench.clock.now_ms())
+    while bench.store.expire(bench.clock.now_ms()).deleted:
+        pass
+    first = bench.store.min_offset("t", 0)
+    assert 0 < first < 30
+    assert report.deleted
+    with pytest.raises(OffsetMoved) as caught:
+        bench.store.read_bulk("t", 0, 0, 30, max_count=9, max_bytes=EVERYTHING)
+    assert caught.value.next_offset == first
+    result = bench.store.read("t", 0, 0, max_count=9, max_bytes=EVERYTHING)
+    assert (result.status, result.next_offset) == (ReadStatus.OFFSET_TOO_SMALL, first)
+    assert bench.bodies("t", 0) == [b"m%02d" % number for number in range(first, 30)]
+    assert not bench.store.is_recent("t", 0)
+
+
+def test_a_group_starts_at_zero_while_the_first_message_is_recent() -> None:
+    """Offset 0 counts as recent while it is there, and only in a queue that has messages."""
+    bench = StoreBench()
+    assert not bench.store.is_recent("t", 0)
+    bench.send("t", 0, b"m")
+    assert bench.store.is_recent("t", 0)
+
+
+def test_readers_are_told_what_has_come() -> None:
+    """Whoever waits hears topic, queue, the new end and the hashes of the tags, once it can be read."""
+    bench = StoreBench()
+    heard: list[tuple[str, int, int, list[int]]] = []
+    bench.store.on_readable = lambda topic, queue_id, end, codes: heard.append((topic, queue_id, end, list(codes)))
+    bench.send("t", 1, b"x", b"y", tags="a")
+    bench.send_bulk("t", 1, b"z")
+    assert heard == [("t", 1, 2, [97, 97]), ("t", 1, 3, [0])]

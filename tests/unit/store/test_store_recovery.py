@@ -1,0 +1,352 @@
+"""Whatever happened to the last run, and to its files, the store opens with what was promised."""
+
+from __future__ import annotations
+
+import pytest
+
+from rmqspark.entropy import SystemEntropy
+from rmqspark.errors import StoreError, StoreLocked
+from rmqspark.protocol.record import encode_record
+from rmqspark.store.checkpoint import Checkpoint
+from rmqspark.store.config import StoreConfig
+from rmqspark.store.consume_queue import ENTRY
+from rmqspark.store.message_store import MessageStore
+from rmqspark.store.reader import ReadStatus
+from rmqspark.testing.disk_faults import ProcessDied
+
+from .store_bench import EVERYTHING, SMALL, StoreBench
+
+LOG = "commitlog/00000000000000000000"
+CLEAN = StoreConfig(**{**SMALL.__dict__, "message_index_enable": False})
+
+
+def filled(config: StoreConfig = SMALL, count: int = 24) -> StoreBench:
+    """Messages in three queues, over several files of everything."""
+    bench = StoreBench(config)
+    for number in range(count):
+        bench.clock.advance(ms=10)
+        bench.send("t", number % 2, b"m%03d" % number)
+        bench.send_bulk("u", 0, b"u%03d" % number, b"v%03d" % number)
+    return bench
+
+
+def all_bodies(bench: StoreBench) -> dict[tuple[str, int], list[bytes]]:
+    return {
+        (topic, queue_id): bench.bodies(topic, queue_id)
+        for topic in bench.store.topics()
+        for queue_id in bench.store.queue_ids(topic)
+    }
+
+
+def derived(bench: StoreBench) -> dict[str, bytes]:
+    return {**bench.content("consumequeue"), **bench.content("index")}
+
+
+@pytest.mark.parametrize("how", ["closed", "killed"])
+@pytest.mark.parametrize("what", ["consumequeue", "consumequeue/t/1", "index", "checkpoint", "everything"])
+def test_derived_files_are_made_again(how: str, what: str) -> None:
+    """Queues and index are rebuilt from the log to the very bytes they had, whichever of them is gone."""
+    bench = filled()
+    bench.reopen()
+    before, messages = derived(bench), all_bodies(bench)
+    if how == "closed":
+        bench.store.close()
+    else:
+        bench.disk.kill()
+    paths = ["consumequeue", "index", "checkpoint"] if what == "everything" else [what]
+    for path in paths:
+        for file in bench.content(path) if bench.files.is_directory(path) else [path]:
+            bench.files.unlink(file)
+    if how == "closed" and "checkpoint" in paths:
+        bench.write_abort()  # without a checkpoint RocketMQ's rules hold: only an abnormal start goes through the log
+    bench.open()
+    assert all_bodies(bench) == messages
+    assert bench.store.query("t", "m007", 0, 1 << 60, 9)
+    bench.reopen()
+    after = derived(bench)
+    assert {path: data for path, data in after.items() if path.startswith("consumequeue")} == {
+        path: data for path, data in before.items() if path.startswith("consumequeue")
+    }
+    assert sorted(data for path, data in after.items() if path.startswith("index")) == sorted(
+        data for path, data in before.items() if path.startswith("index")
+    )
+
+
+@pytest.mark.parametrize("garbage", [b"\xff" * 20, ENTRY.pack(1 << 50, 100, 0), ENTRY.pack(50, 100, 0), bytes(20)])
+@pytest.mark.parametrize("entry", [0, 3, 11])
+def test_a_queue_that_is_not_what_it_was(garbage: bytes, entry: int) -> None:
+    """A queue entry overwritten behind our back never leads to bytes that are no message; the log puts it right."""
+    bench = filled()
+    messages = all_bodies(bench)
+    bench.store.close()
+    position = entry * 20
+    bench.write_file(f"consumequeue/t/0/{position // 100 * 100:020d}", garbage, position % 100)
+    bench.open()
+    seen = all_bodies(bench)
+    assert seen["t", 1] == messages["t", 1]
+    assert set(seen["t", 0]) <= set(messages["t", 0])
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("torn", range(1, 110, 7))
+def test_a_torn_tail_is_cut(torn: int) -> None:
+    """A record of which a kill left only the beginning is not there, and everything before it is."""
+    bench = StoreBench(CLEAN)
+    bench.send("t", 0, b"whole")
+    bench.disk.stop_at(1, after_bytes=torn, counted=["pwrite"])
+    with pytest.raises(ProcessDied):
+        bench.send("t", 0, b"torn!")
+    bench.kill()
+    assert bench.bodies("t", 0) == [b"whole"]
+    bench.send("t", 0, b"next!")
+    bench.kill()
+    assert bench.bodies("t", 0) == [b"whole", b"next!"]
+
+
+@pytest.mark.faults
+def test_discarded_records_do_not_come_back() -> None:
+    """RocketMQ #10666: what a power loss cut off stays gone, though new records end where old ones began (G3)."""
+    bench = StoreBench(CLEAN)
+    bench.send("t", 0, b"kept.")
+    bench.store.flush()
+    size = bench.store.end_offset
+    bench.send("t", 0, b"lost1", b"lost2", b"lost3")
+    # The power loss takes lost1's first bytes and leaves the others: its magic is gone, theirs are not.
+    for file in bench.content("commitlog"):
+        bench.write_file(file, bytes(8), size)
+    bench.disk.crash(None)
+    bench.open()
+    assert bench.bodies("t", 0) == [b"kept."]
+    assert not any(bench.content("commitlog")[LOG][size:])
+    bench.send("t", 0, b"new1.")
+    bench.kill()
+    assert bench.bodies("t", 0) == [b"kept.", b"new1."]
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("at", [0, 3, 4, 8, 28, 35, 84, 88, 92])
+@pytest.mark.parametrize("number", [0, 5, 11])
+@pytest.mark.parametrize("rebuilt", [False, True])
+def test_a_flipped_bit_costs_one_message(at: int, number: int, rebuilt: bool) -> None:
+    """Damage below the watermark is stepped over and reported: what follows is still served, in its place (G4)."""
+    bench = StoreBench(CLEAN)
+    bodies = [b"m%03d" % n for n in range(20)]
+    for body in bodies:
+        bench.send("t", 0, body)
+    bench.store.flush()
+    size = 88 + 4 + 2 + 2 + 14
+    place = number // 9 * 1024 + number % 9 * size  # nine fit into a file of 1024
+    assert bench.bodies("t", 0)[number] == bodies[number]
+    bench.disk.kill()
+    bench.flip_bit(f"commitlog/{place // 1024 * 1024:020d}", place % 1024 + at)
+    if rebuilt:
+        for path in bench.content("consumequeue"):
+            bench.files.unlink(path)
+    bench.open()
+    expected = [(n, body) for n, body in enumerate(bodies) if n != number]
+    if rebuilt and number == 0:  # nobody knows any more that the queue began before
+        assert bench.store.min_offset("t", 0) == 1
+    assert bench.numbered_bodies("t", 0, bench.store.min_offset("t", 0)) == expected
+    assert [tuple(damage) for damage in bench.store.damage] == [(place, place + size)]
+    bench.reopen()
+    assert bench.numbered_bodies("t", 0, bench.store.min_offset("t", 0)) == expected
+    result = bench.store.read("t", 0, number, max_count=1, max_bytes=EVERYTHING)
+    assert result.status in (ReadStatus.FOUND, ReadStatus.OFFSET_TOO_SMALL)
+
+
+@pytest.mark.faults
+def test_a_damaged_blank_record_costs_nothing() -> None:
+    """A file whose closing mark is damaged ends there; the next file is read as before."""
+    bench = StoreBench(CLEAN)
+    for n in range(20):
+        bench.send("t", 0, b"m%03d" % n)
+    bench.store.flush()
+    bench.disk.kill()
+    bench.flip_bit(LOG, 9 * 110 + 5)
+    bench.open()
+    assert len(bench.bodies("t", 0)) == 20
+    assert [tuple(damage) for damage in bench.store.damage] == [(990, 1024)]
+
+
+@pytest.mark.parametrize(
+    ("mode", "how", "raised"),
+    [
+        ("ASYNC_FLUSH", "kill", False),  # the page cache stays
+        ("ASYNC_FLUSH", "power", True),  # something that was read may be gone
+        ("ASYNC_FLUSH", "close", False),
+        ("SYNC_FLUSH", "power", False),  # nothing was readable that was not on disk
+        ("SYNC_FLUSH", "kill", False),
+    ],
+)
+def test_incarnation(mode: str, how: str, raised: bool) -> None:
+    """The incarnation is raised exactly where messages that were read may be gone (G5)."""
+    bench = StoreBench(StoreConfig(**{**SMALL.__dict__, "flush_disk_type": mode}))
+    bench.send("t", 0, b"m")
+    before = bench.store.incarnation
+    {"kill": bench.kill, "power": bench.lose_power, "close": bench.reopen}[how]()
+    assert (bench.store.incarnation > before) == raised
+    if how != "power":
+        assert bench.bodies("t", 0) == [b"m"]
+
+
+def test_queue_entries_beyond_the_log_are_word_of_lost_messages() -> None:
+    """Where queues know more than the log, readers knew it too: the entries go, the incarnation is raised."""
+    bench = StoreBench(CLEAN)
+    bench.send("t", 0, b"kept.")
+    bench.store.checkpoint()
+    end = bench.store.end_offset
+    bench.send("t", 0, b"gone1", b"gone2")
+    before = bench.store.incarnation
+    bench.disk.kill()
+    bench.write_file(LOG, bytes(1024 - end), end)
+    bench.open()
+    assert bench.store.incarnation == before + 1
+    assert bench.bodies("t", 0) == [b"kept."]
+    bench.send("t", 0, b"new..")
+    assert bench.bodies("t", 0) == [b"kept.", b"new.."]
+
+
+def test_a_log_that_is_gone_takes_its_queues_with_it() -> None:
+    """Without log files every queue is removed, as RocketMQ does; the store starts anew in a new incarnation."""
+    bench = filled(CLEAN)
+    before = bench.store.incarnation
+    bench.store.close()
+    for path in bench.content("commitlog"):
+        bench.files.unlink(path)
+    bench.open()
+    assert (bench.store.topics(), bench.store.end_offset) == ([], 0)
+    assert bench.store.incarnation == before + 1
+    bench.send("t", 0, b"new")
+    bench.kill()
+    assert bench.bodies("t", 0) == [b"new"]
+
+
+@pytest.mark.parametrize("normal_exit", [True, False])
+def test_a_store_that_rocketmq_wrote_last(normal_exit: bool) -> None:
+    """Without our seal RocketMQ's rules find where to begin; nothing is missing and nothing twice."""
+    bench = filled(CLEAN)
+    messages = all_bodies(bench)
+    bench.store.close()
+    times = Checkpoint.decode(bench.read_file("checkpoint"))
+    foreign = Checkpoint(times.log_timestamp_ms, times.queues_timestamp_ms).encode()[:40]
+    bench.write_file("checkpoint", foreign.ljust(4096, b"\0"))
+    if not normal_exit:
+        bench.write_abort(b"4711")
+    bench.open()
+    assert all_bodies(bench) == messages
+    assert bench.store.damage == ()
+
+
+def test_a_queue_that_starts_in_the_middle() -> None:
+    """A queue whose first messages left the log with their files begins where the log does, blank entries before."""
+    bench = StoreBench(CLEAN)
+    for n in range(30):
+        bench.send("t", 0, b"m%03d" % n)
+    bench.clock.advance(hours=100)
+    while bench.store.expire(bench.clock.now_ms()).deleted:
+        pass
+    first = bench.store.min_offset("t", 0)
+    kept = bench.bodies("t", 0)
+    bench.store.close()
+    for path in bench.content("consumequeue"):
+        bench.files.unlink(path)
+    bench.open()
+    assert (bench.store.min_offset("t", 0), bench.bodies("t", 0)) == (first, kept)
+    file = bench.content("consumequeue")[f"consumequeue/t/0/{first // 5 * 100:020d}"]
+    assert file.startswith(bytes.fromhex("00000000000000007fffffff0000000000000000") * (first % 5))
+
+
+def test_a_queue_whose_messages_all_expired_keeps_its_offset() -> None:
+    """The highest offset ever given is not forgotten: an empty old queue begins and ends there."""
+    bench = StoreBench(CLEAN)
+    bench.send("old", 0, b"a", b"b", b"c")
+    for n in range(30):
+        bench.send("t", 0, b"m%03d" % n)
+    bench.clock.advance(hours=100)
+    while bench.store.expire(bench.clock.now_ms()).deleted:
+        pass
+    for _ in range(2):
+        assert (bench.store.min_offset("old", 0), bench.store.max_offset("old", 0)) == (3, 3)
+        bench.kill()
+    bench.send("old", 0, b"d")
+    assert bench.numbered_bodies("old", 0, 3) == [(3, b"d")]
+
+
+@pytest.mark.parametrize("topic", ["../../etc", "a/b", ".", "x" * 200, "", "nul\0"])
+def test_names_found_in_a_log_make_no_paths(topic: str) -> None:
+    """A log with a record of a topic that cannot exist is opened; the record is in no queue, nothing is outside."""
+    bench = StoreBench(CLEAN)
+    bench.send("t", 0, b"good")
+    end = bench.store.end_offset
+    bench.disk.kill()
+    hostile = encode_record(topic=topic, body=b"evil", physical_offset=end)
+    bench.write_file(LOG, bytes(hostile), end)
+    before = bench.disk.listdir("")
+    bench.open()
+    assert bench.store.topics() == ["t"]
+    assert bench.store.end_offset == end + len(hostile)
+    assert bench.disk.listdir("") == before
+
+
+@pytest.mark.parametrize(("queue_id", "queue_offset"), [(-1, 0), (0, -5), (0, 1 << 40), (0, 1 << 62), (0, 7)])
+def test_impossible_queues_and_offsets_in_a_log(queue_id: int, queue_offset: int) -> None:
+    """A record that claims an impossible place in a queue costs neither room nor the messages after it."""
+    bench = StoreBench(CLEAN)
+    bench.send("t", 0, b"good")
+    end = bench.store.end_offset
+    bench.disk.kill()
+    hostile = encode_record(topic="t", body=b"evil", queue_id=queue_id, queue_offset=queue_offset, physical_offset=end)
+    bench.write_file(LOG, bytes(hostile), end)
+    bench.open()
+    assert bench.bodies("t", 0) == [b"good"]
+    bench.send("t", 0, b"next")
+    assert bench.numbered_bodies("t", 0, 0) == [(0, b"good"), (1, b"next")]
+
+
+def test_only_one_process_has_a_store() -> None:
+    """A store that is open cannot be opened again; when it is closed it can."""
+    bench = StoreBench()
+    with pytest.raises(StoreLocked):
+        MessageStore.open("store", SMALL, files=bench.disk, clock=bench.clock, entropy=SystemEntropy(1))
+    bench.reopen()
+
+
+def test_a_store_made_with_other_file_sizes_says_so() -> None:
+    """A configured file size that does not fit the files is an error that names the setting."""
+    bench = filled(CLEAN)
+    bench.store.close()
+    bench.config = StoreConfig(**{**CLEAN.__dict__, "mapped_file_size_commit_log": 512})
+    with pytest.raises(StoreError, match="mapped_file_size"):
+        bench.open()
+
+
+def test_deleted_topics_are_gone() -> None:
+    """A deleted topic has no queues, not after a restart either; when it is made again it starts at offset 0."""
+    bench = filled(CLEAN)
+    bench.store.delete_topic("t")
+    for reopen in (bench.kill, bench.reopen):
+        assert bench.store.topics() == ["u"]
+        assert bench.store.max_offset("t", 0) == 0
+        reopen()
+    bench.send("t", 0, b"again")
+    bench.kill()
+    assert bench.numbered_bodies("t", 0, 0) == [(0, b"again")]
+
+
+@pytest.mark.faults
+def test_a_crash_inside_recovery_is_harmless() -> None:
+    """Recovery may die at any of its operations, by kill or power loss: the next one ends the same."""
+    for count in range(1, 400):
+        bench = filled(CLEAN, count=8)
+        messages = all_bodies(bench)
+        bench.store.flush()
+        bench.disk.kill()
+        bench.disk.stop_at(count)
+        try:
+            bench.open()
+        except ProcessDied:
+            _ = bench.lose_power(count) if count % 2 else bench.kill()
+            assert all_bodies(bench) == messages
+        else:
+            break
+    assert count > 5
