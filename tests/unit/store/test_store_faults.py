@@ -31,12 +31,13 @@ def test_a_failed_write_stores_nothing(error: int, after_bytes: int, how: str) -
     bench.send("t", 0, b"first")
     end = bench.store.end_offset
     bench.disk.fail_next("pwrite", no_space(error), after_bytes=after_bytes)
-    drafts = [draft("t", 0, b"lost1"), draft("u", 3, b"lost2")]
+    send = {
+        "single": lambda: bench.store.append([draft("t", 0, b"lost1"), draft("u", 3, b"lost2")]),
+        "together": lambda: bench.store.append([draft("t", 0, b"lost1"), draft("t", 0, b"lost2")], together=True),
+        "bulk": lambda: bench.store.append_bulk("t", 0, *bulk("t", 0, [b"lost1", b"lost2"])),
+    }[how]
     with pytest.raises(NotWritable):
-        if how == "bulk":
-            bench.store.append_bulk("t", 0, *bulk("t", 0, [b"lost1", b"lost2"]))
-        else:
-            bench.store.append(drafts, together=how == "together")
+        send()
     assert (bench.store.end_offset, bench.bodies("t", 0)) == (end, [b"first"])
     assert not any(bench.content("commitlog")["commitlog/00000000000000000000"][end:])
     bench.send("t", 0, b"next.")
