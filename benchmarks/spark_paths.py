@@ -144,6 +144,7 @@ def endpoint(file: Path, process: Any) -> str:
 def session() -> SparkSession:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.ui.showConsoleProgress", "false")
     spark = builder.config("spark.driver.memory", "4g").getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     spark.dataSource.register(Bridge)

@@ -1,4 +1,4 @@
-"""Writes the tables of docs/operations.md from the settings themselves: `python docs/generate.py [--check]`."""
+"""Writes the tables of the docs from the settings and options themselves: `python docs/generate.py [--check]`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from rmqspark.broker.config import BrokerConfig
 from rmqspark.namesrv.config import NamesrvConfig
 from rmqspark.remoting.limits import Limits
 from rmqspark.settings import describe
+from rmqspark.sink.options import SINK_OPTIONS
+from rmqspark.source.options import SOURCE_OPTIONS
 from rmqspark.store.config import StoreConfig
 
-PAGE = Path(__file__).with_name("operations.md")
 KINDS = {"broker": BrokerConfig, "store": StoreConfig, "namesrv": NamesrvConfig, "limits": Limits}
 
 
@@ -25,22 +26,31 @@ def table(kind: type) -> str:
     return "\n".join(rows)
 
 
-def renewed(page: str) -> str:
+def tables() -> dict[str, dict[str, str]]:
+    """The tables of each page, by the name between their markers."""
+    return {
+        "operations.md": {f"settings: {name}": table(kind) for name, kind in KINDS.items()},
+        "spark.md": {f"options: {options.owner}": options.markdown() for options in (SOURCE_OPTIONS, SINK_OPTIONS)},
+    }
+
+
+def renewed(page: str, made: dict[str, str]) -> str:
     """The page with each table between its markers made anew."""
-    for name, kind in KINDS.items():
-        begin, end = f"<!-- settings: {name} -->", f"<!-- end: {name} -->"
+    for marker, content in made.items():
+        begin, end = f"<!-- {marker} -->", f"<!-- end: {marker.split()[-1]} -->"
         before, rest = page.split(begin)
-        page = f"{before}{begin}\n{table(kind)}\n{end}{rest.split(end)[1]}"
+        page = f"{before}{begin}\n{content}\n{end}{rest.split(end)[1]}"
     return page
 
 
 def main() -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    if "--check" in sys.argv[1:]:
-        if renewed(page) != page:
-            sys.exit("docs/operations.md does not show today's settings. Mend it with: make fix")
-    else:
-        PAGE.write_text(renewed(page), encoding="utf-8")
+    for name, made in tables().items():
+        path = Path(__file__).with_name(name)
+        page = path.read_text(encoding="utf-8")
+        if "--check" not in sys.argv[1:]:
+            path.write_text(renewed(page, made), encoding="utf-8")
+        elif renewed(page, made) != page:
+            sys.exit(f"docs/{name} does not show what there is today. Mend it with: make fix")
 
 
 if __name__ == "__main__":

@@ -63,6 +63,15 @@ class OptionTable:
             values[option.name] = self._value(option, typed, text)
         return values
 
+    def markdown(self) -> str:
+        """The options as the table that docs/spark.md shows."""
+        rows = ["| option | default | meaning |", "| --- | --- | --- |"]
+        for option in self.options:
+            also = f" (also {', '.join(f'`{alias}`' for alias in option.aliases)})" if option.aliases else ""
+            meaning = option.meaning.replace("|", "\\|")
+            rows.append(f"| `{option.name}`{also} | {option.default} | {meaning} |")
+        return "\n".join(rows)
+
     def _value(self, option: Option, typed: str, text: str) -> Any:
         try:
             return option.read(text.strip())
