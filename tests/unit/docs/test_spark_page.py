@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqspark.options import OptionTable
 from rmqspark.sink.options import SINK_OPTIONS
 from rmqspark.sink.schema import WRITTEN_COLUMNS
 from rmqspark.source.options import SOURCE_OPTIONS
 from rmqspark.source.schema import COLUMNS
+
+if TYPE_CHECKING:
+    from rmqspark.options import OptionTable
 
 PAGE = (Path(__file__).parents[3] / "docs" / "spark.md").read_text(encoding="utf-8")
 
