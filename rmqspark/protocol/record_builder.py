@@ -106,15 +106,17 @@ def patch(
 
 def _lay_rectangle(buffer: Bytes, pattern: bytes, fields: dict[str, Any], bodies: _Source, properties: _Source) -> None:
     """Records of one size: a table whose blocks of columns are laid one after the other."""
-    rows, head = len(bodies.spans.starts), layout.HEAD_BYTES
     body, tail = bodies.rectangle(), properties.rectangle()
-    body_end, tail_at = head + body.shape[1], len(pattern) + body.shape[1]
-    table = buffer.reshape(rows, tail_at + tail.shape[1])
-    table[:, :head] = np.frombuffer(pattern[:head], np.uint8)
-    _fill_heads(np.ndarray((rows,), HEAD, buffer, 0, (table.shape[1],)), fields)
-    table[:, head:body_end] = body
-    table[:, body_end:tail_at] = np.frombuffer(pattern[head:-2] + tail.shape[1].to_bytes(2, "big"), np.uint8)
-    table[:, tail_at:] = tail
+    head = np.frombuffer(pattern[: layout.HEAD_BYTES], np.uint8)[np.newaxis]
+    topic_and_length = pattern[layout.HEAD_BYTES : -2] + tail.shape[1].to_bytes(2, "big")
+    middle = np.frombuffer(topic_and_length, np.uint8)[np.newaxis]
+    shape, stride, at = (len(body),), len(buffer) // len(body), 0
+    for block in (head, body, middle, tail):
+        if width := block.shape[1]:
+            kind = f"V{width}"  # rows as single items: twice as fast as rows of bytes
+            np.ndarray(shape, kind, buffer, at, (stride,))[:] = block.view(kind)[:, 0]
+            at += width
+    _fill_heads(np.ndarray(shape, HEAD, buffer, 0, (stride,)), fields)
 
 
 def _scatter(buffer: Bytes, pattern: bytes, fields: dict[str, Any], bodies: _Source, properties: _Source) -> None:
