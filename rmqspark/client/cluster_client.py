@@ -81,6 +81,7 @@ class ClusterClient:
             self._closed = True
         self.heartbeats.stop()
         self._connections.close()
+        self.heartbeats.join()
 
     @property
     def closed(self) -> bool:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rmqspark.client.broker_client import BrokerClient
 
 INTERVAL_S = 30.0
+JOIN_S = 1.0
 _log = logging.getLogger(__name__)
 
 
@@ -59,12 +60,15 @@ class Heartbeats:
                 self._wake()
 
     def stop(self) -> None:
+        """No heartbeat is begun any more."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
-            thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
-            thread.join()
+
+    def join(self) -> None:
+        """Waits a moment for a heartbeat under way; with its connection closed it ends at once."""
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(JOIN_S)
 
     def _wake(self) -> None:
         self._due = True
@@ -80,7 +84,7 @@ class Heartbeats:
                 if self._stopped:
                     return
                 self._due = False
-                brokers = list(self._brokers.values())
+                brokers = list(self._brokers.values()) if self._groups else []
                 heartbeat = HeartbeatData(
                     clientID=self._client_id, producerDataSet=[ProducerData(group) for group in sorted(self._groups)]
                 )

@@ -6,22 +6,21 @@ body, a dict for its properties and the construction of the message, each a call
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqspark.client.property_maps import property_maps
+from rmqspark.client.property_maps import alike, property_maps, slices, texts
 from rmqspark.client.received import inflated
 from rmqspark.model import MessageQueue, ReceivedMessage
 from rmqspark.protocol.properties import Property
 from rmqspark.protocol.record import SysFlag
-from rmqspark.protocol.spans import equal_to
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rmqspark.protocol.record_batch import RecordBatch
-    from rmqspark.protocol.spans import Spans
 
 
 def received_batch(batch: RecordBatch, broker_name: str) -> list[ReceivedMessage]:
@@ -29,11 +28,10 @@ def received_batch(batch: RecordBatch, broker_name: str) -> list[ReceivedMessage
     if not len(batch):
         return []
     batch.check(check_crc=True)
-    raw = bytes(batch.buffer)
-    properties = property_maps(list(_slices(raw, batch.properties)))
+    raw = batch.buffer.tobytes()
+    properties = property_maps(batch, raw)
     topics = _topics(raw, batch)
     offset_ids = _offset_ids(raw, batch)
-    unique_ids = [pairs.get(Property.UNIQ_KEY) for pairs in properties]
     keys = [pairs.get(Property.KEYS) for pairs in properties]
     return list(
         map(
@@ -43,7 +41,7 @@ def received_batch(batch: RecordBatch, broker_name: str) -> list[ReceivedMessage
             [pairs.get(Property.TAGS) for pairs in properties],
             [joined.split() if joined else [] for joined in keys],
             properties,
-            [unique or offset_id for unique, offset_id in zip(unique_ids, offset_ids, strict=True)],
+            map(dict.get, properties, repeat(Property.UNIQ_KEY), offset_ids),
             _queues(topics, batch, broker_name),
             batch.queue_offsets.tolist(),
             batch.born_timestamps_ms.tolist(),
@@ -55,43 +53,30 @@ def received_batch(batch: RecordBatch, broker_name: str) -> list[ReceivedMessage
     )
 
 
-def _slices(raw: bytes, spans: Spans) -> Iterable[bytes]:
-    return (raw[start:end] for start, end in zip(spans.starts.tolist(), spans.ends.tolist(), strict=True))
-
-
 def _bodies(raw: bytes, batch: RecordBatch) -> list[bytes]:
-    bodies = list(_slices(raw, batch.bodies))
+    bodies = list(slices(raw, batch.bodies))
     for index in np.flatnonzero(batch.sys_flags & SysFlag.COMPRESSED).tolist():
         bodies[index] = inflated(bodies[index], int(batch.sys_flags[index]))
     return bodies
 
 
 def _topics(raw: bytes, batch: RecordBatch) -> list[str]:
-    """Almost always one topic for all, which is seen without looking at each."""
-    spans = batch.topics
-    first = raw[int(spans.starts[0]) : int(spans.ends[0])]
-    alike = (spans.lengths == len(first)).all() and equal_to(batch.buffer, spans.starts, first).all()
-    if alike:
-        return [first.decode("utf-8", "replace")] * len(batch)
-    return [topic.decode("utf-8", "replace") for topic in _slices(raw, spans)]
+    """Almost always one topic for all."""
+    decoded = texts(raw, batch.topics)
+    return [next(decoded)] * len(batch) if alike(batch.buffer, batch.topics) else list(decoded)
 
 
-def _queues(topics: list[str], batch: RecordBatch, broker_name: str) -> list[MessageQueue]:
+def _queues(topics: list[str], batch: RecordBatch, broker_name: str) -> Iterable[MessageQueue]:
     """One object for each queue there is, which is mostly one."""
-    queue_ids = batch.queue_ids.tolist()
-    places = zip(topics, queue_ids, strict=True)
-    queues = {place: MessageQueue(place[0], broker_name, place[1]) for place in {*places}}
-    if len(queues) == 1:
-        return [*queues.values()] * len(batch)
-    return [queues[place] for place in zip(topics, queue_ids, strict=True)]
+    places = list(zip(topics, batch.queue_ids.tolist(), strict=True))
+    queues = {place: MessageQueue(place[0], broker_name, place[1]) for place in set(places)}
+    return map(queues.__getitem__, places)
 
 
 def _offset_ids(raw: bytes, batch: RecordBatch) -> list[str]:
     """Store host and physical offset in hex (spec: storage, section 10); the host is mostly one and the same."""
     hosts = batch.store_hosts
-    first = raw[int(hosts.starts[0]) : int(hosts.ends[0])]
-    alike = (hosts.lengths == len(first)).all() and equal_to(batch.buffer, hosts.starts, first).all()
     offsets = batch.physical_offsets.view(np.uint64).tolist()
-    if alike:
-        return list(map(f"{first.hex().upper()}%016X".__mod__, offsets))
-    return [f"{host.hex().upper()}{offset:016X}" for host, offset in zip(_slices(raw, hosts), offsets, strict=True)]
+    if alike(batch.buffer, hosts):
+        return list(map(f"{next(slices(raw, hosts)).hex().upper()}%016X".__mod__, offsets))
+    return [f"{host.hex().upper()}{offset:016X}" for host, offset in zip(slices(raw, hosts), offsets, strict=True)]
