@@ -160,7 +160,7 @@ class _Link:
         """Until somebody is in a hurry, the connection breaks, or the time is over."""
         breaking = asyncio.create_task(self._connection.wait_closed()) if self._connection else None
         if breaking is not None:
-            breaking.add_done_callback(lambda _: self.wake.set())
+            breaking.add_done_callback(self._connection_ended)
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
@@ -169,6 +169,10 @@ class _Link:
             if breaking is not None:
                 breaking.cancel()
         self.wake.clear()
+
+    def _connection_ended(self, breaking: asyncio.Task[None]) -> None:
+        if not breaking.cancelled():  # cancelled: it was this that ended the watch, not the connection
+            self.wake.set()
 
     async def _call_register(self) -> None:
         identity, body = self._identify(), self._describe().encode()

@@ -1,0 +1,53 @@
+"""How often a broker tells the name servers about itself."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from rmqspark.broker.registration import BrokerIdentity, Registrar
+from rmqspark.protocol.bodies import RegisterBrokerBody
+from rmqspark.protocol.codes import RequestCode
+from rmqspark.remoting.connection import AsyncConnection
+from rmqspark.remoting.limits import Limits
+from rmqspark.remoting.router import Reply, Route, Router
+from rmqspark.remoting.server import RemotingServer
+
+pytestmark = pytest.mark.integration
+IDENTITY = BrokerIdentity("broker-a", 0, "DefaultCluster", "127.0.0.1:10911", "127.0.0.1:10912")
+
+
+def test_a_registered_broker_rests_until_something_changes() -> None:
+    """Registering once is enough: no loop of registrations keeps the machine busy."""
+    registrations = 0
+
+    def register(_: Any) -> Reply:
+        nonlocal registrations
+        registrations += 1
+        return Reply()
+
+    routes = {
+        RequestCode.REGISTER_BROKER: Route(None, register),
+        RequestCode.UNREGISTER_BROKER: Route(None, lambda _: Reply()),
+        RequestCode.GET_NAMESRV_CONFIG: Route(None, lambda _: Reply()),
+    }
+
+    async def scenario() -> None:
+        async with RemotingServer(Router([routes]), host="127.0.0.1", port=0, limits=Limits()) as server:
+            registrar = Registrar(
+                [server.address], lambda: IDENTITY, RegisterBrokerBody, period_ms=30_000, timeout_ms=3_000
+            )
+            async with asyncio.TaskGroup() as tasks:
+                await registrar.start(tasks)
+                await registrar.registered()
+                # Whoever spun would register many times while 300 other requests go back and forth.
+                bystander = await AsyncConnection.open(server.address, timeout_ms=3_000)
+                for _ in range(300):
+                    await bystander.call(RequestCode.GET_NAMESRV_CONFIG, timeout_ms=3_000)
+                await bystander.close()
+                await registrar.stop()
+
+    asyncio.run(scenario())
+    assert registrations == 2
