@@ -7,11 +7,18 @@ from typing import TYPE_CHECKING
 from rmqspark.client.admin_topics import masters, queue_bounds
 from rmqspark.client.broker_admin import BrokerAdmin
 from rmqspark.client.descriptions import GroupDescription, GroupMember, GroupQueue
-from rmqspark.errors import GroupNotFound, TopicNotFound
+from rmqspark.client.futures import then
+from rmqspark.client.pull_consumer import NO_GROUP
+from rmqspark.errors import GroupNotFound, RmqError, TopicNotFound
 from rmqspark.protocol.names import check_group, is_system_group
+from rmqspark.protocol.record import decode_record
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from rmqspark.client.broker_client import BrokerClient
     from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.descriptions import QueueDescription
 
 
 def list_groups(cluster: ClusterClient, *, system: bool) -> list[str]:
@@ -64,11 +71,39 @@ def _progress(cluster: ClusterClient, group: str, topic: str) -> list[GroupQueue
     except TopicNotFound:
         return []  # offsets outlive their topic until the broker cleans up
     return [
-        GroupQueue(
-            bounds.queue,
-            cluster.broker(broker_name).query_offset(group, topic, bounds.queue.queue_id),
-            bounds.max_offset,
-        )
+        queue
         for broker_name in brokers
-        for bounds in queue_bounds(cluster, topic, broker_name)
+        for queue in _progress_on(cluster.broker(broker_name), group, queue_bounds(cluster, topic, broker_name))
     ]
+
+
+def _progress_on(broker: BrokerClient, group: str, queues: list[QueueDescription]) -> list[GroupQueue]:
+    """Its progress in queues of one broker. What is asked about the lagging ones is under way all at once."""
+    progress = []
+    for bounds in queues:
+        committed = broker.query_offset(group, bounds.queue.topic, bounds.queue.queue_id)
+        progress.append((bounds, committed, _ask_waiting_since(broker, bounds, committed)))
+    return [
+        GroupQueue(bounds.queue, committed, bounds.max_offset, _answer(waiting_since))
+        for bounds, committed, waiting_since in progress
+    ]
+
+
+def _ask_waiting_since(
+    broker: BrokerClient, bounds: QueueDescription, committed: int | None
+) -> Future[int | None] | None:
+    """Reads the first message that is still to be consumed, as any consumer would: no request of stock brokers tells
+    its store time alone. None where nothing is waiting, or where that is unknown."""
+    if committed is None or committed >= bounds.max_offset:
+        return None
+    first = max(committed, bounds.min_offset)
+    pull = broker.submit_pull(bounds.queue, first, group=NO_GROUP, max_count=1)
+    return then(pull, lambda result: decode_record(result.records).store_timestamp_ms if result.records else None)
+
+
+def _answer(waiting_since: Future[int | None] | None) -> int | None:
+    """None too where the message cannot be read: the topic may be closed to readers, or it has just expired."""
+    try:
+        return waiting_since.result() if waiting_since else None
+    except RmqError:
+        return None

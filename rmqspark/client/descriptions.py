@@ -42,11 +42,16 @@ class TopicDescription:
 
 @dataclass(frozen=True, slots=True)
 class GroupQueue:
-    """How far a group is in one queue. Never committed is unknown: `committed` and `lag` are None then."""
+    """How far a group is in one queue. Never committed is unknown: `committed` and `lag` are None then.
+
+    `waiting_since_ms` is when the first message that is still to be consumed was stored; None where there is none, or
+    where that is unknown.
+    """
 
     queue: MessageQueue
     committed: int | None
     max_offset: int
+    waiting_since_ms: int | None = None
 
     @property
     def lag(self) -> int | None:

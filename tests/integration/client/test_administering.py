@@ -104,6 +104,34 @@ def test_a_group_s_lag_is_known_where_it_has_committed(mq: LocalCluster, admin: 
             call("lagging")
 
 
+def test_a_group_s_lag_is_known_in_time_too(mq: LocalCluster, admin: AdminClient, topic: str) -> None:
+    """A lagging queue tells when its first unread message was stored; one that is caught up, or unknown, does not."""
+    with Producer(mq.namesrv) as producer, PullConsumer(mq.namesrv, group="late") as consumer:
+        for queue_id in (0, 1):
+            producer.send_batch([Message(topic, b"x"), Message(topic, b"y")], queue=queue_id)
+        lagging, caught_up = consumer.queues(topic)[:2]
+        consumer.assign([lagging, caught_up])
+        consumer.commit({lagging: 1, caught_up: 2})
+        consumer.seek(lagging, 1)
+        second = next(message for message in consumer.poll() if message.queue == lagging)
+    described = {progress.queue: progress for progress in admin.group("late").queues}
+    assert described[lagging].waiting_since_ms == second.store_timestamp_ms
+    assert described[caught_up].waiting_since_ms is None
+    assert all(progress.waiting_since_ms is None for progress in described.values() if progress.committed is None)
+
+
+def test_a_closed_topic_hides_only_how_long_its_messages_wait(mq: LocalCluster, admin: AdminClient, topic: str) -> None:
+    """Where a message may not be read, its age is unknown; everything else of the group is still told."""
+    with Producer(mq.namesrv) as producer, PullConsumer(mq.namesrv, group="shut-out") as consumer:
+        producer.send(Message(topic, b"x"), queue=0)
+        queue = consumer.queues(topic)[0]
+        consumer.assign([queue])
+        consumer.commit({queue: 0})
+    admin.update_topic(topic, perm="w")
+    progress = next(progress for progress in admin.group("shut-out").queues if progress.queue == queue)
+    assert (progress.lag, progress.waiting_since_ms) == (1, None)
+
+
 def test_messages_are_found_by_id_and_key(mq: LocalCluster, admin: AdminClient, topic: str) -> None:
     """Both ids of a receipt lead to the message, and so does each of its keys."""
     with Producer(mq.namesrv) as producer:
