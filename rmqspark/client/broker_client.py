@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from rmqspark.remoting.reply import Body
     from rmqspark.remoting.response import Response
 
+NO_GROUP = "TOOLS_CONSUMER"  # exists on every broker; reading for it leaves no trace
 OFFSET_TIMEOUT_MS = 5_000
 SEARCH_TIMEOUT_MS = 6_000
 LOCK_TIMEOUT_MS = 1_000

@@ -14,6 +14,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Literal, cast
 
+from rmqspark.client.broker_client import NO_GROUP
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.cursor import CHUNK_BYTES, Cursor
 from rmqspark.client.fetcher import Fetcher
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from rmqspark.clock import Clock
     from rmqspark.model import MessageQueue, ReceivedMessage
 
-NO_GROUP = "TOOLS_CONSUMER"  # exists on every broker; reading for it leaves no trace
 MAX_AHEAD_BYTES = 64 << 20  # fetched or asked for beyond what was handed out, all queues together
 RETRY_MS = 1_000
 _log = logging.getLogger(__name__)

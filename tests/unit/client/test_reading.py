@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqspark.client.admin import AdminClient
-from rmqspark.client.broker_client import BrokerClient, Capabilities
-from rmqspark.client.pull_consumer import NO_GROUP, PullConsumer
+from rmqspark.client.broker_client import NO_GROUP, BrokerClient, Capabilities
+from rmqspark.client.pull_consumer import PullConsumer
 from rmqspark.errors import (
     AlreadyClosed,
     BodyError,
