@@ -6,6 +6,7 @@ is, in the order in which Spark gave the rows.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -78,12 +79,21 @@ def in_turn(sizes: NDArray[np.int64], queue_count: int, turn: int, max_bytes: in
 def evenly(sizes: NDArray[np.int64], max_bytes: int, at_least: int = 1) -> Iterator[tuple[int, int]]:
     """Cuts rows into pieces of about equal bytes: `at_least` so many if there are rows enough, none above `max_bytes`
     unless it is a single row."""
+    if not len(sizes):
+        return
     ends = np.cumsum(sizes)
-    total = int(ends[-1]) if len(ends) else 0
-    piece_bytes = total // max(-(-total // max_bytes), min(at_least, len(sizes)), 1)
-    first = 0
-    while first < len(sizes):
+    pieces = max(-(-int(ends[-1]) // max_bytes), min(at_least, len(sizes)))
+    lines = np.arange(1, pieces) * (int(ends[-1]) / pieces)
+    cuts = np.unique(np.r_[0, np.searchsorted(ends, lines, "right"), len(sizes)])
+    for first, end in pairwise(cuts.tolist()):
+        yield from _within(ends, first, end, max_bytes)
+
+
+def _within(ends: NDArray[np.int64], first: int, end: int, max_bytes: int) -> Iterator[tuple[int, int]]:
+    """A piece, or, where rounding or a large row made it too large, as many as it takes."""
+    while first < end:
         begun = int(ends[first - 1]) if first else 0
-        end = max(first + 1, int(np.searchsorted(ends, begun + max(piece_bytes, 1), "right")))
-        yield first, end
-        first = end
+        fitting = int(np.searchsorted(ends, begun + max_bytes, "right"))
+        stop = min(end, max(first + 1, fitting))
+        yield first, stop
+        first = stop

@@ -63,3 +63,9 @@ def test_cuts_cover_all_rows_and_keep_to_the_limit(sizes: list[int], max_bytes: 
     pieces = list(evenly(np.array(sizes, np.int64), max_bytes, at_least))
     assert [row for first, end in pieces for row in range(first, end)] == list(range(len(sizes)))
     assert all(end - first == 1 or sum(sizes[first:end]) <= max_bytes for first, end in pieces)
+
+
+def test_sends_are_as_few_as_they_can_be() -> None:
+    """Rows of 2.5 MB go out in three sends of at most 1 MB, not in three and a remainder."""
+    pieces = list(evenly(np.full(10_000, 250), 1 << 20))
+    assert [end - first for first, end in pieces] == [3_333, 3_333, 3_334]
