@@ -6,17 +6,19 @@ from typing import TYPE_CHECKING
 
 from rmqspark.client.admin_topics import masters, queue_bounds
 from rmqspark.client.broker_admin import BrokerAdmin
+from rmqspark.client.broker_client import NO_GROUP
 from rmqspark.client.descriptions import GroupDescription, GroupMember, GroupQueue
-from rmqspark.client.pull_consumer import NO_GROUP
-from rmqspark.errors import GroupNotFound, TopicNotFound
+from rmqspark.client.futures import then
+from rmqspark.errors import GroupNotFound, RmqError, TopicNotFound
 from rmqspark.protocol.names import check_group, is_system_group
 from rmqspark.protocol.record import decode_record
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from rmqspark.client.broker_client import BrokerClient
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.client.descriptions import QueueDescription
-    from rmqspark.model import MessageQueue
 
 
 def list_groups(cluster: ClusterClient, *, system: bool) -> list[str]:
@@ -82,25 +84,26 @@ def _progress_on(broker: BrokerClient, group: str, queues: list[QueueDescription
         committed = broker.query_offset(group, bounds.queue.topic, bounds.queue.queue_id)
         progress.append((bounds, committed, _ask_waiting_since(broker, bounds, committed)))
     return [
-        _queue_progress(cluster.broker(broker_name), group, bounds)
-        for broker_name in brokers
-        for bounds in queue_bounds(cluster, topic, broker_name)
+        GroupQueue(bounds.queue, committed, bounds.max_offset, _answer(waiting_since))
+        for bounds, committed, waiting_since in progress
     ]
 
 
-def _queue_progress(broker: BrokerClient, group: str, bounds: QueueDescription) -> GroupQueue:
-    queue = bounds.queue
-    committed = broker.query_offset(group, queue.topic, queue.queue_id)
-    waiting_since_ms = None
-    if committed is not None and committed < bounds.max_offset:
-        waiting_since_ms = _store_time(broker, queue, max(committed, bounds.min_offset))
-    return GroupQueue(queue, committed, bounds.max_offset, waiting_since_ms)
-
-
-def _store_time(broker: BrokerClient, queue: MessageQueue, queue_offset: int) -> int | None:
-    """When the message at this offset was stored, asked as any consumer would; None if it cannot be read."""
-    try:
-        pulled = broker.pull(queue, queue_offset, group=NO_GROUP, max_count=1)
-    except NoPermission:
+def _ask_waiting_since(
+    broker: BrokerClient, bounds: QueueDescription, committed: int | None
+) -> Future[int | None] | None:
+    """Reads the first message that is still to be consumed, as any consumer would: no request of stock brokers tells
+    its store time alone. None where nothing is waiting, or where that is unknown."""
+    if committed is None or committed >= bounds.max_offset:
         return None
-    return decode_record(pulled.records).store_timestamp_ms if len(pulled.records) else None
+    first = max(committed, bounds.min_offset)
+    pull = broker.submit_pull(bounds.queue, first, group=NO_GROUP, max_count=1)
+    return then(pull, lambda result: decode_record(result.records).store_timestamp_ms if result.records else None)
+
+
+def _answer(waiting_since: Future[int | None] | None) -> int | None:
+    """None too where the message cannot be read: the topic may be closed to readers, or it has just expired."""
+    try:
+        return waiting_since.result() if waiting_since else None
+    except RmqError:
+        return None
