@@ -8,7 +8,7 @@ else happens, so that no reader and no recovery ever finds half of what was refu
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqspark.errors import InvalidMessage, MessageNotFound, NotWritable
 from rmqspark.protocol.record import BLANK_BYTES, MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES, blank_record
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from rmqspark.store.files import Buffer, FileSystem
     from rmqspark.store.segment import SegmentFiles
+
+_BUFFERS: Final = (bytes, bytearray, memoryview)
 
 
 class Placement(NamedTuple):
@@ -36,29 +38,25 @@ def place(ends: Sequence[int], position: int, segment_bytes: int, *, together: b
 
     With `together` all go into one file. Raises InvalidMessage if some can never fit.
     """
+    count = len(ends)
+    if count and ends[-1] + BLANK_BYTES <= segment_bytes - position % segment_bytes:
+        return [Placement(0, count, position, 0)]
     placements: list[Placement] = []
     done = placed_bytes = 0
-    while done < len(ends):
+    while done < count:
         room = segment_bytes - position % segment_bytes
         fit = bisect_right(ends, placed_bytes + room - BLANK_BYTES, lo=done)
-        if together and fit < len(ends):
+        if together and fit < count:
             fit = done
         if fit == done and room == segment_bytes:
             raise InvalidMessage(f"A commit log file of {segment_bytes} bytes cannot take these messages in one piece.")
         chunk_bytes = (int(ends[fit - 1]) if fit else 0) - placed_bytes
-        blank_bytes = room - chunk_bytes if fit < len(ends) else 0
+        blank_bytes = room - chunk_bytes if fit < count else 0
         placements.append(Placement(done, fit, position, blank_bytes))
         position += chunk_bytes + blank_bytes
         placed_bytes += chunk_bytes
         done = fit
     return placements
-
-
-class Piece(NamedTuple):
-    """Buffers to be written one after another from `position` on, within one segment."""
-
-    position: int
-    buffers: Sequence[Buffer]
 
 
 class CommitLog:
@@ -83,8 +81,8 @@ class CommitLog:
         """Where records would go now whose sizes add up to `ends`."""
         return place(ends, self.end_offset, self.segment_bytes, together=together)
 
-    def write(self, pieces: Iterable[tuple[Placement, Buffer | Sequence[Buffer]]], size: int) -> None:
-        """Writes placed records, one write per file touched; `size` bytes of records in all.
+    def write(self, pieces: Iterable[tuple[Placement, Buffer | Sequence[Buffer]]]) -> None:
+        """Writes placed records, one write per file touched.
 
         All of it becomes part of the log, or nothing: raises NotWritable with the tail put back.
         """
@@ -92,14 +90,13 @@ class CommitLog:
         end = self.end_offset
         try:
             for placement, records in pieces:
-                buffers = [records] if isinstance(records, bytes | bytearray | memoryview) else [*records]
                 start = placement.physical_offset
-                end = start + sum(map(len, buffers))
+                end = start + _size(records)
                 if placement.blank_bytes:
-                    buffers.append(blank_record(placement.blank_bytes))
+                    records = _with_blank(records, placement.blank_bytes)
                 self._untidy_end = end + BLANK_BYTES
                 segment = self.segments.segment_for(start)
-                segment.write(buffers[0] if len(buffers) == 1 else buffers, start - segment.base)
+                segment.write(records, start - segment.base)
         except OSError as error:
             self._give_up(error)
         self._untidy_end = 0
@@ -141,3 +138,12 @@ class CommitLog:
         except NotWritable as untidy:
             raise untidy from error  # the next append tries again, and is refused as long as that fails
         raise refusal from error
+
+
+def _size(records: Buffer | Sequence[Buffer]) -> int:
+    return len(records) if isinstance(records, _BUFFERS) else sum(map(len, records))
+
+
+def _with_blank(records: Buffer | Sequence[Buffer], blank_bytes: int) -> list[Buffer]:
+    buffers = [records] if isinstance(records, _BUFFERS) else list(records)
+    return [*buffers, blank_record(blank_bytes)]

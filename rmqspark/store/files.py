@@ -201,6 +201,11 @@ class PosixFile:
         return filled
 
     def pwrite(self, data: Buffer | Sequence[Buffer], offset: int) -> None:
+        if isinstance(data, bytes | bytearray):  # the way of every single send: one call, nothing around it
+            written = os.pwrite(self._fd, data, offset)
+            if written == len(data):
+                return
+            data, offset = memoryview(data)[written:], offset + written
         pending = as_buffers(data)
         while pending:
             written = os.pwritev(self._fd, pending[:_MOST_BUFFERS_PER_WRITE], offset)

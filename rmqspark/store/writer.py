@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import accumulate
+from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from rmqspark.errors import InvalidMessage, NotWritable
 from rmqspark.protocol.message_id import ZERO_HOST
-from rmqspark.protocol.record import SYS_FLAG_AT, SysFlag, patch_record
+from rmqspark.protocol.record import QUEUE_OFFSET_AT, STORE_TIMESTAMP_AT, SYS_FLAG_AT, SysFlag, patch_record
 from rmqspark.protocol.record_builder import patch
 from rmqspark.store.bulk_check import check_bulk
 from rmqspark.store.consume_queue import ENTRY
@@ -30,11 +31,17 @@ if TYPE_CHECKING:
     from rmqspark.store.consume_queues import ConsumeQueues
     from rmqspark.store.dispatcher import Dispatcher
     from rmqspark.store.draft import Draft
+    from rmqspark.store.files import Buffer
     from rmqspark.store.index import Index
     from rmqspark.store.write_gate import WriteGate
 
 _RECORD_OVERHEAD_BYTES: Final = 64 << 10  # what RocketMQ allows a record beyond its body
 _LOW_SYS_FLAG_AT: Final = SYS_FLAG_AT + 3
+_PLACE: Final = slice(QUEUE_OFFSET_AT, QUEUE_OFFSET_AT + 16)  # queue offset, physical offset
+_PLACE_FIELDS: Final = Struct(">qq")
+_STAMP: Final = slice(STORE_TIMESTAMP_AT, STORE_TIMESTAMP_AT + 16)  # store timestamp, store host
+_UNUSUAL: Final = SysFlag.TRANSACTION_MASK | SysFlag.HOSTS_MASK
+_MOST_JOINED_BYTES: Final = 1 << 20
 _WITHOUT_QUEUE_ENTRY: Final = (SysFlag.PREPARED, SysFlag.ROLLED_BACK)
 
 
@@ -72,14 +79,16 @@ class Writer:
             return []
         self._admit()
         now_ms = self._clock.now_ms()
-        ends = list(accumulate(len(draft.record) for draft in drafts))
-        self._check_sizes(drafts)
+        records = [draft.record for draft in drafts]
+        sizes = [len(record) for record in records]
+        if max(sizes) > self._max_record_bytes:
+            raise InvalidMessage(f"A record of {max(sizes)} bytes is over the limit of {self._max_record_bytes}.")
+        ends = list(accumulate(sizes))
         placements = self._log.place(ends, together=together)
         tick = _Tick(self._queues, now_ms, self.store_host)
         for placement in placements:
             tick.place(drafts[placement.first : placement.last], placement.physical_offset)
-        records = [draft.record for draft in drafts]
-        self._log.write(((p, records[p.first : p.last]) for p in placements), ends[-1])
+        self._log.write([(p, _in_one(records[p.first : p.last])) for p in placements])
         add_to_index = partial(self._index.append, tick.index_entries) if self._index and tick.index_entries else None
         self._finish(now_ms, tick.queued_entries(), add_to_index)
         return tick.appended
@@ -103,7 +112,7 @@ class Writer:
             (p, buffer[int(records.positions[p.first]) : int(ends[p.last - 1])] if p.last > p.first else b"")
             for p in placements
         )
-        self._log.write(pieces, len(buffer))
+        self._log.write(pieces)
         tags_codes = records.tags_codes()
         entry_codes = np.full(len(records), now_ms + queue.delay_ms) if queue.delay_ms else tags_codes
         entries = entries_of(physical_offsets, records.sizes, entry_codes)
@@ -125,13 +134,6 @@ class Writer:
                 raise NotWritable(
                     f"A consume queue or the index cannot be written: {self._dispatcher.fault}.",
                     hint="Is the disk full or failing?",
-                )
-
-    def _check_sizes(self, drafts: Sequence[Draft]) -> None:
-        for draft in drafts:
-            if len(draft.record) > self._max_record_bytes:
-                raise InvalidMessage(
-                    f"A record of {len(draft.record)} bytes is over the limit of {self._max_record_bytes}."
                 )
 
     def _patch_bulk(
@@ -163,11 +165,12 @@ class Writer:
 class _Lane:
     """What one tick appends to one queue."""
 
-    __slots__ = ("delay_ms", "entries", "queue", "tags_codes")
+    __slots__ = ("delay_ms", "entries", "next_offset", "queue", "tags_codes")
 
     def __init__(self, queue: ConsumeQueue) -> None:
         self.queue = queue
         self.delay_ms = queue.delay_ms
+        self.next_offset = queue.next_offset
         self.entries: list[bytes] = []
         self.tags_codes: list[int] = []
 
@@ -180,37 +183,57 @@ class _Tick:
         self._queues = queues
         self._now_ms = now_ms
         self._store_host = store_host
+        self._stamp = now_ms.to_bytes(8, "big") + store_host
         self._lanes: dict[tuple[str, int], _Lane] = {}
         self.appended: list[Appended] = []
         self.index_entries: list[tuple[bytes, int, int]] = []
 
     def place(self, drafts: Sequence[Draft], physical_offset: int) -> None:
         """Drafts that lie one after another from `physical_offset` on."""
-        now_ms = self._now_ms
+        now_ms, stamp, lanes = self._now_ms, self._stamp, self._lanes
         for draft in drafts:
-            record, key = draft.record, (draft.topic, draft.queue_id)
-            lane = self._lanes.get(key) or self._lane(key)
-            kind = record[_LOW_SYS_FLAG_AT] & SysFlag.TRANSACTION_MASK
-            has_entry = kind not in _WITHOUT_QUEUE_ENTRY
-            queue_offset = lane.queue.next_offset + len(lane.entries) if has_entry else 0
-            patch_record(
-                record,
-                0,
-                queue_offset=queue_offset,
-                physical_offset=physical_offset,
-                store_timestamp_ms=now_ms,
-                store_host=self._store_host,
-            )
+            record, topic = draft.record, draft.topic
             size = len(record)
-            if has_entry:
+            lane = lanes.get((topic, draft.queue_id)) or self._lane(topic, draft.queue_id)
+            if record[_LOW_SYS_FLAG_AT] & _UNUSUAL:
+                self._place_unusual(draft, lane, physical_offset)
+            else:
+                queue_offset = lane.next_offset
+                lane.next_offset = queue_offset + 1
+                record[_PLACE] = _PLACE_FIELDS.pack(queue_offset, physical_offset)
+                record[_STAMP] = stamp
                 entry_code = now_ms + lane.delay_ms if lane.delay_ms else draft.tags_code
                 lane.entries.append(ENTRY.pack(physical_offset, size, entry_code))
                 lane.tags_codes.append(draft.tags_code)
-            if kind != SysFlag.ROLLED_BACK:
                 for index_key in draft.index_keys:
-                    self.index_entries.append((f"{draft.topic}#{index_key}".encode(), physical_offset, now_ms))
-            self.appended.append(Appended(physical_offset, queue_offset, size, now_ms))
+                    self.index_entries.append((f"{topic}#{index_key}".encode(), physical_offset, now_ms))
+                self.appended.append(Appended(physical_offset, queue_offset, size, now_ms))
             physical_offset += size
+
+    def _place_unusual(self, draft: Draft, lane: _Lane, physical_offset: int) -> None:
+        """Messages of transactions, some of which have no place in a queue or the index, and hosts with IPv6."""
+        now_ms, size = self._now_ms, len(draft.record)
+        kind = draft.record[_LOW_SYS_FLAG_AT] & SysFlag.TRANSACTION_MASK
+        has_entry = kind not in _WITHOUT_QUEUE_ENTRY
+        queue_offset = lane.next_offset if has_entry else 0
+        patch_record(
+            draft.record,
+            0,
+            queue_offset=queue_offset,
+            physical_offset=physical_offset,
+            store_timestamp_ms=now_ms,
+            store_host=self._store_host,
+        )
+        if has_entry:
+            lane.next_offset += 1
+            lane.entries.append(
+                ENTRY.pack(physical_offset, size, now_ms + lane.delay_ms if lane.delay_ms else draft.tags_code)
+            )
+            lane.tags_codes.append(draft.tags_code)
+        if kind != SysFlag.ROLLED_BACK:
+            for index_key in draft.index_keys:
+                self.index_entries.append((f"{draft.topic}#{index_key}".encode(), physical_offset, now_ms))
+        self.appended.append(Appended(physical_offset, queue_offset, size, now_ms))
 
     def queued_entries(self) -> list[QueuedEntries]:
         """Takes the queue offsets that were given out."""
@@ -218,10 +241,17 @@ class _Tick:
         for lane in self._lanes.values():
             if lane.entries:
                 queue, first_offset = lane.queue, lane.queue.next_offset
-                queue.next_offset = first_offset + len(lane.entries)
+                queue.next_offset = lane.next_offset
                 queued.append(QueuedEntries(queue, first_offset, b"".join(lane.entries), lane.tags_codes))
         return queued
 
-    def _lane(self, key: tuple[str, int]) -> _Lane:
-        lane = self._lanes[key] = _Lane(self._queues.get_or_make(*key))
+    def _lane(self, topic: str, queue_id: int) -> _Lane:
+        lane = self._lanes[topic, queue_id] = _Lane(self._queues.get_or_make(topic, queue_id))
         return lane
+
+
+def _in_one(records: Sequence[bytearray]) -> Buffer | Sequence[Buffer]:
+    """One buffer, unless copying costs more than a longer system call."""
+    if len(records) == 1:
+        return records[0]
+    return b"".join(records) if len(records) * len(records[0]) <= _MOST_JOINED_BYTES else records
