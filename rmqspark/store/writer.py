@@ -254,4 +254,4 @@ def _in_one(records: Sequence[bytearray]) -> Buffer | Sequence[Buffer]:
     """One buffer, unless copying costs more than a longer system call."""
     if len(records) == 1:
         return records[0]
-    return b"".join(records) if len(records) * len(records[0]) <= _MOST_JOINED_BYTES else records
+    return b"".join(records) if sum(map(len, records)) <= _MOST_JOINED_BYTES else records

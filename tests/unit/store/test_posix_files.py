@@ -95,7 +95,7 @@ def test_a_writer_that_gets_nowhere_says_so(tmp_path: Path, monkeypatch: pytest.
     assert file.pread(10, 0) == b"abcdefgh"
     monkeypatch.setattr(os, "pwritev", lambda fd, buffers, offset: 0)
     with pytest.raises(OSError, match="takes no bytes"):
-        file.pwrite(b"x", 0)
+        file.pwrite([b"x"], 0)
     file.close()
 
 
