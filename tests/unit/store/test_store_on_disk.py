@@ -1,0 +1,117 @@
+"""The store on the operating system's own files."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqspark.entropy import SystemEntropy
+from rmqspark.errors import StoreLocked
+from rmqspark.store.config import StoreConfig
+from rmqspark.store.files import PosixFileSystem
+from rmqspark.store.message_store import MessageStore
+
+from .store_bench import SMALL, StoreBench, draft
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> StoreBench:
+    return StoreBench(files=PosixFileSystem(tmp_path))
+
+
+def test_messages_come_back(bench: StoreBench) -> None:
+    """What was sent one by one and in bulk is read after the store was closed and opened again."""
+    for number in range(20):
+        bench.send("t", 0, b"m%02d" % number)
+        bench.send_bulk("t", 0, b"b%02d" % number, b"c%02d" % number)
+    before = bench.bodies("t", 0)
+    assert len(before) == 60
+    bench.reopen()
+    assert bench.bodies("t", 0) == before
+    assert bench.store.query("t", "b07", 0, 1 << 60, 9)
+    bench.store.close()
+
+
+def test_a_store_left_open_is_recovered(bench: StoreBench, tmp_path: Path) -> None:
+    """A copy of the files of a running store, as a kill would leave them, opens with everything that was sent."""
+    for number in range(20):
+        bench.send("t", number % 3, b"m%02d" % number)
+    copy = tmp_path / "copy"
+    shutil.copytree(tmp_path / "store", copy)
+    recovered = MessageStore.open(
+        "copy", SMALL, files=PosixFileSystem(tmp_path), clock=bench.clock, entropy=SystemEntropy(1)
+    )
+    assert [recovered.max_offset("t", queue_id) for queue_id in range(3)] == [7, 7, 6]
+    assert recovered.store_id == bench.store.store_id
+    assert recovered.incarnation == bench.store.incarnation
+    recovered.close()
+    bench.store.close()
+
+
+def test_only_its_owner_may_look(bench: StoreBench, tmp_path: Path) -> None:
+    """Files are 0600, directories 0700 (security S20)."""
+    bench.send("t", 0, b"secret")
+    bench.store.checkpoint()
+    for directory, _, names in os.walk(tmp_path / "store"):
+        assert stat.S_IMODE(os.stat(directory).st_mode) == 0o700
+        for name in names:
+            assert stat.S_IMODE(os.stat(os.path.join(directory, name)).st_mode) == 0o600
+    bench.store.close()
+
+
+def test_a_second_store_in_the_same_directory_is_refused(bench: StoreBench, tmp_path: Path) -> None:
+    """Two brokers never write one store, not even in one process."""
+    with pytest.raises(StoreLocked):
+        MessageStore.open("store", SMALL, files=PosixFileSystem(tmp_path), clock=bench.clock, entropy=SystemEntropy(1))
+    bench.store.close()
+
+
+def test_more_queues_than_open_files(bench: StoreBench) -> None:
+    """A store holds few files open however many queues it has, and reads all of them."""
+    for queue_id in range(40):
+        bench.send("t", queue_id, b"m%d" % queue_id)
+    bench.store.checkpoint()
+    for queue_id in range(40):
+        assert bench.bodies("t", queue_id) == [b"m%d" % queue_id]
+    for queue_id in range(40):
+        bench.send("t", queue_id, b"n%d" % queue_id)
+    assert all(bench.store.max_offset("t", queue_id) == 2 for queue_id in range(40))
+    bench.store.close()
+
+
+def test_appends_go_on_while_another_thread_syncs(bench: StoreBench) -> None:
+    """A flush runs in a thread of its own while messages are taken and read; what it covers was there when it began."""
+    for number in range(30):
+        bench.send("t", 0, b"m%02d" % number)
+        plan = bench.store.begin_flush(thorough=number % 3 == 0)
+        assert plan is not None
+        covered = bench.store.end_offset
+        runner = threading.Thread(target=plan.run)
+        runner.start()
+        bench.send("t", 0, b"n%02d" % number)
+        runner.join()
+        bench.store.finish_flush(plan)
+        assert bench.store.flushed_offset == covered
+    assert len(bench.bodies("t", 0)) == 60
+    bench.store.close()
+
+
+def test_a_batch_larger_than_a_file_is_refused(tmp_path: Path) -> None:
+    """What can never be stored in one piece is an error that says so, and leaves no trace."""
+    bench = StoreBench(StoreConfig(mapped_file_size_commit_log=1024), files=PosixFileSystem(tmp_path))
+    with pytest.raises(ValueError, match="1024"):
+        bench.store.append([draft("t", 0, b"x" * 200) for _ in range(5)], together=True)
+    with pytest.raises(ValueError, match="1024"):
+        bench.send("t", 0, b"x" * 600)
+    assert (bench.store.end_offset, bench.store.max_offset("t", 0)) == (0, 0)
+    bench.send("t", 0, b"fits")
+    assert bench.bodies("t", 0) == [b"fits"]
+    bench.store.close()
