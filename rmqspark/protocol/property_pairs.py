@@ -19,7 +19,7 @@ from rmqspark.protocol.properties import NAME_END, PAIR_END
 from rmqspark.protocol.spans import Spans, copy_spans, equal_to, gather_rows, join
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -55,6 +55,10 @@ class RecordProperties:
     def find(self, name: bytes) -> Spans:
         """The value that every record has for `name`, the last one if several; length -1 where it has none."""
         return join([pairs.find(name) for pairs in self._pairs()])
+
+    def has_any(self, names: Sequence[bytes]) -> bool:
+        """Whether any record has a property of one of these names."""
+        return any(pairs.has(name) for pairs in self._pairs() for name in names)
 
     def maps(self) -> PropertyMaps:
         """All pairs of all records, as maps."""
@@ -108,6 +112,11 @@ class PropertyPairs:
         starts[rows] = self.values.starts[pairs]
         lengths[rows] = self.values.lengths[pairs]
         return Spans(starts, lengths)
+
+    def has(self, name: bytes) -> bool:
+        """Whether any record has `name`. Cheap where none has."""
+        pairs = np.flatnonzero(self.names.lengths == len(name))
+        return len(pairs) > 0 and bool(equal_to(self._buffer, self.names.starts[pairs], name).any())
 
     def maps(self) -> PropertyMaps:
         """The pairs as a map has them: of several with one name in a record, the last."""

@@ -28,6 +28,8 @@ from rmqspark.protocol.record_heads import FIELD_AT, HEAD
 from rmqspark.protocol.spans import Spans, as_bytes, gather, sliding
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
@@ -164,6 +166,10 @@ class RecordBatch:
     def property_spans(self, name: bytes) -> Spans:
         """The value of one property in every record; length -1 where it is absent."""
         return self._properties.find(name)
+
+    def has_any_property(self, names: Sequence[bytes]) -> bool:
+        """Whether any record has a property of one of these names. Cheap where none has."""
+        return self._properties.has_any(names)
 
     def property_pairs(self) -> PropertyMaps:
         """All properties of all records: what a map column is built from."""

@@ -78,6 +78,7 @@ def test_properties_equal_single_records(wires: list[bytes]) -> None:
         assert [None if value is None else value.decode("utf-8", "replace") for value in found] == [
             properties.get(name) for properties in expected
         ], name
+        assert batch.has_any_property([b"nobody", name.encode()]) is any(name in properties for properties in expected)
     assert batch.tags_codes().tolist() == [tags_code(properties.get("TAGS")) for properties in expected]
     assert RecordBatch.scan(b"".join(wires)).tags_codes().tolist() == batch.tags_codes().tolist()
     assert maps_of(batch) == expected
