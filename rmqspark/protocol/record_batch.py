@@ -28,9 +28,7 @@ from rmqspark.protocol.record_heads import FIELD_AT, HEAD
 from rmqspark.protocol.spans import Spans, as_bytes, gather, sliding
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
