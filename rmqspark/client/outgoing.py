@@ -58,16 +58,17 @@ def outgoing_batch(
 ) -> Outgoing:
     """Makes a batch ready. Never compressed, as RocketMQ has it.
 
-    The wrapper's properties are appended to every element by the broker (spec: observed), so it carries WAIT alone: a
-    UNIQ_KEY there would take the place of each element's own.
+    The wrapper's properties are appended to every element by the broker (spec: observed), so WAIT is there and not in
+    the elements, and UNIQ_KEY is not, for it would take the place of each element's own.
     """
     check_batch(messages)
     elements = []
     for message, unique_id in zip(messages, unique_ids, strict=True):
         check_sendable(message.topic)
         check_body(len(message.body), config.max_message_size)
-        properties = encode_properties(wire_properties(message, unique_id, shard))
-        elements.append(BatchElement(bytes(message.body), properties, message.flag))
+        properties = wire_properties(message, unique_id, shard)
+        del properties[Property.WAIT]
+        elements.append(BatchElement(bytes(message.body), encode_properties(properties), message.flag))
     body = encode_batch(elements)
     if len(body) > config.max_message_size:
         raise InvalidMessage(

@@ -91,8 +91,8 @@ def test_each_message_of_a_batch_keeps_its_own_id() -> None:
     assert ready.properties == "WAIT\x01true\x02"
     first, second = decode_batch(ready.body)
     assert (bytes(first.body), first.flag, bytes(second.body)) == (b"1", 4, b"2")
-    assert decode_properties(first.properties) == {"TAGS": "a", "WAIT": "true", "UNIQ_KEY": "ID1"}
-    assert decode_properties(second.properties) == {"KEYS": "k", "WAIT": "true", "UNIQ_KEY": "ID2"}
+    assert decode_properties(first.properties) == {"TAGS": "a", "UNIQ_KEY": "ID1"}
+    assert decode_properties(second.properties) == {"KEYS": "k", "UNIQ_KEY": "ID2"}
 
 
 @pytest.mark.parametrize(
