@@ -21,7 +21,7 @@ from rmqspark.protocol.batch import decode_batch
 from rmqspark.protocol.java_hash import tags_code
 from rmqspark.protocol.message_id import pack_host
 from rmqspark.protocol.names import MAX_TOPIC_LENGTH, NOT_SENDABLE, RETRY_PREFIX, check_body, check_topic
-from rmqspark.protocol.properties import MAX_PROPERTIES_BYTES, Property, decode_properties, encode_properties
+from rmqspark.protocol.properties import Property, decode_properties, encode_properties
 from rmqspark.protocol.record import SysFlag, encode_record
 from rmqspark.store.draft import Draft
 
@@ -34,12 +34,14 @@ if TYPE_CHECKING:
     from rmqspark.protocol.bodies import TopicConfig
     from rmqspark.protocol.headers import SendMessageRequestHeaderV2
     from rmqspark.protocol.message_id import UniqueIds
+    from rmqspark.protocol.record import Buffer
 
 MULTI_TAG: Final = "MULTI_TAG"
 
 _SENDERS_FLAGS: Final = SysFlag.COMPRESSED | SysFlag.MULTI_TAGS | SysFlag.COMPRESSION_MASK
 _REFUSED_FLAGS: Final = SysFlag.TRANSACTION_MASK | SysFlag.NEED_UNWRAP | SysFlag.INNER_BATCH
 _TIMER_PROPERTIES: Final = (Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS, Property.TIMER_DELIVER_MS)
+_NOT_THERE_YET: Final = frozenset({Property.DELAY, *_TIMER_PROPERTIES, Property.TRANSACTION_PREPARED})
 _BROKERS_NAMES: Final = frozenset({Property.MSG_REGION, Property.TRACE_ON, Property.CLUSTER, Property.POP_CK})
 
 _born_host = lru_cache(maxsize=4096)(pack_host)
@@ -52,6 +54,15 @@ class Admitted(msgspec.Struct, gc=False, frozen=True):
     draft: Draft
     transaction_id: str  # the sender's UNIQ_KEY
     waits_for_flush: bool
+
+
+class _Target(msgspec.Struct, gc=False, frozen=True):
+    """What the messages of one request have in common."""
+
+    topic: str
+    queue_id: int
+    sys_flag: int
+    born_host: bytes
 
 
 class Intake:
@@ -91,9 +102,9 @@ class Intake:
     def admit(self, header: SendMessageRequestHeaderV2, body: memoryview, peer: tuple[str, int]) -> Admitted:
         """One message. Raises TopicNotFound where the topic would have to be created first."""
         check_body(len(body), self._max_body_bytes)
+        topic = header.b
         encoded = (header.i or "").encode("utf-8", "replace")
         properties = decode_properties(encoded)
-        topic = header.b
         if topic in NOT_SENDABLE:
             self.check_sendable(topic)
         config = self._topics.require(topic)
@@ -101,32 +112,12 @@ class Intake:
         if topic.startswith(RETRY_PREFIX):
             self._check_retry(header)
         sys_flag = self._check_flags(header.f, config)
-        unique_key = properties.get(Property.UNIQ_KEY)
-        if unique_key is None:
+        if Property.UNIQ_KEY not in properties:
             unique_key = properties[Property.UNIQ_KEY] = self._unique_ids.next(self._clock.now_ms())
             encoded = _joined(encoded, encode_properties({Property.UNIQ_KEY: unique_key}))
-        _refuse_what_is_not_there_yet(properties)
-        tags = properties.get(Property.TAGS)
-        keys = properties.get(Property.KEYS)
-        record = encode_record(
-            topic=topic,
-            body=body,
-            properties=self._with_brokers_own(encoded, properties),
-            queue_id=queue_id,
-            flag=header.h,
-            sys_flag=sys_flag,
-            born_timestamp_ms=header.g,
-            born_host=_born_host(*peer),
-            reconsume_times=header.j or 0,
-        )
-        draft = Draft(
-            topic,
-            queue_id,
-            record,
-            tags_code(tags),
-            (unique_key, *filter(None, keys.split(" "))) if keys else (unique_key,),
-        )
-        return Admitted(draft, unique_key, properties.get(Property.WAIT) != "false")
+        encoded = self._with_brokers_own(encoded, properties)
+        place = _Target(topic, queue_id, sys_flag, _born_host(*peer))
+        return _admitted(header, place, body, header.h, encoded, properties)
 
     def admit_batch(
         self, header: SendMessageRequestHeaderV2, body: memoryview, peer: tuple[str, int]
@@ -142,38 +133,22 @@ class Intake:
         queue_id = self.choose_queue(config, header.e)
         if topic.startswith(RETRY_PREFIX) or len(topic) > MAX_TOPIC_LENGTH:
             raise InvalidMessage(f"Topic {topic!r} takes no batches.", hint="Send the messages one by one.")
-        sys_flag = self._check_flags(header.f, config)
+        place = _Target(topic, queue_id, self._check_flags(header.f, config), _born_host(*peer))
         shared = (header.i or "").encode("utf-8", "replace")
         shared = self._with_brokers_own(shared, decode_properties(shared))
-        born_host = _born_host(*peer)
         admitted = []
         for element in decode_batch(body):
             encoded = _joined(element.properties, shared)
             properties = decode_properties(encoded)
-            _refuse_what_is_not_there_yet(properties)
-            if len(encoded) > MAX_PROPERTIES_BYTES:
-                raise InvalidMessage(f"The properties of a message in the batch take {len(encoded)} bytes.")
-            unique_key = properties.get(Property.UNIQ_KEY, "")
-            keys = (unique_key, *properties.get(Property.KEYS, "").split(" "))
-            record = encode_record(
-                topic=topic,
-                body=element.body,
-                properties=encoded,
-                queue_id=queue_id,
-                flag=element.flag,
-                sys_flag=sys_flag,
-                born_timestamp_ms=header.g,
-                born_host=born_host,
-                reconsume_times=header.j or 0,
-            )
-            draft = Draft(topic, queue_id, record, tags_code(properties.get(Property.TAGS)), tuple(filter(None, keys)))
-            admitted.append(Admitted(draft, unique_key, properties.get(Property.WAIT) != "false"))
+            admitted.append(_admitted(header, place, element.body, element.flag, encoded, properties))
         if not admitted:
             raise InvalidMessage("The batch has no messages in it.")
         return admitted
 
     def choose_queue(self, config: TopicConfig, queue_id: int) -> int:
         """The queue asked for, or any if it is below 0; raises InvalidQueue outside the topic's."""
+        if 0 <= queue_id < config.writeQueueNums:
+            return queue_id
         if queue_id >= max(config.readQueueNums, config.writeQueueNums) or (queue_id < 0 and not config.writeQueueNums):
             raise InvalidQueue(
                 f"Topic {config.topicName!r} has {config.writeQueueNums} queues to write to, there is no {queue_id}."
@@ -196,12 +171,36 @@ class Intake:
         """The sender's properties with the broker's behind them."""
         if not _BROKERS_NAMES.isdisjoint(properties):
             encoded = _without_brokers_own(encoded)
-        encoded = _joined(encoded, self._brokers_own)
-        if len(encoded) > MAX_PROPERTIES_BYTES:
-            raise InvalidMessage(
-                f"The properties take {len(encoded)} bytes; a message has room for {MAX_PROPERTIES_BYTES}."
-            )
-        return encoded
+        return _joined(encoded, self._brokers_own)
+
+
+def _admitted(
+    header: SendMessageRequestHeaderV2,
+    target: _Target,
+    body: Buffer,
+    flag: int,
+    encoded: bytes,
+    properties: dict[str, str],
+) -> Admitted:
+    """A message with its properties as they will be stored, `encoded` and read as `properties`."""
+    if not _NOT_THERE_YET.isdisjoint(properties):
+        _refuse_what_is_not_there_yet(properties)
+    record = encode_record(
+        topic=target.topic,
+        body=body,
+        properties=encoded,
+        queue_id=target.queue_id,
+        flag=flag,
+        sys_flag=target.sys_flag,
+        born_timestamp_ms=header.g,
+        born_host=target.born_host,
+        reconsume_times=header.j or 0,
+    )
+    unique_key, keys = properties.get(Property.UNIQ_KEY, ""), properties.get(Property.KEYS, "")
+    is_plain = unique_key and keys and " " not in keys
+    index_keys = (unique_key, keys) if is_plain else tuple(filter(None, (unique_key, *keys.split(" "))))
+    draft = Draft(target.topic, target.queue_id, record, tags_code(properties.get(Property.TAGS)), index_keys)
+    return Admitted(draft, unique_key, properties.get(Property.WAIT) != "false")
 
 
 def _joined(encoded: bytes, more: bytes) -> bytes:

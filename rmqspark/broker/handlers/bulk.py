@@ -153,8 +153,6 @@ _REFUSED_PROPERTIES: Final = tuple(
 
 def _refuse_what_is_not_there_yet(records: RecordBatch) -> None:
     """Raises NotSupported for messages that must not be delivered at once."""
-    for name in _REFUSED_PROPERTIES:
-        if (records.property_spans(name).lengths >= 0).any():
-            raise NotSupported(
-                f"A message of the bulk has the property {name.decode()}, which bulk sends do not support."
-            )
+    if records.has_any_property(_REFUSED_PROPERTIES):
+        names = ", ".join(name.decode() for name in _REFUSED_PROPERTIES)
+        raise NotSupported(f"A message of the bulk has one of the properties that bulk sends do not support: {names}.")

@@ -10,11 +10,15 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+import msgspec
+
+from rmqspark.broker.receipts import Receipts
 from rmqspark.errors import RmqError, TopicNotFound
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers_produce import SendMessageRequestHeader, SendMessageRequestHeaderV2
 from rmqspark.protocol.names import RETRY_PREFIX
 from rmqspark.remoting.router import Route, Routes
+from rmqspark.store.draft import Draft
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -22,7 +26,6 @@ if TYPE_CHECKING:
     from rmqspark.broker.appender import Appender
     from rmqspark.broker.groups import SubscriptionGroups
     from rmqspark.broker.intake import Admitted, Intake
-    from rmqspark.broker.receipts import Receipts
     from rmqspark.broker.topic_publisher import TopicPublisher
     from rmqspark.broker.topics import TopicTable
     from rmqspark.clock import Clock
@@ -86,7 +89,8 @@ class SendHandlers:
 
     def _store(self, request: SendRequest, header: SendMessageRequestHeaderV2) -> None:
         admitted = self._intake.admit(header, request.body, request.connection.peer)
-        self._appender.submit(SingleSend(admitted, request, self._receipts))
+        draft, transaction_id, waits = admitted.draft, admitted.transaction_id, admitted.waits_for_flush
+        self._appender.submit(SingleSend(draft, waits, transaction_id, request, self._receipts))
 
     def _store_batch(self, request: SendRequest, header: SendMessageRequestHeaderV2) -> None:
         self._append_batch(request, header, request.answer)
@@ -140,23 +144,20 @@ class SendHandlers:
         self._publisher.hurry()
 
 
-class SingleSend:
+class SingleSend(msgspec.Struct, gc=False):
     """A message on its way into the log, and the request to answer."""
 
-    __slots__ = ("_admitted", "_receipts", "_request", "draft", "waits_for_flush")
-
-    def __init__(self, admitted: Admitted, request: SendRequest, receipts: Receipts) -> None:
-        self.draft = admitted.draft
-        self.waits_for_flush = admitted.waits_for_flush
-        self._admitted = admitted
-        self._request = request
-        self._receipts = receipts
+    draft: Draft
+    waits_for_flush: bool
+    transaction_id: str
+    request: SendRequest
+    receipts: Receipts
 
     def finish(self, appended: Appended, error: RmqError | None) -> None:
-        self._receipts.give(self._request, self.draft.queue_id, self._admitted.transaction_id, appended, error)
+        self.receipts.give(self.request, self.draft.queue_id, self.transaction_id, appended, error)
 
     def refuse(self, error: RmqError) -> None:
-        self._request.answer(self._receipts.refusal(error))
+        self.request.answer(self.receipts.refusal(error))
 
 
 class AwaitedSend:
