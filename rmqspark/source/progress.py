@@ -56,9 +56,10 @@ class Progress:
         The first batch of a query that starts at "latest" is left empty. Spark records the ends of batches only; were
         the first one to fail, its run after a restart would begin at the "latest" of then, and skip what came between.
         """
-        if not self._start_recorded and start == self._initial:
+        if not self._start_recorded:
             self._start_recorded = True
-            return start
+            if start == self._initial:
+                return start
         self._group.report(start)
         wanted = {queue: at for queue, at in start.positions.items() if self._options.subscription.includes(queue)}
         start = start.at(wanted)

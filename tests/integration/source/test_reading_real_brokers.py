@@ -1,0 +1,204 @@
+"""The source's side of a real cluster, without Spark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqspark.client import shared
+from rmqspark.client.admin import AdminClient
+from rmqspark.client.broker_client import Capabilities
+from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.producer import Producer
+from rmqspark.entropy import SystemEntropy
+from rmqspark.errors import InvalidArgument, TopicNotFound, Unreachable
+from rmqspark.model import Message, MessageQueue
+from rmqspark.source.cluster_view import MAX_AGE_MS, ROUTE_MAX_AGE_MS, ClusterView
+from rmqspark.source.fetch import fetch
+from rmqspark.source.group import GroupProgress
+from rmqspark.source.offsets import Offsets
+from rmqspark.source.options import RetryPolicy, SourceOptions, Subscription
+from rmqspark.source.planner import QueueRange
+from rmqspark.source.progress import Progress
+from rmqspark.testing import cluster
+from rmqspark.testing.manual_clock import ManualClock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqspark.client.broker_client import BrokerClient
+    from rmqspark.testing import LocalCluster
+
+pytestmark = pytest.mark.integration
+
+Q0, Q1 = (MessageQueue("orders", "broker-a", queue_id) for queue_id in range(2))
+ORDERS = Subscription(("orders",))
+AT_ONCE = RetryPolicy(1, 0)
+
+
+@pytest.fixture(scope="module")
+def mq() -> Iterator[LocalCluster]:
+    with cluster() as running:
+        yield running
+
+
+@pytest.fixture
+def admin(mq: LocalCluster) -> Iterator[AdminClient]:
+    """A topic "orders" of two queues, empty in each test."""
+    with AdminClient(mq.namesrv) as client:
+        client.create_topic("orders", queues=2)
+        yield client
+        client.delete_topic("orders")
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def client(mq: LocalCluster, admin: AdminClient, clock: ManualClock) -> Iterator[ClusterClient]:
+    with ClusterClient(mq.namesrv, clock=clock) as connected:
+        yield connected
+
+
+def send(mq: LocalCluster, count: int, queue: int = 0, tags: str | None = None) -> None:
+    with Producer(mq.namesrv) as producer:
+        for number in range(count):
+            producer.send(Message("orders", b"%d" % number, tags=tags), queue=queue)
+
+
+def test_ends_and_begins(mq: LocalCluster, client: ClusterClient) -> None:
+    """The view shows where each queue begins and ends, and which store that is."""
+    send(mq, 3)
+    view = ClusterView(client, ORDERS, AT_ONCE)
+    assert view.snapshot().ends == {Q0: 3, Q1: 0}
+    assert view.snapshot().stores["broker-a"].incarnation >= 1
+    assert view.begins([Q0, Q1]) == {Q0: 0, Q1: 0}
+    assert view.offsets_at([Q0], 0) == {Q0: 0}
+    assert view.offsets_at([Q0], 1 << 45) == {Q0: 3}
+
+
+def test_an_idle_query_does_not_hammer_the_broker(mq: LocalCluster, client: ClusterClient, clock: ManualClock) -> None:
+    """What was asked a moment ago is not asked again."""
+    view = ClusterView(client, ORDERS, AT_ONCE)
+    first = view.snapshot()
+    send(mq, 1)
+    clock.advance(ms=MAX_AGE_MS - 1)
+    assert view.snapshot() is first
+    assert view.snapshot(fresh=True).ends[Q0] == 1
+    send(mq, 1)
+    clock.advance(ms=MAX_AGE_MS)
+    assert view.snapshot().ends[Q0] == 2
+
+
+def test_queues_that_are_added_are_noticed(admin: AdminClient, client: ClusterClient, clock: ManualClock) -> None:
+    """A topic that grows is seen to grow within seconds."""
+    view = ClusterView(client, ORDERS, AT_ONCE)
+    assert len(view.snapshot().ends) == 2
+    admin.update_topic("orders", queues=3)
+    clock.advance(ms=ROUTE_MAX_AGE_MS)
+    assert len(view.snapshot().ends) == 3
+
+
+def test_topics_and_queues_that_are_not_there(client: ClusterClient) -> None:
+    """What does not exist is an error that names it, unless its loss is to be borne."""
+    both = Subscription(("nowhere", "orders"))
+    with pytest.raises(TopicNotFound, match="'nowhere'"):
+        ClusterView(client, both, AT_ONCE).snapshot()
+    assert set(ClusterView(client, both, AT_ONCE).snapshot(missing_topics_allowed=True).ends) == {Q0, Q1}
+    third = Subscription(("orders",), frozenset({Q0, MessageQueue("orders", "broker-a", 7)}))
+    with pytest.raises(InvalidArgument, match="orders/broker-a/7, named in assign, does not exist"):
+        ClusterView(client, third, AT_ONCE).snapshot()
+
+
+def test_retries_are_paced_and_end(clock: ManualClock) -> None:
+    """fetchOffset.numRetries tries, fetchOffset.retryIntervalMs apart, then the error."""
+    begun_ms = clock.monotonic_ms()
+    with ClusterClient("127.0.0.1:1", clock=clock) as nobody, pytest.raises(Unreachable, match=r"127\.0\.0\.1:1"):
+        ClusterView(nobody, ORDERS, RetryPolicy(3, 200)).snapshot()
+    assert clock.monotonic_ms() - begun_ms == 600
+
+
+def test_progress_of_a_new_group_is_seen(client: ClusterClient) -> None:
+    """A group drawn by a query is known to the broker with its first report, and its offsets never go back."""
+    broker = client.broker("broker-a")
+    GroupProgress(client).report(Offsets("spark-1", {Q0: 5, Q1: 0}))
+    assert broker.query_offset("spark-1", "orders", 0) == 5
+    again = GroupProgress(client)
+    again.report(Offsets("spark-1", {Q0: 3, Q1: 2}))
+    assert broker.query_offset("spark-1", "orders", 0) == 5
+    assert broker.query_offset("spark-1", "orders", 1) == 2
+    again.report(Offsets("spark-1", {Q0: 6, Q1: 2}))
+    assert broker.query_offset("spark-1", "orders", 0) == 6
+
+
+def test_nothing_is_reported_when_not_wanted(client: ClusterClient) -> None:
+    """commitOffsets=false leaves no trace at the broker."""
+    GroupProgress(client, enabled=False).report(Offsets("spark-2", {Q0: 5}))
+    assert client.broker("broker-a").query_offset("spark-2", "orders", 0) is None
+
+
+def test_a_query_from_start_to_end(mq: LocalCluster, client: ClusterClient, clock: ManualClock) -> None:
+    """Steps follow each other without gap or overlap until there is nothing more."""
+    send(mq, 10)
+    send(mq, 4, queue=1)
+    view, options = ClusterView(client, ORDERS, AT_ONCE), SourceOptions(ORDERS)
+    query = Progress(options, view, GroupProgress(client), clock=clock, entropy=SystemEntropy(1))
+    at = Offsets(query.initial().group, {Q0: 0, Q1: 0}, query.initial().stores, {"orders": 0})
+    read = 0
+    while (after := query.latest(at, 5)) != at:
+        read += sum(after.positions.values()) - sum(at.positions.values())
+        at = after
+    assert read == 14
+    assert client.broker("broker-a").query_offset(at.group, "orders", 0) == 10
+
+
+class Stock:
+    """A client whose brokers know nothing but RocketMQ's own requests."""
+
+    def __init__(self, client: ClusterClient) -> None:
+        self._client, self.clock = client, client.clock
+
+    def broker(self, name: str) -> StockBroker:
+        return StockBroker(self._client.broker(name))
+
+
+class StockBroker:
+    def __init__(self, broker: BrokerClient) -> None:
+        self.name, self.submit_pull = broker.name, broker.submit_pull
+
+    def capabilities(self) -> Capabilities:
+        return Capabilities()
+
+
+@pytest.mark.parametrize("stock", [False, True])
+def test_reading_by_bulk_and_by_pulls_is_the_same(mq: LocalCluster, client: ClusterClient, stock: bool) -> None:
+    """A range of a queue comes exactly, tags filtered, from our brokers and from stock ones."""
+    for tags in ("a", "b") * 3:
+        send(mq, 25, tags=tags)
+    reached = Stock(client) if stock else client
+
+    def read(tags: str | None) -> list[int]:
+        options = SourceOptions(ORDERS, tags=tags, retry=AT_ONCE)
+        batches = fetch(reached, QueueRange(Q0, 10, 120), options)  # type: ignore[arg-type]
+        return [offset for records in batches for offset in records.queue_offsets.tolist()]
+
+    assert read(None) == list(range(10, 120))
+    assert read("b") == [offset for offset in range(10, 120) if offset // 25 % 2]
+    assert read("c") == []
+
+
+def test_a_process_keeps_one_client_for_each_cluster(mq: LocalCluster) -> None:
+    """Tasks of one worker share a connection; a forked worker makes its own; one that was closed is replaced."""
+    first = shared.shared_client(mq.namesrv)
+    assert shared.shared_client(mq.namesrv) is first
+    first.close()
+    second = shared.shared_client(mq.namesrv)
+    assert second is not first
+    shared._forget_parent()
+    third = shared.shared_client(mq.namesrv)
+    assert third is not second
+    second.close()
+    third.close()
