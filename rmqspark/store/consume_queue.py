@@ -97,6 +97,11 @@ class ConsumeQueue:
             self.next_offset = self.max_offset
         return count
 
+    def begin_anew(self) -> None:
+        """Forgets all entries: the topic was deleted, and made again."""
+        self.segments.clear()
+        self._end_at(0)
+
     def mark_lost(self, damage_start: int, damage_end: int) -> int:
         """Turns the entries of messages in a damaged range of the log into lost ones; returns how many."""
         start, end = self.first_at_or_after(damage_start), self.first_at_or_after(damage_end)

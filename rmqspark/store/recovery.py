@@ -65,11 +65,12 @@ class Recovery:
         self._check_crc = check_crc
         self._damage: list[Damage] = []
         self._store_timestamp_ms = 0
+        self._has_noted_loss = False
 
     def run(self) -> Recovered:
         """All of it: log, queues, index. The caller writes the checkpoint."""
         if self._last_run.may_have_lost_what_was_read:
-            self._raise_incarnation()
+            self._note_loss()
         self._log.segments.load()
         self._queues.load()
         start, watermark = self._find_start()
@@ -83,6 +84,12 @@ class Recovery:
             queue.follow_log_start(self._log.min_offset)
         self._feed_index()
         return Recovered(tuple(self._damage), redispatcher.refused, self._store_timestamp_ms)
+
+    def _note_loss(self) -> None:
+        """What readers could see may be gone: once a recovery is enough to say so."""
+        if not self._has_noted_loss:
+            self._raise_incarnation()
+            self._has_noted_loss = True
 
     # --- where to begin
 
@@ -105,7 +112,7 @@ class Recovery:
     def _forget_queues(self) -> tuple[int, int]:
         """Without a log its queues lead nowhere."""
         if self._queues.topics():
-            self._raise_incarnation()
+            self._note_loss()
             self._queues.remove_all()
         return 0, 0
 
@@ -154,7 +161,7 @@ class Recovery:
         ends = [(queue, queue.first_at_or_after(self._log.end_offset)) for queue in self._queues]
         beyond = [(queue, end) for queue, end in ends if queue.has_written_behind(end, thorough=thorough)]
         if beyond:
-            self._raise_incarnation()
+            self._note_loss()
         for queue, end in beyond:
             queue.cut(end)
 

@@ -1,7 +1,10 @@
 """Queue entries for records found in the log: what the dispatcher did once, done again for thousands at a time.
 
-Records are grouped by queue; those a queue has already are skipped. Names in a log come from whoever wrote it: a topic
-that could not have been created gets no queue, so no path is built from it.
+Records are grouped by queue; those a queue has already are skipped. A new message with queue offset 0 where a queue has
+messages says that its topic was deleted and made again in between: only messages since then are in the queue.
+
+Names in a log come from whoever wrote it: a topic that could not have been created gets no queue, so no path is built
+from it.
 """
 
 from __future__ import annotations
@@ -52,20 +55,23 @@ class Redispatcher:
             self._put(queue, records.queue_offsets[members], chosen)
 
     def _put(self, queue: ConsumeQueue, queue_offsets: Positions, entries: Entries) -> None:
-        """Entries of one queue in log order. What does not go forward is a repeat."""
-        newest = np.maximum.accumulate(np.concatenate(([queue.max_offset - 1], queue_offsets)))[:-1]
-        is_new = (queue_offsets > newest) & (queue_offsets < _LARGEST_QUEUE_OFFSET)
-        if not is_new.all():
-            queue_offsets, entries = queue_offsets[is_new], entries[is_new]
-        breaks = (np.flatnonzero(np.diff(queue_offsets) != 1) + 1).tolist()
-        for first, last in zip([0, *breaks], [*breaks, len(queue_offsets)], strict=True):
-            if first == last:
-                continue
-            queue_offset = int(queue_offsets[first])
-            if _is_plausible(queue, queue_offset, int(entries["physical_offset"][first])):
-                queue.put(queue_offset, entries[first:last].view(np.uint8).data)
-            else:
-                self.refused += last - first
+        """Entries of one queue in log order. Those of messages before the queue's end are there already."""
+        is_new = entries["physical_offset"] >= queue.end_physical_offset()
+        is_possible = (queue_offsets >= 0) & (queue_offsets < _LARGEST_QUEUE_OFFSET)
+        self.refused += int(np.count_nonzero(is_new & ~is_possible))
+        rows = np.flatnonzero(is_new & is_possible)
+        breaks = np.flatnonzero(np.diff(queue_offsets[rows]) != 1) + 1
+        for run in np.split(rows, breaks) if len(rows) else ():
+            self._put_run(queue, int(queue_offsets[run[0]]), entries[run])
+
+    def _put_run(self, queue: ConsumeQueue, queue_offset: int, entries: Entries) -> None:
+        """Entries of consecutive queue offsets, of messages newer than any the queue has."""
+        if queue_offset == 0 and queue.max_offset:
+            queue.begin_anew()
+        if _is_plausible(queue, queue_offset, int(entries["physical_offset"][0])):
+            queue.put(queue_offset, entries.view(np.uint8).data)
+        else:
+            self.refused += len(entries)
 
 
 def _is_plausible(queue: ConsumeQueue, queue_offset: int, physical_offset: int) -> bool:

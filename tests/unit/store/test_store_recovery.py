@@ -333,6 +333,22 @@ def test_deleted_topics_are_gone() -> None:
     assert bench.numbered_bodies("t", 0, 0) == [(0, b"again")]
 
 
+def test_a_topic_made_again_is_rebuilt_as_it_is_now() -> None:
+    """From a log that has messages of a topic from before and after its deletion, only the later ones are rebuilt."""
+    bench = filled(CLEAN)
+    bench.store.delete_topic("t")
+    for n in range(7):
+        bench.send("t", 0, b"new%d" % n)
+    before = bench.content("consumequeue")
+    bench.store.close()
+    for path in before:
+        bench.files.unlink(path)
+    bench.open()
+    assert bench.numbered_bodies("t", 0, 0) == [(n, b"new%d" % n) for n in range(7)]
+    after = bench.content("consumequeue")
+    assert {path: after[path] for path in before} == before
+
+
 @pytest.mark.faults
 def test_a_crash_inside_recovery_is_harmless() -> None:
     """Recovery may die at any of its operations, by kill or power loss: the next one ends the same."""
