@@ -11,6 +11,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from ipaddress import IPv4Address
 from typing import TYPE_CHECKING, Any, Self
 
@@ -199,7 +200,7 @@ class Broker:
             GroupHandlers(groups, offsets, tables.group_file, clock),
             ProgressHandlers(config, store, topics, offsets, clients),
             ConnectionHandlers(clients, clock),
-            SettingsHandlers(config, store_config, topics.version),
+            SettingsHandlers(self._settings_in_force, store_config, topics.version),
             RuntimeHandlers(store, self._stats, clock),
             CapabilityHandlers(store),
         )
@@ -241,6 +242,8 @@ class Broker:
 
     def _recall(self, store: MessageStore, tables: BrokerTables) -> None:
         """Brings the tables in line with the store and the settings."""
+        for damage in store.damage:
+            log.warning("the log is damaged, what lies beyond is served", damage=str(damage))
         tables.topics.add_system_topics(system_topics(self._config), self._clock.now_ms())
         moved = tables.offsets.clamp(lambda *queue: (store.min_offset(*queue), store.max_offset(*queue)))
         for queue, offset in moved:
@@ -251,6 +254,15 @@ class Broker:
         host = pack_host(store_ip(self._host), port)
         store.set_store_host(host)
         self._receipts.set_store_host(host)
+
+    def _settings_in_force(self) -> BrokerConfig:
+        """The settings, where they left a choice with what was chosen."""
+        return replace(
+            self._config,
+            listen_port=self.port,
+            broker_ip1=self._host,
+            auto_create_topic_enable=self._config.auto_creates_topics,
+        )
 
     def _identity(self) -> BrokerIdentity:
         config = self._config

@@ -16,6 +16,8 @@ from rmqspark.remoting.router import Route, Routes
 from rmqspark.settings import as_properties
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rmqspark.broker.config import BrokerConfig
     from rmqspark.protocol.bodies import DataVersion
     from rmqspark.remoting.request import Request
@@ -24,11 +26,12 @@ if TYPE_CHECKING:
 
 
 class SettingsHandlers:
-    """Shows the settings and refuses to change them."""
+    """Shows the settings and refuses to change them. `in_force` gives them with what was chosen at the start."""
 
-    def __init__(self, config: BrokerConfig, store_config: StoreConfig, version: DataVersion) -> None:
-        header = GetBrokerConfigResponseHeader(version.encode().decode())
-        self._answer = Reply(header, as_properties(config, store_config).encode())
+    def __init__(self, in_force: Callable[[], BrokerConfig], store_config: StoreConfig, version: DataVersion) -> None:
+        self._in_force = in_force
+        self._store_config = store_config
+        self._version = version
 
     def routes(self) -> Routes:
         return {
@@ -39,7 +42,8 @@ class SettingsHandlers:
     def get(self, request: Request[NoFields]) -> Reply:
         """The settings as Java properties, named as RocketMQ names them."""
         del request
-        return self._answer
+        header = GetBrokerConfigResponseHeader(self._version.encode().decode())
+        return Reply(header, as_properties(self._in_force(), self._store_config).encode())
 
     def update(self, request: Request[NoFields]) -> Reply:
         raise NoPermission("No setting of a broker can be changed remotely.", hint="Restart it with the new settings.")
