@@ -64,8 +64,8 @@ class NameServer:
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        return await self._running.__aexit__(kind, error, trace)
+    ) -> None:
+        await self._running.aclose()  # not told of the block's own errors: a TaskGroup would wrap them
 
     @property
     def port(self) -> int:
