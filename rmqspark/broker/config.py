@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from ipaddress import ip_address
 
 from rmqspark.errors import InvalidArgument, NotSupported
 from rmqspark.protocol.names import check_topic
+from rmqspark.remoting.address import is_loopback
 from rmqspark.settings import setting
 
 _ROLES_SERVED = ("ASYNC_MASTER", "SYNC_MASTER")
@@ -63,20 +63,16 @@ class BrokerConfig:
                 f"broker_role {self.broker_role!r} with broker_id {self.broker_id} is not supported.",
                 hint="Replicas are not there yet: use ASYNC_MASTER with id 0.",
             )
+        if self.listen_port != 0 and not 3 <= self.listen_port <= 65_535:
+            raise InvalidArgument(
+                f"listen_port is {self.listen_port}, but must be 3 to 65535 (port - 2 is opened too), or 0 for a free pair."
+            )
         if not 1 <= self.default_topic_queue_nums <= self.max_queue_nums:
             raise InvalidArgument(
                 f"default_topic_queue_nums is {self.default_topic_queue_nums}, but must be 1 to {self.max_queue_nums}."
             )
 
     @property
-    def listens_on_loopback(self) -> bool:
-        if self.bind_address == "localhost":
-            return True
-        try:
-            return ip_address(self.bind_address).is_loopback
-        except ValueError:
-            return False
-
-    @property
     def auto_creates_topics(self) -> bool:
-        return self.listens_on_loopback if self.auto_create_topic_enable is None else self.auto_create_topic_enable
+        enable = self.auto_create_topic_enable
+        return is_loopback(self.bind_address) if enable is None else enable

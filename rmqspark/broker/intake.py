@@ -20,7 +20,14 @@ from rmqspark.errors import InvalidMessage, InvalidQueue, NoPermission, NotSuppo
 from rmqspark.protocol.batch import decode_batch
 from rmqspark.protocol.java_hash import tags_code
 from rmqspark.protocol.message_id import pack_host
-from rmqspark.protocol.names import MAX_TOPIC_LENGTH, NOT_SENDABLE, RETRY_PREFIX, check_body, check_topic
+from rmqspark.protocol.names import (
+    MAX_TOPIC_LENGTH,
+    NOT_SENDABLE,
+    RETRY_PREFIX,
+    SYSTEM_TOPIC_PREFIX,
+    check_body,
+    check_topic,
+)
 from rmqspark.protocol.properties import Property, decode_properties, encode_properties
 from rmqspark.protocol.record import SysFlag, encode_record
 from rmqspark.store.draft import Draft
@@ -96,7 +103,7 @@ class Intake:
     def check_sendable(self, topic: str) -> None:
         """Raises InvalidName for what is no topic name, NoPermission for topics only the broker writes to."""
         check_topic(topic)
-        if topic in NOT_SENDABLE:
+        if topic in NOT_SENDABLE or topic.startswith(SYSTEM_TOPIC_PREFIX):
             raise NoPermission(f"Topic {topic!r} is written by the broker alone.", hint="Send to a topic of your own.")
 
     def admit(self, header: SendMessageRequestHeaderV2, body: memoryview, peer: tuple[str, int]) -> Admitted:

@@ -123,6 +123,7 @@ class _Link:
         try:
             await self._call_register()
         except RmqError as error:
+            await self._hang_up()
             if self._is_up is not False:
                 log.warning("not registered, trying on", namesrv=self._address, reason=str(error))
             self._is_up = False
@@ -173,6 +174,12 @@ class _Link:
     def _connection_ended(self, breaking: asyncio.Task[None]) -> None:
         if not breaking.cancelled():  # cancelled: it was this that ended the watch, not the connection
             self.wake.set()
+
+    async def _hang_up(self) -> None:
+        """Whoever failed once is called anew; nobody waits for the end of a connection that has ended."""
+        connection, self._connection = self._connection, None
+        if connection is not None and not connection.closed:
+            await connection.close()
 
     async def _call_register(self) -> None:
         identity, body = self._identify(), self._describe().encode()

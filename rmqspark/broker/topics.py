@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rmqspark.errors import NoPermission, TopicNotFound
+from rmqspark.errors import InvalidQueue, NoPermission, TopicNotFound
 from rmqspark.protocol.bodies import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigTable
 from rmqspark.protocol.names import (
     AUTO_CREATE_TOPIC,
@@ -62,6 +62,15 @@ class TopicTable:
         config = self._topics.get(topic)
         if config is None:
             raise TopicNotFound(topic)
+        return config
+
+    def require_readable(self, topic: str, queue_id: int) -> TopicConfig:
+        """A topic that may be read and has this queue. Raises TopicNotFound, NoPermission, InvalidQueue."""
+        config = self.require(topic)
+        if not config.perm & Perm.READ:
+            raise NoPermission(f"Topic {topic!r} may not be read.")
+        if not 0 <= queue_id < config.readQueueNums:
+            raise InvalidQueue(f"Topic {topic!r} has {config.readQueueNums} queues to read, there is no {queue_id}.")
         return config
 
     def put(self, config: TopicConfig, now_ms: int) -> bool:

@@ -23,7 +23,7 @@ from rmqspark.protocol.headers_bulk import (
     BulkSendRequestHeader,
     BulkSendResponseHeader,
 )
-from rmqspark.protocol.names import NOT_SENDABLE, RETRY_PREFIX, Perm
+from rmqspark.protocol.names import NOT_SENDABLE, RETRY_PREFIX
 from rmqspark.protocol.properties import Property
 from rmqspark.protocol.record import MIN_RECORD_BYTES
 from rmqspark.protocol.record_batch import RecordBatch
@@ -81,13 +81,7 @@ class BulkHandlers:
 
     def read(self, request: Request[BulkReadRequestHeader]) -> Reply:
         header = request.header
-        topic = self._topics.require(header.topic)
-        if not topic.perm & Perm.READ:
-            raise NoPermission(f"Topic {topic.topicName!r} may not be read.")
-        if not 0 <= header.queueId < topic.readQueueNums:
-            raise InvalidQueue(
-                f"Topic {topic.topicName!r} has {topic.readQueueNums} queues, there is no {header.queueId}."
-            )
+        self._topics.require_readable(header.topic, header.queueId)
         tag_filter = TagFilter.parse(header.tags)
         try:
             found = self._store.read_bulk(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqspark.errors import GroupNotFound, InvalidQueue, NotSupported, OffsetNotFound, ServerFault
+from rmqspark.errors import GroupNotFound, InvalidArgument, InvalidQueue, NotSupported, OffsetNotFound, ServerFault
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies import ResetOffsetBody
 from rmqspark.protocol.codes import RequestCode
@@ -84,6 +84,8 @@ class ConsumerOffsetHandlers:
         header = request.header
         self._groups.require(header.consumerGroup)
         self._check_queue(self._topics.require(header.topic), header.queueId)
+        if header.commitOffset < 0:
+            raise InvalidArgument(f"{header.commitOffset} is no offset to commit.")
         if self._offsets.commit(header.consumerGroup, header.topic, header.queueId, header.commitOffset):
             return Reply()
         return Reply(remark=_PREVIOUSLY_RESET)

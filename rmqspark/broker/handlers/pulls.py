@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from rmqspark.broker.long_poll import ParkedPull, ParkedPulls
 from rmqspark.errors import (
     InvalidFilter,
-    InvalidQueue,
     NoPermission,
     ServerFault,
     SubscriptionNotFound,
@@ -24,7 +23,6 @@ from rmqspark.protocol.bodies_client import SQL92, TAG
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.filters import TagFilter
 from rmqspark.protocol.headers_consume import PullFlag, PullMessageRequestHeader, PullMessageResponseHeader
-from rmqspark.protocol.names import Perm
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
 from rmqspark.store.reader import ReadStatus
@@ -150,13 +148,7 @@ class PullHandlers:
         group = self._groups.find_or_create(header.consumerGroup, self._clock.now_ms())
         if not group.consumeEnable:
             raise NoPermission(f"Group {group.groupName!r} is not allowed to consume.")
-        topic = self._topics.require(header.topic)
-        if not topic.perm & Perm.READ:
-            raise NoPermission(f"Topic {topic.topicName!r} may not be read.")
-        if not 0 <= header.queueId < topic.readQueueNums:
-            raise InvalidQueue(
-                f"Topic {topic.topicName!r} has {topic.readQueueNums} queues to read, there is no {header.queueId}."
-            )
+        topic = self._topics.require_readable(header.topic, header.queueId)
         if header.sysFlag & PullFlag.SUBSCRIPTION:
             tag_filter = _parse_filter(header.subscription, header.expressionType)
             return PullPermit(topic, group, tag_filter.codes if tag_filter else None)

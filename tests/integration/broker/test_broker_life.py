@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from contextlib import suppress
 
 import pytest
 
@@ -78,7 +79,7 @@ def test_a_topic_made_by_a_send_survives_a_crash_right_behind_the_answer(on_brok
         client = await bench.connect()
         assert [record.body for record in bench.records(await client.pull("orders"))] == [b"kept"]
 
-    with pytest.raises(OSError, match="descriptor"):
+    with suppress(OSError):  # its files are gone: it ends as it can
         on_broker(before, files=files, store=SYNC)
     on_broker(after, files=files, store=SYNC)
 
@@ -142,7 +143,7 @@ def test_what_is_answered_under_sync_flush_survives_power_loss(on_broker) -> Non
         client = await bench.connect()
         assert [record.body for record in bench.records(await client.pull("orders"))] == [b"%d" % n for n in range(30)]
 
-    with pytest.raises(OSError, match="descriptor"):
+    with suppress(OSError):  # its files are gone: it ends as it can
         on_broker(before, files=files, store=SYNC)
     on_broker(after, files=files, store=SYNC)
 
@@ -195,6 +196,35 @@ def test_a_flush_that_takes_too_long_is_admitted(on_broker) -> None:
     on_broker(talk, store={**SYNC, "sync_flush_timeout": 0})
 
 
+def test_a_table_that_could_not_be_written_is_written_in_the_next_round(on_broker) -> None:
+    """A disk that fails once costs no offsets: the broker goes on, and a crash later finds what was committed."""
+    files = MemoryFileSystem()
+
+    async def commit(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders")
+        for _ in range(8):
+            await client.send("orders")
+        await client.pull("orders")
+        files.fail_next("rename")
+        await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, UpdateConsumerOffsetRequestHeader("g", "orders", 0, 7))
+
+        async def written() -> bool:
+            return files.within("store").exists("config/consumerOffset.json")
+
+        await until(written)
+        files.kill()
+
+    async def ask(bench) -> None:
+        client = await bench.connect()
+        query = QueryConsumerOffsetRequestHeader("g", "orders", 0)
+        assert (await client.ask(RequestCode.QUERY_CONSUMER_OFFSET, query)).fields["offset"] == "7"
+
+    with suppress(OSError):  # its files are gone: it ends as it can
+        on_broker(commit, files=files, flush_consumer_offset_interval=10)
+    on_broker(ask, files=files)
+
+
 # --- registration ---------------------------------------------------------------------------------------------------
 
 
@@ -245,6 +275,32 @@ def test_a_name_server_that_comes_back_learns_of_the_broker_again(on_broker) -> 
                 await until(known)
 
     on_broker(talk, namesrv_addr=f"127.0.0.1:{port}")
+
+
+def test_a_name_server_that_hangs_up_is_not_called_without_a_pause(on_broker) -> None:
+    """Each try that fails is followed by a rest, whatever the way in which it failed."""
+    calls: list[float] = []
+
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        calls.append(asyncio.get_running_loop().time())
+        writer.close()
+        await writer.wait_closed()
+
+    async def main() -> None:
+        async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+
+            async def talk(bench) -> None:
+                async def called_thrice() -> bool:
+                    return len(calls) >= 3
+
+                await until(called_thrice)
+
+            await asyncio.to_thread(on_broker, talk, namesrv_addr=f"127.0.0.1:{port}")
+
+    asyncio.run(main())
+    assert calls[1] - calls[0] > 0.4
+    assert calls[2] - calls[1] > 0.8
 
 
 # --- start and stop -------------------------------------------------------------------------------------------------
@@ -314,5 +370,6 @@ def test_an_error_beside_a_broker_stays_what_it_is(on_broker) -> None:
     async def fail(bench) -> None:
         raise KeyError("mine")
 
-    with pytest.raises(KeyError, match="mine"):
-        on_broker(fail)
+    for namesrv in (False, True):
+        with pytest.raises(KeyError, match="mine"):
+            on_broker(fail, namesrv=namesrv)

@@ -84,6 +84,18 @@ def test_commits_are_stored_for_what_exists(on_broker, group, topic, queue, code
     on_broker(talk)
 
 
+def test_an_offset_below_zero_is_none_to_commit(on_broker) -> None:
+    """Unknown is said by not committing."""
+
+    async def talk(bench) -> None:
+        client = await ready(bench)
+        update = UpdateConsumerOffsetRequestHeader("g", "orders", 0, -1)
+        answer = await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, update)
+        assert answer.code == ResponseCode.INVALID_PARAMETER
+
+    on_broker(talk)
+
+
 def test_what_a_queue_holds(on_broker) -> None:
     """Its ends, the time of its first message, and the message nearest to a time, from either side."""
     clock = ManualClock()

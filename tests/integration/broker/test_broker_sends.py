@@ -75,6 +75,7 @@ def test_all_three_ways_to_send_one_message_end_alike(on_broker) -> None:
         ({"b": "a" * 128}, b"x", {}, ResponseCode.INVALID_PARAMETER),
         ({"b": "SCHEDULE_TOPIC_XXXX"}, b"x", {}, ResponseCode.NO_PERMISSION),
         ({"b": "SELF_TEST_TOPIC"}, b"x", {}, ResponseCode.NO_PERMISSION),
+        ({"b": "rmq_sys_anything"}, b"x", {}, ResponseCode.NO_PERMISSION),
         ({"b": "unknown", "c": "BenchmarkTest"}, b"x", {}, ResponseCode.TOPIC_NOT_EXIST),
         ({"b": "%RETRY%nobody"}, b"x", {}, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
         ({"e": 4}, b"x", {}, ResponseCode.INVALID_PARAMETER),
