@@ -14,11 +14,13 @@ import re
 import tomllib
 import types
 import typing
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rmqspark.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 ENVIRONMENT_PREFIX = "RMQ_"
 _Settings = TypeVar("_Settings")
@@ -65,9 +67,9 @@ def snake_case(name: str) -> str:
 
 
 def camel_case(name: str) -> str:
-    """The reverse of `snake_case`, as far as that is one: `flushDiskType`."""
+    """The reverse of `snake_case`: `flushDiskType`, and `brokerIP1`, which RocketMQ spells so."""
     first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
+    return first + "".join(word.upper() if word.startswith("ip") else word.capitalize() for word in rest)
 
 
 def as_properties(*settings: Any) -> str:
@@ -102,21 +104,25 @@ def load(
 ) -> _Settings:
     """Makes a settings object of the class `kind`; flags beat the environment, which beats the file.
 
-    `known_elsewhere` names keys of other settings classes that may stand in the same file or environment. A flag of
-    None was not given. Raises InvalidArgument for an unknown key (naming the nearest known one) or a wrong value.
+    `known_elsewhere` names keys of other settings classes that may stand in the same file. Of the environment only
+    variables that are settings count: other RMQ_ variables are not ours to judge. A flag of None was not given.
+    Raises InvalidArgument for an unknown key (naming the nearest known one) or a wrong value.
     """
     infos = {info.name: info for info in describe(kind)}
     others = set(known_elsewhere)
     values: dict[str, Any] = {}
-    for source, given in (("file", file or {}), ("environment", _from_environment(environment or {}, infos))):
-        for name, value in given.items():
-            if name in infos:
-                values[name] = _convert(infos[name], value, source)
-            elif name not in others:
-                raise unknown_setting(name, [*infos, *others])
+    for name, value in (file or {}).items():
+        if name in infos:
+            values[name] = _convert(infos[name], value, "in the file")
+        elif name not in others:
+            raise unknown_setting(name, [*infos, *others])
+    for info in infos.values():
+        variable = ENVIRONMENT_PREFIX + info.name.upper()
+        if environment is not None and variable in environment:
+            values[info.name] = _convert(info, environment[variable], f"in the environment (${variable})")
     for name, value in (flags or {}).items():
         if value is not None:
-            values[name] = _convert(infos[name], value, "flag")
+            values[name] = _convert(infos[name], value, f"on the command line ({infos[name].flag})")
     return kind(**values)
 
 
@@ -125,12 +131,6 @@ def unknown_setting(name: str, known: Iterable[str]) -> InvalidArgument:
     nearest = difflib.get_close_matches(name, list(known), n=1)
     hint = f"Did you mean {nearest[0]!r}?" if nearest else "See docs/operations.md for all settings."
     return InvalidArgument(f"Unknown setting {name!r}.", hint=hint)
-
-
-def _from_environment(environment: Mapping[str, str], infos: Mapping[str, SettingInfo]) -> dict[str, str]:
-    """Only names that are settings count: RMQ_NAMESRV and other people's RMQ_ variables are not ours to judge."""
-    variables = {ENVIRONMENT_PREFIX + name.upper(): name for name in infos}
-    return {name: environment[variable] for variable, name in variables.items() if variable in environment}
 
 
 def _plain_type(hint: Any) -> tuple[type, bool]:
@@ -142,16 +142,25 @@ def _plain_type(hint: Any) -> tuple[type, bool]:
     return hint, False
 
 
-def _convert(info: SettingInfo, value: Any, source: str) -> Any:
+def _convert(info: SettingInfo, value: Any, where: str) -> Any:
     try:
         if info.kind is bool:
             return _to_bool(value)
+        if info.kind is int:
+            return _to_int(value)
         if info.kind is str and isinstance(value, (str, int, float)):
             return str(value)
         return info.kind(value)
     except (TypeError, ValueError):
         wanted = info.kind.__name__ + (f" ({info.unit})" if info.unit else "")
-        raise InvalidArgument(f"Setting {info.name} is {value!r} in the {source}, but must be {wanted}.") from None
+        raise InvalidArgument(f"Setting {info.name} is {value!r} {where}, but must be {wanted}.") from None
+
+
+def _to_int(value: Any) -> int:
+    """Python would make integers of true and 1.5 without a word."""
+    if isinstance(value, bool | float):
+        raise ValueError(value)
+    return int(value)
 
 
 def _to_bool(value: Any) -> bool:

@@ -76,6 +76,8 @@ def test_keys_of_other_settings_classes_may_stand_in_the_same_file() -> None:
     ("values", "message"),
     [
         ({"listen_port": "many"}, "listen_port.*must be int"),
+        ({"listen_port": True}, "listen_port is True.*must be int"),
+        ({"listen_port": 1.5}, "listen_port is 1.5.*must be int"),
         ({"sync_flush_timeout": []}, r"sync_flush_timeout.*must be int \(ms\)"),
         ({"enable_property_filter": "perhaps"}, "enable_property_filter.*must be bool"),
     ],
@@ -84,6 +86,20 @@ def test_a_wrong_value_is_named_with_what_it_must_be(values: dict[str, object], 
     """The error names setting, value, source and unit."""
     with pytest.raises(InvalidArgument, match=message):
         load(Sample, file=values)
+
+
+@pytest.mark.parametrize(
+    ("sources", "where"),
+    [
+        ({"file": {"listen_port": "x"}}, "in the file"),
+        ({"environment": {"RMQ_LISTEN_PORT": "x"}}, r"in the environment \(\$RMQ_LISTEN_PORT\)"),
+        ({"flags": {"listen_port": "x"}}, r"on the command line \(--listen-port\)"),
+    ],
+)
+def test_a_wrong_value_says_where_it_came_from(sources: dict[str, dict[str, object]], where: str) -> None:
+    """Of three places to look in, the error names the one."""
+    with pytest.raises(InvalidArgument, match=f"listen_port is 'x' {where}"):
+        load(Sample, **sources)
 
 
 def test_a_line_that_is_neither_toml_nor_properties_is_named() -> None:
@@ -108,7 +124,7 @@ def test_settings_show_as_the_properties_rocketmqs_tools_read() -> None:
         "flushDiskType=ASYNC_FLUSH",
         "listenPort=1",
         "enablePropertyFilter=true",
-        "brokerIp1=",
+        "brokerIP1=",
     ]
     shown = {name: value for name, value in parse_file(text).items() if value}
     assert load(Sample, file=shown) == Sample(listen_port=1)
