@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rmqspark.errors import InvalidArgument
 from rmqspark.settings import setting
 
 
@@ -26,3 +27,7 @@ class NamesrvConfig:
     max_brokers: int = setting(4_096, "(ours) Brokers registered at a time, replicas counted.")
     max_topics: int = setting(200_000, "(ours) Topics known at a time, all brokers together.")
     max_kv_configs: int = setting(10_000, "(ours) Key-value configurations, all namespaces together.")
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.listen_port <= 65_535:
+            raise InvalidArgument(f"listen_port is {self.listen_port}, but must be 1 to 65535, or 0 for any free one.")
