@@ -190,7 +190,7 @@ class ClusterClient:
             raise Unreachable(
                 f"Broker {broker_name!r} at {address} does not answer: {error.message}",
                 address=address,
-                hint="Is it running? rmq cluster info lists those that are.",
+                hint="Is it running? rmq doctor says which brokers are registered.",
             ) from error
 
     # --- what is known -----------------------------------------------------------------------------------------------
