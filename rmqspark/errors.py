@@ -217,6 +217,7 @@ class PortInUse(RmqError):
             f"Port {port} on {host} is in use.",
             hint=f"Stop what listens there, or choose another with {setting} (0 takes any free one).",
         )
+        self.host = host
         self.port = port
 
 

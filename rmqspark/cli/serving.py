@@ -12,22 +12,37 @@ from typing import TYPE_CHECKING
 import structlog
 import uvloop
 
+from rmqspark.errors import InvalidArgument
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+
+_LEVELS = ("debug", "info", "warning", "error", "critical")
 
 
 def run_until_stopped(serve: Callable[[asyncio.Future[None]], Awaitable[None]]) -> None:
     """Runs `serve` in an event loop; its argument is a future that ends with Ctrl-C or SIGTERM.
 
-    A second signal does not wait for a graceful end.
+    A second signal ends the process at once, also in the middle of a long recovery.
     """
     configure_logs()
 
     async def supervised() -> None:
         loop = asyncio.get_running_loop()
         stopped: asyncio.Future[None] = loop.create_future()
+        asked = False
+
+        # Python's own handlers, since the loop's would wait for it to be idle.
+        def stop(number: int, frame: object) -> None:
+            nonlocal asked
+            if asked:
+                os._exit(128 + number)
+            asked = True
+            os.write(2, b"Stopping ...\n")  # print might have been interrupted by us
+            loop.call_soon_threadsafe(stopped.set_result, None)
+
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, _stop, stopped, number)
+            signal.signal(number, stop)
         # What was made so far lives as long as the process: the collector need not look at it again and again.
         gc.collect()
         gc.freeze()
@@ -36,15 +51,11 @@ def run_until_stopped(serve: Callable[[asyncio.Future[None]], Awaitable[None]]) 
     uvloop.run(supervised())
 
 
-def _stop(stopped: asyncio.Future[None], number: int) -> None:
-    if stopped.done():
-        os._exit(128 + number)
-    print("Stopping ...", file=sys.stderr, flush=True)
-    stopped.set_result(None)
-
-
 def configure_logs() -> None:
-    """Lines for people on a terminal, JSON otherwise; both on standard error."""
+    """Lines for people on a terminal, JSON otherwise; both on standard error. $RMQ_LOG_LEVEL says how much."""
+    level = os.environ.get("RMQ_LOG_LEVEL", "info").lower()
+    if level not in _LEVELS:
+        raise InvalidArgument(f"RMQ_LOG_LEVEL is {level!r}, but must be one of {', '.join(_LEVELS)}.")
     terminal = sys.stderr.isatty()
     renderer = structlog.dev.ConsoleRenderer() if terminal else structlog.processors.JSONRenderer()
     structlog.configure(
@@ -55,7 +66,7 @@ def configure_logs() -> None:
             *([] if terminal else [structlog.processors.format_exc_info]),
             renderer,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(os.environ.get("RMQ_LOG_LEVEL", "info")),
+        wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )

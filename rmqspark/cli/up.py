@@ -2,50 +2,66 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rmqspark.cli.servers import DEFAULT_STORE, Advertise, ConfigFile, broker_settings, make_broker, read_config
-from rmqspark.errors import NotSupported
+from rmqspark.broker.config import BrokerConfig
+from rmqspark.cli.servers import DEFAULT_STORE, SAID_OTHERWISE, Advertise, BrokerSettings, Host, make_broker
+from rmqspark.cli.setting_flags import ConfigFile, Insecure, Sources, read_config, with_settings
+from rmqspark.client.addresses import DEFAULT_NAMESRV
+from rmqspark.errors import InvalidArgument, NotSupported, StoreLocked
+from rmqspark.namesrv.config import NamesrvConfig
+from rmqspark.remoting.address import format_address, parse_address
+from rmqspark.remoting.limits import Limits
+from rmqspark.store.config import StoreConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    import asyncio
 
     from rmqspark.broker.broker import Broker
     from rmqspark.namesrv.server import NameServer
 
 ENDPOINTS = "endpoints.json"
-_BROKER = "broker-a"
-_FREE_BYTES = 2 * 1024**3
+BROKER_DIRECTORY = "broker-a"
+_FREE_BYTES = 2 * 1024**3  # instead of RocketMQ's ratios, which would delete messages on a laptop with a full disk
+_Port = Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free one.")]
 
 
+@with_settings(BrokerConfig, StoreConfig, Limits, leave_out=SAID_OTHERWISE, hidden=True)
 def up(
     store: Annotated[
-        Path, typer.Option(help="Where everything is kept; the broker's files are in DIR/broker-a.")
+        Path, typer.Option(help="Where everything is kept; the broker's files are in DIR/broker-a.", metavar="DIR")
     ] = DEFAULT_STORE,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    host: Host = None,
     advertise: Advertise = None,
-    namesrv_port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free one.")] = 9876,
+    namesrv_port: _Port = 9876,
     broker_port: Annotated[
-        int, typer.Option(min=0, max=65535, help="0 takes any free pair (port and port - 2).")
-    ] = 10911,
+        int | None,
+        typer.Option(min=0, max=65535, help="Default: 10911; port - 2 is opened too. 0 takes any free pair."),
+    ] = None,
     admin_port: Annotated[
         int, typer.Option(min=0, max=65535, help="For REST and console, which are not there yet.")
     ] = 8088,
     brokers: Annotated[int, typer.Option(min=1, help="More than one is not there yet; see rmq broker.")] = 1,
-    insecure: Annotated[
-        bool, typer.Option("--insecure", help="Listen beyond loopback without authentication.")
-    ] = False,
+    insecure: Insecure = False,
     config: ConfigFile = None,
+    *,
+    settings: Mapping[str, Any],
 ) -> None:
     """Starts a queue: name server and broker, until Ctrl-C.
 
-    The ports are printed, and written to DIR/endpoints.json once everything answers.
+    The ports are printed, and written to DIR/endpoints.json once everything answers. Every setting of broker and
+    store is a flag too (rmq broker --help lists them), for instance --flush-disk-type SYNC_FLUSH.
+
     Examples: rmq up | rmq up --store /tmp/q --namesrv-port 0 --broker-port 0
     """
     del admin_port  # taken so that scripts need not change when REST comes
@@ -54,61 +70,100 @@ def up(
             "rmq up starts one broker for now.",
             hint="Start more with: rmq broker --name broker-b --port 10921 --store rmq-store/broker-b",
         )
-    from rmqspark.cli.serving import run_until_stopped
-    from rmqspark.clock import SystemClock
-    from rmqspark.namesrv.config import NamesrvConfig
-    from rmqspark.namesrv.server import NameServer
-
-    names = NamesrvConfig(bind_address=host, listen_port=namesrv_port, insecure=insecure)
     flags = {
-        "broker_name": _BROKER,
+        **settings,
         "bind_address": host,
         "broker_ip1": advertise,
         "listen_port": broker_port,
-        "insecure": insecure,
+        "insecure": insecure or None,
     }
-    broker_config, store_config = broker_settings({"min_free_bytes": _FREE_BYTES, **read_config(config)}, flags)
+    sources = Sources({"min_free_bytes": _FREE_BYTES, **read_config(config)}, flags)
+    chosen = BrokerSettings.of(sources)
+    names = replace(
+        Sources(sources.file, {}).settings(NamesrvConfig),
+        bind_address=chosen.broker.bind_address,
+        listen_port=namesrv_port,
+        insecure=chosen.broker.insecure,
+    )
+    if sources.store_root() is not None:
+        print(
+            f"storePathRootDir of {config} is left aside: --store says where rmq up keeps its files.", file=sys.stderr
+        )
+    from rmqspark.cli.serving import run_until_stopped
+    from rmqspark.clock import SystemClock
+    from rmqspark.namesrv.server import NameServer
 
-    async def serve(stopped: Any) -> None:
-        async with NameServer(names, clock=SystemClock()) as namesrv:
-            registered = replace(broker_config, namesrv_addr=namesrv.address)
-            async with make_broker(registered, store_config, store / _BROKER) as broker:
-                endpoints = store / ENDPOINTS
-                _write_atomically(endpoints, json.dumps(_endpoints(namesrv, broker)))
-                try:
-                    _greet(namesrv, broker, store)
+    async def serve(stopped: asyncio.Future[None]) -> None:
+        async with NameServer(names, clock=SystemClock(), limits=chosen.limits) as namesrv:
+            registered = replace(chosen.broker, namesrv_addr=_from_here(namesrv, names.bind_address))
+            async with make_broker(chosen._replace(broker=registered), store / BROKER_DIRECTORY) as broker:
+                endpoints = _endpoints(namesrv, broker)
+                with _announced(store / ENDPOINTS, endpoints):
+                    _greet(endpoints["namesrv"], broker, store)
                     await stopped
-                finally:
-                    endpoints.unlink(missing_ok=True)
 
-    run_until_stopped(serve)
+    with _claimed(store):
+        run_until_stopped(serve)
+
+
+@contextmanager
+def _claimed(store: Path) -> Iterator[None]:
+    """One `rmq up` per directory. What one that was killed left in endpoints.json is gone before anybody reads it."""
+    if store.exists() and not store.is_dir():
+        raise InvalidArgument(f"--store {store} is not a directory.")
+    store.mkdir(mode=0o700, parents=True, exist_ok=True)
+    directory = os.open(store, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StoreLocked(
+                f"Another rmq up has its files in {store}.", hint="Stop it, or choose another place with --store DIR."
+            ) from None
+        (store / ENDPOINTS).unlink(missing_ok=True)
+        yield
+    finally:
+        os.close(directory)
+
+
+@contextmanager
+def _announced(path: Path, endpoints: Mapping[str, Any]) -> Iterator[None]:
+    """The file is there while everything answers; whoever waits for it finds all of it."""
+    draft = path.with_suffix(".tmp")
+    draft.write_text(json.dumps(endpoints) + "\n", encoding="utf-8")
+    draft.replace(path)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
 
 
 def _endpoints(namesrv: NameServer, broker: Broker) -> Mapping[str, Any]:
+    """What clients are told: the name server under the same host as the broker."""
+    host, _ = parse_address(broker.address)
     pid = os.getpid()
     return {
-        "namesrv": namesrv.address,
+        "namesrv": format_address(host, namesrv.port),
         "brokers": [broker.address],
         "admin": None,
         "pids": {"namesrv": pid, "brokers": [pid], "admin": None},
     }
 
 
-def _greet(namesrv: NameServer, broker: Broker, store: Path) -> None:
-    elsewhere = "" if namesrv.address == "127.0.0.1:9876" else f" --namesrv {namesrv.address}"
+def _from_here(namesrv: NameServer, bind_address: str) -> str:
+    """The name server's address for the broker beside it, also where it listens on all addresses."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(bind_address, bind_address)
+    return format_address(host, namesrv.port)
+
+
+def _greet(namesrv: str, broker: Broker, store: Path) -> None:
+    elsewhere = "" if namesrv == DEFAULT_NAMESRV else f" --namesrv {namesrv}"
     print(
-        f"name server  {namesrv.address}\n"
-        f"broker       {broker.address}  ({broker.name}, files in {store / _BROKER})\n\n"
+        f"name server  {namesrv}\n"
+        f"broker       {broker.address}  ({broker.name}, files in {store / BROKER_DIRECTORY})\n\n"
         f"Try:   rmq send hello world{elsewhere}\n"
         f"       rmq consume hello{elsewhere}\n"
-        f"Spark: spark.read.format('rmq').option('namesrv', '{namesrv.address}').load('hello')\n\n"
+        f"Spark: spark.read.format('rmq').option('namesrv', '{namesrv}').load('hello')\n\n"
         "Ctrl-C stops it.",
         flush=True,
     )
-
-
-def _write_atomically(path: Path, text: str) -> None:
-    """Whoever waits for the file finds all of it."""
-    draft = path.with_suffix(".tmp")
-    draft.write_text(text + "\n", encoding="utf-8")
-    draft.replace(path)

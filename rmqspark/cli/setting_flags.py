@@ -1,0 +1,118 @@
+"""Settings from all their sources: one file, the environment, and flags made from the settings themselves."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from rmqspark.broker.config import BrokerConfig
+from rmqspark.errors import InvalidArgument, NotSupported
+from rmqspark.namesrv.config import NamesrvConfig
+from rmqspark.remoting.limits import Limits
+from rmqspark.settings import SettingInfo, describe, load, parse_file, unknown_setting
+from rmqspark.store.config import StoreConfig
+
+# One file may hold the settings of all servers; each takes its own.
+KINDS = (BrokerConfig, StoreConfig, NamesrvConfig, Limits)
+# In a stock broker.conf, but not settings of ours: --store says where the store is.
+_STORE_ROOT, _COMMIT_LOG = "store_path_root_dir", "store_path_commit_log"
+_KNOWN = frozenset({_STORE_ROOT, _COMMIT_LOG, *(info.name for kind in KINDS for info in describe(kind))})
+
+ConfigFile = Annotated[
+    Path | None, typer.Option("--config", "-c", help="Settings: TOML, or a stock RocketMQ broker.conf as it is.")
+]
+Insecure = Annotated[bool, typer.Option("--insecure", help="Listen beyond loopback without authentication.")]
+_Settings = TypeVar("_Settings")
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """A settings file's content and the flags of the command line, keys in snake_case; None is a flag not given."""
+
+    file: Mapping[str, Any]
+    flags: Mapping[str, Any]
+
+    def settings(self, kind: type[_Settings]) -> _Settings:
+        """The settings of one class. InvalidArgument names a key that is unknown to all of them, or a wrong value."""
+        own = {info.name for info in describe(kind)}
+        flags = {name: value for name, value in self.flags.items() if name in own}
+        return load(kind, file=self.file, environment=os.environ, flags=flags, known_elsewhere=_KNOWN - own)
+
+    def store_root(self) -> Path | None:
+        """Where the file says that the store is (storePathRootDir), if it does."""
+        root = self.file.get(_STORE_ROOT)
+        log = self.file.get(_COMMIT_LOG)
+        if log is not None and (root is None or Path(log) != Path(root, "commitlog")):
+            raise NotSupported(
+                f"storePathCommitLog {log!r} is not the folder commitlog of storePathRootDir.",
+                hint="A store keeps its log in its own directory: leave storePathCommitLog out.",
+            )
+        return None if root is None else Path(root)
+
+
+def read_config(path: Path | None) -> dict[str, Any]:
+    """The settings of a file, keys in snake_case; nothing where no file is named."""
+    if path is None:
+        return {}
+    try:
+        file = parse_file(path.read_text(encoding="utf-8"))
+        if strange := [name for name in file if name not in _KNOWN]:
+            raise unknown_setting(strange[0], _KNOWN)
+        return file
+    except OSError as error:
+        raise InvalidArgument(f"--config {path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise InvalidArgument(f"--config {path} is not a text file.") from None
+    except InvalidArgument as error:
+        raise InvalidArgument(f"--config {path}: {error.message}", hint=error.hint) from None
+
+
+def with_settings(
+    *kinds: type, leave_out: frozenset[str] = frozenset(), hidden: bool = False
+) -> Callable[..., Callable[..., None]]:
+    """Gives a verb one flag for each setting of the settings classes; it receives them as the mapping `settings`.
+
+    A setting whose flag the verb already declares in its own words is passed through that one, via `leave_out`.
+    With `hidden` the flags work but fill no screen of `--help`.
+    """
+
+    def decorate(verb: Callable[..., None]) -> Callable[..., None]:
+        infos = {info.name: info for kind in kinds for info in describe(kind) if info.name not in leave_out}
+        own = [p for p in inspect.signature(verb, eval_str=True).parameters.values() if p.name != "settings"]
+
+        @functools.wraps(verb)
+        def wrapped(**given: Any) -> None:
+            settings = {name: given.pop(name) for name in infos}
+            verb(**given, settings=settings)
+
+        flags = [_flag(info, hidden=hidden) for info in infos.values()]
+        wrapped.__signature__ = inspect.Signature([*own, *flags])  # type: ignore[attr-defined]
+        wrapped.__annotations__ = {p.name: p.annotation for p in [*own, *flags]}
+        return wrapped
+
+    return decorate
+
+
+def _flag(info: SettingInfo, *, hidden: bool) -> inspect.Parameter:
+    """Settings come in as text and are converted in one place, `settings.load`, whatever source they came from."""
+    meaning = info.meaning[0].upper() + info.meaning[1:].rstrip(".")
+    unit = f" [{info.unit}]" if info.unit else ""
+    default = str(info.default).lower() if info.kind is bool else str(info.default)
+    shown = "" if info.default in (None, "") else f" Default: {default}."
+    option = typer.Option(
+        info.flag,
+        metavar=info.kind.__name__.upper(),
+        help=f"{meaning}{unit}.{shown}",
+        show_default=False,
+        hidden=hidden,
+    )
+    return inspect.Parameter(
+        info.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[str | None, option]
+    )

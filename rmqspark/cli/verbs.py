@@ -1,0 +1,95 @@
+"""The verbs of `rmq`, each loaded when it is asked for: `rmq send` does not wait for what `rmq broker` needs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command, get_group
+
+from rmqspark import __version__
+
+# Where each verb is; as many of them as `rmq --help` lists, in its order.
+HOMES = {
+    "up": "rmqspark.cli.up:up",
+    "namesrv": "rmqspark.cli.servers:namesrv",
+    "broker": "rmqspark.cli.servers:broker",
+    "demo": "rmqspark.cli.demo.run:demo",
+    "topic": "rmqspark.cli.topic:app",
+    "send": "rmqspark.cli.send:send",
+    "consume": "rmqspark.cli.consume:consume",
+    "group": "rmqspark.cli.group:app",
+    "message": "rmqspark.cli.message:app",
+    "doctor": "rmqspark.cli.doctor:doctor",
+}
+
+
+class LoadedVerbs(Mapping[str, Any]):
+    """Verb by name. Looking one up imports its module; the names alone import nothing."""
+
+    def __init__(self) -> None:
+        self._loaded: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._loaded:
+            self._loaded[name] = _load(name, HOMES[name])
+        return self._loaded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(HOMES)
+
+    def __len__(self) -> int:
+        return len(HOMES)
+
+
+class Verbs(TyperGroup):
+    """The group of all verbs; it also sees to it that what they print is out before the process ends."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**{**attributes, "commands": LoadedVerbs()})
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(self.commands)
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            try:
+                return super().invoke(ctx)
+            finally:
+                sys.stdout.flush()
+        except BrokenPipeError:
+            # Whoever read our output has seen enough (`rmq consume t | head`). Python would complain once more at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit from None
+
+
+app = typer.Typer(
+    cls=Verbs,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback(invoke_without_command=True)
+def root(version: bool = typer.Option(False, "--version", help="Print the version and stop.")) -> None:
+    """RocketMQ protocol message queue made for Spark. Start one with: rmq up"""
+    if version:
+        typer.echo(f"rmqspark {__version__}")
+        raise typer.Exit
+
+
+def _load(name: str, home: str) -> Any:
+    module, _, attribute = home.partition(":")
+    verb = getattr(import_module(module), attribute)
+    if isinstance(verb, typer.Typer):
+        return get_group(verb)
+    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+    alone.command(name)(verb)
+    return get_command(alone)
