@@ -24,7 +24,7 @@ import os
 import stat
 import struct
 import sys
-from errno import EACCES, EAGAIN, EIO, EISDIR
+from errno import EACCES, EAGAIN, EINVAL, EIO, EISDIR, ENOTSUP, ENXIO
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
@@ -59,6 +59,10 @@ class File(Protocol):
 
     def pread_into(self, buffer: bytearray | memoryview, offset: int) -> int:
         """Fills `buffer` from `offset` and returns how many bytes it got: fewer only where the file ends."""
+
+    def next_data(self, offset: int) -> int:
+        """Where, from `offset` on, the next bytes are that may differ from zero; the file's size if there are none.
+        Cheap in a sparse file: what was never written is not looked at."""
 
     def pwrite(self, data: Buffer | Sequence[Buffer], offset: int) -> None:
         """Writes one buffer, or several back to back, at `offset`; the file grows as needed. All of it, or OSError."""
@@ -199,6 +203,16 @@ class PosixFile:
                 break
             filled += got
         return filled
+
+    def next_data(self, offset: int) -> int:
+        try:
+            return os.lseek(self._fd, offset, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == ENXIO:  # nothing but a hole up to the end
+                return self.size()
+            if error.errno in (EINVAL, ENOTSUP):  # a file system that knows no holes
+                return offset
+            raise
 
     def pwrite(self, data: Buffer | Sequence[Buffer], offset: int) -> None:
         if isinstance(data, bytes | bytearray):  # the way of every single send: one call, nothing around it

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _ZERO_BLOCK_BYTES = 4096
 _ZERO_CHUNK_BYTES = 1 << 20
-_ZEROS = bytes(_ZERO_CHUNK_BYTES)
+_ZEROS = bytes(_ZERO_BLOCK_BYTES)
 
 
 class Segment:
@@ -67,11 +67,12 @@ class Segment:
                     self.write(_ZEROS[:size], chunk_start + at)
 
     def _chunks_not_zero(self, start: int, end: int) -> Iterator[tuple[int, bytes]]:
-        for chunk_start in range(start, end, _ZERO_CHUNK_BYTES):
-            chunk = self.read(chunk_start, min(_ZERO_CHUNK_BYTES, end - chunk_start))
-            zeros = _ZEROS if len(chunk) == _ZERO_CHUNK_BYTES else bytes(len(chunk))
-            if chunk != zeros:
-                yield chunk_start, chunk
+        file = self.file()
+        while (start := file.next_data(start)) < end:
+            chunk = self.read(start, min(_ZERO_CHUNK_BYTES, end - start))
+            if chunk != bytes(len(chunk)):
+                yield start, chunk
+            start += len(chunk)
 
     def touch(self) -> None:
         """Counts a write: the segment has bytes that may not be on disk."""

@@ -116,6 +116,11 @@ class Inode:
         self._behind.clear()
         self._durable_size = size
 
+    def next_data(self, offset: int) -> int:
+        """The first byte from `offset` on that is on a page ever written; the size if there is none."""
+        pages = [page for page in self._pages if page >= offset // PAGE_BYTES]
+        return min(self.size, max(offset, min(pages) * PAGE_BYTES)) if pages else self.size
+
     def _pages_within(self, offset: int, end: int) -> Iterator[int]:
         first, last = offset // PAGE_BYTES, (end - 1) // PAGE_BYTES
         if last - first > len(self._pages):

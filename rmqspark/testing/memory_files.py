@@ -84,6 +84,11 @@ class MemoryFile:
         view[: len(data)] = data
         return len(data)
 
+    def next_data(self, offset: int) -> int:
+        content = self._content
+        self._machine.begin("pread", self.path)
+        return content.next_data(offset)
+
     def pwrite(self, data: Buffer | Sequence[Buffer], offset: int) -> None:
         wanted = memoryview(b"".join(as_buffers(data)))
         if not wanted:
