@@ -65,7 +65,8 @@ class BrokerConfig:
             )
         if self.listen_port != 0 and not 3 <= self.listen_port <= 65_535:
             raise InvalidArgument(
-                f"listen_port is {self.listen_port}, but must be 3 to 65535 (2 below is opened too), or 0 for a free pair."
+                f"listen_port is {self.listen_port}, but must be 3 to 65535, or 0 for a free pair.",
+                hint="Listen port - 2 is opened too.",
             )
         if not 1 <= self.default_topic_queue_nums <= self.max_queue_nums:
             raise InvalidArgument(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rmqspark.store.config import StoreConfig
+    from rmqspark.store.flush import FlushPlan
     from rmqspark.store.message_store import MessageStore
 
 log = structlog.get_logger("rmqspark.broker")
@@ -47,6 +48,7 @@ class Flusher:
         self._timer: asyncio.TimerHandle | None = None
         self._thorough_due = 0.0  # loop time
         self._thorough_end = store.end_offset  # up to where all there is, queues too, is on disk
+        self._refusal: NotWritable | None = None  # why nothing is flushed any more
         self._is_closing = False
 
     def when_flushed(self, end_offset: int, done: Callable[[RmqError | None], None]) -> None:
@@ -81,34 +83,37 @@ class Flusher:
         loop, store = asyncio.get_running_loop(), self._store
         thorough = loop.time() >= self._thorough_due and self._thorough_end != store.end_offset
         is_log_flushed, end_offset = store.flushed_offset == store.end_offset, store.end_offset
-        plan = store.begin_flush(thorough=thorough)
-        error = None
+        plan = None if self._refusal else store.begin_flush(thorough=thorough)
         if plan is not None:
-            try:
-                await loop.run_in_executor(None, plan.run)
-            except OSError as failure:
-                error = failure
-                log.error("an fsync failed, no more messages are taken", error=str(failure))
-            try:
-                store.finish_flush(plan, error)
-            except OSError as failure:  # the checkpoint: what is on disk is merely not noted down yet
-                log.error("the checkpoint could not be written, trying on", error=str(failure))
+            await self._carry_out(plan)
         if thorough:
             self._thorough_due = loop.time() + self._thorough_interval
             if is_log_flushed:  # else queue entries may have come with the end of this very flush
                 self._thorough_end = end_offset
-        self._settle(error)
+        self._settle()
 
-    def _settle(self, error: OSError | None) -> None:
+    async def _carry_out(self, plan: FlushPlan) -> None:
+        error = None
+        try:
+            await asyncio.get_running_loop().run_in_executor(None, plan.run)
+        except OSError as failure:
+            log.error("an fsync failed, no more messages are taken", error=str(failure))
+            self._refusal = NotWritable(f"The store could not write to its disk: {failure}.")
+            error = failure
+        try:
+            self._store.finish_flush(plan, error)
+        except OSError as failure:  # the checkpoint: what is on disk is merely not noted down yet
+            log.error("the checkpoint could not be written, trying on", error=str(failure))
+
+    def _settle(self) -> None:
+        """Answers those whose bytes are on disk; the rest have another flush coming, or none ever."""
         flushed = self._store.flushed_offset
         while self._waiters and self._waiters[0].end_offset <= flushed:
             self._waiters.popleft().done(None)
-        if error is not None:
-            refusal = NotWritable(f"The store could not write to its disk: {error}.")
-            while self._waiters:
-                self._waiters.popleft().done(refusal)
-        elif self._waiters:
+        if self._refusal is None and self._waiters:
             self._work.set()
+        while self._refusal is not None and self._waiters:
+            self._waiters.popleft().done(self._refusal)
 
     def _give_up_late_waiters(self) -> None:
         loop = asyncio.get_running_loop()
