@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqspark.broker.handlers.topics import PAGE_ENTRIES
+from rmqspark.broker.paging import page_of
 from rmqspark.errors import InvalidArgument
 from rmqspark.protocol.bodies import SubscriptionGroupConfig, SubscriptionGroupList, SubscriptionGroupTable
 from rmqspark.protocol.codes import RequestCode
@@ -76,13 +76,15 @@ class GroupHandlers:
         return Reply(body=self._groups.require(request.header.group).encode())
 
     def all(self, request: Request[GetAllSubscriptionGroupRequestHeader]) -> Reply:
-        """The table or a page of it; a requester with another version starts over (spec: requests, section 6)."""
+        """The table, or a page of it."""
         header, table = request.header, self._groups.table()
-        version = table.dataVersion.encode().decode()
-        first = 0 if header.dataVersion and header.dataVersion != version else max(0, header.groupSeq or 0)
-        names = sorted(table.subscriptionGroupTable)
-        if header.groupSeq is not None:
-            names = names[first : first + max(0, min(header.maxGroupNum or PAGE_ENTRIES, PAGE_ENTRIES))]
+        names = page_of(
+            table.subscriptionGroupTable,
+            table.dataVersion,
+            first=header.groupSeq,
+            count=header.maxGroupNum,
+            known_version=header.dataVersion,
+        )
         page = SubscriptionGroupTable(
             subscriptionGroupTable={name: table.subscriptionGroupTable[name] for name in names},
             dataVersion=table.dataVersion,

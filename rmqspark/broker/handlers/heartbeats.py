@@ -9,12 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.broker.clients import Member
-from rmqspark.broker.handlers.pulls import SQL_UNSUPPORTED
+from rmqspark.broker.subscriptions import parse_subscription
 from rmqspark.errors import GroupNotFound, InvalidArgument, ServerFault
 from rmqspark.protocol.bodies import CheckClientConfigBody, ConsumerListBody, HeartbeatData
-from rmqspark.protocol.bodies_client import SQL92
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.filters import TagFilter
 from rmqspark.protocol.headers_consume import ConsumerGroupRequestHeader, UnregisterClientRequestHeader
 from rmqspark.protocol.names import check_group, check_topic
 from rmqspark.remoting.reply import Reply
@@ -84,9 +82,7 @@ class HeartbeatHandlers:
     def check_config(self, request: Request[NoFields]) -> Reply:
         """Whether the broker can filter as the client is going to ask; clients only ask if it is not by tags."""
         subscription = CheckClientConfigBody.decode(request.body).subscriptionData
-        if subscription.expressionType == SQL92:
-            raise ServerFault(SQL_UNSUPPORTED)
-        TagFilter.parse(subscription.subString)
+        parse_subscription(subscription.subString, subscription.expressionType)
         return Reply()
 
     def consumer_list(self, request: Request[ConsumerGroupRequestHeader]) -> Reply:

@@ -12,16 +12,13 @@ import asyncio
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from rmqspark.broker.long_poll import ParkedPull, ParkedPulls
+from rmqspark.broker.subscriptions import parse_subscription
 from rmqspark.errors import (
-    InvalidFilter,
     NoPermission,
-    ServerFault,
     SubscriptionNotFound,
     SubscriptionOutdated,
 )
-from rmqspark.protocol.bodies_client import SQL92, TAG
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.filters import TagFilter
 from rmqspark.protocol.headers_consume import PullFlag, PullMessageRequestHeader, PullMessageResponseHeader
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
@@ -46,7 +43,6 @@ if TYPE_CHECKING:
 
 PullRequest: TypeAlias = "Request[PullMessageRequestHeader]"
 
-SQL_UNSUPPORTED: Final = "The broker does not support consumer to filter message by SQL92"  # RocketMQ's words
 OFFSET_RESET: Final = "OFFSET_RESET"
 
 _CODES: Final = {
@@ -150,7 +146,7 @@ class PullHandlers:
             raise NoPermission(f"Group {group.groupName!r} is not allowed to consume.")
         topic = self._topics.require_readable(header.topic, header.queueId)
         if header.sysFlag & PullFlag.SUBSCRIPTION:
-            tag_filter = _parse_filter(header.subscription, header.expressionType)
+            tag_filter = parse_subscription(header.subscription, header.expressionType)
             return PullPermit(topic, group, tag_filter.codes if tag_filter else None)
         return PullPermit(topic, group, self._subscribed_tags(header, group))
 
@@ -167,7 +163,7 @@ class PullHandlers:
             raise SubscriptionNotFound(f"Group {group.groupName!r} does not subscribe to topic {header.topic!r}.")
         if subscription.subVersion < header.subVersion:
             raise SubscriptionOutdated(f"The subscription of group {group.groupName!r} known here is an older one.")
-        tag_filter = _parse_filter(subscription.subString, subscription.expressionType)
+        tag_filter = parse_subscription(subscription.subString, subscription.expressionType)
         return tag_filter.codes if tag_filter else None
 
     # --- reading and answering ---------------------------------------------------------------------------------------
@@ -243,14 +239,6 @@ class PullHandlers:
         permit = self._permit(header)
         reset = self._offsets.take_reset(header.consumerGroup, header.topic, header.queueId)
         return self._read(permit, header) if reset is None else self._reset_reply(permit, header, reset)
-
-
-def _parse_filter(expression: str | None, expression_type: str | None) -> TagFilter | None:
-    if expression_type == SQL92:
-        raise ServerFault(SQL_UNSUPPORTED)
-    if expression_type not in (None, "", TAG):
-        raise InvalidFilter(f"There are no expressions of type {expression_type!r}.")
-    return TagFilter.parse(expression)
 
 
 def _as_ints(tags_codes: Sequence[int] | NDArray[np.int64]) -> Callable[[], list[int]]:

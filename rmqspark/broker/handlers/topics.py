@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from rmqspark.broker.attributes import MESSAGE_TYPE, change_attributes
 from rmqspark.broker.intake import MULTI_TAG
+from rmqspark.broker.paging import page_of
 from rmqspark.errors import InvalidArgument, InvalidName
 from rmqspark.protocol.bodies import TopicConfig, TopicConfigList, TopicConfigTable, TopicList
 from rmqspark.protocol.codes import RequestCode
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from rmqspark.remoting.router import NoFields
     from rmqspark.store.message_store import MessageStore
 
-PAGE_ENTRIES: Final = 2000  # RocketMQ's splitMetadataSize
 _ALL_PERMS: Final = int(Perm.READ | Perm.WRITE | Perm.INHERIT)
 
 
@@ -102,13 +102,15 @@ class TopicHandlers:
         return Reply(body=self._topics.require(request.header.topic).encode())
 
     def all(self, request: Request[GetAllTopicConfigRequestHeader]) -> Reply:
-        """The table or a page of it; a requester with another version starts over (spec: requests, section 6)."""
+        """The table, or a page of it."""
         header, table = request.header, self._topics.table()
-        version = table.dataVersion.encode().decode()
-        first = 0 if header.dataVersion and header.dataVersion != version else max(0, header.topicSeq or 0)
-        names = sorted(table.topicConfigTable)
-        if header.topicSeq is not None:
-            names = names[first : first + max(0, min(header.maxTopicNum or PAGE_ENTRIES, PAGE_ENTRIES))]
+        names = page_of(
+            table.topicConfigTable,
+            table.dataVersion,
+            first=header.topicSeq,
+            count=header.maxTopicNum,
+            known_version=header.dataVersion,
+        )
         page = TopicConfigTable(
             topicConfigTable={name: table.topicConfigTable[name] for name in names},
             dataVersion=table.dataVersion,

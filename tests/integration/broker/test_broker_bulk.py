@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
+from contextlib import suppress
 from dataclasses import dataclass
 from zlib import crc32
 
@@ -13,6 +14,7 @@ from rmqspark.protocol.bodies import CapabilitiesBody
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.headers import BulkReadRequestHeader, BulkSendRequestHeader, GetMaxOffsetRequestHeader
 from rmqspark.protocol.record import encode_record
+from rmqspark.testing.memory_files import MemoryFileSystem
 
 pytestmark = pytest.mark.integration
 
@@ -239,3 +241,24 @@ def test_a_broker_says_what_it_can_do_and_which_store_it_has(on_broker) -> None:
     assert (body.product, body.incarnation) == ("rmqspark", 1)
     assert body.capabilities == {"bulkSend": 1, "bulkRead": 1}
     assert len(body.storeId) == 32
+
+
+def test_a_bulk_answered_under_sync_flush_survives_power_loss(on_broker) -> None:
+    """As a single send does: the answer waits for the disk."""
+    files = MemoryFileSystem()
+
+    async def before(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders")
+        sends = [client.ask(RequestCode.RMQ_BULK_SEND, *Bulk.of(*[b"%d" % n] * 9).request()) for n in range(9)]
+        assert {answer.code for answer in await asyncio.gather(*sends)} == {0}
+        files.crash()
+
+    async def after(bench) -> None:
+        client = await bench.connect()
+        read = await client.ask(RequestCode.RMQ_BULK_READ, read_header())
+        assert [part[88:89] for part in split(read)] == [b"%d" % n for n in range(9) for _ in range(9)]
+
+    with suppress(OSError):  # its files are gone: it ends as it can
+        on_broker(before, files=files, store={"flush_disk_type": "SYNC_FLUSH"})
+    on_broker(after, files=files)
