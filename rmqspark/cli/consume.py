@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,14 +15,15 @@ from rmqspark.cli.options import Json, Namesrv
 from rmqspark.cli.output import safe
 from rmqspark.clock import SystemClock
 from rmqspark.errors import InvalidArgument
+from rmqspark.model import MessageQueue, ReceivedMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from rmqspark.client.pull_consumer import PullConsumer
-    from rmqspark.model import MessageQueue, ReceivedMessage
 
-_POLL_MS = 1000
+_FOLLOW_POLL_MS = 1_000
+_POLL_MS = 100  # positions also move where nothing matches the tags, without a message to wake us
 
 
 def consume(
@@ -35,7 +37,10 @@ def consume(
     ] = None,
     count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="Stop after this many messages.")] = None,
     tags: Annotated[str, typer.Option(help="Only these tags: 'paid || shipped'.")] = "*",
-    group: Annotated[str | None, typer.Option(help="Go on where this group stopped, and commit what was read.")] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(help="Go on where this group stopped, unless --from or --offset says otherwise, and commit."),
+    ] = None,
     format_: Annotated[
         str | None, typer.Option("--format", help=r"%t %p %o %k %v %d %h %{tags} %{msgId}, with \n.")
     ] = None,
@@ -44,7 +49,7 @@ def consume(
     namesrv: Namesrv = None,
     as_json: Json = False,
 ) -> None:
-    """Prints the messages of a topic, one body a line, and stops at its end.
+    """Prints a topic's messages, one body a line, up to its end.
 
     Examples: rmq consume orders | rmq consume orders -n 5 --json | rmq consume orders --from -10m -f
     """
@@ -53,17 +58,43 @@ def consume(
     from rmqspark.client.pull_consumer import PullConsumer
 
     with PullConsumer(namesrv, group=group, tags=tags) as consumer:
-        printed = 0
-        try:
-            for message in _read(consumer, topic, begin, end, follow=follow, resume=group is not None):
-                write(message)
-                printed += 1
-                if printed == count:
-                    break
-        finally:
-            sys.stdout.flush()
-            if group is not None:
-                consumer.commit()
+        done = commit_to(consumer) if group is not None else flush
+        resume = group is not None and begin is None
+        batches = read(consumer, topic, begin or EARLIEST, end, follow=follow, resume=resume)
+        print_all(batches, write, done, count)
+
+
+def print_all(
+    batches: Iterable[Batch], write: Callable[[ReceivedMessage], None], done: Callable[[Batch], None], count: int | None
+) -> None:
+    """Prints messages, `count` at most; `done` hears of each batch that is out, the last one cut to what is."""
+    printed = 0
+    for batch in batches:
+        shown = batch if count is None else batch.first(count - printed)
+        for message in shown.messages:
+            write(message)
+        done(shown)
+        printed += len(shown.messages)
+        if printed == count:
+            return
+
+
+def flush(_: Batch) -> None:
+    """Whoever reads our output with --follow has each message at once."""
+    sys.stdout.flush()
+
+
+def commit_to(consumer: PullConsumer) -> Callable[[Batch], None]:
+    """For the group, consumed is what was written out: after a crash it may be printed again, never left out."""
+    committed: dict[MessageQueue, int] = {}
+
+    def commit(batch: Batch) -> None:
+        sys.stdout.flush()
+        if moved := dict(batch.positions.items() - committed.items()):
+            consumer.commit(moved)
+            committed.update(moved)
+
+    return commit
 
 
 def _range(
@@ -83,34 +114,44 @@ def _range(
     return begin, end
 
 
-def _read(
-    consumer: PullConsumer,
-    topic: str,
-    begin: Position | None,
-    end: Position | None,
-    *,
-    follow: bool,
-    resume: bool,
-) -> Iterator[ReceivedMessage]:
-    """Messages of all queues between two positions; without `follow`, up to the end that each queue has now."""
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Messages read together, and where each queue stands after them."""
+
+    messages: list[ReceivedMessage]
+    positions: dict[MessageQueue, int]
+
+    def first(self, count: int) -> Batch:
+        """The first messages alone; a queue none of them came from does not move."""
+        if len(self.messages) <= count:
+            return self
+        kept = self.messages[:count]
+        return Batch(kept, {message.queue: message.queue_offset + 1 for message in kept})
+
+
+def read(
+    consumer: PullConsumer, topic: str, begin: Position, end: Position | None, *, follow: bool, resume: bool
+) -> Iterator[Batch]:
+    """Messages of all queues between two positions; without `follow`, up to the end that each queue has now.
+
+    With `resume` a queue begins where the consumer's group has committed, if it has.
+    """
     queues = consumer.queues(topic)
     ends = {queue: _resolve(consumer, queue, end) if end else consumer.max_offset(queue) for queue in queues}
-    open_queues = []
     consumer.assign(queues)
     for queue in queues:
-        committed = consumer.committed(queue) if resume and begin is None else None
-        start = committed if committed is not None else _resolve(consumer, queue, begin or EARLIEST)
-        consumer.seek(queue, start)
-        if follow or start < ends[queue]:
-            open_queues.append(queue)
-    remaining = set(open_queues)
-    consumer.assign(open_queues)
-    while remaining:
-        for message in consumer.poll(timeout_ms=_POLL_MS):
-            if follow or message.queue_offset < ends[message.queue]:
-                yield message
+        committed = consumer.committed(queue) if resume else None
+        consumer.seek(queue, _resolve(consumer, queue, begin if committed is None else Position(offset=committed)))
+    yield Batch([], {queue: consumer.position(queue) for queue in queues})
+    remaining = queues
+    while remaining := [queue for queue in remaining if follow or consumer.position(queue) < ends[queue]]:
+        consumer.assign(remaining)
+        messages = consumer.poll(_FOLLOW_POLL_MS if follow else _POLL_MS)
+        positions = {queue: consumer.position(queue) for queue in remaining}
         if not follow:
-            remaining = {queue for queue in remaining if consumer.position(queue) < ends[queue]}
+            messages = [message for message in messages if message.queue_offset < ends[message.queue]]
+            positions = {queue: min(position, ends[queue]) for queue, position in positions.items()}
+        yield Batch(messages, positions)
 
 
 def _resolve(consumer: PullConsumer, queue: MessageQueue, position: Position) -> int:

@@ -10,8 +10,9 @@ import subprocess
 import sys
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -39,9 +40,10 @@ def doctor(
     store: Annotated[Path, typer.Option(help="Where the store is, or will be.")] = Path("rmq-store"),
     as_json: Json = False,
 ) -> None:
-    """Looks at Python, Java, PySpark, ports, disk and clock, and says what to mend and how.
+    """Says what is wrong here, and how to mend it.
 
-    Exit code 1 if anything is an error. Example: rmq doctor --json
+    It looks at Python, Java, PySpark, the interpreter of Spark's workers, disk, ports, servers and clock. Exit code 1
+    if anything is an error. Example: rmq doctor --json
     """
     findings = list(examine(namesrv, store))
     if as_json:
@@ -86,8 +88,7 @@ def _java() -> Iterator[Finding]:
         where = "JAVA_HOME names no Java" if java else "no java on PATH"
         yield Finding("Java", "warning", f"{where}: the queue works, Spark does not", remedy)
         return
-    shown = subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
-    match = re.search(r'version "(\d+)', shown)
+    match = re.search(r'version "(\d+)', _outcome([str(java), "-version"]).said)
     major = int(match[1]) if match else 0
     if major < 17:
         yield Finding("Java", "warning", f"{major or 'unreadable version'} at {java}: Spark needs 17 or newer", remedy)
@@ -112,25 +113,34 @@ def _library(name: str, extra: str, least: tuple[int, ...], below: tuple[int, ..
 
 def _worker_interpreter() -> Iterator[Finding]:
     """Spark starts Python workers with PYSPARK_PYTHON, else `python3` on PATH: not with this environment's."""
-    chosen = os.environ.get("PYSPARK_PYTHON") or shutil.which("python3") or ""
-    probe = "import rmqspark, pyarrow, sys; print(sys.version_info[:2])"
-    remedy = f"export PYSPARK_PYTHON={sys.executable}"
-    try:
-        run = subprocess.run(
-            [chosen, "-c", probe], capture_output=True, text=True, timeout=60, check=False, cwd=Path.home()
-        )
-    except OSError as error:
-        yield Finding("PYSPARK_PYTHON", "warning", f"{chosen or 'python3'} cannot be started: {error.strerror}", remedy)
+    if find_spec("pyspark") is None:
         return
-    if run.returncode:
-        reason = run.stderr.strip().splitlines()[-1] if run.stderr.strip() else "it fails"
-        yield Finding(
-            "PYSPARK_PYTHON", "warning", f"Spark would run {chosen}, where rmqspark is missing: {reason}", remedy
-        )
-    elif run.stdout.strip() != str(tuple(sys.version_info[:2])):
+    chosen = os.environ.get("PYSPARK_PYTHON") or shutil.which("python3") or "python3"
+    probe = _outcome([chosen, "-c", "import rmqspark, pyarrow, sys; print(sys.version_info[:2])"])
+    last_line = probe.said.strip().splitlines()[-1:] or ["it says nothing"]
+    remedy = f"export PYSPARK_PYTHON={sys.executable}"
+    if not probe.succeeded:
+        story = f"Spark's workers would run {chosen}, which cannot do their work: {last_line[0]}"
+        yield Finding("PYSPARK_PYTHON", "warning", story, remedy)
+    elif last_line[0] != str(tuple(sys.version_info[:2])):
         yield Finding("PYSPARK_PYTHON", "warning", f"{chosen} is another Python version than this one", remedy)
     else:
         yield Finding("PYSPARK_PYTHON", "ok", chosen)
+
+
+class Outcome(NamedTuple):
+    """How a program ended, and what it said on both its outputs."""
+
+    succeeded: bool
+    said: str
+
+
+def _outcome(command: list[str]) -> Outcome:
+    try:
+        run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=Path.home())
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Outcome(succeeded=False, said=str(error))
+    return Outcome(run.returncode == 0, run.stdout + run.stderr)
 
 
 def _disk(store: Path) -> Iterator[Finding]:
@@ -148,7 +158,7 @@ def _disk(store: Path) -> Iterator[Finding]:
 
 
 def _servers(namesrv: str | None) -> Iterator[Finding]:
-    from rmqspark.client.addresses import resolve_namesrv
+    from rmqspark.client.addresses import DEFAULT_NAMESRV, resolve_namesrv
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.errors import RmqError
 
@@ -157,7 +167,7 @@ def _servers(namesrv: str | None) -> Iterator[Finding]:
         with ClusterClient(address, timeout_ms=2000) as cluster:
             brokers = sorted(cluster.cluster_info().brokerAddrTable)
     except RmqError as error:
-        if namesrv is None:
+        if address == DEFAULT_NAMESRV:
             yield from _ports_free(address)
         else:
             yield Finding("name server", "error", error.message, error.hint)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rmqspark.cli.listing import existing
 from rmqspark.cli.options import Json, Namesrv
 from rmqspark.cli.output import print_json, print_table
 from rmqspark.clock import SystemClock
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
     from rmqspark.client.descriptions import GroupDescription, GroupQueue
 
 app = typer.Typer(
-    help="Consumer groups and Spark queries: who reads, how far.", no_args_is_help=True, rich_markup_mode=None
+    help="Consumer groups and Spark queries: who reads, how far. Example: rmq group describe billing",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 
@@ -28,13 +31,14 @@ def list_groups(
     from rmqspark.client.admin import AdminClient
 
     with AdminClient(namesrv) as admin:
-        groups = [admin.group(name) for name in sorted(admin.groups(system=system))]
-    summaries = [_summary(group) for group in groups]
+        groups = list(existing(admin.group, admin.groups(system=system)))
+    now_ms = SystemClock().now_ms()
+    summaries = [_summary(group, now_ms) for group in groups]
     if as_json:
         print_json(summaries)
         return
-    columns = ("group", "members", "topics", "lag")
-    rows = [(s["group"], s["members"], ", ".join(s["topics"]), s["lag"]) for s in summaries]
+    columns = ("group", "members", "topics", "lag", "seconds behind")
+    rows = [(s["group"], s["members"], ", ".join(s["topics"]), s["lag"], s["secondsBehind"]) for s in summaries]
     print_table(columns, rows, empty="No groups yet. One appears when something reads with a group.")
 
 
@@ -53,7 +57,15 @@ def describe(
         return
     print(f"{described.name}: {_total(described, now_ms)}\n")
     rows = [
-        (q.queue.topic, q.queue.broker_name, q.queue.queue_id, q.committed, q.max_offset, q.lag, _seconds(q, now_ms))
+        (
+            q.queue.topic,
+            q.queue.broker_name,
+            q.queue.queue_id,
+            q.committed,
+            q.max_offset,
+            q.lag,
+            seconds_behind(q, now_ms),
+        )
         for q in described.queues
     ]
     columns = ("topic", "broker", "queue", "committed", "max offset", "lag", "seconds behind")
@@ -64,19 +76,19 @@ def describe(
         print_table(("member", "address", "language"), members, empty="")
 
 
-def _summary(group: GroupDescription) -> dict[str, Any]:
+def _summary(group: GroupDescription, now_ms: int) -> dict[str, Any]:
     return {
         "group": group.name,
         "members": len(group.members),
         "topics": sorted({queue.queue.topic for queue in group.queues}),
         "lag": group.lag,
+        "secondsBehind": _seconds_in_total(group, now_ms),
     }
 
 
 def _document(group: GroupDescription, now_ms: int) -> dict[str, Any]:
     return {
-        **_summary(group),
-        "secondsBehind": max((s for q in group.queues if (s := _seconds(q, now_ms)) is not None), default=None),
+        **_summary(group, now_ms),
         "members": [
             {"clientId": m.client_id, "address": m.address, "language": m.language, "version": m.version}
             for m in group.members
@@ -89,7 +101,7 @@ def _document(group: GroupDescription, now_ms: int) -> dict[str, Any]:
                 "committed": q.committed,
                 "maxOffset": q.max_offset,
                 "lag": q.lag,
-                "secondsBehind": _seconds(q, now_ms),
+                "secondsBehind": seconds_behind(q, now_ms),
             }
             for q in group.queues
         ],
@@ -101,12 +113,18 @@ def _total(group: GroupDescription, now_ms: int) -> str:
         return "has committed nothing, so how far it is behind is unknown"
     if not group.lag:
         return "caught up"
-    behind = max((s for q in group.queues if (s := _seconds(q, now_ms)) is not None), default=None)
-    return f"{group.lag:,} messages behind" + (f", {behind:,} seconds" if behind is not None else "")
+    behind = _seconds_in_total(group, now_ms)
+    messages = "1 message" if group.lag == 1 else f"{group.lag:,} messages"
+    return f"{messages} behind" + (f", {behind:,} seconds" if behind is not None else "")
 
 
-def _seconds(queue: GroupQueue, now_ms: int) -> int | None:
-    """How long the first message that was not consumed has been waiting; 0 where there is none."""
+def _seconds_in_total(group: GroupDescription, now_ms: int) -> int | None:
+    """The group is as far behind as it is in its latest queue."""
+    return max((s for queue in group.queues if (s := seconds_behind(queue, now_ms)) is not None), default=None)
+
+
+def seconds_behind(queue: GroupQueue, now_ms: int) -> int | None:
+    """How long the first message that was not consumed has been waiting; 0 where there is none, None if unknown."""
     if queue.lag == 0:
         return 0
     return None if queue.waiting_since_ms is None else max(0, now_ms - queue.waiting_since_ms) // 1000

@@ -11,12 +11,11 @@ from rmqspark.cli.formats import as_object
 from rmqspark.cli.options import Json, Namesrv
 from rmqspark.cli.output import print_facts, print_json, safe
 
-app = typer.Typer(help="Single messages.", no_args_is_help=True, rich_markup_mode=None)
-
-
-@app.callback()
-def messages() -> None:
-    """Single messages."""
+app = typer.Typer(
+    help="Single messages. Example: rmq message get 7F0000010A3B18B4AAC25E0BE0F50007",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 
 
 @app.command("get")

@@ -6,6 +6,7 @@ import csv
 import json
 import sys
 from collections import deque
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any
@@ -13,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 import typer
 
 from rmqspark.cli.options import Json, Namesrv
-from rmqspark.errors import InvalidArgument, MissingExtra
+from rmqspark.errors import InvalidArgument, MissingExtra, RmqError
 from rmqspark.model import Message, SendReceipt
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 
 _IN_FLIGHT = 512
+_SHOWN = 10  # receipts of a long run; --json prints all
 _MAX_LINE_BYTES = 6 * 1024 * 1024  # a body of 4 MiB as Base64, with room for the rest of its JSON object
 
 
@@ -49,37 +51,51 @@ def send(
 
     Examples: rmq send orders hello --tag paid | cat lines.txt | rmq send orders | rmq send orders --file orders.jsonl
     """
+    if queue is not None and shard is not None:
+        raise InvalidArgument("--queue and --shard exclude each other: a shard chooses its queue by itself.")
     properties = _properties(property_ or [])
     messages = (
         _dressed(message, tag=tag, keys=key or [], properties=properties, delay=delay)
         for message in _messages(topic, bodies or [], file, format_)
     )
     sent = 0
-    for receipt in _send_all(messages, namesrv, queue, shard):
-        sent += 1
-        if as_json:
-            print(json.dumps(_as_object(receipt)))
-        elif sent <= 10:
-            print(f"{receipt.msg_id}  {receipt.queue}  offset {receipt.queue_offset}")
-    if not as_json and sent != 1:
-        print(f"{sent:,} messages sent to {topic}")
+    try:
+        for receipt in _send_all(messages, namesrv, queue, shard):
+            sent += 1
+            if as_json:
+                print(json.dumps(_as_object(receipt)))
+            elif sent <= _SHOWN:
+                print(f"{receipt.msg_id}  {receipt.queue}  offset {receipt.queue_offset}")
+    finally:  # also where a later one failed
+        if sent > 1 and not as_json:
+            print(f"{sent:,} messages sent to {topic}")
 
 
 def _send_all(
     messages: Iterable[Message], namesrv: str | None, queue: int | None, shard: str | None
 ) -> Iterator[SendReceipt]:
-    """Many in flight, receipts in the order of the messages."""
+    """Many in flight, receipts in the order of the messages; also of those on their way when another one failed."""
     from rmqspark.cli.progress import counting
     from rmqspark.client.producer import Producer
 
     waiting: deque[Future[SendReceipt]] = deque()
     with Producer(namesrv, group="rmq-cli") as producer:
-        for message in counting(messages, "sent"):
-            waiting.append(producer.send_async(message, queue=queue, shard=shard))
-            if len(waiting) >= _IN_FLIGHT:
-                yield waiting.popleft().result()
+        try:
+            for message in counting(messages, "sent"):
+                waiting.append(producer.send_async(message, queue=queue, shard=shard))
+                while waiting and (waiting[0].done() or len(waiting) >= _IN_FLIGHT):
+                    yield waiting.popleft().result()
+        except RmqError:
+            yield from _stored(waiting)
+            raise
         while waiting:
             yield waiting.popleft().result()
+
+
+def _stored(waiting: Iterable[Future[SendReceipt]]) -> Iterator[SendReceipt]:
+    for future in waiting:
+        with suppress(RmqError):
+            yield future.result()
 
 
 def _messages(topic: str, bodies: list[str], file: Path | None, template: str | None) -> Iterator[Message]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rmqspark.cli.listing import existing
 from rmqspark.cli.options import Json, Namesrv, Yes, confirm
 from rmqspark.cli.output import print_json, print_table
 from rmqspark.errors import InvalidArgument
@@ -14,7 +15,11 @@ from rmqspark.errors import InvalidArgument
 if TYPE_CHECKING:
     from rmqspark.client.descriptions import TopicDescription
 
-app = typer.Typer(help="Topics: list, create, update, describe, delete.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Topics: what there is, how large, with which settings. Example: rmq topic create orders",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 
 Topic = Annotated[str, typer.Argument(help="The topic's name.")]
 Queues = Annotated[int | None, typer.Option(min=1, help="Queues on each broker, to read and to write.")]
@@ -43,7 +48,7 @@ def list_topics(
     from rmqspark.client.admin import AdminClient
 
     with AdminClient(namesrv) as admin:
-        topics = [admin.topic(name) for name in sorted(admin.topics(system=system))]
+        topics = list(existing(admin.topic, admin.topics(system=system)))
     if as_json:
         print_json([_summary(topic) for topic in topics])
         return
@@ -80,14 +85,21 @@ def update(
     read_queues: ReadQueues = None,
     write_queues: WriteQueues = None,
     perm: Perm = None,
+    yes: Yes = False,
     namesrv: Namesrv = None,
 ) -> None:
-    """Changes what is given. Example: rmq topic update orders --queues 16"""
+    """Changes what is given. Example: rmq topic update orders --queues 16
+
+    Asks before it takes away queues that hold messages.
+    """
     if queues is None and read_queues is None and write_queues is None and perm is None:
         raise InvalidArgument("Nothing to change.", hint="Give --queues, --read-queues, --write-queues or --perm.")
     from rmqspark.client.admin import AdminClient
 
+    readable = read_queues if read_queues is not None else queues
     with AdminClient(namesrv) as admin:
+        if readable is not None and (hidden := _messages_beyond(admin.topic(topic), readable)):
+            confirm(f"Take away queues of topic {topic} that hold {hidden:,} messages?", yes=yes)
         admin.update_topic(topic, queues, read_queues=read_queues, write_queues=write_queues, perm=perm)
         updated = admin.topic(topic)
     print(f"Topic {topic} updated: {_where(updated)}")
@@ -128,6 +140,11 @@ def delete(topic: Topic, yes: Yes = False, namesrv: Namesrv = None) -> None:
         confirm(f"Delete topic {topic} with {count:,} messages?", yes=yes)
         admin.delete_topic(topic)
     print(f"Topic {topic} deleted.")
+
+
+def _messages_beyond(topic: TopicDescription, queues: int) -> int:
+    """Messages that nobody could read any more if each broker had so few queues."""
+    return sum(q.max_offset - q.min_offset for q in topic.queues if q.queue.queue_id >= queues)
 
 
 def _summary(topic: TopicDescription) -> dict[str, Any]:
