@@ -135,6 +135,7 @@ class Broker:
         running.callback(store.close)
         tables = BrokerTables(self._config, self._files.within(self._store_dir), self._clock)
         self._recall(store, tables)
+        await tables.save()
         running.push_async_callback(tables.save)
         self._assemble(store, tables)
 

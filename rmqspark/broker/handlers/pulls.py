@@ -112,10 +112,6 @@ class PullHandlers:
             return None
         return reply
 
-    @property
-    def parked_count(self) -> int:
-        return len(self._parked)
-
     def messages_arrived(
         self, topic: str, queue_id: int, new_max_offset: int, tags_codes: Sequence[int] | NDArray[np.int64]
     ) -> None:
