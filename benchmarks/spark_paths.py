@@ -123,7 +123,7 @@ def servers(namesrv: str | None) -> Iterator[str]:
 
     with tempfile.TemporaryDirectory(prefix="rmq-bench-") as store:
         ports = ["--namesrv-port", "0", "--broker-port", "0", "--admin-port", "0"]
-        process = Popen([sys.executable, "-m", "rmqspark.cli.main", "up", "--store", store, *ports], stdout=DEVNULL)
+        process = Popen([sys.executable, "-m", "rmqspark", "up", "--store", store, *ports], stdout=DEVNULL)
         try:
             yield endpoint(Path(store) / "endpoints.json", process)
         finally:
