@@ -223,16 +223,6 @@ class MessageStore:
         return self._log.end_offset
 
     @property
-    def min_physical_offset(self) -> int:
-        """Physical offset of the oldest byte of the log."""
-        return self._log.min_offset
-
-    @property
-    def dispatched_offset(self) -> int:
-        """Physical offset below which every message is in its queue."""
-        return self._dispatcher.offset
-
-    @property
     def flushed_offset(self) -> int:
         """Physical offset below which everything is on disk."""
         return self._log.flushed_offset

@@ -160,13 +160,6 @@ class SegmentFiles:
             file.close()
         self._close_after_sync.clear()
 
-    def sync(self) -> None:
-        """Begins, runs and ends a sync here and now."""
-        targets = self.begin_sync()
-        for target in targets:
-            target.file.fsync()
-        self.end_sync(targets)
-
     def close(self) -> None:
         for segment in self._open:
             segment.close()

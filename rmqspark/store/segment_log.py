@@ -62,9 +62,6 @@ class SegmentLog:
     def __bool__(self) -> bool:
         return bool(self._segments)
 
-    def __len__(self) -> int:
-        return len(self._segments)
-
     def __iter__(self) -> Iterator[Segment]:
         """The segments, oldest first."""
         return iter(list(self._segments.values()))
