@@ -35,7 +35,10 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, empty:
     for row in cells:
         table.add_row(*row)
     width = None if sys.stdout.isatty() else 10_000  # a pipe has no right margin
-    Console(width=width, markup=False, highlight=False, soft_wrap=True).print(table)
+    console = Console(width=width, markup=False, highlight=False, soft_wrap=True)
+    with console.capture() as drawn:  # rich has its own ideas about a reader that has gone
+        console.print(table)
+    print(drawn.get(), end="")
 
 
 def print_facts(facts: Mapping[str, Any]) -> None:

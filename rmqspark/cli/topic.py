@@ -188,7 +188,8 @@ def _where(topic: TopicDescription) -> str:
     for broker in topic.brokers:
         one = broker.read_queues == broker.write_queues
         queues = f"{broker.read_queues}" if one else f"{broker.read_queues} read, {broker.write_queues} write"
-        parts.append(f"{queues} queues ({broker.perm}) on {broker.broker_name}")
+        noun = "queue" if queues == "1" else "queues"
+        parts.append(f"{queues} {noun} ({broker.perm}) on {broker.broker_name}")
     return ", ".join(parts)
 
 

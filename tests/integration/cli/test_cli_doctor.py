@@ -1,0 +1,72 @@
+"""`rmq doctor`: what is missing, and the command that mends it."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from rmqspark.testing import LocalCluster
+
+pytestmark = pytest.mark.integration
+
+
+def findings(outcome: Any) -> dict[str, dict[str, str]]:
+    return {finding["subject"]: finding for finding in outcome.json}
+
+
+def test_a_running_queue_is_found(cli: Callable[..., Any], mq: LocalCluster) -> None:
+    """Where a queue runs, its name server and brokers are listed, for people and for scripts."""
+    found = findings(cli("doctor", "--json"))
+    assert found["name server"]["detail"] == f"{mq.namesrv}, brokers: broker-a"
+    assert found["Python"]["status"] == "ok"
+    assert f"{mq.namesrv}, brokers: broker-a" in cli("doctor").out
+
+
+@pytest.mark.parametrize(
+    ("path", "java_home", "detail"),
+    [("", "", "no java on PATH"), ("", "{tmp}/none", "JAVA_HOME names no Java"), ("", "{tmp}/old", "8 at")],
+)
+def test_a_missing_or_old_java_is_named_with_what_to_install(
+    cli: Callable[..., Any], tmp_path: Path, path: str, java_home: str, detail: str
+) -> None:
+    """Spark needs Java 17; without it the queue works all the same, so it is a warning."""
+    java = tmp_path / "old" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text("#!/bin/sh\necho 'openjdk version \"8.0.1\"' >&2\n")
+    java.chmod(0o755)
+    found = findings(cli("doctor", "--json", PATH=path, JAVA_HOME=java_home.format(tmp=tmp_path)))
+    assert found["Java"]["status"] == "warning"
+    assert detail in found["Java"]["detail"]
+    assert "apt install openjdk-17" in found["Java"]["remedy"]
+
+
+def test_the_interpreter_of_spark_s_workers_is_tried(cli: Callable[..., Any], tmp_path: Path) -> None:
+    """A PYSPARK_PYTHON that cannot import rmqspark would fail in the middle of a job; here it is seen before."""
+    pytest.importorskip("pyspark")
+    python = tmp_path / "python3"
+    python.write_text("#!/bin/sh\necho \"ModuleNotFoundError: No module named 'rmqspark'\" >&2\nexit 1\n")
+    python.chmod(0o755)
+    found = findings(cli("doctor", "--json", PYSPARK_PYTHON=str(python)))
+    assert "No module named 'rmqspark'" in found["PYSPARK_PYTHON"]["detail"]
+    assert found["PYSPARK_PYTHON"]["remedy"] == f"export PYSPARK_PYTHON={sys.executable}"
+
+
+def test_a_missing_library_is_a_warning_with_its_remedy(cli: Callable[..., Any], tmp_path: Path) -> None:
+    """Without PySpark the queue works; the extra that brings it is named."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import importlib.metadata as metadata\n"
+        "found = metadata.version\n"
+        "def version(name):\n"
+        "    if name == 'pyspark':\n"
+        "        raise metadata.PackageNotFoundError(name)\n"
+        "    return found(name)\n"
+        "metadata.version = version\n"
+    )
+    found = findings(cli("doctor", "--json", PYTHONPATH=str(tmp_path)))
+    assert (found["pyspark"]["status"], found["pyspark"]["remedy"]) == ("warning", "pip install 'rmqspark[spark]'")

@@ -1,0 +1,82 @@
+"""`rmq topic` and `rmq group` against a real cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rmqspark import PullConsumer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rmqspark.testing import LocalCluster
+    from rmqspark.testing.rmq import Rmq
+
+    Run = Callable[..., Any]
+
+pytestmark = pytest.mark.integration
+
+
+def test_the_life_of_a_topic(ok: Run, cli: Run, rmq: Rmq) -> None:
+    """Created, listed, described, changed, and deleted once somebody says so."""
+    assert "2 queues (rw) on broker-a" in ok("topic", "create", "lives", "--queues", "2", "--type", "fifo").out
+    rmq.send("lives", b"x")
+    assert {"topic": "lives", "brokers": 1, "queues": 2, "perm": "rw", "messages": 1} in ok(
+        "topic", "list", "--json"
+    ).json
+    assert "lives" in ok("topic", "list").out
+    described = ok("topic", "describe", "lives", "--json").json
+    assert described["brokers"][0]["attributes"] == {"message.type": "FIFO"}
+    assert sum(queue["maxOffset"] for queue in described["queues"]) == 1
+    assert "max offset" in ok("topic", "describe", "lives").out
+    assert "4 queues (r) on broker-a" in ok("topic", "update", "lives", "--queues", "4", "--perm", "r").out
+
+    refused = cli("topic", "delete", "lives")
+    assert refused.code == 2
+    assert "1 messages" in refused.err
+    assert "--yes" in refused.err
+    ok("topic", "delete", "lives", "--yes")
+    assert cli("topic", "describe", "lives").code == 1
+
+
+def test_queues_with_messages_are_not_taken_away_unasked(ok: Run, cli: Run, rmq: Rmq, topic: str) -> None:
+    """Fewer read queues would hide messages; that takes a yes, taking empty queues away does not."""
+    rmq.send(topic, *[b"x"] * 4)
+    refused = cli("topic", "update", topic, "--queues", "2")
+    assert refused.code == 2
+    assert "hold 2 messages" in refused.err
+    ok("topic", "update", topic, "--queues", "2", "--yes")
+    ok("topic", "update", topic, "--queues", "8")
+
+
+def test_system_topics_are_shown_on_demand(ok: Run) -> None:
+    """RocketMQ's own topics stay out of the way."""
+    assert "TBW102" not in ok("topic", "list").out
+    assert "TBW102" in ok("topic", "list", "--system").out
+
+
+def test_a_group_s_lag_in_messages_and_seconds(ok: Run, mq: LocalCluster, rmq: Rmq, topic: str) -> None:
+    """Per queue and in total; a queue never committed is unknown, one that is caught up is 0 seconds behind."""
+    group = f"g-{topic}"
+    rmq.send(topic, *[b"x"] * 8)
+    with PullConsumer(mq.namesrv, group=group) as consumer:
+        first, second, third, _ = consumer.queues(topic)
+        consumer.assign([first, second, third])
+        consumer.commit({first: 0, second: 1, third: 2})
+    described = ok("group", "describe", group, "--json").json
+    queues = {queue["queueId"]: queue for queue in described["queues"]}
+    assert [queues[number]["lag"] for number in range(4)] == [2, 1, 0, None]
+    assert queues[0]["secondsBehind"] >= 0
+    assert [queues[number]["secondsBehind"] for number in (2, 3)] == [0, None]
+    assert (described["lag"], described["members"], described["topics"]) == (3, [], [topic])
+    assert described["secondsBehind"] == max(queues[0]["secondsBehind"], queues[1]["secondsBehind"])
+    shown = ok("group", "describe", group)
+    assert shown.lines[0].startswith(f"{group}: 3 messages behind, ")
+    assert "unknown" in shown.out
+    listed = {entry["group"]: entry for entry in ok("group", "list", "--json").json}
+    assert listed[group]["lag"] == 3
+    assert group in ok("group", "list").out
+    assert "TOOLS_CONSUMER" not in listed
+    assert "TOOLS_CONSUMER" in ok("group", "list", "--system").out

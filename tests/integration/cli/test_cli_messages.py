@@ -1,0 +1,179 @@
+"""`rmq send`, `rmq consume` and `rmq message get` against a real cluster."""
+
+from __future__ import annotations
+
+import json
+import signal
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rmqspark import Message
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from rmqspark.testing import LocalCluster
+    from rmqspark.testing.rmq import Rmq
+
+    Run = Callable[..., Any]
+
+pytestmark = pytest.mark.integration
+
+
+def bodies(rmq: Rmq, topic: str) -> list[bytes]:
+    return sorted(message.body for message in rmq.messages(topic))
+
+
+# --- send ------------------------------------------------------------------------------------------------------------
+
+
+def test_arguments_are_messages(ok: Run, rmq: Rmq, topic: str) -> None:
+    """Each argument is one message with the tag, keys and properties given; a receipt line says where it is."""
+    sent = ok("send", topic, "eins", "zwei", "--tag", "paid", "--key", "k1", "--key", "k2", "--property", "a=b=c")
+    assert sent.lines[-1] == f"2 messages sent to {topic}"
+    first, second = sorted(rmq.messages(topic), key=lambda message: message.body)
+    assert (first.body, first.tags, first.keys) == (b"eins", "paid", ["k1", "k2"])
+    assert first.properties["a"] == "b=c"
+    assert second.msg_id in sent.out
+
+
+def test_lines_of_standard_input_are_messages(ok: Run, rmq: Rmq, topic: str) -> None:
+    """A pipe's lines are sent as they are, bytes that are no text included; empty ones are named and left out."""
+    sent = ok("send", topic, "--json", stdin=b"one\r\n\n\xff\xfe\nlast")
+    assert bodies(rmq, topic) == [b"last", b"one", b"\xff\xfe"]
+    assert {receipt["topic"] for receipt in sent.objects} == {topic}
+    assert "Line 2 is empty" in sent.err
+
+
+def test_a_format_cuts_lines_into_key_and_body(ok: Run, rmq: Rmq, topic: str) -> None:
+    """`--format '%k:%v'` reads what kcat writes."""
+    ok("send", topic, "--format", "%k:%v", stdin=b"42:a:b\n")
+    (message,) = rmq.messages(topic)
+    assert (message.keys, message.body) == (["42"], b"a:b")
+
+
+def test_a_file_of_objects_is_sent(ok: Run, rmq: Rmq, topic: str, tmp_path: Path) -> None:
+    """JSON lines with the Spark columns' names keep tags and keys; any other object is the body."""
+    rows = [{"body": "x", "tags": "t", "keys": "k1 k2"}, {"id": 7}]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    ok("send", topic, "--file", "rows.jsonl")
+    by_body = {message.body: message for message in rmq.messages(topic)}
+    assert (by_body[b"x"].tags, by_body[b"x"].keys) == ("t", ["k1", "k2"])
+    assert b'{"id": 7}' in by_body
+
+
+def test_tables_are_sent(ok: Run, rmq: Rmq, topic: str, tmp_path: Path) -> None:
+    """CSV and Parquet go the same way as JSON lines."""
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    (tmp_path / "rows.csv").write_text("body,tags\nc,t\n")
+    parquet.write_table(pyarrow.table({"body": [b"p"], "tags": ["t"]}), tmp_path / "rows.parquet")
+    ok("send", topic, "--file", "rows.csv")
+    ok("send", topic, "--file", "rows.parquet")
+    assert [(message.body, message.tags) for message in rmq.messages(topic)] == [(b"c", "t"), (b"p", "t")]
+
+
+def test_a_shard_keeps_its_order_in_one_queue(ok: Run, rmq: Rmq, topic: str) -> None:
+    """Messages that share a word share a queue; a queue can also be named."""
+    ok("send", topic, "1", "2", "3", "--shard", "customer-7")
+    ok("send", topic, "in-2", "--queue", "2")
+    messages = {message.body: message.queue.queue_id for message in rmq.messages(topic)}
+    assert len({messages[body] for body in (b"1", b"2", b"3")}) == 1
+    assert messages[b"in-2"] == 2
+
+
+def test_what_was_stored_before_a_failure_is_told(cli: Run, rmq: Rmq, topic: str) -> None:
+    """A body over 4 MiB is refused with its size; the messages before it are sent and have their receipts."""
+    failed = cli("send", topic, "--json", stdin=b"before\n" + b"x" * (4 * 1024 * 1024 + 1) + b"\nafter\n")
+    assert failed.code == 2
+    assert "4194305 bytes is over the limit of 4194304" in failed.err
+    assert len(failed.objects) == 1
+    assert bodies(rmq, topic) == [b"before"]
+
+
+# --- consume ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_topic_is_printed_to_its_end(ok: Run, rmq: Rmq, topic: str) -> None:
+    """One body a line, bytes as they are, and then it stops."""
+    rmq.send(topic, b"eins", "zwei", b"drei")
+    assert sorted(ok("consume", topic).lines) == ["drei", "eins", "zwei"]
+
+
+def test_what_is_consumed_as_json_can_be_sent_again(ok: Run, rmq: Rmq, topic: str) -> None:
+    """`rmq consume --json` and `rmq send --file` fit together, properties and bytes that are no text included."""
+    rmq.send(topic, Message(topic, b"\xff", tags="t", keys=["k"], properties={"a": "b"}))
+    (shown,) = ok("consume", topic, "--json").objects
+    assert (shown["topic"], shown["bodyBase64"], shown["tags"], shown["keys"]) == (topic, "/w==", "t", "k")
+    assert shown["properties"]["a"] == "b"
+
+
+def test_ranges_formats_tags_and_counts(ok: Run, rmq: Rmq, topic: str) -> None:
+    """The options that choose messages do what kcat's and rpk's do."""
+    for number in range(6):
+        rmq.send(topic, Message(topic, f"{number}".encode(), tags="even" if number % 2 == 0 else "odd"))
+    everything = ok("consume", topic, "--format", r"%p %o %v %{tags}\n").lines
+    assert len(everything) == 6
+    assert all(line.endswith("even") == (int(line.split()[2]) % 2 == 0) for line in everything)
+    assert sorted(ok("consume", topic, "--tags", "odd").lines) == ["1", "3", "5"]
+    assert len(ok("consume", topic, "-n", "2").lines) == 2
+    firsts = ok("consume", topic, "-o", "0:1", "--format", r"%p\n").lines
+    assert sorted(firsts) == ["0", "1", "2", "3"]
+    assert ok("consume", topic, "-o", "end").lines == []
+    assert len(ok("consume", topic, "--from", "-10m").lines) == 6
+    assert ok("consume", topic, "--to", "-10m").lines == []
+
+
+def test_a_group_goes_on_where_it_stopped(ok: Run, rmq: Rmq, topic: str) -> None:
+    """Only what was printed counts as consumed: nothing is left out, nothing comes twice."""
+    rmq.send(topic, *[f"{number}" for number in range(10)])
+    parts = [ok("consume", topic, "--group", f"g-{topic}", "-n", "3").lines for _ in range(2)]
+    parts.append(ok("consume", topic, "--group", f"g-{topic}").lines)
+    assert [len(part) for part in parts] == [3, 3, 4]
+    assert sorted(chain.from_iterable(parts), key=int) == [f"{number}" for number in range(10)]
+    assert rmq.admin.group(f"g-{topic}").lag == 0
+    assert len(ok("consume", topic, "--group", f"g-{topic}", "--from", "earliest").lines) == 10
+
+
+def test_following_prints_at_once_and_ends_cleanly(processes: Any, mq: LocalCluster, rmq: Rmq, topic: str) -> None:
+    """With -f a message is out as soon as it is sent, and Ctrl-C ends with 130 and no traceback."""
+    rmq.send(topic, b"first")
+    process = processes.start("consume", topic, "-f", "--group", f"g-{topic}", RMQ_NAMESRV=mq.namesrv)
+    assert process.stdout.readline() == b"first\n"
+    rmq.send(topic, b"second")
+    assert process.stdout.readline() == b"second\n"
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 130
+    assert "Traceback" not in processes.errors
+
+
+@pytest.mark.parametrize("words", [("consume", "{topic}", "-f"), ("topic", "list")])
+def test_a_reader_that_has_seen_enough_is_no_error(
+    processes: Any, mq: LocalCluster, rmq: Rmq, topic: str, words: tuple[str, ...]
+) -> None:
+    """`rmq ... | head` ends quietly: no traceback, no complaint, exit code 0."""
+    rmq.send(topic, b"first")
+    process = processes.start(*[word.format(topic=topic) for word in words], RMQ_NAMESRV=mq.namesrv)
+    process.stdout.close()
+    rmq.send(topic, b"second", b"third")
+    assert process.wait(30) == 0
+    assert processes.errors == ""
+
+
+# --- message get -----------------------------------------------------------------------------------------------------
+
+
+def test_a_message_is_found_by_either_id(ok: Run, cli: Run, topic: str) -> None:
+    """The two ids of a receipt lead to the message, with where it is and what it holds."""
+    receipt = ok("send", topic, "body", "--key", "k", "--json").json
+    by_offset = ok("message", "get", receipt["offsetMsgId"], "--json").json
+    by_unique = ok("message", "get", receipt["msgId"], "--topic", topic, "--json").json
+    assert by_offset == by_unique
+    assert (by_offset["body"], by_offset["keys"], by_offset["offsetMsgId"]) == ("body", "k", receipt["offsetMsgId"])
+    shown = ok("message", "get", receipt["msgId"])
+    assert f"offset {receipt['queueOffset']}" in shown.out
+    assert shown.lines[-1] == "body"

@@ -1,0 +1,122 @@
+"""What bad input gets: an error that names what is wrong and what to do, and no traceback."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from rmqspark.testing import LocalCluster
+
+    Run = Callable[..., Any]
+
+pytestmark = pytest.mark.integration
+
+WRONG_COMMAND_LINE = 2
+FAILED = 1
+
+WITH_A_CLUSTER = [
+    ("sendd hello x", WRONG_COMMAND_LINE, r"No such command 'sendd'. Did you mean 'send'"),
+    ("send", WRONG_COMMAND_LINE, r"Missing argument '?topic"),
+    ("send here x --queu 1", WRONG_COMMAND_LINE, r"No such option: --queu.*--queue"),
+    ("send here x --queue 1 --shard s", WRONG_COMMAND_LINE, r"--queue and --shard exclude each other"),
+    ("send here x --file f.jsonl", WRONG_COMMAND_LINE, r"arguments and --file exclude each other"),
+    ("send here x --format %v", WRONG_COMMAND_LINE, r"--format reads standard input"),
+    ("send here x --property novalue", WRONG_COMMAND_LINE, r"--property 'novalue' is not NAME=VALUE"),
+    ("send here x --property KEYS=a", WRONG_COMMAND_LINE, r"KEYS"),
+    ("send here x --queue 99", WRONG_COMMAND_LINE, r"has no queue 99.*broker-a/0"),
+    ("send here --file missing.jsonl", WRONG_COMMAND_LINE, r"missing.jsonl does not exist"),
+    ("send here --file rows.xml", WRONG_COMMAND_LINE, r"rows.xml is neither .jsonl, .csv nor .parquet"),
+    ("send here --file broken.jsonl", WRONG_COMMAND_LINE, r"broken.jsonl, line 1 is not JSON"),
+    ("send a/b x", WRONG_COMMAND_LINE, r"'a/b' has characters that are not allowed.*Use 1 to 127"),
+    ("consume nowhere", FAILED, r"'nowhere' does not exist.*rmq topic create nowhere"),
+    ("consume here --from yesterday", WRONG_COMMAND_LINE, r"--from 'yesterday' is not a moment.*-10m"),
+    ("consume here --offset a:b", WRONG_COMMAND_LINE, r"--offset 'a:b' is not an offset.*5:10"),
+    ("consume here --offset 1 --from -1h", WRONG_COMMAND_LINE, r"--offset.*excludes --from and --to"),
+    ("consume here --follow --to -1h", WRONG_COMMAND_LINE, r"--follow never stops"),
+    ("consume here --json --format %v", WRONG_COMMAND_LINE, r"--json and --format exclude each other"),
+    ("consume here --format %x", WRONG_COMMAND_LINE, r"--format does not know %x"),
+    ("topic create a/b", WRONG_COMMAND_LINE, r"'a/b' has characters that are not allowed"),
+    ("topic create here", WRONG_COMMAND_LINE, r"'here' exists already.*rmq topic update here"),
+    ("topic create new --perm rwx", WRONG_COMMAND_LINE, r"'rwx'"),
+    ("topic create new --type odd", WRONG_COMMAND_LINE, r"'?odd'?.*normal"),
+    ("topic create new --queues 0", WRONG_COMMAND_LINE, r"--queues"),
+    ("topic update here", WRONG_COMMAND_LINE, r"Nothing to change.*--queues"),
+    ("topic delete nowhere --yes", FAILED, r"'nowhere' does not exist"),
+    ("group describe nobody", FAILED, r"'nobody' does not exist.*rmq group list"),
+    ("message get nonsense", FAILED, r"nonsense"),
+    ("broker --id 1", FAILED, r"broker_id 1 is not supported.*Replicas are not there yet"),
+    ("up --brokers 2", FAILED, r"starts one broker for now.*rmq broker --name broker-b"),
+    ("up --namesrv-port 70000", WRONG_COMMAND_LINE, r"--namesrv-port"),
+    ("up --broker-port 1", WRONG_COMMAND_LINE, r"listen_port is 1, but must be 3 to 65535"),
+    ("up --host 0.0.0.0", WRONG_COMMAND_LINE, r"Refusing to listen on 0.0.0.0.*--insecure"),
+    ("namesrv --host 0.0.0.0", WRONG_COMMAND_LINE, r"Refusing to listen on 0.0.0.0.*--insecure"),
+    ("up --host 0.0.0.0 --insecure", WRONG_COMMAND_LINE, r"under which host clients reach it.*--advertise"),
+    ("up --flush-disk-type SOON", WRONG_COMMAND_LINE, r"ASYNC_FLUSH or SYNC_FLUSH, not 'SOON'"),
+    ("up --config missing.toml", WRONG_COMMAND_LINE, r"--config missing.toml cannot be read: No such file"),
+    ("up --config typo.conf", WRONG_COMMAND_LINE, r"--config typo.conf: Unknown setting.*'flush_disk_type'"),
+    ("up --config broken.jsonl", WRONG_COMMAND_LINE, r"--config broken.jsonl: Line 1 is neither TOML nor key=value"),
+    ("up --store typo.conf", WRONG_COMMAND_LINE, r"--store typo.conf is not a directory"),
+]
+
+
+@pytest.fixture(scope="module")
+def existing(rmq: Any) -> None:
+    rmq.create_topic("here", queues=1)
+
+
+@pytest.mark.parametrize(("words", "code", "story"), WITH_A_CLUSTER)
+@pytest.mark.usefixtures("existing")
+def test_a_mistake_is_named_with_what_to_do(cli: Run, tmp_path: Path, words: str, code: int, story: str) -> None:
+    """Message and hint on standard error, nothing on standard output, and an exit code scripts can tell."""
+    (tmp_path / "broken.jsonl").write_text("not JSON\n")
+    (tmp_path / "typo.conf").write_text("flushDiskTyp=SYNC_FLUSH\n")
+    (tmp_path / "rows.xml").write_text("")
+    outcome = cli(*words.split())
+    assert re.search(story, outcome.err, re.DOTALL), outcome.err
+    assert (outcome.code, outcome.out) == (code, "")
+    assert "Traceback" not in outcome.err
+
+
+@pytest.mark.parametrize("words", ["send t x", "consume t", "topic list", "group list", "message get X", "doctor"])
+def test_a_name_server_that_is_not_there_is_named(processes: Any, words: str) -> None:
+    """Every verb says where it looked and how to start one."""
+    outcome = processes.run(*words.split(), "--namesrv", "127.0.0.1:1")
+    assert outcome.code == 1
+    assert "127.0.0.1:1" in outcome.out + outcome.err
+    assert "rmq up" in outcome.out + outcome.err
+
+
+def test_an_address_that_is_none_is_named(processes: Any) -> None:
+    """The error says which setting holds it and what an address looks like."""
+    outcome = processes.run("topic", "list", RMQ_NAMESRV="queue.example")
+    assert outcome.code == 2
+    assert "$RMQ_NAMESRV 'queue.example' is not an address" in outcome.err
+    assert "host:port" in outcome.err
+
+
+def test_a_missing_library_is_named_with_the_extra_that_brings_it(cli: Run, tmp_path: Path) -> None:
+    """Without PyArrow a Parquet file cannot be read, and the error says what to install."""
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['pyarrow'] = None\n")
+    (tmp_path / "rows.parquet").write_bytes(b"")
+    outcome = cli("send", "here", "--file", "rows.parquet", PYTHONPATH=str(tmp_path))
+    assert outcome.code == 1
+    assert "pyarrow is not installed" in outcome.err
+    assert "pip install 'rmqspark[spark]'" in outcome.err
+
+
+def test_garbage_costs_only_the_connection_it_came_over(ok: Run, mq: LocalCluster, topic: str) -> None:
+    """A broker closes a connection that speaks no RocketMQ, and goes on serving the others."""
+    import socket
+
+    host, port = mq.brokers["broker-a"].split(":")
+    for garbage in (b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 64, b"\x00\x00\x00\x08\x00\x00\x00\x04{]!["):
+        with socket.create_connection((host, int(port)), timeout=30) as connection:
+            connection.sendall(garbage)
+            assert connection.recv(1) == b""
+    ok("send", topic, "still here")
