@@ -124,14 +124,16 @@ class Intake:
             encoded = _joined(encoded, encode_properties({Property.UNIQ_KEY: unique_key}))
         encoded = self._with_brokers_own(encoded, properties)
         place = _Target(topic, queue_id, sys_flag, _born_host(*peer))
-        return _admitted(header, place, body, header.h, encoded, properties)
+        draft = _draft(header, place, body, header.h, encoded, properties)
+        return Admitted(draft, properties[Property.UNIQ_KEY], _waits(properties))
 
     def admit_batch(
         self, header: SendMessageRequestHeaderV2, body: memoryview, peer: tuple[str, int]
     ) -> list[Admitted]:
         """The messages of one batch request, at least one. All are for the same queue.
 
-        As a 5.3 broker does, the properties of the request are appended to those of each message (spec: observed).
+        Each keeps its own properties and nothing else (spec: requests, section 4). Brokers of 5.3 append those of the
+        request, whose UNIQ_KEY then hides each message's own; later ones do not (RocketMQ's issue 9416).
         """
         check_body(len(body), self._max_body_bytes)
         topic = header.b
@@ -141,13 +143,14 @@ class Intake:
         if topic.startswith(RETRY_PREFIX) or len(topic) > MAX_TOPIC_LENGTH:
             raise InvalidMessage(f"Topic {topic!r} takes no batches.", hint="Send the messages one by one.")
         place = _Target(topic, queue_id, self._check_flags(header.f, config), _born_host(*peer))
-        shared = (header.i or "").encode("utf-8", "replace")
-        shared = self._with_brokers_own(shared, decode_properties(shared))
+        wrapper = decode_properties((header.i or "").encode("utf-8", "replace"))
+        _refuse_what_is_not_there_yet(wrapper)
+        transaction_id, waits = wrapper.get(Property.UNIQ_KEY, ""), _waits(wrapper)
         admitted = []
         for element in decode_batch(body):
-            encoded = _joined(element.properties, shared)
-            properties = decode_properties(encoded)
-            admitted.append(_admitted(header, place, element.body, element.flag, encoded, properties))
+            properties = decode_properties(element.properties)
+            draft = _draft(header, place, element.body, element.flag, element.properties, properties)
+            admitted.append(Admitted(draft, transaction_id, waits))
         if not admitted:
             raise InvalidMessage("The batch has no messages in it.")
         return admitted
@@ -181,14 +184,14 @@ class Intake:
         return _joined(encoded, self._brokers_own)
 
 
-def _admitted(
+def _draft(
     header: SendMessageRequestHeaderV2,
     target: _Target,
     body: Buffer,
     flag: int,
     encoded: bytes,
     properties: dict[str, str],
-) -> Admitted:
+) -> Draft:
     """A message with its properties as they will be stored, `encoded` and read as `properties`."""
     if not _NOT_THERE_YET.isdisjoint(properties):
         _refuse_what_is_not_there_yet(properties)
@@ -206,8 +209,12 @@ def _admitted(
     unique_key, keys = properties.get(Property.UNIQ_KEY, ""), properties.get(Property.KEYS, "")
     is_plain = unique_key and keys and " " not in keys
     index_keys = (unique_key, keys) if is_plain else tuple(filter(None, (unique_key, *keys.split(" "))))
-    draft = Draft(target.topic, target.queue_id, record, tags_code(properties.get(Property.TAGS)), index_keys)
-    return Admitted(draft, unique_key, properties.get(Property.WAIT) != "false")
+    return Draft(target.topic, target.queue_id, record, tags_code(properties.get(Property.TAGS)), index_keys)
+
+
+def _waits(properties: dict[str, str]) -> bool:
+    """Whether the sender wants to be answered only after the flush."""
+    return properties.get(Property.WAIT) != "false"
 
 
 def _joined(encoded: bytes, more: bytes) -> bytes:

@@ -58,8 +58,8 @@ def outgoing_batch(
 ) -> Outgoing:
     """Makes a batch ready. Never compressed, as RocketMQ has it.
 
-    The wrapper's properties are appended to every element by the broker (spec: observed), so WAIT is there and not in
-    the elements, and UNIQ_KEY is not, for it would take the place of each element's own.
+    Brokers of 5.3 append the wrapper's properties to every element (spec: observed), so WAIT is there and not in the
+    elements, and UNIQ_KEY is not, for it would take the place of each element's own.
     """
     check_batch(messages)
     elements = []

@@ -85,7 +85,7 @@ def test_topics_that_cannot_be_sent_to_are_refused(topic: str) -> None:
 
 
 def test_each_message_of_a_batch_keeps_its_own_id() -> None:
-    """The wrapper carries WAIT alone, for brokers append its properties to every message of the batch."""
+    """The wrapper carries WAIT alone, for brokers of 5.3 append its properties to every message of the batch."""
     messages = [Message("t", b"1", tags="a", flag=4), Message("t", b"2", keys=["k"])]
     ready = outgoing_batch(messages, ["ID1", "ID2"], CONFIG)
     assert ready.properties == "WAIT\x01true\x02"
