@@ -10,17 +10,14 @@ from __future__ import annotations
 import logging
 from collections import defaultdict, deque
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from isal.isal_zlib import crc32
 
 from rmqspark.errors import RmqError
+from rmqspark.sink.bulk_send import BulkSend
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from rmqspark.client.bulk import BulkReceipt
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.model import MessageQueue
     from rmqspark.protocol.record_builder import EncodedRecords
@@ -32,31 +29,13 @@ RETRY_PAUSES_MS = (100, 200, 400, 800, 1_600, 3_200)  # before each further try:
 _log = logging.getLogger(__name__)
 
 
-class BulkSend(NamedTuple):
-    """One request, as it can be sent again."""
-
-    queue: MessageQueue
-    parts: tuple[Bytes, ...]  # the records, ahead of them their sizes where these differ
-    rows: int
-    record_size: int
-    crc: int
-
-    @classmethod
-    def of(cls, queue: MessageQueue, records: EncodedRecords) -> BulkSend:
-        sizes = records.sizes
-        if (sizes == sizes[0]).all():
-            return cls(queue, (records.buffer,), len(sizes), int(sizes[0]), crc32(records.buffer))
-        ahead: NDArray[np.uint8] = sizes.astype(">i4").view(np.uint8)
-        return cls(queue, (ahead, records.buffer), len(sizes), 0, crc32(records.buffer, crc32(ahead)))
-
-
 class Outbox:
     """Sends bulks and sees to it that each is acknowledged. Belongs to one task; `flush` before it ends."""
 
     def __init__(self, client: ClusterClient) -> None:
         self._client = client
         self._sleep_ms = client.clock.sleep_ms
-        self._under_way: defaultdict[str, deque[tuple[BulkSend, Future[BulkReceipt]]]] = defaultdict(deque)
+        self._under_way: defaultdict[str, deque[tuple[BulkSend, Future[Any]]]] = defaultdict(deque)
         self._spare: list[Bytes] = []
 
     def buffer(self) -> Bytes | None:
@@ -77,7 +56,7 @@ class Outbox:
             while waiting:
                 self._settle(*waiting.popleft())
 
-    def _settle(self, send: BulkSend, answer: Future[BulkReceipt]) -> None:
+    def _settle(self, send: BulkSend, answer: Future[Any]) -> None:
         for pause_ms in RETRY_PAUSES_MS:
             try:
                 answer.result()
@@ -92,14 +71,11 @@ class Outbox:
             answer.result()
         self._spare.append(_whole(send.parts[-1]))
 
-    def _submit(self, send: BulkSend) -> Future[BulkReceipt]:
-        topic, broker_name, queue_id = send.queue
+    def _submit(self, send: BulkSend) -> Future[Any]:
         try:
-            broker = self._client.broker(broker_name)
-            views = [part.data for part in send.parts]
-            return broker.bulk_send(topic, queue_id, views, send.rows, send.record_size, send.crc)
+            return send.submit(self._client.broker(send.queue.broker_name))
         except RmqError as error:  # no connection now; whoever waits for the answer decides what follows
-            failed: Future[BulkReceipt] = Future()
+            failed: Future[Any] = Future()
             failed.set_exception(error)
             return failed
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqspark.client.admin_topics import create_topic, topic_config
-from rmqspark.errors import NoPermission, NotSupported, TopicNotFound
+from rmqspark.errors import NoPermission, TopicNotFound
 from rmqspark.protocol.names import check_sendable
+from rmqspark.sink.bulk_send import STOCK_BATCH_BYTES
 
 if TYPE_CHECKING:
     from rmqspark.client.cluster_client import ClusterClient
@@ -29,6 +30,13 @@ class Targets:
             self._queues[topic] = self._look_up(check_sendable(topic))
         return self._queues[topic]
 
+    def max_bytes(self, topic: str) -> int:
+        """How large a send to `topic` may be: stock brokers take batches up to the size of one message only."""
+        names = {queue.broker_name for queue in self.queues(topic)}
+        if all(self._client.broker(name).capabilities().bulk_send for name in names):
+            return self._options.batch_bytes
+        return min(self._options.batch_bytes, STOCK_BATCH_BYTES)
+
     def turn(self, topic: str) -> int:
         """Whose turn it is among the queues of `topic`. Tasks begin anywhere, so that they do not march in step."""
         if topic not in self._turns:
@@ -49,8 +57,6 @@ class Targets:
             queues = self._create(topic)
         if not queues:
             raise NoPermission(f"Topic {topic!r} has no queue that may be written to.")
-        for broker_name in sorted({queue.broker_name for queue in queues}):
-            self._check_broker(broker_name)
         return queues
 
     def _create(self, topic: str) -> list[MessageQueue]:
@@ -59,10 +65,3 @@ class Targets:
         config = topic_config(topic, read_queues=queues, write_queues=queues, perm="rw", message_type="normal")
         create_topic(self._client, config, None, exist_ok=True)
         return self._client.publish_queues(topic)
-
-    def _check_broker(self, broker_name: str) -> None:
-        if not self._client.broker(broker_name).capabilities().bulk_send:
-            raise NotSupported(
-                f"Broker {broker_name!r} knows no bulk sends; writing to stock RocketMQ brokers is not there yet.",
-                hint="Write to a topic on an rmqspark broker.",
-            )

@@ -108,7 +108,7 @@ class WriteTask:
         return batch if len(runs) == 1 else batch.take(pa.array(order)), runs
 
     def _runs(self, topic: str, rows: Rows, groups: list[Run] | None, queue_count: int) -> Iterator[Run]:
-        max_bytes = self._options.batch_bytes
+        max_bytes = self._targets.max_bytes(topic)
         if groups is None:
             runs = list(in_turn(rows.sizes, queue_count, self._targets.turn(topic), max_bytes))
             self._targets.took_turns(topic, len(runs))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from isal.isal_zlib import crc32
 
+from rmqspark.client.broker_client import Capabilities
 from rmqspark.client.bulk import BulkReceipt
 from rmqspark.errors import ConnectionLost, NotWritable, RmqError, TopicNotFound
 from rmqspark.model import MessageQueue
@@ -35,8 +36,11 @@ class Cluster:
     def broker(self, name: str) -> Cluster:
         return self
 
+    def capabilities(self) -> Capabilities:
+        return Capabilities(bulk_send=1)
+
     def bulk_send(
-        self, topic: str, queue_id: int, parts: Sequence[memoryview], rows: int, record_size: int, crc: int
+        self, topic: str, queue_id: int, parts: Sequence[memoryview], rows: int, record_size: int, crc: int, **_: object
     ) -> Future[BulkReceipt]:
         body = b"".join(parts)
         assert crc == crc32(body)

@@ -1,0 +1,94 @@
+"""One send of many rows: as our brokers take it, and as stock ones do.
+
+A stock broker knows no bulk send. It gets the same rows as an ordinary batch (SEND_BATCH_MESSAGE; spec: semantics,
+section 4.1), put together a row at a time in Python: correct, and an order of magnitude slower. A batch has one sys
+flag for all its rows, so compressed bodies cannot go that way.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from isal.isal_zlib import crc32
+
+from rmqspark.client.futures import then
+from rmqspark.errors import NotSupported
+from rmqspark.protocol.batch import BatchElement, encode_batch
+from rmqspark.protocol.headers import SendMessageRequestHeaderV2
+from rmqspark.protocol.names import AUTO_CREATE_TOPIC
+from rmqspark.protocol.record_batch import RecordBatch
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from numpy.typing import NDArray
+
+    from rmqspark.client.broker_client import BrokerClient
+    from rmqspark.model import MessageQueue
+    from rmqspark.protocol.record_builder import EncodedRecords
+    from rmqspark.protocol.spans import Bytes
+
+PRODUCER_GROUP = "rmqspark-sink"
+STOCK_TIMEOUT_MS = 10_000
+STOCK_BATCH_BYTES = 3 << 20  # below RocketMQ's maxMessageSize, which counts for a batch as a whole
+_DEFAULT_TOPIC_QUEUES = 4
+_WAIT = "WAIT\x01true\x02"
+
+
+class BulkSend(NamedTuple):
+    """Rows for one queue, as they can be sent again and again."""
+
+    queue: MessageQueue
+    parts: tuple[Bytes, ...]  # the records, ahead of them their sizes where these differ
+    rows: int
+    record_size: int
+    crc: int
+
+    @classmethod
+    def of(cls, queue: MessageQueue, records: EncodedRecords) -> BulkSend:
+        sizes = records.sizes
+        if (sizes == sizes[0]).all():
+            return cls(queue, (records.buffer,), len(sizes), int(sizes[0]), crc32(records.buffer))
+        ahead: NDArray[np.uint8] = sizes.astype(">i4").view(np.uint8)
+        return cls(queue, (ahead, records.buffer), len(sizes), 0, crc32(records.buffer, crc32(ahead)))
+
+    def submit(self, broker: BrokerClient) -> Future[Any]:
+        """Sends the rows; the future is done when they are stored, or raises what the broker answered."""
+        if not broker.capabilities().bulk_send:
+            return self._submit_batch(broker)
+        topic, _, queue_id = self.queue
+        views = [part.data for part in self.parts]
+        return broker.bulk_send(topic, queue_id, views, self.rows, self.record_size, self.crc, group=PRODUCER_GROUP)
+
+    def _submit_batch(self, broker: BrokerClient) -> Future[Any]:
+        records = RecordBatch.scan(self.parts[-1])
+        if records.sys_flags.any():
+            raise NotSupported(
+                f"Broker {broker.name!r} is a stock broker, whose batches take no compressed bodies.",
+                hint="Write with compression=none.",
+            )
+        header = SendMessageRequestHeaderV2(
+            a=PRODUCER_GROUP,
+            b=self.queue.topic,
+            c=AUTO_CREATE_TOPIC,
+            d=_DEFAULT_TOPIC_QUEUES,
+            e=self.queue.queue_id,
+            f=0,
+            g=int(records.born_timestamps_ms[0]),
+            h=0,
+            i=_WAIT,
+            j=0,
+            k=False,
+            m=True,
+            n=self.queue.broker_name,
+        )
+        answer = broker.submit_send(header, encode_batch(_elements(records)), timeout_ms=STOCK_TIMEOUT_MS)
+        return then(answer, lambda response: response.raise_for_code())
+
+
+def _elements(records: RecordBatch) -> list[BatchElement]:
+    raw = records.buffer.data
+    columns = (records.bodies.starts, records.bodies.ends, records.properties.starts, records.properties.ends)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return [BatchElement(raw[first:end], bytes(raw[named:closed])) for first, end, named, closed in rows]

@@ -1,0 +1,97 @@
+"""The sink's side of a real cluster, without Spark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from rmqspark.client.admin import AdminClient
+from rmqspark.client.broker_client import Capabilities
+from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.errors import NotSupported, TopicNotFound
+from rmqspark.sink.options import SinkOptions
+from rmqspark.sink.task import WriteTask
+from rmqspark.testing import cluster
+from rmqspark.testing.rmq import Rmq
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqspark.client.broker_client import BrokerClient
+    from rmqspark.model import ReceivedMessage
+    from rmqspark.testing import LocalCluster
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def mq() -> Iterator[LocalCluster]:
+    with cluster() as running, AdminClient(running.namesrv) as admin:
+        for topic in ("ours", "stock", "other"):
+            admin.create_topic(topic, queues=3)
+        yield running
+
+
+class Stock(ClusterClient):
+    """A client whose brokers know nothing but RocketMQ's own requests."""
+
+    def broker(self, broker_name: str) -> BrokerClient:
+        found = super().broker(broker_name)
+        found.capabilities = Capabilities  # type: ignore[method-assign]
+        return found
+
+
+def stored(mq: LocalCluster, topic: str) -> list[ReceivedMessage]:
+    with Rmq(mq) as rmq:
+        return sorted(rmq.messages(topic), key=lambda message: message.body)
+
+
+@pytest.mark.parametrize(("topic", "kind"), [("ours", ClusterClient), ("stock", Stock)])
+def test_rows_arrive_by_bulk_and_by_batch_alike(mq: LocalCluster, topic: str, kind: type[ClusterClient]) -> None:
+    """What is written is the same on our brokers and on stock ones: bodies, tags, keys, properties, an id each."""
+    columns: dict[str, Any] = {
+        "body": pa.array([f"{row:04}".encode() * (row % 7 + 1) for row in range(500)]),
+        "tags": pa.array(["even" if row % 2 == 0 else None for row in range(500)]),
+        "keys": pa.array([[f"k{row}", "all"] for row in range(500)]),
+        "properties": pa.array([[("row", str(row))] for row in range(500)], pa.map_(pa.string(), pa.string())),
+    }
+    with kind(mq.namesrv) as client:
+        written = WriteTask(client, SinkOptions(topic=topic)).write([pa.record_batch(columns)] * 2)
+    assert (written.rows, sum(written.queues.values()), len(written.queues)) == (1_000, 1_000, 3)
+    messages = stored(mq, topic)
+    assert [message.body for message in messages[::2]] == sorted(columns["body"].to_pylist())
+    assert len({message.msg_id for message in messages}) == 1_000
+    for message in messages:
+        row = int(message.properties["row"])
+        assert message.body == columns["body"][row].as_py()
+        assert message.tags == columns["tags"][row].as_py()
+        assert message.keys == [f"k{row}", "all"]
+
+
+def test_stock_batches_take_no_compressed_bodies(mq: LocalCluster) -> None:
+    """What a stock broker cannot take is refused in words."""
+    batch = pa.record_batch({"body": pa.array([b"x" * 10_000])})
+    with Stock(mq.namesrv) as client, pytest.raises(NotSupported, match="stock broker.*compression=none"):
+        WriteTask(client, SinkOptions(topic="other", compression="zlib")).write([batch])
+
+
+def test_topics_by_column_and_topics_that_are_missing(mq: LocalCluster) -> None:
+    """Each row goes to the topic it names; one that does not exist is created only if asked for."""
+    batch = pa.record_batch({"body": pa.array([b"a", b"b", b"c"]), "topic": pa.array(["other", "new", "other"])})
+    with ClusterClient(mq.namesrv) as client:
+        with pytest.raises(TopicNotFound, match="'new' does not exist.*autoCreateTopic=true"):
+            WriteTask(client, SinkOptions()).write([batch])
+        WriteTask(client, SinkOptions(auto_create_topic=True, queues=2)).write([batch])
+    assert [message.body for message in stored(mq, "new")] == [b"b"]
+    assert {message.body for message in stored(mq, "other")} == {b"a", b"c"}
+
+
+def test_sends_that_do_not_fit_one_request_are_cut(mq: LocalCluster) -> None:
+    """Bodies of megabytes are sent one after the other, whatever batchBytes says."""
+    bodies = [bytes([65 + row]) * (3 << 20) for row in range(4)]
+    with ClusterClient(mq.namesrv) as client, AdminClient(mq.namesrv) as admin:
+        admin.create_topic("large", queues=1)
+        WriteTask(client, SinkOptions(topic="large")).write([pa.record_batch({"body": pa.array(bodies)})])
+    assert [message.body for message in stored(mq, "large")] == bodies
