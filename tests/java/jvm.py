@@ -1,0 +1,154 @@
+"""RocketMQ's Java classes called from Python, in one JVM for all tests: through Py4J, which PySpark brings along.
+
+A JVM takes seconds to start, so mqadmin's verbs run one after the other in this one, as its shell script would run
+them. Where the JVM loses its parent it ends by itself.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from py4j.java_gateway import CallbackServerParameters, GatewayParameters, JavaGateway, launch_gateway
+from rocketmq import PACKAGE, RocketMQ, java, pyspark_jar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+class Jvm:
+    """A running JVM with RocketMQ's classes."""
+
+    def __init__(self, gateway: JavaGateway) -> None:
+        self._gateway = gateway
+        self.java = gateway.jvm.java
+        self.rocketmq = getattr(gateway.jvm, PACKAGE)
+
+    def strings(self, *items: str) -> Any:
+        """A Java String[]."""
+        array = self._gateway.new_array(self.java.lang.String, len(items))
+        for index, item in enumerate(items):
+            array[index] = item
+        return array
+
+    def main(self, main: str, *arguments: str, namesrv: str) -> str:
+        """Runs a main class that returns, and gives back what it printed."""
+        self.java.lang.System.setProperty("rocketmq.namesrv.addr", namesrv)
+        entry = self._class(main).main
+        return self._printed(lambda: entry(self.strings(*arguments)))
+
+    def mqadmin(self, verb: str, *arguments: str) -> str:
+        """Runs a verb of mqadmin and gives back what it printed."""
+        entry = self.rocketmq.tools.command.MQAdminStartup.main0
+        return self._printed(lambda: entry(self.strings(verb, *arguments), None))
+
+    @contextmanager
+    def admin(self, namesrv: str) -> Iterator[Any]:
+        """A DefaultMQAdminExt, what mqadmin itself calls."""
+        admin = self.rocketmq.tools.admin.DefaultMQAdminExt()
+        with self._started(admin, namesrv):
+            yield admin
+
+    @contextmanager
+    def producer(self, namesrv: str, group: str = "java-producer") -> Iterator[Any]:
+        """A DefaultMQProducer."""
+        producer = self.rocketmq.client.producer.DefaultMQProducer(group)
+        with self._started(producer, namesrv):
+            yield producer
+
+    @contextmanager
+    def push_consumer(
+        self, namesrv: str, group: str, topic: str, expression: str = "*", *, orderly: bool = False, failures: int = 0
+    ) -> Iterator[list[Any]]:
+        """A DefaultMQPushConsumer from the first message on; gives the list that its MessageExts are added to.
+
+        The first `failures` deliveries it asks for again, later.
+        """
+        consumer = self.rocketmq.client.consumer.DefaultMQPushConsumer(group)
+        messages: list[Any] = []
+        consumer.setConsumeFromWhere(self.rocketmq.common.consumer.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
+        consumer.subscribe(topic, expression)
+        consumer.registerMessageListener(self._listener(messages, orderly, failures))
+        with self._started(consumer, namesrv):
+            yield messages
+
+    @contextmanager
+    def _started(self, client: Any, namesrv: str) -> Iterator[None]:
+        client.setNamesrvAddr(namesrv)
+        client.setInstanceName(f"{self.java.lang.System.nanoTime()}")
+        client.start()
+        try:
+            yield
+        finally:
+            client.shutdown()
+
+    def _listener(self, messages: list[Any], orderly: bool, failures: int) -> object:
+        """A Python object that Java takes for a message listener."""
+        package = self.rocketmq.client.consumer.listener
+        if orderly:
+            interface, later = "MessageListenerOrderly", package.ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT
+            success = package.ConsumeOrderlyStatus.SUCCESS
+        else:
+            interface, later = "MessageListenerConcurrently", package.ConsumeConcurrentlyStatus.RECONSUME_LATER
+            success = package.ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+
+        class Listener:
+            def consumeMessage(self, received: Any, context: Any) -> Any:
+                del context
+                messages.extend(received)
+                return later if len(messages) <= failures else success
+
+            class Java:
+                implements = (f"{PACKAGE}.client.consumer.listener.{interface}",)
+
+        return Listener()
+
+    def _class(self, name: str) -> Any:
+        found = self.rocketmq
+        for part in name.split("."):
+            found = getattr(found, part)
+        return found
+
+    def _printed(self, run: Callable[[], None]) -> str:
+        system = self.java.lang.System
+        buffer = self.java.io.ByteArrayOutputStream()
+        stream = self.java.io.PrintStream(buffer, True)
+        out, err = system.out, system.err
+        system.setOut(stream)
+        system.setErr(stream)
+        try:
+            run()
+        finally:
+            system.setOut(out)
+            system.setErr(err)
+        return str(buffer.toString())
+
+
+@contextmanager
+def started_jvm(rocketmq: RocketMQ) -> Iterator[Jvm]:
+    """Starts the JVM and ends it afterwards."""
+    with (rocketmq.home / "jvm.log").open("w") as log:
+        port, token, process = launch_gateway(
+            jarpath=str(pyspark_jar("py4j")),
+            classpath=rocketmq.class_path,
+            javaopts=rocketmq.options("512m"),
+            java_path=java(),
+            die_on_exit=True,
+            enable_auth=True,
+            return_proc=True,
+            redirect_stdout=log,
+            redirect_stderr=log,
+        )
+    gateway = JavaGateway(
+        gateway_parameters=GatewayParameters(port=port, auth_token=token, auto_convert=True),
+        callback_server_parameters=CallbackServerParameters(port=0, daemonize=True, daemonize_connections=True),
+    )
+    try:
+        server = gateway.java_gateway_server
+        callbacks = gateway.get_callback_server()
+        server.resetCallbackClient(server.getCallbackClient().getAddress(), callbacks.get_listening_port())
+        yield Jvm(gateway)
+    finally:
+        gateway.shutdown()
+        process.stdin.close()
+        process.wait(30)
