@@ -1,0 +1,56 @@
+"""What `rmq consume` prints and what it calls consumed."""
+
+from __future__ import annotations
+
+from rmqspark.cli.consume import Batch, print_all
+from rmqspark.model import MessageQueue, ReceivedMessage
+
+FIRST, SECOND = MessageQueue("t", "broker-a", 0), MessageQueue("t", "broker-a", 1)
+
+
+def message(queue: MessageQueue, queue_offset: int) -> ReceivedMessage:
+    return ReceivedMessage(
+        topic="t",
+        body=f"{queue.queue_id}/{queue_offset}".encode(),
+        tags=None,
+        keys=[],
+        properties={},
+        msg_id="",
+        queue=queue,
+        queue_offset=queue_offset,
+        born_timestamp_ms=0,
+        store_timestamp_ms=0,
+    )
+
+
+READ = [
+    Batch([], {FIRST: 5, SECOND: 0}),
+    Batch([message(FIRST, 5), message(FIRST, 7), message(SECOND, 0)], {FIRST: 9, SECOND: 1}),
+    Batch([message(SECOND, 1)], {FIRST: 9, SECOND: 4}),
+]
+
+
+def consumed(count: int | None) -> tuple[list[str], dict[MessageQueue, int]]:
+    printed: list[str] = []
+    positions: dict[MessageQueue, int] = {}
+    print_all(
+        iter(READ), lambda m: printed.append(m.body.decode()), lambda batch: positions.update(batch.positions), count
+    )
+    return printed, positions
+
+
+def test_a_topic_read_to_its_end_is_consumed_to_its_end() -> None:
+    """Messages that a tag left out count as consumed too."""
+    assert consumed(None) == (["0/5", "0/7", "1/0", "1/1"], {FIRST: 9, SECOND: 4})
+
+
+def test_a_count_in_the_middle_leaves_the_rest_for_the_next_time() -> None:
+    """What was fetched and not printed is not consumed; a queue that gave nothing stays where it was."""
+    assert consumed(1) == (["0/5"], {FIRST: 6, SECOND: 0})
+    assert consumed(2) == (["0/5", "0/7"], {FIRST: 8, SECOND: 0})
+    assert consumed(3) == (["0/5", "0/7", "1/0"], {FIRST: 9, SECOND: 1})
+
+
+def test_a_count_beyond_the_end_is_no_error() -> None:
+    """It prints what there is."""
+    assert consumed(100) == consumed(None)

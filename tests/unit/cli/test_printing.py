@@ -1,0 +1,102 @@
+"""What `rmq` prints, on a terminal and in a pipe."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+
+import pytest
+
+from rmqspark.cli.group import seconds_behind
+from rmqspark.cli.listing import existing
+from rmqspark.cli.options import confirm
+from rmqspark.cli.output import print_facts, print_json, print_table, safe
+from rmqspark.client.descriptions import GroupQueue
+from rmqspark.errors import InvalidArgument, TopicNotFound
+from rmqspark.model import MessageQueue
+
+QUEUE = MessageQueue("t", "broker-a", 0)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_gets_no_control_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A message cannot move the cursor or clear the screen; lines and tabs stay; a pipe gets all as it is."""
+    body = "a\x1b[2Jb\tc\nd\x07\x9b"
+    assert safe(body) == body
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    assert safe(body) == "a\\x1b[2Jb\tc\nd\\x07\\x9b"
+
+
+def test_tables_say_unknown_rather_than_guess(capsys: pytest.CaptureFixture[str]) -> None:
+    """None is unknown, large numbers are readable, and an empty table is a sentence."""
+    print_table(("group", "lag", "all"), [("a", None, True), ("b", 1234567, False)], empty="None.")
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["a", "unknown", "yes"] in lines
+    assert ["b", "1,234,567", "no"] in lines
+    print_table(("group",), [], empty="None yet.")
+    print_facts({"topic": "t", "offset": 1000})
+    assert capsys.readouterr().out == "None yet.\ntopic   t\noffset  1,000\n"
+
+
+def test_json_is_one_line_in_a_pipe(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scripts get one document on one line, people an indented one."""
+    print_json({"größe": 1})
+    assert capsys.readouterr().out == '{"größe": 1}\n'
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    print_json({"a": 1})
+    assert json.loads(terminal.getvalue()) == {"a": 1}
+    assert terminal.getvalue().count("\n") > 1
+
+
+@pytest.mark.parametrize(
+    ("queue", "seconds"),
+    [
+        (GroupQueue(QUEUE, 5, 5), 0),
+        (GroupQueue(QUEUE, 4, 5, 7_000), 3),
+        (GroupQueue(QUEUE, 4, 5, 12_000), 0),  # the broker's clock is ahead of ours
+        (GroupQueue(QUEUE, 4, 5), None),
+        (GroupQueue(QUEUE, None, 5), None),
+    ],
+)
+def test_how_far_a_queue_is_behind_in_time(queue: GroupQueue, seconds: int | None) -> None:
+    """As long as its first unread message has been waiting; unknown where that is."""
+    assert seconds_behind(queue, 10_000) == seconds
+
+
+def test_what_goes_while_it_is_listed_is_left_out() -> None:
+    """A topic deleted between two requests is no error of the listing."""
+
+    def describe(name: str) -> str:
+        if name == "gone":
+            raise TopicNotFound(name)
+        return name.upper()
+
+    assert list(existing(describe, ["b", "gone", "a"])) == ["A", "B"]
+
+
+def test_what_cannot_be_undone_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """--yes goes ahead; without it, and without a terminal, nothing happens."""
+    confirm("Delete?", yes=True)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
+    with pytest.raises(InvalidArgument, match="Nobody can be asked here.*--yes"):
+        confirm("Delete?", yes=False)
+
+
+@pytest.mark.parametrize(("answer", "goes_ahead"), [("y\n", True), ("n\n", False), ("\n", False)])
+def test_a_terminal_is_asked(monkeypatch: pytest.MonkeyPatch, answer: str, goes_ahead: bool) -> None:
+    """Only a yes is a yes."""
+    import typer
+
+    monkeypatch.setattr(sys, "stdin", Terminal(answer))
+    if goes_ahead:
+        confirm("Delete?", yes=False)
+    else:
+        with pytest.raises(typer.Exit) as stopped:
+            confirm("Delete?", yes=False)
+        assert stopped.value.exit_code == 1

@@ -1,0 +1,68 @@
+"""Settings of servers from one file, the environment and flags."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqspark.broker.config import BrokerConfig
+from rmqspark.cli.setting_flags import KINDS, Sources, read_config
+from rmqspark.errors import InvalidArgument, NotSupported
+from rmqspark.namesrv.config import NamesrvConfig
+from rmqspark.remoting.limits import Limits
+from rmqspark.settings import describe
+from rmqspark.store.config import StoreConfig
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for kind in KINDS:
+        for info in describe(kind):
+            monkeypatch.delenv(f"RMQ_{info.name.upper()}", raising=False)
+
+
+def test_one_file_serves_every_server(tmp_path: Path) -> None:
+    """Broker, store, name server and limits each take their own keys, in either spelling."""
+    path = tmp_path / "rmq.toml"
+    path.write_text("region_id = 'here'\nfileReservedTime = 1\nmax_brokers = 2\nmax-connections = 3\n")
+    sources = Sources(read_config(path), {})
+    assert sources.settings(BrokerConfig).region_id == "here"
+    assert sources.settings(StoreConfig).file_reserved_time == 1
+    assert sources.settings(NamesrvConfig).max_brokers == 2
+    assert sources.settings(Limits).max_connections == 3
+
+
+def test_flags_that_were_not_given_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None is no value: the environment counts, and before it the file."""
+    monkeypatch.setenv("RMQ_LISTEN_PORT", "1234")
+    sources = Sources({"listen_port": 1, "region_id": "file"}, {"listen_port": None, "region_id": None})
+    assert sources.settings(BrokerConfig) == BrokerConfig(listen_port=1234, region_id="file")
+
+
+def test_a_key_that_no_server_has_is_named_with_its_file(tmp_path: Path) -> None:
+    """A typing error in the file of one server is found whichever server reads it."""
+    path = tmp_path / "rmq.toml"
+    path.write_text("max_broker = 2\n")
+    with pytest.raises(InvalidArgument, match=r"rmq.toml: Unknown setting 'max_broker'.*'max_brokers'"):
+        read_config(path)
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    """Bytes of something else are not searched for settings."""
+    path = tmp_path / "rmq.toml"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InvalidArgument, match="is not a text file"):
+        read_config(path)
+
+
+def test_a_stock_file_s_paths_agree_or_are_refused(tmp_path: Path) -> None:
+    """storePathRootDir is where the store is, if its log is inside it as it always is with us."""
+    assert Sources({}, {}).store_root() is None
+    inside = {"store_path_root_dir": "/data", "store_path_commit_log": "/data/commitlog"}
+    assert str(Sources(inside, {}).store_root()) == "/data"
+    with pytest.raises(NotSupported, match="leave storePathCommitLog out"):
+        Sources({**inside, "store_path_commit_log": "/fast/commitlog"}, {}).store_root()

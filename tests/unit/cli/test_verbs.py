@@ -1,0 +1,44 @@
+"""How quickly `rmq` is there, and what it loads for that."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from rmqspark.cli.verbs import HOMES, LoadedVerbs
+
+SERVER = ("rmqspark.broker", "rmqspark.namesrv", "rmqspark.store", "numpy", "uvloop", "structlog")
+CLIENT_VERBS = ("send", "consume", "topic", "group", "message", "doctor")
+LOOK = "import sys; {}; print(*[name for name in {} if name in sys.modules])"
+
+
+def loaded_after(statement: str, names: tuple[str, ...]) -> list[str]:
+    """Which of the modules a fresh interpreter has after the statement."""
+    run = subprocess.run(
+        [sys.executable, "-c", LOOK.format(statement, names)], capture_output=True, text=True, check=True
+    )
+    return run.stdout.split()
+
+
+def test_saying_the_version_takes_no_machinery() -> None:
+    """`rmq --version` is a matter of milliseconds: it does not even load the parser of options."""
+    statement = "sys.argv = ['rmq', '--version']; from rmqspark.cli.main import main; main()"
+    assert loaded_after(statement, ("typer", "msgspec", "rich")) == ["rmqspark", "0.1.0"]
+
+
+@pytest.mark.parametrize("verb", CLIENT_VERBS)
+def test_a_verb_for_clients_loads_nothing_of_the_servers(verb: str) -> None:
+    """`rmq send` does not wait for the broker's code to be imported."""
+    statement = f"from rmqspark.cli.verbs import LoadedVerbs; LoadedVerbs()[{verb!r}]"
+    assert loaded_after(statement, SERVER) == []
+
+
+def test_the_names_of_verbs_load_none_of_them() -> None:
+    """The nearest verb to a typing error is found by name."""
+    verbs = LoadedVerbs()
+    assert list(verbs) == list(HOMES)
+    assert len(verbs) == len(HOMES)
+    with pytest.raises(KeyError):
+        verbs["sendd"]
