@@ -142,7 +142,8 @@ def _joined(keys: Any) -> Any:
     """Several keys of a message are one property, blanks between them; nulls among them do not count."""
     if not pa.types.is_list(keys.type) and not pa.types.is_large_list(keys.type):
         return keys
-    return pc.binary_join(_without_null_items(keys), " ")
+    nullable = pa.list_ if pa.types.is_list(keys.type) else pa.large_list  # items that cannot be null are not joined
+    return pc.binary_join(_without_null_items(keys).cast(nullable(keys.type.value_type)), " ")
 
 
 def _without_null_items(lists: Any) -> Any:

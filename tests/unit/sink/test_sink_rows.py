@@ -80,6 +80,13 @@ def test_keys_as_a_string() -> None:
     assert records(batch)[0].property_map()["KEYS"] == "k1 k2"
 
 
+@pytest.mark.parametrize("list_of", [pa.list_, pa.large_list])
+def test_keys_of_an_array_that_holds_no_nulls(list_of) -> None:
+    """Spark's array("a", "b") says that none of its items is null; its keys are joined like others."""
+    keys = pa.array([["k1", "k2"]], list_of(pa.field("element", pa.string(), nullable=False)))
+    assert records(pa.record_batch({"body": pa.array([b"a"]), "keys": keys}))[0].property_map()["KEYS"] == "k1 k2"
+
+
 def test_part_of_a_batch() -> None:
     """A send made of the later rows of a batch carries these rows."""
     batch = pa.record_batch({"body": pa.array([b"a", b"bb", b"ccc"])})
