@@ -6,17 +6,18 @@ import os
 import re
 import shutil
 import socket
-import subprocess
 import sys
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rmqspark.cli.java import LEAST, REMEDY, find_java
 from rmqspark.cli.options import Json, Namesrv
+from rmqspark.cli.probe import probe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -82,18 +83,11 @@ def _python() -> Iterator[Finding]:
 
 
 def _java() -> Iterator[Finding]:
-    java = Path(os.environ["JAVA_HOME"], "bin", "java") if os.environ.get("JAVA_HOME") else shutil.which("java")
-    remedy = "On Debian and Ubuntu: apt install openjdk-17-jre-headless"
-    if not java or not Path(java).exists():
-        where = "JAVA_HOME names no Java" if java else "no java on PATH"
-        yield Finding("Java", "warning", f"{where}: the queue works, Spark does not", remedy)
-        return
-    match = re.search(r'version "(\d+)', _outcome([str(java), "-version"]).said)
-    major = int(match[1]) if match else 0
-    if major < 17:
-        yield Finding("Java", "warning", f"{major or 'unreadable version'} at {java}: Spark needs 17 or newer", remedy)
+    java = find_java()
+    if java.good:
+        yield Finding("Java", "ok", java.story)
     else:
-        yield Finding("Java", "ok", f"{major} ({java})")
+        yield Finding("Java", "warning", f"{java.story}: the queue works, Spark needs {LEAST} or newer", REMEDY)
 
 
 def _library(name: str, extra: str, least: tuple[int, ...], below: tuple[int, ...] | None) -> Iterator[Finding]:
@@ -116,31 +110,16 @@ def _worker_interpreter() -> Iterator[Finding]:
     if find_spec("pyspark") is None:
         return
     chosen = os.environ.get("PYSPARK_PYTHON") or shutil.which("python3") or "python3"
-    probe = _outcome([chosen, "-c", "import rmqspark, pyarrow, sys; print(sys.version_info[:2])"])
-    last_line = probe.said.strip().splitlines()[-1:] or ["it says nothing"]
+    tried = probe([chosen, "-c", "import rmqspark, pyarrow, sys; print(sys.version_info[:2])"])
+    last_line = tried.said.strip().splitlines()[-1:] or ["it says nothing"]
     remedy = f"export PYSPARK_PYTHON={sys.executable}"
-    if not probe.succeeded:
+    if not tried.succeeded:
         story = f"Spark's workers would run {chosen}, which cannot do their work: {last_line[0]}"
         yield Finding("PYSPARK_PYTHON", "warning", story, remedy)
     elif last_line[0] != str(tuple(sys.version_info[:2])):
         yield Finding("PYSPARK_PYTHON", "warning", f"{chosen} is another Python version than this one", remedy)
     else:
         yield Finding("PYSPARK_PYTHON", "ok", chosen)
-
-
-class Outcome(NamedTuple):
-    """How a program ended, and what it said on both its outputs."""
-
-    succeeded: bool
-    said: str
-
-
-def _outcome(command: list[str]) -> Outcome:
-    try:
-        run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=Path.home())
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return Outcome(succeeded=False, said=str(error))
-    return Outcome(run.returncode == 0, run.stdout + run.stderr)
 
 
 def _disk(store: Path) -> Iterator[Finding]:
@@ -181,10 +160,10 @@ def _servers(namesrv: str | None) -> Iterator[Finding]:
 def _ports_free(address: str) -> Iterator[Finding]:
     """Nothing answers: that is fine, unless something else sits on the ports that `rmq up` takes."""
     for port, flag in ((9876, "--namesrv-port"), (10911, "--broker-port"), (10909, "--broker-port")):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with socket.socket() as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
-                probe.bind(("127.0.0.1", port))
+                listener.bind(("127.0.0.1", port))
             except OSError:
                 yield Finding("ports", "warning", f"{port} is taken by something else", f"rmq up {flag} 0")
                 return

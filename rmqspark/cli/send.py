@@ -69,6 +69,8 @@ def send(
     finally:  # also where a later one failed
         if sent > 1 and not as_json:
             print(f"{sent:,} messages sent to {topic}")
+    if not sent and not as_json:
+        print(f"Nothing to send to {topic}.")
 
 
 def _send_all(

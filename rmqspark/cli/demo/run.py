@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rmqspark.cli.java import require_java
 from rmqspark.errors import RmqError
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def demo(
     """
     from rich.console import Console
 
+    require_java()
     console = Console(highlight=False)
     verdict = _run(console, output, keep=keep)
     if not verdict.holds:

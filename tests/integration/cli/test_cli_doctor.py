@@ -30,7 +30,7 @@ def test_a_running_queue_is_found(cli: Callable[..., Any], mq: LocalCluster) -> 
 
 @pytest.mark.parametrize(
     ("path", "java_home", "detail"),
-    [("", "", "no java on PATH"), ("", "{tmp}/none", "JAVA_HOME names no Java"), ("", "{tmp}/old", "8 at")],
+    [("", "", "no java on PATH"), ("", "{tmp}/none", "JAVA_HOME names no Java"), ("", "{tmp}/old", "8 (")],
 )
 def test_a_missing_or_old_java_is_named_with_what_to_install(
     cli: Callable[..., Any], tmp_path: Path, path: str, java_home: str, detail: str
@@ -38,12 +38,21 @@ def test_a_missing_or_old_java_is_named_with_what_to_install(
     """Spark needs Java 17; without it the queue works all the same, so it is a warning."""
     java = tmp_path / "old" / "bin" / "java"
     java.parent.mkdir(parents=True)
-    java.write_text("#!/bin/sh\necho 'openjdk version \"8.0.1\"' >&2\n")
+    java.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_392\"' >&2\n")
     java.chmod(0o755)
     found = findings(cli("doctor", "--json", PATH=path, JAVA_HOME=java_home.format(tmp=tmp_path)))
     assert found["Java"]["status"] == "warning"
     assert detail in found["Java"]["detail"]
     assert "apt install openjdk-17" in found["Java"]["remedy"]
+
+
+def test_the_demo_says_what_to_install_before_it_begins(processes: Any, tmp_path: Path) -> None:
+    """Without Java the demo stops at once with the package to install, not in the middle with a JVM's last words."""
+    outcome = processes.run("demo", "-o", "out", PATH="", JAVA_HOME="")
+    assert outcome.code == 1
+    assert "Spark needs Java 17 or newer, and finds: no java on PATH." in outcome.err
+    assert "apt install openjdk-17" in outcome.err
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_interpreter_of_spark_s_workers_is_tried(cli: Callable[..., Any], tmp_path: Path) -> None:
