@@ -7,7 +7,6 @@ long as the query runs; nothing it remembers is needed after a restart, except w
 from __future__ import annotations
 
 import logging
-import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -95,7 +94,10 @@ class Progress:
         return snapshot, {loss.queue.topic for loss in short}
 
     def _draw_group(self) -> str:
-        return f"spark-{uuid.UUID(bytes=self._entropy.token(16), version=4)}"
+        """`spark-` and a random UUID (version 4)."""
+        digits = self._entropy.token(16).hex()
+        variant = f"{int(digits[16], 16) & 0x3 | 0x8:x}"
+        return f"spark-{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
 
 
 def _ends(snapshot: Snapshot, group: str) -> Offsets:
