@@ -79,12 +79,7 @@ def up(
     }
     sources = Sources({"min_free_bytes": _FREE_BYTES, **read_config(config)}, flags)
     chosen = BrokerSettings.of(sources)
-    names = replace(
-        Sources(sources.file, {}).settings(NamesrvConfig),
-        bind_address=chosen.broker.bind_address,
-        listen_port=namesrv_port,
-        insecure=chosen.broker.insecure,
-    )
+    names = _namesrv_beside(chosen.broker, sources.file, namesrv_port)
     if sources.store_root() is not None:
         print(
             f"storePathRootDir of {config} is left aside: --store says where rmq up keeps its files.", file=sys.stderr
@@ -104,6 +99,12 @@ def up(
 
     with _claimed(store):
         run_until_stopped(serve)
+
+
+def _namesrv_beside(broker: BrokerConfig, file: Mapping[str, Any], port: int) -> NamesrvConfig:
+    """In a file for `rmq up`, where to listen is the broker's; the name server listens there too, on its own port."""
+    elsewhere = Sources({name: value for name, value in file.items() if name != "listen_port"}, {"listen_port": port})
+    return replace(elsewhere.settings(NamesrvConfig), bind_address=broker.bind_address, insecure=broker.insecure)
 
 
 @contextmanager
