@@ -93,11 +93,11 @@ def up(
             registered = replace(chosen.broker, namesrv_addr=_from_here(namesrv, names.bind_address))
             async with make_broker(chosen._replace(broker=registered), store / BROKER_DIRECTORY) as broker:
                 endpoints = _endpoints(namesrv, broker)
-                with _announced(store / ENDPOINTS, endpoints):
+                with announced(store / ENDPOINTS, endpoints):
                     _greet(endpoints["namesrv"], broker, store)
                     await stopped
 
-    with _claimed(store):
+    with claimed(store):
         run_until_stopped(serve)
 
 
@@ -108,7 +108,7 @@ def _namesrv_beside(broker: BrokerConfig, file: Mapping[str, Any], port: int) ->
 
 
 @contextmanager
-def _claimed(store: Path) -> Iterator[None]:
+def claimed(store: Path) -> Iterator[None]:
     """One `rmq up` per directory. What one that was killed left in endpoints.json is gone before anybody reads it."""
     if store.exists() and not store.is_dir():
         raise InvalidArgument(f"--store {store} is not a directory.")
@@ -128,7 +128,7 @@ def _claimed(store: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _announced(path: Path, endpoints: Mapping[str, Any]) -> Iterator[None]:
+def announced(path: Path, endpoints: Mapping[str, Any]) -> Iterator[None]:
     """The file is there while everything answers; whoever waits for it finds all of it."""
     draft = path.with_suffix(".tmp")
     draft.write_text(json.dumps(endpoints) + "\n", encoding="utf-8")

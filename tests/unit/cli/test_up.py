@@ -1,0 +1,50 @@
+"""One `rmq up` per directory, and endpoints.json only while it answers."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqspark.cli.up import ENDPOINTS, announced, claimed
+from rmqspark.errors import InvalidArgument, StoreLocked
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_what_a_killed_one_left_misleads_nobody(tmp_path: Path) -> None:
+    """An endpoints.json from before is gone as soon as the directory is taken, long before the new one is there."""
+    (tmp_path / ENDPOINTS).write_text("{}")
+    with claimed(tmp_path):
+        assert os.listdir(tmp_path) == []
+
+
+def test_a_directory_is_taken_once(tmp_path: Path) -> None:
+    """A second one is refused and touches nothing; after the first has gone the directory is free."""
+    with claimed(tmp_path / "new" / "store"):
+        (tmp_path / "new" / "store" / ENDPOINTS).write_text("{}")
+        with pytest.raises(StoreLocked, match="Another rmq up"), claimed(tmp_path / "new" / "store"):
+            pass
+        assert (tmp_path / "new" / "store" / ENDPOINTS).exists()
+    with claimed(tmp_path / "new" / "store"):
+        pass
+
+
+def test_a_file_is_no_place_for_a_store(tmp_path: Path) -> None:
+    """The option is named, and what is wrong with its value."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InvalidArgument, match="--store .*file is not a directory"), claimed(tmp_path / "file"):
+        pass
+
+
+def test_endpoints_are_announced_whole_and_taken_back(tmp_path: Path) -> None:
+    """Whoever waits for the file finds all of it; it goes also when the servers end badly."""
+    path = tmp_path / ENDPOINTS
+    with pytest.raises(RuntimeError), announced(path, {"admin": None}):
+        assert json.loads(path.read_text()) == {"admin": None}
+        assert os.listdir(tmp_path) == [ENDPOINTS]
+        raise RuntimeError
+    assert os.listdir(tmp_path) == []
