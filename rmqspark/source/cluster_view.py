@@ -1,7 +1,8 @@
 """The subscribed queues as the cluster shows them now: a thin, patient shell around the client.
 
-Spark asks an idle query for its latest offset every ten milliseconds or so; what was asked less than MAX_AGE_MS ago is
-not asked again. Requests for all queues travel together, and one that fails is tried again within the limits that
+Spark asks an idle query for its latest offset every ten milliseconds or so. An answer is kept for the rest of one such
+look, not until the next: `processAllAvailable` promises what was sent before it, and Spark keeps the promise by looking
+once more. Requests for all queues travel together, and one that fails is tried again within the limits that
 fetchOffset.numRetries and fetchOffset.retryIntervalMs set: an error that leaves here ends the query.
 """
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from rmqspark.remoting.response import Response
     from rmqspark.source.options import RetryPolicy, Subscription
 
-MAX_AGE_MS = 25
+MAX_AGE_MS = 5  # below Spark's pollingDelay, 10 ms
 ROUTE_MAX_AGE_MS = 5_000  # how soon a query notices queues that were added
 OFFSET_TIMEOUT_MS = 6_000
 
