@@ -1,19 +1,17 @@
 """Records as they come over the wire → messages as users hold them. Pure.
 
-Bodies are decompressed here, by the reader, as RocketMQ has it (spec: remoting, section 9): the broker never looks
-inside one. A few records are decoded one by one; a large chunk goes through `received_columns`.
+A few records are decoded one by one; a large chunk goes through `received_columns`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rmqspark.client.inflate import inflated
 from rmqspark.model import MessageQueue, ReceivedMessage
-from rmqspark.protocol.compression import decompress
 from rmqspark.protocol.message_id import offset_msg_id
-from rmqspark.protocol.names import MAX_BODY_BYTES
 from rmqspark.protocol.properties import Property
-from rmqspark.protocol.record import SysFlag, decode_record
+from rmqspark.protocol.record import decode_record
 
 if TYPE_CHECKING:
     from numpy import int32
@@ -21,8 +19,6 @@ if TYPE_CHECKING:
 
     from rmqspark.protocol.record import Record
 
-# A body that a producer compressed may have been larger than what this broker takes as it is.
-MAX_INFLATED_BYTES = 4 * MAX_BODY_BYTES
 SMALL_CHUNK_BYTES = 8192  # up to here the columns' fixed cost, about 0.3 ms, does not pay
 
 
@@ -61,11 +57,6 @@ def received_all(
 
     batch = RecordBatch.scan(records) if sizes is None else RecordBatch.from_sizes(records, sizes)
     return received_batch(batch, broker_name)
-
-
-def inflated(body: bytes, sys_flag: int) -> bytes:
-    """The body as its sender gave it."""
-    return decompress(body, sys_flag, MAX_INFLATED_BYTES) if sys_flag & SysFlag.COMPRESSED else body
 
 
 def _one_by_one(records: bytes | memoryview, broker_name: str) -> list[ReceivedMessage]:

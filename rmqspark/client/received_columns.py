@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rmqspark.client.inflate import inflated
 from rmqspark.client.property_maps import alike, property_maps, slices, texts
-from rmqspark.client.received import inflated
 from rmqspark.model import MessageQueue, ReceivedMessage
 from rmqspark.protocol.properties import Property
 from rmqspark.protocol.record import SysFlag
