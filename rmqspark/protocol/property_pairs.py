@@ -8,25 +8,20 @@ falls out of that: a segment without 0x01 has no such place, and further 0x01 be
 
 from __future__ import annotations
 
-from functools import cached_property
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from rmqspark.protocol.java_hash import java_hash_spans
 from rmqspark.protocol.properties import NAME_END, PAIR_END
-from rmqspark.protocol.spans import Spans, copy_spans, equal_to, gather_rows, join
+from rmqspark.protocol.spans import Spans, copy_spans, equal_to, gather_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from numpy.typing import NDArray
 
     from rmqspark.protocol.spans import Bytes, Positions
 
 
-_BLOCK_BYTES: Final = 2 * 1024 * 1024
 _FEW: Final = 16  # pairs of a record that are compared with each other sooner than sorted
 
 
@@ -36,44 +31,6 @@ class PropertyMaps(NamedTuple):
     counts: NDArray[np.int64]
     names: Spans
     values: Spans
-
-
-class RecordProperties:
-    """The encoded properties of the records of a buffer, one span each.
-
-    Taken apart they can take twenty times their size in memory, so large ones are taken apart block by block, again for
-    every question; those of ordinary chunks once.
-    """
-
-    def __init__(self, buffer: Bytes, spans: Spans) -> None:
-        self._buffer = buffer
-        self._spans = spans
-        bounds = np.arange(_BLOCK_BYTES, int(spans.lengths.sum()), _BLOCK_BYTES)
-        cuts = np.searchsorted(np.cumsum(spans.lengths), bounds).tolist() if len(bounds) else []
-        self._blocks = [slice(first, end) for first, end in pairwise([0, *cuts, len(spans.starts)])]
-
-    def find(self, name: bytes) -> Spans:
-        """The value that every record has for `name`, the last one if several; length -1 where it has none."""
-        return join([pairs.find(name) for pairs in self._pairs()])
-
-    def has_any(self, names: Sequence[bytes]) -> bool:
-        """Whether any record has a property of one of these names."""
-        return any(pairs.has(name) for pairs in self._pairs() for name in names)
-
-    def maps(self) -> PropertyMaps:
-        """All pairs of all records, as maps."""
-        maps = [pairs.maps() for pairs in self._pairs()]
-        counts = np.concatenate([one.counts for one in maps])
-        return PropertyMaps(counts, join([one.names for one in maps]), join([one.values for one in maps]))
-
-    def _pairs(self) -> Iterable[PropertyPairs]:
-        if len(self._blocks) == 1:
-            return (self._all,)
-        return (PropertyPairs.parse(self._buffer, self._spans.take(block)) for block in self._blocks)
-
-    @cached_property
-    def _all(self) -> PropertyPairs:
-        return PropertyPairs.parse(self._buffer, self._spans)
 
 
 class PropertyPairs:

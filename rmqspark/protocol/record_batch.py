@@ -22,16 +22,17 @@ from rmqspark.errors import RecordError
 from rmqspark.protocol import record as layout
 from rmqspark.protocol.body_crcs import body_crcs
 from rmqspark.protocol.java_hash import java_hash_spans
-from rmqspark.protocol.property_pairs import PropertyMaps, RecordProperties
 from rmqspark.protocol.record import MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES, SysFlag, check_record
 from rmqspark.protocol.record_heads import FIELD_AT, HEAD
-from rmqspark.protocol.spans import Spans, as_bytes, gather, sliding
+from rmqspark.protocol.record_properties import RecordProperties
+from rmqspark.protocol.spans import Spans, as_bytes, equal_to, gather, sliding, spacing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
+    from rmqspark.protocol.property_pairs import PropertyMaps
     from rmqspark.protocol.record import Buffer
     from rmqspark.protocol.spans import Bytes, Positions
 
@@ -177,6 +178,12 @@ class RecordBatch:
         """What a consume queue stores for each record: the Java hash of TAGS, 0 where there are none."""
         return java_hash_spans(self.buffer, *self.property_spans(b"TAGS")).astype(np.int64)
 
+    def is_all_of_topic(self, topic: bytes) -> bool:
+        """Whether every record is of this topic."""
+        starts, lengths = self.topics if self._equal_parts is None else self.topics.take(slice(1))
+        # Lengths first: only then is there room for the name at every start.
+        return bool((lengths == len(topic)).all() and equal_to(self.buffer, starts, topic).all())
+
     # --- how ---
 
     @cached_property
@@ -184,14 +191,15 @@ class RecordBatch:
         return RecordProperties(self.buffer, self._parts.properties)
 
     @cached_property
+    def _size_of_all(self) -> int:
+        """The size of two or more records that are equally long and follow each other; 0 of others."""
+        size = spacing(self.positions)
+        return size if size and (self.sizes == size).all() else 0
+
+    @cached_property
     def _heads(self) -> NDArray[Any]:
-        if not len(self):
-            return np.empty(0, HEAD)
-        stride = int(self.sizes[0])
-        first = int(self.positions[0])
-        evenly = (self.sizes == stride).all() and int(self.positions[-1]) - first == stride * (len(self) - 1)
-        if evenly and (np.diff(self.positions) == stride).all():
-            return np.ndarray((len(self),), HEAD, self.buffer, first, (stride,))
+        if self._size_of_all:
+            return np.ndarray((len(self),), HEAD, self.buffer, int(self.positions[0]), (self._size_of_all,))
         return sliding(self.buffer, f"V{HEAD.itemsize}")[self.positions].view(HEAD)
 
     def _field(self, name: str, dtype: type[np.integer[Any]]) -> NDArray[Any]:
@@ -223,7 +231,49 @@ class RecordBatch:
 
     @cached_property
     def _parts(self) -> _Parts:
-        """The variable parts. Each length is checked before it is used to find the next part."""
+        """The variable parts, checked."""
+        return self._equal_parts or self._divide()
+
+    @cached_property
+    def _equal_parts(self) -> _Parts | None:
+        """The parts of records that are divided like the first of them; None if some are not, or it is an unusual one.
+
+        Then the first one's lengths are everybody's: the bytes that say them are the same in all.
+        """
+        if not self._size_of_all or not isinstance(self._hosts_shift, int):
+            return None
+        begin, raw = int(self.positions[0]), self.buffer.data
+        if check_record(raw, begin, check_crc=False) != self._size_of_all or self._heads["magic"][0] != MAGIC_V1:
+            return None
+        body_length = int(self._heads["body_length"][0])
+        body_end = layout.HEAD_BYTES + body_length
+        topic_length = raw[begin + body_end]
+        properties = body_end + 1 + topic_length + 2
+        lengths_at = ((layout.SIZE_AT, 8), (layout.BODY_LENGTH_AT, layout.HEAD_BYTES), (body_end, properties))
+        if not all(self._repeats(start, end) for start, end in lengths_at):
+            return None
+        return _Parts(
+            self._spans(layout.HEAD_BYTES, body_length),
+            self._spans(body_end + 1, topic_length),
+            self._spans(properties, self._size_of_all - properties),
+        )
+
+    def _spans(self, at: int, length: int) -> Spans:
+        """The same piece of every record."""
+        return Spans(self.positions + at, np.full(len(self), length, np.int64))
+
+    def _repeats(self, start: int, end: int) -> bool:
+        """Whether these bytes are the same in all records, which are equally long and follow each other."""
+        width = min(8, 1 << (end - start).bit_length() - 1)
+        for at in {*range(start, end - width, width), end - width}:
+            first = int(self.positions[0]) + at
+            words = np.ndarray((len(self),), f"u{width}", self.buffer, first, (self._size_of_all,))
+            if (words != words[0]).any():
+                return False
+        return True
+
+    def _divide(self) -> _Parts:
+        """Finds the parts of each record. Each length is checked before it is used to find the next part."""
         heads, shift = self._heads, self._hosts_shift
         magics = heads["magic"]
         long_topics = magics != MAGIC_V1

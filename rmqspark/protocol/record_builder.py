@@ -20,7 +20,7 @@ from rmqspark.protocol.body_crcs import body_crcs
 from rmqspark.protocol.properties import MAX_PROPERTIES_BYTES
 from rmqspark.protocol.record import encode_record
 from rmqspark.protocol.record_heads import HEAD
-from rmqspark.protocol.spans import copy_spans, scatter_rows, sliding
+from rmqspark.protocol.spans import copy_spans, scatter_rows, sliding, spacing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -95,9 +95,18 @@ def patch(
     unless that is an array with one for each record. All hosts must be IPv4: the caller has seen the sys flags.
     """
     count = len(positions)
+    queue_offsets = first_queue_offset
+    if isinstance(first_queue_offset, int):
+        queue_offsets = np.arange(first_queue_offset, first_queue_offset + count)
+    if size := spacing(positions):
+        heads = np.ndarray((count,), HEAD, buffer, int(positions[0]), (size,))
+        heads["queue_offset"] = queue_offsets
+        heads["physical_offset"] = positions + first_physical_offset
+        heads["store_timestamp"] = store_timestamp_ms
+        heads["store_host"] = store_host
+        return
     places = np.empty(count, _PLACE)
-    counted = np.ndim(first_queue_offset) == 0
-    places["queue_offset"] = np.arange(count) + first_queue_offset if counted else first_queue_offset
+    places["queue_offset"] = queue_offsets
     places["physical_offset"] = positions + first_physical_offset
     stored = np.array((store_timestamp_ms, store_host), _STORED)
     sliding(buffer, "V16")[positions + layout.QUEUE_OFFSET_AT] = places.view("V16")

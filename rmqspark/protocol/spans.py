@@ -54,10 +54,26 @@ def as_bytes(buffer: bytes | bytearray | memoryview | Bytes) -> Bytes:
     return buffer if isinstance(buffer, np.ndarray) else np.frombuffer(buffer, np.uint8)
 
 
+def spacing(positions: Positions) -> int:
+    """How far apart positions are that ascend in equal steps; 0 if they do not, or are fewer than two."""
+    if len(positions) < 2:
+        return 0
+    step = int(positions[1] - positions[0])
+    return step if step > 0 and (positions[1:] - positions[:-1] == step).all() else 0
+
+
 def sliding(buffer: Bytes, dtype: DTypeLike) -> NDArray[Any]:
     """An element of `dtype` at every byte of `buffer` at which a whole one fits."""
     kind = np.dtype(dtype)
     return np.ndarray((max(0, len(buffer) - kind.itemsize + 1),), kind, buffer, 0, (1,))
+
+
+def items_at(buffer: Bytes, positions: Positions, dtype: DTypeLike) -> NDArray[Any]:
+    """The elements of `dtype` at `positions`. Where these are evenly spaced, a view of the buffer."""
+    items = sliding(buffer, dtype)
+    if (step := spacing(positions)) and positions[0] >= 0 and positions[-1] < len(items):
+        return items[int(positions[0]) : int(positions[-1]) + 1 : step]
+    return items[positions]
 
 
 def gather(buffer: Bytes, positions: Positions, dtype: DTypeLike) -> NDArray[Any]:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 from rmqspark.errors import InvalidMessage
 from rmqspark.protocol.names import check_topic
 from rmqspark.protocol.record import SysFlag
-from rmqspark.protocol.spans import equal_to
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,10 +28,7 @@ def check_bulk(records: RecordBatch, topic: str, queue_id: int, max_body_bytes: 
     bodies, topics = records.bodies, records.topics
     _require((topics.starts == bodies.ends + 1).all(), "A record is not of version 1.")
     _require(int(bodies.lengths.max()) <= max_body_bytes, f"A body has more than {max_body_bytes} bytes.")
-    name = topic.encode()
-    # Lengths first: only then is there room for the name at every start.
-    is_same = (topics.lengths == len(name)).all() and equal_to(records.buffer, topics.starts, name).all()
-    _require(is_same, f"A record is not of topic {topic}.")
+    _require(records.is_all_of_topic(topic.encode()), f"A record is not of topic {topic}.")
 
 
 def _fill_their_buffer(records: RecordBatch) -> bool:
