@@ -68,19 +68,30 @@ def java_hash_spans(
 
     ASCII is hashed in bulk; spans with other characters one distinct value at a time.
     """
-    hashes = np.zeros(len(starts), np.int32)
+    return hash_and_measure(buffer, starts, lengths)[0]
+
+
+def hash_and_measure(
+    buffer: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """The hash of each span, as `java_hash_spans` has it, and how many characters Java counts in it: as many as bytes,
+    where these are ASCII."""
+    hashes, units = np.zeros(len(starts), np.int32), lengths
+    if lengths.max(initial=0) <= 0:
+        return hashes, units
     ends = starts + np.maximum(lengths, 0)
-    if len(starts) and int(starts.min()) < 8:  # the first word of such a span may begin before the buffer
+    if int(starts.min()) < 8:  # the first word of such a span may begin before the buffer
         buffer = np.concatenate((np.zeros(8, np.uint8), buffer))
         ends = ends + 8
     if len(buffer) < 8:
-        return hashes
+        return hashes, units
     words = sliding(buffer, "<u8")
     for first in range(0, len(starts), _BLOCK):
         rows = slice(first, first + _BLOCK)
         if _hash_ascii(words, ends[rows], lengths[rows], hashes[rows]):
-            _hash_others(buffer, ends[rows], lengths[rows], hashes[rows])
-    return hashes
+            units = lengths.copy() if units is lengths else units
+            _hash_others(buffer, ends[rows], lengths[rows], hashes[rows], units[rows])
+    return hashes, units
 
 
 def _hash_ascii(
@@ -92,16 +103,19 @@ def _hash_ascii(
     power = 1
     rows: NDArray[np.int64] | slice = slice(None)
     while len(ends):
+        shortest, longest = int(lengths.min()), int(lengths.max())
         word = words[ends - 8]
-        if int(lengths.min()) < 8:
-            word &= _KEEP[np.clip(lengths, 0, 8)]
+        if shortest < 8:
+            word &= _KEEP[max(shortest, 0)] if shortest == longest else _KEEP[np.clip(lengths, 0, 8)]
         seen |= int(np.bitwise_or.reduce(word))
         total[rows] += _fold(word, power)
         power = power * 31**8 & _MASK32
-        longer = np.flatnonzero(lengths > 8)
-        if len(longer) == len(lengths):
+        if longest <= 8:
+            break
+        if shortest > 8:
             ends, lengths = ends - 8, lengths - 8
             continue
+        longer = np.flatnonzero(lengths > 8)
         rows = longer if isinstance(rows, slice) else rows[longer]
         ends, lengths = ends[longer] - 8, lengths[longer] - 8
     hashes[:] = total.astype(np.uint32).view(np.int32)
@@ -129,13 +143,18 @@ def _fold(word: NDArray[np.uint64], power: int) -> NDArray[np.uint64]:
 
 
 def _hash_others(
-    buffer: NDArray[np.uint8], ends: NDArray[np.int64], lengths: NDArray[np.int64], hashes: NDArray[np.int32]
+    buffer: NDArray[np.uint8],
+    ends: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+    hashes: NDArray[np.int32],
+    units: NDArray[np.int64],
 ) -> None:
-    known: dict[bytes, int] = {}
+    known: dict[bytes, tuple[int, int]] = {}
     for row, (end, length) in enumerate(zip(ends.tolist(), lengths.tolist(), strict=True)):
-        text = buffer[end - length : end].tobytes() if length > 0 else b""
-        if text.isascii():
+        encoded = buffer[end - length : end].tobytes() if length > 0 else b""
+        if encoded.isascii():
             continue
-        if text not in known:
-            known[text] = java_hash(text.decode("utf-8", "replace"))
-        hashes[row] = known[text]
+        if encoded not in known:
+            text = encoded.decode("utf-8", "replace")
+            known[encoded] = java_hash(text), len(text.encode("utf-16-be")) // 2
+        hashes[row], units[row] = known[encoded]

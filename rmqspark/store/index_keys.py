@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqspark.protocol.java_hash import java_hash, java_hash_spans
+from rmqspark.protocol.java_hash import hash_and_measure, java_hash, java_hash_spans
 from rmqspark.protocol.record import SysFlag
-from rmqspark.protocol.spans import Spans, copy_spans, sliding
+from rmqspark.protocol.spans import Spans, copy_spans, items_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from rmqspark.protocol.spans import Bytes, Positions
 
 _BLANK = ord(" ")  # separates the tokens of KEYS
-_NOT_ASCII = 0x80
 _LOW_32 = 0xFFFFFFFF
 
 
@@ -68,24 +67,30 @@ def keys_of_records(topic: str | None, records: RecordBatch, physical_offsets: P
 
     `topic` is the one topic of all of them; None says that they have several.
     """
+    buffer, topic_hashes = records.buffer, _topic_hashes(topic, records)
     is_indexed = (records.sys_flags & SysFlag.TRANSACTION_MASK) != SysFlag.ROLLED_BACK
-    topic_hashes = _topic_hashes(topic, records)
-    rows, hashes = _hashed(records.buffer, topic_hashes, *_whole(records.property_spans(b"UNIQ_KEY"), is_indexed))
-    others, other_hashes = _hashed(
-        records.buffer, topic_hashes, *_tokens(records.buffer, *_whole(records.property_spans(b"KEYS"), is_indexed))
-    )
-    if len(others):  # record by record, UNIQ_KEY first
-        rows = np.concatenate((rows, others))
-        order = np.argsort(rows, kind="stable")
-        rows, hashes = rows[order], np.concatenate((hashes, other_hashes))[order]
+    rows, unique = _present(records.property_spans(b"UNIQ_KEY"), is_indexed)
+    hashes = _hashed(buffer, topic_hashes[rows], unique)
+    owners, tokens = _tokens(buffer, *_present(records.property_spans(b"KEYS"), is_indexed))
+    if len(owners):
+        rows, hashes = _in_order(rows, hashes, owners, _hashed(buffer, topic_hashes[owners], tokens))
     return KeyBatch(_absolute(hashes), physical_offsets[rows], records.store_timestamps_ms[rows])
 
 
 def _absolute(hashes: NDArray[np.int32]) -> NDArray[np.int32]:
-    """|hash|, the lowest number becoming 0."""
-    absolute = np.abs(hashes)
-    absolute[absolute < 0] = 0
-    return absolute
+    """|hash|, the lowest number, which has no absolute value, becoming 0."""
+    return np.abs(hashes) & np.int32(2**31 - 1)
+
+
+def _in_order(
+    rows: Positions, hashes: NDArray[np.int32], others: Positions, other_hashes: NDArray[np.int32]
+) -> tuple[Positions, NDArray[np.int32]]:
+    """Both together, record by record, the first ones first."""
+    if len(rows) == len(others) and (rows == others).all():
+        return np.repeat(rows, 2), np.stack((hashes, other_hashes), axis=1).reshape(-1)
+    rows = np.concatenate((rows, others))
+    order = np.argsort(rows, kind="stable")
+    return rows[order], np.concatenate((hashes, other_hashes))[order]
 
 
 def _topic_hashes(topic: str | None, records: RecordBatch) -> NDArray[np.uint32]:
@@ -95,17 +100,22 @@ def _topic_hashes(topic: str | None, records: RecordBatch) -> NDArray[np.uint32]
     return java_hash_spans(records.buffer, *records.topics).view(np.uint32) * np.uint32(31) + np.uint32(ord("#"))
 
 
-def _whole(spans: Spans, is_indexed: NDArray[np.bool_]) -> tuple[Positions, Spans]:
+def _present(spans: Spans, is_indexed: NDArray[np.bool_]) -> tuple[Positions, Spans]:
     """The rows that have a value, and their values."""
-    rows = np.flatnonzero((spans.lengths > 0) & is_indexed)
-    return rows, Spans(spans.starts[rows], spans.lengths[rows])
+    chosen = (spans.lengths > 0) & is_indexed
+    if chosen.all():
+        return np.arange(len(chosen)), spans
+    rows = np.flatnonzero(chosen)
+    return rows, spans.take(rows)
 
 
 def _tokens(buffer: Bytes, rows: Positions, spans: Spans) -> tuple[Positions, Spans]:
-    """The blank-separated tokens of each span with the row each comes from, in order."""
+    """The blank-separated tokens of each span, none of which is empty, with the row each comes from, in order."""
     text, places = _one_after_another(buffer, spans)
     blanks = np.flatnonzero(text == _BLANK)
-    starts = np.concatenate(([0], blanks[:-1] + 1)) if len(blanks) else blanks
+    if len(blanks) == len(rows):
+        return rows, spans
+    starts = np.concatenate((np.zeros(1, np.int64), blanks[:-1] + 1))
     is_token = starts < blanks
     starts, ends = starts[is_token], blanks[is_token]
     owners = np.searchsorted(places, starts, "right") - 1
@@ -120,26 +130,23 @@ def _one_after_another(buffer: Bytes, spans: Spans) -> tuple[Bytes, Positions]:
     return text, places
 
 
-def _hashed(
-    buffer: Bytes, topic_hashes: NDArray[np.uint32], rows: Positions, keys: Spans
-) -> tuple[Positions, NDArray[np.int32]]:
-    """The hash of each key behind its row's topic."""
-    left, keys = _move_shared_prefix(buffer, topic_hashes[rows], keys)
-    units = _utf16_lengths(buffer, keys)
+def _hashed(buffer: Bytes, left: NDArray[np.uint32], keys: Spans) -> NDArray[np.int32]:
+    """The hash of each key behind the text whose hash is on its left."""
+    left, keys = _move_shared_prefix(buffer, left, keys)
+    hashes, units = hash_and_measure(buffer, *keys)
     powers = np.full(int(units.max(initial=0)) + 1, 31, np.uint32)
     powers[0] = 1
     np.multiply.accumulate(powers, out=powers)
-    return rows, (left * powers[units]).view(np.int32) + java_hash_spans(buffer, *keys)
+    return (left * powers[units]).view(np.int32) + hashes
 
 
 def _move_shared_prefix(buffer: Bytes, left: NDArray[np.uint32], right: Spans) -> tuple[NDArray[np.uint32], Spans]:
     """Moves what all right strings begin with, in steps of eight bytes, to the left ones: it is hashed only once.
     Unique ids of one producer differ in their last digits only."""
     shortest = int(right.lengths.min(initial=1 << 30))
-    words = sliding(buffer, np.uint64)
     shared = 0
     while len(left) and shared + 8 <= shortest:
-        column = words[right.starts + shared]
+        column = items_at(buffer, right.starts + shared, np.uint64)
         if (column != column[0]).any():
             break
         shared += 8
@@ -148,16 +155,3 @@ def _move_shared_prefix(buffer: Bytes, left: NDArray[np.uint32], right: Spans) -
         return left, right
     prefix_hash, power = java_hash(prefix.decode()) & _LOW_32, pow(31, shared, 1 << 32)
     return left * np.uint32(power) + np.uint32(prefix_hash), Spans(right.starts + shared, right.lengths - shared)
-
-
-def _utf16_lengths(buffer: Bytes, spans: Spans) -> Positions:
-    """How many characters Java counts in each span: of ASCII as many as bytes."""
-    text, places = _one_after_another(buffer, spans)
-    foreign = np.flatnonzero(text >= _NOT_ASCII)
-    if not len(foreign):
-        return spans.lengths
-    lengths = spans.lengths.copy()
-    for row in np.unique(np.searchsorted(places, foreign, "right") - 1).tolist():
-        key = buffer[spans.starts[row] : spans.ends[row]].tobytes().decode("utf-8", "replace")
-        lengths[row] = len(key.encode("utf-16-be")) // 2
-    return lengths
