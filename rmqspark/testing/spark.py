@@ -1,9 +1,10 @@
-"""A Spark session fit for tests."""
+"""A Spark session fit for tests and demonstrations: local, quiet, with workers that run this Python."""
 
 from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmqspark.errors import MissingExtra
@@ -12,7 +13,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def local_session(cores: int = 2) -> SparkSession:
+_LOGGING = Path(__file__).with_name("log4j2.properties")
+
+
+def local_session(cores: int = 2, *, name: str = "rmqspark tests") -> SparkSession:
     """Starts Spark in this process: no UI, few shuffle partitions, loopback only, errors alone on the log.
 
     PYSPARK_PYTHON defaults to the python3 of PATH, which is not the virtual environment: it is set to this interpreter.
@@ -22,17 +26,19 @@ def local_session(cores: int = 2) -> SparkSession:
         from pyspark.sql import SparkSession
     except ImportError:
         raise MissingExtra("PySpark", "spark") from None
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     settings = {
         "spark.ui.enabled": "false",
-        "spark.log.level": "ERROR",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.shuffle.partitions": str(cores),
         "spark.default.parallelism": str(cores),
         "spark.sql.session.timeZone": "UTC",
     }
-    builder = SparkSession.builder.master(f"local[{cores}]").appName("rmqspark tests")
+    builder = SparkSession.builder.master(f"local[{cores}]").appName(name)
     for name, value in settings.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()

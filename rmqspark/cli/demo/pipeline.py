@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqspark.errors import MissingExtra
-
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -16,30 +14,6 @@ if TYPE_CHECKING:
 
 FLIGHT = "carrier string, flight int, origin string, dest string, time timestamp, dep_delay int, distance int"
 DELAY = "day string, carrier string, flights long, departed long, delay_minutes long"
-
-
-def start_session() -> SparkSession:
-    """A local Spark on two cores whose workers run this very Python."""
-    import os
-    import sys
-
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError:
-        raise MissingExtra("pyspark", "spark") from None
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    builder = (
-        SparkSession.builder.master("local[2]")
-        .appName("rmq demo")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.log.level", "ERROR")
-    )
-    return builder.getOrCreate()
 
 
 def start_query(

@@ -75,13 +75,14 @@ def _through_spark(console: Console, table: pd.DataFrame, work: Path) -> pd.Data
     from rmqspark import AdminClient, Producer
     from rmqspark.cli.demo import flights, pipeline
     from rmqspark.cli.demo.queue import own_queue
+    from rmqspark.testing.spark import local_session
 
     with own_queue(work / "store") as namesrv, _progress(console) as progress:
         with AdminClient(namesrv) as admin:
             admin.create_topic(_SOURCE, queues=8)
             admin.create_topic(_TARGET, queues=4)
         starting = progress.add_task("starting Spark", total=None)
-        spark = pipeline.start_session()
+        spark = local_session(name="rmq demo")
         progress.update(starting, total=1, completed=1)
         try:
             with Producer(namesrv, group="demo-airport") as producer:
