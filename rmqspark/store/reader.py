@@ -7,6 +7,7 @@ messages are damaged or gone are stepped over.
 from __future__ import annotations
 
 from enum import Enum
+from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 _FEWEST_SCANNED: Final = 16_000 // ENTRY_BYTES
 _MOST_SCANNED_IN_BULK: Final = 1 << 20
 _WINDOW_ENTRIES: Final = 1 << 15
+_PLACE: Final = Struct(f">i{PHYSICAL_OFFSET_AT - 4}xq")  # of a record: its size and where it says it is
 
 
 class ReadStatus(Enum):
@@ -101,6 +103,9 @@ class Reader:
             return ReadResult(status, next_offset, queue.min_offset, queue.max_offset)
         scanned_end = min(queue.max_offset, queue_offset + max(_FEWEST_SCANNED, max_count))
         try:
+            is_one = scanned_end - queue_offset == 1 or max_count == 1
+            if is_one and (record := self._read_one(queue, queue_offset, tag_codes)):
+                return ReadResult(ReadStatus.FOUND, queue_offset + 1, queue.min_offset, queue.max_offset, 1, record)
             chosen = self._select(queue, queue_offset, scanned_end, max_count, max_bytes, tag_codes)
         except DamagedFile:
             next_file = queue_offset - queue_offset % queue.entries_per_segment + queue.entries_per_segment
@@ -139,6 +144,19 @@ class Reader:
         chosen = self._select(queue, queue_offset, end, max_count, max_bytes, tag_codes)
         body, sizes = self._collect(chosen)
         return BulkReadResult(chosen.next_offset, low, high, sizes.astype(np.int32), body.data)
+
+    def _read_one(self, queue: ConsumeQueue, queue_offset: int, tag_codes: frozenset[int] | None) -> bytes | None:
+        """The record of one entry; None if it has none with these tags, or one that is not of its place. What a waiting
+        pull is answered with: arrays of one element would cost three times as much."""
+        physical_offset, size, tags_code = queue.entry(queue_offset)
+        is_there = physical_offset >= self._log.min_offset
+        if not is_there or not MIN_RECORD_BYTES <= size <= self._log.end_offset - physical_offset:
+            return None
+        if tag_codes is not None and _as_int32(tags_code) not in map(_as_int32, tag_codes):
+            return None
+        record = self._log.segments.read(physical_offset, size)
+        stored_size, stored_offset = _PLACE.unpack_from(record)
+        return record if (stored_size, stored_offset) == (size, physical_offset) else None
 
     def _collect(self, chosen: _Selection) -> tuple[Bytes, Positions]:
         """The records chosen and their sizes. What is not a record of its place is left out: nobody is to be handed
@@ -202,6 +220,10 @@ class Reader:
             return rows, len(rows) > 0
         matches = there & np.isin(entries["tags_code"].astype(np.int32), wanted)
         return np.flatnonzero(matches), bool(there.any())
+
+
+def _as_int32(code: int) -> int:
+    return (code + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
 def _status_outside(queue: ConsumeQueue, queue_offset: int) -> tuple[ReadStatus, int] | None:

@@ -93,6 +93,30 @@ def test_reading_on_with_tags_misses_nothing(bench: StoreBench) -> None:
     assert seen == [b"m%02d" % number for number in range(1, 30, 3)]
 
 
+@pytest.mark.parametrize("tags", ["a", "b", "c", "ab", None])
+def test_one_by_one(bench: StoreBench, tags: str | None) -> None:
+    """Messages fetched one at a time are those fetched together, whatever the tags."""
+    codes = None if tags is None else frozenset(tags_code(tag) for tag in tags)
+    together = bench.store.read("t", 0, 0, max_count=100, max_bytes=EVERYTHING, tag_codes=codes)
+    offset, records = 0, b""
+    while offset < 30:
+        result = bench.store.read("t", 0, offset, max_count=1, max_bytes=EVERYTHING, tag_codes=codes)
+        assert result.next_offset > offset
+        offset, records = result.next_offset, records + bytes(result.body)
+    assert records == bytes(together.body)
+
+
+@pytest.mark.parametrize("at", [0, 3, 7, 8, 10, 11])
+def test_a_damaged_entry_hands_out_nothing(at: int) -> None:
+    """A newest queue entry that leads somewhere else, or promises another size, brings no bytes to a reader."""
+    bench = StoreBench()
+    bench.send("t", 0, b"one")
+    bench.send("t", 0, b"two")
+    bench.flip_bit("consumequeue/t/0/00000000000000000000", 20 + at)
+    result = bench.store.read("t", 0, 1, max_count=32, max_bytes=EVERYTHING)
+    assert (result.count, bytes(result.body)) == (0, b"")
+
+
 def test_bulk_read_keeps_to_its_range(bench: StoreBench) -> None:
     """A bulk read brings [start, end), nothing at or behind the end, and says where the queue ends."""
     result = bench.store.read_bulk("t", 0, 4, 9, max_count=EVERYTHING, max_bytes=EVERYTHING)
