@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from rmqspark.errors import InvalidArgument
 from rmqspark.settings import setting
+from rmqspark.store.retention import parse_hours
 
 CONSUME_QUEUE_ENTRY_BYTES = 20
+_INT32_MAX = 2**31 - 1  # index files number slots and entries by 32 bits
 _SMALLEST_SEGMENT_BYTES = 256  # a record, its blank record and room to spare; tests use segments nearly this small
 
 
@@ -64,7 +66,13 @@ class StoreConfig:
             raise InvalidArgument(f"mapped_file_size_consume_queue must be at least {CONSUME_QUEUE_ENTRY_BYTES} bytes.")
         if self.flush_disk_type not in ("ASYNC_FLUSH", "SYNC_FLUSH"):
             raise InvalidArgument(f"flush_disk_type is ASYNC_FLUSH or SYNC_FLUSH, not {self.flush_disk_type!r}.")
+        if not (1 <= self.max_hash_slot_num <= _INT32_MAX and 2 <= self.max_index_num <= _INT32_MAX):
+            raise InvalidArgument(
+                f"An index of {self.max_hash_slot_num} slots and {self.max_index_num} entries cannot be: "
+                f"max_hash_slot_num is at least 1, max_index_num at least 2, and neither above {_INT32_MAX}."
+            )
         parse_delay_levels(self.message_delay_level)
+        parse_hours(self.delete_when)
 
     @property
     def consume_queue_segment_bytes(self) -> int:

@@ -61,7 +61,7 @@ class Index:
         self._disk = files
         self._clock = clock
         self._directory = directory
-        self._layout = IndexLayout.of(config.max_hash_slot_num, config.max_index_num)
+        self._layout = IndexLayout(config.max_hash_slot_num, config.max_index_num)
         self._files: list[IndexFile] = []
         self._waiting: list[tuple[bytes, int, int]] = []
         self._unwritten: list[KeyBatch] = []  # hashed, and refused by the disk so far

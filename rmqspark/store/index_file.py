@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 import numpy as np
 
-from rmqspark.errors import InvalidArgument
 from rmqspark.store.index_slots import SLOT_BYTES, SlotTable
 
 if TYPE_CHECKING:
@@ -50,20 +49,10 @@ _REPLAY_ENTRIES = 1 << 16
 
 
 class IndexLayout(NamedTuple):
-    """Where things are in an index file; follows from the two settings."""
+    """Where things are in an index file; follows from the two settings, which StoreConfig has checked."""
 
     slot_count: int
     entry_count: int  # places for entries, the unused first one included
-
-    @classmethod
-    def of(cls, max_hash_slot_num: int, max_index_num: int) -> IndexLayout:
-        """The layout for two settings. Raises InvalidArgument for what 32-bit entry numbers cannot serve."""
-        if not (1 <= max_hash_slot_num <= _INT32_MAX and 2 <= max_index_num <= _INT32_MAX):
-            raise InvalidArgument(
-                f"An index of {max_hash_slot_num} slots and {max_index_num} entries cannot be: max_hash_slot_num is at "
-                f"least 1, max_index_num at least 2, and neither above {_INT32_MAX}."
-            )
-        return cls(max_hash_slot_num, max_index_num)
 
     @property
     def file_bytes(self) -> int:

@@ -359,7 +359,7 @@ def test_another_store_s_sizes_are_refused() -> None:
 def test_sizes_that_cannot_be_are_refused(slots: int, entries: int) -> None:
     """An index without room for a single key is an error in the settings, not an endless row of files."""
     with pytest.raises(InvalidArgument, match="max_index_num"):
-        opened(MemoryFileSystem(), StoreConfig(max_hash_slot_num=slots, max_index_num=entries))
+        StoreConfig(max_hash_slot_num=slots, max_index_num=entries)
 
 
 def test_names_ascend_when_the_clock_does_not() -> None:

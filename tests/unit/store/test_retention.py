@@ -106,3 +106,5 @@ def test_hours() -> None:
     for wrong in ("24", "-1", "x"):
         with pytest.raises(InvalidArgument, match="delete_when"):
             parse_hours(wrong)
+        with pytest.raises(InvalidArgument, match="delete_when"):
+            StoreConfig(delete_when=wrong)
