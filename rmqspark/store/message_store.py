@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import structlog
+
 from rmqspark.errors import MessageNotFound, RecordError, StoreError
 from rmqspark.protocol.message_id import ZERO_HOST
 from rmqspark.protocol.record import decode_record
@@ -51,6 +53,9 @@ if TYPE_CHECKING:
     from rmqspark.store.time_search import Boundary
 
 
+log = structlog.get_logger("rmqspark.store")
+
+
 class StoreFigures(NamedTuple):
     """How much a store holds. Times in ms, -1 where there is no message."""
 
@@ -74,6 +79,8 @@ class MessageStore:
         self._config = config
         self._lock = lock
         self._identity = StoreIdentity.open(files, entropy)
+        if self._identity.warning:
+            log.warning("the store's identity was read from its copy", reason=self._identity.warning)
         self._log_files = SegmentFiles(files, config.max_open_files)
         self._queue_files = SegmentFiles(files, config.max_open_files)
         self._log = CommitLog(files, self._log_files, "commitlog", config.mapped_file_size_commit_log)
@@ -169,6 +176,8 @@ class MessageStore:
             self._gate.shut_for_good("The store is closed.")
             self._log_files.close()
             self._queue_files.close()
+            if self._index is not None:
+                self._index.abandon()
             self._checkpoint_file.close()
             self._lock.close()
 

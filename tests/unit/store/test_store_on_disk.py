@@ -6,7 +6,7 @@ import os
 import shutil
 import stat
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -17,9 +17,6 @@ from rmqspark.store.files import PosixFileSystem
 from rmqspark.store.message_store import MessageStore
 
 from .store_bench import SMALL, StoreBench, draft
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture
@@ -115,3 +112,18 @@ def test_a_batch_larger_than_a_file_is_refused(tmp_path: Path) -> None:
     bench.send("t", 0, b"fits")
     assert bench.bodies("t", 0) == [b"fits"]
     bench.store.close()
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are counted as Linux shows them")
+@pytest.mark.parametrize("fsync_fails", [False, True])
+def test_a_closed_store_has_no_open_files(bench: StoreBench, tmp_path: Path, fsync_fails: bool) -> None:
+    """Closing gives every file back, after a failed fsync too."""
+    bench.send("t", 0, b"one")
+    assert bench.store.query("t", "one", 0, 1 << 60, 9)
+    if fsync_fails:
+        plan = bench.store.begin_flush()
+        assert plan is not None
+        bench.store.finish_flush(plan, OSError("planned by the test"))
+    bench.store.close()
+    opened = [os.readlink(entry) for entry in Path("/proc/self/fd").iterdir() if entry.is_symlink()]
+    assert [path for path in opened if path.startswith(str(tmp_path))] == []
