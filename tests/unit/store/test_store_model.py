@@ -136,7 +136,9 @@ class SyncStoreModel(StoreModel):
         self.flush()
 
 
+EXAMPLES = settings.default.max_examples  # the profile's: many more in a soak
+
 TestStoreModel = pytest.mark.property(StoreModel.TestCase)
-TestStoreModel.settings = settings(max_examples=40, stateful_step_count=25)
+TestStoreModel.settings = settings(max_examples=EXAMPLES * 2 // 3, stateful_step_count=25)
 TestSyncStoreModel = pytest.mark.property(SyncStoreModel.TestCase)
-TestSyncStoreModel.settings = settings(max_examples=20, stateful_step_count=25)
+TestSyncStoreModel.settings = settings(max_examples=EXAMPLES // 3, stateful_step_count=25)
