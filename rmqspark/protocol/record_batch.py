@@ -109,11 +109,11 @@ class RecordBatch:
 
     @property
     def queue_offsets(self) -> NDArray[np.int64]:
-        return self._field("queue_offset", np.int64)
+        return self._patchable("queue_offset")
 
     @property
     def physical_offsets(self) -> NDArray[np.int64]:
-        return self._field("physical_offset", np.int64)
+        return self._patchable("physical_offset")
 
     @cached_property
     def sys_flags(self) -> NDArray[np.int32]:
@@ -126,7 +126,7 @@ class RecordBatch:
 
     @property
     def store_timestamps_ms(self) -> NDArray[np.int64]:
-        return self._field_behind_hosts("store_timestamp", np.int64, self._born_host_shift)
+        return self._patchable("store_timestamp", self._born_host_shift)
 
     @property
     def reconsume_times(self) -> NDArray[np.int32]:
@@ -180,7 +180,9 @@ class RecordBatch:
 
     def is_all_of_topic(self, topic: bytes) -> bool:
         """Whether every record is of this topic."""
-        starts, lengths = self.topics if self._equal_parts is None else self.topics.take(slice(1))
+        starts, lengths = self.topics
+        if self._equal_parts is not None:  # then one speaks for all
+            return self.buffer[int(starts[0]) : int(starts[0] + lengths[0])].tobytes() == topic
         # Lengths first: only then is there room for the name at every start.
         return bool((lengths == len(topic)).all() and equal_to(self.buffer, starts, topic).all())
 
@@ -204,6 +206,12 @@ class RecordBatch:
 
     def _field(self, name: str, dtype: type[np.integer[Any]]) -> NDArray[Any]:
         return self._heads[name].astype(dtype)
+
+    def _patchable(self, name: str, shift: Positions | int = 0) -> NDArray[Any]:
+        """A field that `patch` writes. It is read where it lies: `_heads` may be a copy, taken before."""
+        if self._size_of_all or not isinstance(shift, int):
+            return self._field_behind_hosts(name, np.int64, shift)
+        return gather(self.buffer, self.positions + FIELD_AT[name], np.int64)
 
     def _field_behind_hosts(self, name: str, dtype: type[np.integer[Any]], shift: Positions | int) -> NDArray[Any]:
         """A field that IPv6 hosts move by `shift`; room for a moved head is part of the check."""

@@ -90,6 +90,8 @@ def test_patching_in_bulk_equals_patching_one_by_one(rows: list[bytes], first: i
         "T", 0, column(list(rows)), Column.constant(b"a\x01b\x02", len(rows)), born_timestamp_ms=1, born_host=BORN_HOST
     )
     expected = bytearray(buffer.tobytes())
+    batch = RecordBatch.from_sizes(buffer, sizes)
+    batch.check()  # which reads the heads
     positions = np.cumsum(sizes, dtype=np.int64) - sizes
     queue_offsets = np.arange(len(rows), dtype=np.int64) + first if counted else np.arange(len(rows))[::-1].copy()
     patch(
@@ -110,6 +112,9 @@ def test_patching_in_bulk_equals_patching_one_by_one(rows: list[bytes], first: i
             store_host=STORE_HOST,
         )
     assert buffer.tobytes() == expected
+    assert (batch.store_timestamps_ms == 99).all()
+    assert (batch.physical_offsets == first + positions).all()
+    assert (batch.queue_offsets == (np.arange(len(rows)) + first if counted else queue_offsets)).all()
 
 
 def test_given_memory_is_used_where_it_is_large_enough() -> None:

@@ -48,6 +48,19 @@ def test_store_times(bench: StoreBench) -> None:
     assert bench.store.offset_by_time("t", 1, START, "UPPER") == 0
 
 
+@pytest.mark.parametrize("bodies", [(b"alike", b"every"), (b"short", b"and longer")])
+def test_keys_of_bulks_are_found_in_their_time(bodies: tuple[bytes, ...]) -> None:
+    """The index knows when the messages of a bulk were stored, whether or not they are equally long."""
+    bench = StoreBench()
+    bench.clock.set_now_ms(START)
+    bench.send("t", 0, b"before")
+    bench.clock.advance(ms=5_000)
+    bench.send_bulk("t", 0, *bodies)
+    for body in bodies:
+        assert len(bench.store.query("t", body.decode(), START + 4_000, START + 6_000, 64)) == 1
+        assert bench.store.query("t", body.decode(), START, START + 3_000, 64) == []
+
+
 def test_expired_messages_are_too_early_for_any_time(bench: StoreBench) -> None:
     """A search never leads to a message that is gone: it is kept between the queue's ends."""
     old = StoreBench()
