@@ -9,11 +9,12 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from py4j.java_gateway import CallbackServerParameters, GatewayParameters, JavaGateway, launch_gateway
 from rocketmq import PACKAGE, RocketMQ, java, pyspark_jar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from py4j.java_gateway import JavaGateway
 
 
 class Jvm:
@@ -67,6 +68,7 @@ class Jvm:
         consumer = self.rocketmq.client.consumer.DefaultMQPushConsumer(group)
         messages: list[Any] = []
         consumer.setConsumeFromWhere(self.rocketmq.common.consumer.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
+        consumer.setConsumeMessageBatchMaxSize(32)
         consumer.subscribe(topic, expression)
         consumer.registerMessageListener(self._listener(messages, orderly, failures))
         with self._started(consumer, namesrv):
@@ -127,6 +129,8 @@ class Jvm:
 @contextmanager
 def started_jvm(rocketmq: RocketMQ) -> Iterator[Jvm]:
     """Starts the JVM and ends it afterwards."""
+    from py4j.java_gateway import CallbackServerParameters, GatewayParameters, JavaGateway, launch_gateway
+
     with (rocketmq.home / "jvm.log").open("w") as log:
         port, token, process = launch_gateway(
             jarpath=str(pyspark_jar("py4j")),

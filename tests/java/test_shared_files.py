@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from jvm import Jvm
     from ours import Up
+    from pyspark.sql import SparkSession
     from rocketmq import RocketMQ
 
     from rmqspark.model import MessageQueue, ReceivedMessage
@@ -56,6 +57,13 @@ def fill(namesrv: str, writer: str) -> None:
         producer.send_batch(messages[10:])
 
 
+def fill_with_spark(spark: SparkSession, namesrv: str) -> None:
+    """Thirty more in bulks of records, as only our broker takes them, with keys and tags like the others."""
+    columns = ("CAST(id AS STRING) body", "concat('t', id % 3) tags", "array(concat('spark-', id), 'spark') keys")
+    rows = spark.range(30).selectExpr(*columns)
+    rows.write.format("rmq").option("namesrv", namesrv).option("topic", TOPIC).mode("append").save()
+
+
 def assert_found_by_key(namesrv: str, messages: list[ReceivedMessage]) -> None:
     """Each message is found by its own key, and its writer's key finds all the writer's."""
     with AdminClient(namesrv) as admin:
@@ -73,31 +81,36 @@ def committed(namesrv: str, group: str) -> dict[MessageQueue, int | None]:
 
 
 @pytest.mark.parametrize("end", ["stopped", "killed"])
-def test_rocketmq_goes_on_with_our_store(end: str, names: str, rocketmq: RocketMQ, tmp_path: Path) -> None:
+def test_rocketmq_goes_on_with_our_store(
+    end: str, names: str, rocketmq: RocketMQ, rmq_spark: SparkSession, tmp_path: Path
+) -> None:
     """Messages, offsets, index and groups are there for the stock broker, and for ours what it wrote meanwhile."""
     with up(tmp_path) as first:
         create_topic(first.namesrv)
         fill(first.namesrv, "ours")
+        fill_with_spark(rmq_spark, first.namesrv)
         written = read(first.namesrv, TOPIC, group="readers")
         progress = committed(first.namesrv, "readers")
         if end == "killed":
             first.kill()
-    assert len(written) == 30
+    assert len(written) == 60
 
-    with rocketmq.broker(first.store, names):
+    with rocketmq.broker(first.store, names) as stock:
         assert read(names, TOPIC) == written
         assert_found_by_key(names, written)
         if end == "stopped":  # offsets are written every few seconds
             assert committed(names, "readers") == progress
         fill(names, "theirs")
         more = read(names, TOPIC)
-        assert [message for message in more if message.keys[1] == "ours"] == written
+        assert [message for message in more if message.keys[1] != "theirs"] == written
+        if end == "killed":
+            stock.kill()
 
     with up(tmp_path) as second:
         assert read(second.namesrv, TOPIC) == more
         assert_found_by_key(second.namesrv, more)
         fill(second.namesrv, "again")
-        assert len(read(second.namesrv, TOPIC)) == 90
+        assert len(read(second.namesrv, TOPIC)) == 120
 
 
 @pytest.mark.parametrize("end", ["stopped", "killed"])
