@@ -77,6 +77,8 @@ class Jvm:
     @contextmanager
     def _started(self, client: Any, namesrv: str) -> Iterator[None]:
         client.setNamesrvAddr(namesrv)
+        # A consumer that loses the race for its first heartbeat reads nothing before the next, by default for 30 s.
+        client.setHeartbeatBrokerInterval(1000)
         client.setInstanceName(f"{self.java.lang.System.nanoTime()}")
         client.start()
         try:
