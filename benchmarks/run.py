@@ -36,10 +36,11 @@ def spark_paths(rows: int, body_bytes: int, queues: int, repeat: int) -> dict[st
 
 def show(measured: dict[str, Any]) -> None:
     """A Markdown table of rows a second."""
-    print("| path | rows a second | asked for |\n| --- | ---: | ---: |")
+    print("| path | rows a second, median | lowest–highest | asked for |\n| --- | ---: | ---: | ---: |")
     for result in measured["results"]:
         asked = ASKED.get(result["path"])
-        print(f"| {result['path']} | {result['rows_per_second']:,.0f} | {f'≥ {asked:,}' if asked else ''} |")
+        rate, lowest, highest = (f"{result[name]:,}" for name in ("rows_per_second", "lowest", "highest"))
+        print(f"| {result['path']} | {rate} | {lowest}–{highest} | {f'≥ {asked:,}' if asked else ''} |")
 
 
 def main() -> None:
@@ -47,7 +48,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--body-bytes", type=int, default=100)
     parser.add_argument("--queues", type=int, default=8)
-    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--repeat", type=int, default=5)
     arguments = parser.parse_args()
 
     print(f"Spark, {arguments.rows:,} rows of {arguments.body_bytes} bytes, {arguments.queues} queues, local[2]:\n")

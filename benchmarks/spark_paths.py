@@ -4,7 +4,7 @@
 
 Starts a name server and a broker in a process of their own (or takes those at --namesrv), writes a topic from Spark and
 reads it back into Spark's noop sink. Each path stands beside its ceiling: the same rows through the same bridge, with a
-Python side that does nothing. Every figure is the best of --repeat runs, after one run that only warms up.
+Python side that does nothing. Every figure is the median of --repeat runs, after one run that only warms up.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import argparse
 import contextlib
 import json
 import os
+import statistics
 import sys
 import tempfile
 import time
@@ -45,11 +46,20 @@ class Figure:
 
     path: str
     rows: int
-    seconds: float
+    seconds: list[float]  # of each run
 
     @property
     def rows_per_second(self) -> float:
-        return self.rows / self.seconds
+        """Of the median run."""
+        return self.rows / statistics.median(self.seconds)
+
+    @property
+    def lowest(self) -> float:
+        return self.rows / max(self.seconds)
+
+    @property
+    def highest(self) -> float:
+        return self.rows / min(self.seconds)
 
 
 class Bridge(DataSource):
@@ -198,7 +208,12 @@ class Bench:
 def measure(paths: dict[str, Callable[[], None]], rows: int, repeat: int) -> Iterator[Figure]:
     for path, run in paths.items():
         seconds = [_timed(run) for _ in range(repeat + 1)][1:]
-        yield Figure(path, rows, min(seconds))
+        yield Figure(path, rows, seconds)
+
+
+def _result(figure: Figure) -> dict[str, Any]:
+    rates = {"rows_per_second": figure.rows_per_second, "lowest": figure.lowest, "highest": figure.highest}
+    return asdict(figure) | {name: round(rate) for name, rate in rates.items()}
 
 
 def _timed(run: Callable[[], None]) -> float:
@@ -224,9 +239,11 @@ def main() -> None:
             figures.append(figure)
             if not arguments.json:
                 print(
-                    f"{figure.path:45} {figure.seconds:8.2f} s {figure.rows_per_second / 1e6:8.2f} M rows/s", flush=True
+                    f"{figure.path:45} {figure.rows_per_second / 1e6:8.2f} M rows/s"
+                    f" ({figure.lowest / 1e6:.2f}–{figure.highest / 1e6:.2f})",
+                    flush=True,
                 )
-    results = [asdict(figure) | {"rows_per_second": round(figure.rows_per_second)} for figure in figures]
+    results = [_result(figure) for figure in figures]
     print(json.dumps({"body_bytes": arguments.body_bytes, "queues": arguments.queues, "results": results}))
 
 
