@@ -1,8 +1,9 @@
-"""What all tests share: hypothesis profiles."""
+"""What all tests share: hypothesis profiles, and a Ctrl-C that works."""
 
 from __future__ import annotations
 
 import os
+import signal
 
 from hypothesis import HealthCheck, settings
 
@@ -12,3 +13,8 @@ settings.register_profile("default", max_examples=60, **_COMMON)
 settings.register_profile("ci", max_examples=120, print_blob=True, **_COMMON)
 settings.register_profile("soak", max_examples=5000, print_blob=True, **_COMMON)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+# Whoever runs the tests in a shell's background has Ctrl-C switched off for them, and for all they start; the tests that
+# press Ctrl-C would wait for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
