@@ -124,18 +124,17 @@ def _show(console: Console, delays: pd.DataFrame, verdict: Verdict, picture: Pat
 
     from rmqspark.cli.demo.report import by_carrier
 
-    table = Table(
-        box=SIMPLE_HEAD, title="Departures from New York City, 2013, as Spark wrote them", title_justify="left"
-    )
+    table = Table(box=SIMPLE_HEAD, title="New York's departures of 2013, as Spark wrote them", title_justify="left")
     for name in ("carrier", "flights", "cancelled", "mean delay (min)"):
         table.add_column(name, justify="left" if name == "carrier" else "right")
     for row in by_carrier(delays).itertuples(index=False):
         table.add_row(row.carrier, f"{row.flights:,}", f"{row.cancelled:,}", f"{row.mean_delay:.1f}")
     console.print(table)
     colour = "green" if verdict.holds else "red"
+    console.print(f"[{colour}]{verdict.flights:,} of {sent:,} flights counted[/{colour}]")
     console.print(
-        f"[{colour}]{verdict.flights:,} of {sent:,} flights counted; {verdict.equal:,} rows (day and carrier) equal to "
-        f"pandas, {verdict.different} different, {verdict.missing} missing, {verdict.doubled} doubled[/{colour}]"
+        f"[{colour}]{verdict.equal:,} rows (day and carrier) equal to pandas', {verdict.different} different, "
+        f"{verdict.missing} missing, {verdict.doubled} doubled[/{colour}]"
     )
     console.print(f"Picture: {picture}")
 
