@@ -14,7 +14,7 @@ settings.register_profile("ci", max_examples=120, print_blob=True, **_COMMON)
 settings.register_profile("soak", max_examples=5000, print_blob=True, **_COMMON)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
 
-# Whoever runs the tests in a shell's background has Ctrl-C switched off for them, and for all they start; the tests that
-# press Ctrl-C would wait for ever.
+# Tests run in a shell's background have Ctrl-C switched off, and so has all they start: those that press it would wait
+# for ever.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
