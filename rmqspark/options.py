@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, NoReturn
 
 from rmqspark.errors import InvalidArgument, NotSupported
 
@@ -36,8 +36,9 @@ class Option:
 class OptionTable:
     """All options of one side (source or sink).
 
-    `foreign` and `later` map lower-case names to what to write instead: names that users bring from elsewhere, and
-    those that a later version has.
+    `foreign` (lower-case names) and `later` (names as the docs will spell them) map to what to write instead: names
+    that users bring from elsewhere, and those that a later version has. Spark lower-cases what users type, so errors
+    spell a known name as the docs do.
     """
 
     owner: str  # "source" or "sink", for messages
@@ -48,19 +49,19 @@ class OptionTable:
 
     def read(self, given: Mapping[str, str]) -> dict[str, Any]:
         """The values of the options given, by canonical name. Raises InvalidArgument or NotSupported."""
-        named = {name.lower(): option for option in self.options for name in (option.name, *option.aliases)}
+        named = {name.lower(): (name, option) for option in self.options for name in (option.name, *option.aliases)}
         values: dict[str, Any] = {}
         typed_as: dict[str, str] = {}
         for typed, text in given.items():
             if typed.lower() in self.ignored:
                 continue
-            option = named.get(typed.lower()) or self._refuse(typed)
+            name, option = named.get(typed.lower()) or self._refuse(typed)
             if option.name in typed_as:
                 raise InvalidArgument(
-                    f"Options {typed_as[option.name]!r} and {typed!r} mean the same; give one of them."
+                    f"Options {typed_as[option.name]!r} and {name!r} mean the same; give one of them."
                 )
-            typed_as[option.name] = typed
-            values[option.name] = self._value(option, typed, text)
+            typed_as[option.name] = name
+            values[option.name] = self._value(option, name, text)
         return values
 
     def markdown(self) -> str:
@@ -72,17 +73,17 @@ class OptionTable:
             rows.append(f"| `{option.name}`{also} | {option.default} | {meaning} |")
         return "\n".join(rows)
 
-    def _value(self, option: Option, typed: str, text: str) -> Any:
+    def _value(self, option: Option, name: str, text: str) -> Any:
         try:
             return option.read(text.strip())
         except ValueError as error:
-            raise InvalidArgument(f"Option {typed!r} cannot be {text!r}: {error}") from error
+            raise InvalidArgument(f"Option {name!r} cannot be {text!r}: {error}") from error
 
-    def _refuse(self, typed: str) -> Option:
-        name = typed.lower()
-        if name in self.later:
-            raise NotSupported(f"Option {typed!r} is not there yet in this version.", hint=self.later[name])
-        raise InvalidArgument(f"The rmq {self.owner} has no option {typed!r}.", hint=self._suggestion(name))
+    def _refuse(self, typed: str) -> NoReturn:
+        for name, hint in self.later.items():
+            if name.lower() == typed.lower():
+                raise NotSupported(f"Option {name!r} is not there yet in this version.", hint=hint)
+        raise InvalidArgument(f"The rmq {self.owner} has no option {typed!r}.", hint=self._suggestion(typed.lower()))
 
     def _suggestion(self, name: str) -> str:
         if name in self.foreign:
