@@ -47,8 +47,7 @@ class Outgoing(NamedTuple):
 def outgoing(message: Message, unique_id: str, config: SendConfig, shard: str | None = None) -> Outgoing:
     """Makes one message ready. Raises InvalidMessage or InvalidName for what no broker would take."""
     check_sendable(message.topic)
-    check_body(len(message.body), config.max_message_size)
-    body, sys_flag = _compressed(bytes(message.body), config.compress_msg_body_over_howmuch)
+    body, sys_flag = _compressed(_checked_body(message, config), config.compress_msg_body_over_howmuch)
     properties = encode_properties(wire_properties(message, unique_id, shard)).decode()
     return Outgoing(body, properties, sys_flag, message.flag)
 
@@ -65,18 +64,28 @@ def outgoing_batch(
     elements = []
     for message, unique_id in zip(messages, unique_ids, strict=True):
         check_sendable(message.topic)
-        check_body(len(message.body), config.max_message_size)
+        body = _checked_body(message, config)
         properties = wire_properties(message, unique_id, shard)
         del properties[Property.WAIT]
-        elements.append(BatchElement(bytes(message.body), encode_properties(properties), message.flag))
-    body = encode_batch(elements)
-    if len(body) > config.max_message_size:
+        elements.append(BatchElement(body, encode_properties(properties), message.flag))
+    batch = encode_batch(elements)
+    if len(batch) > config.max_message_size:
         raise InvalidMessage(
-            f"A batch of {len(body)} bytes is over the limit of {config.max_message_size}.",
+            f"A batch of {len(batch)} bytes is over the limit of {config.max_message_size}.",
             hint="Send it in several: a batch is stored all or none.",
         )
     wrapper = encode_properties({Property.WAIT: wait_value(messages[0])}).decode()
-    return Outgoing(body, wrapper, 0, 0)
+    return Outgoing(batch, wrapper, 0, 0)
+
+
+def _checked_body(message: Message, config: SendConfig) -> bytes:
+    if not isinstance(message.body, bytes | bytearray | memoryview):
+        raise InvalidMessage(
+            f"A message body is bytes, not {type(message.body).__name__}.", hint="Encode text: body.encode()."
+        )
+    body = bytes(message.body)
+    check_body(len(body), config.max_message_size)
+    return body
 
 
 def wire_properties(message: Message, unique_id: str, shard: str | None = None) -> dict[str, str]:

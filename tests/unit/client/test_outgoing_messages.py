@@ -60,6 +60,8 @@ def test_a_body_that_would_grow_is_sent_as_it_is() -> None:
     ("message", "reason"),
     [
         (Message("t", b""), "empty"),
+        (Message("t", "text"), "bytes, not str. Encode"),  # type: ignore[arg-type]
+        (Message("t", None), "bytes, not NoneType"),  # type: ignore[arg-type]
         (Message("t", bytes(4 * 1024 * 1024 + 1)), "over the limit"),
         (Message("t", b"x", properties={"TAGS": "x"}), "reserved"),
         (Message("t", b"x", properties={"a": "b\x02c"}), "0x01 or 0x02"),
@@ -75,6 +77,13 @@ def test_what_no_broker_takes_is_refused_before_it_is_sent(message: Message, rea
     """A message that cannot be stored is an error at once, which says why."""
     with pytest.raises(InvalidMessage, match=reason):
         outgoing(message, "ID", CONFIG)
+
+
+def test_views_of_bytes_are_bodies_too() -> None:
+    """What holds bytes is sent as these bytes, and measured in bytes."""
+    assert outgoing(Message("t", bytearray(b"ab")), "ID", CONFIG).body == b"ab"
+    wide = memoryview(b"abcd").cast("I")
+    assert outgoing(Message("t", wide), "ID", CONFIG).body == b"abcd"  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("topic", ["", "a b", "x" * 128, "RMQ_SYS_TRANS_HALF_TOPIC"])
