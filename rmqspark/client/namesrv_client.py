@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from rmqspark.errors import GoingAway, NotFound, RequestTimeout, Unreachable
+from rmqspark.errors import GoingAway, NotFound, NotSupported, RequestTimeout, Unreachable
 from rmqspark.protocol.bodies import ClusterInfo, TopicList, TopicRouteData
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers import DeleteTopicFromNamesrvRequestHeader, GetRouteInfoRequestHeader
@@ -81,7 +81,7 @@ class NameServers:
         failures: list[str] = []
         for address in (first, *(other for other in self.addresses if other != first)):
             try:
-                answer = question(self._connections.to(address))
+                answer = self._put(question, address)
             except (Unreachable, RequestTimeout, GoingAway) as error:
                 failures.append(error.message)
             else:
@@ -95,17 +95,26 @@ class NameServers:
         failures: list[str] = []
         for address in self.addresses:
             try:
-                answers.append(question(self._connections.to(address)))
+                answers.append(self._put(question, address))
             except (Unreachable, RequestTimeout, GoingAway) as error:
                 failures.append(error.message)
         if not answers:
             raise self._nobody(failures)
         return answers
 
+    def _put(self, question: Callable[[BlockingConnection], T], address: str) -> T:
+        try:
+            return question(self._connections.to(address))
+        except NotSupported as error:  # each of these requests is as old as name servers are
+            raise NotSupported(
+                f"What answers at {address} is no name server ({error.message}).",
+                hint="Give the name server's address; unless set otherwise its port is 9876, a broker's 10911.",
+            ) from error
+
     def _nobody(self, failures: Sequence[str]) -> Unreachable:
         where = ";".join(self.addresses)
         return Unreachable(
-            f"No name server answers at {where} ({'; '.join(failures)}).",
+            f"No name server answers at {where} ({'; '.join(failure.rstrip('.') for failure in failures)}).",
             address=where,
             hint="Start one with: rmq up, or say where yours is with --namesrv, namesrv= or $RMQ_NAMESRV.",
         )

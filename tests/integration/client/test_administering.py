@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqspark import AdminClient, Message, Producer, PullConsumer
-from rmqspark.errors import GroupNotFound, InvalidArgument, InvalidName, MessageNotFound, TopicNotFound
+from rmqspark.errors import (
+    GroupNotFound,
+    InvalidArgument,
+    InvalidName,
+    MessageNotFound,
+    NotSupported,
+    TopicNotFound,
+    Unreachable,
+)
 from rmqspark.testing import cluster
 
 if TYPE_CHECKING:
@@ -160,6 +168,24 @@ def test_brokers_tell_about_themselves(mq: LocalCluster, admin: AdminClient) -> 
     )
     assert admin.broker_config("broker-a")["brokerName"] == "broker-a"
     assert int(admin.broker_runtime("broker-a")["msgPutTotalTodayNow"]) >= 0
+
+
+def test_a_broker_s_address_is_no_name_server(mq: LocalCluster) -> None:
+    """Who mixes up the two addresses reads which one it was and what to give instead."""
+    broker = mq.brokers["broker-a"]
+    with AdminClient(broker) as admin:
+        for question in (admin.topics, lambda: admin.create_topic("here")):
+            with pytest.raises(NotSupported, match=f"answers at {broker} is no name server.*Give the name server's"):
+                question()
+
+
+def test_every_name_server_that_is_away_is_named() -> None:
+    """Where none of several answers, the error says of each what happened."""
+    with (
+        AdminClient("127.0.0.1:1;127.0.0.1:2") as admin,
+        pytest.raises(Unreachable, match=r":1: [\w ]+; [\w ]+ 127.0.0.1:2: [\w ]+\)\. Start"),
+    ):
+        admin.topics()
 
 
 def test_a_topic_is_on_every_broker() -> None:
