@@ -93,11 +93,15 @@ class Flusher:
         self._log_files.end_sync([target for target in plan.targets if target.files is self._log_files])
         if plan.is_thorough:
             self._queue_files.end_sync([target for target in plan.targets if target.files is self._queue_files])
+        checkpoint = plan.checkpoint
         if self._index is not None and plan.index_flush is not None:
-            self._index.finish_flush(plan.index_flush)
-        self._log.flushed_offset = plan.checkpoint.watermark
+            if plan.index_flush.refusal is None:
+                self._index.finish_flush(plan.index_flush)
+            else:  # a full disk, where nothing is lost but the keys wait on
+                checkpoint = self._of_log(checkpoint.log_timestamp_ms, checkpoint.watermark)
+        self._log.flushed_offset = checkpoint.watermark
         with suppress(OSError):  # the one on disk is older, which is always safe; the next flush writes again
-            self._checkpoint_file.write(plan.checkpoint)
+            self._checkpoint_file.write(checkpoint)
         self._writer.dispatch_safe()
 
     def flush(self, *, thorough: bool = False) -> None:
@@ -112,11 +116,14 @@ class Flusher:
         self.finish(plan)
 
     def _plan(self) -> FlushPlan:
-        """The log alone: the watermark moves, where recovery begins does not."""
-        checkpoint = self._checkpoint_file.current._replace(
-            log_timestamp_ms=self._writer.store_timestamp_ms, watermark=self._log.end_offset, is_sealed=True
-        )
+        checkpoint = self._of_log(self._writer.store_timestamp_ms, self._log.end_offset)
         return FlushPlan(self._log_files.begin_sync(), None, None, checkpoint, is_thorough=False)
+
+    def _of_log(self, log_timestamp_ms: int, watermark: int) -> Checkpoint:
+        """The log alone: the watermark moves, where recovery begins does not."""
+        return self._checkpoint_file.current._replace(
+            log_timestamp_ms=log_timestamp_ms, watermark=watermark, is_sealed=True
+        )
 
     def _plan_thorough(self) -> FlushPlan:
         """Everything, and the checkpoint of the flush before: on disk it may be older than the truth, never newer."""

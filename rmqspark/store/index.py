@@ -43,15 +43,22 @@ _LARGEST_WRITE = 1 << 16  # keys; what is touched for as many stays in the proce
 
 
 class IndexFlush:
-    """A flush under way: `run` on any thread, then `Index.finish_flush` on the owner's."""
+    """A flush under way: `run` on any thread, then `Index.finish_flush` on the owner's.
+
+    `refusal` is why a header could not be written; then nothing of the flush counts. An OSError from `run` is worse: an
+    fsync has failed.
+    """
 
     def __init__(self, steps: list[tuple[IndexFile, HeaderFlush]]) -> None:
         self.steps = steps
+        self.refusal: OSError | None = None
 
     def run(self) -> None:
         """Oldest file first, so that what is durable is always a prefix."""
         for _, step in self.steps:
-            step.run()
+            self.refusal = step.run()
+            if self.refusal is not None:
+                return
 
 
 class Index:
@@ -151,7 +158,7 @@ class Index:
         return IndexFlush(steps) if steps else None
 
     def finish_flush(self, flush: IndexFlush) -> None:
-        """`flush` has run without an error."""
+        """`flush` has run without an error or a refusal."""
         for file, step in flush.steps:
             file.header_on_disk = step.header
         self._note_sealed()

@@ -169,7 +169,8 @@ class IndexFile:
     def flush(self) -> None:
         """Makes all entries durable, then the header that counts them."""
         step = self.begin_flush()
-        step.run()
+        if (refusal := step.run()) is not None:
+            raise refusal
         self.header_on_disk = step.header
 
     def seal(self) -> None:
@@ -286,10 +287,16 @@ class HeaderFlush(NamedTuple):
     file: File
     header: bytes
 
-    def run(self) -> None:
+    def run(self) -> OSError | None:
+        """Raises the OSError of a failed fsync; returns the one of a header that was not taken (a full disk). The file
+        is then what it was: the header before counts fewer entries, all of them durable."""
         self.file.fsync()
-        self.file.pwrite(self.header, 0)
+        try:
+            self.file.pwrite(self.header, 0)
+        except OSError as refusal:
+            return refusal
         self.file.fsync()
+        return None
 
 
 def _seconds_since(begin_ms: int, timestamps_ms: NDArray[np.int64]) -> NDArray[np.int64] | int:

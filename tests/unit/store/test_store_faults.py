@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 from typing import TYPE_CHECKING
 
 import pytest
@@ -162,6 +163,30 @@ def test_a_failed_fsync_ends_writing(config: StoreConfig, thorough: bool) -> Non
         bench.open()
         assert bench.bodies("t", 0)[0] == b"flushed"
     assert count > 1
+
+
+@pytest.mark.parametrize("config", [SMALL, SYNC], ids=["async", "sync"])
+def test_a_write_refused_in_a_flush_is_no_failed_fsync(config: StoreConfig) -> None:
+    """A disk that is full when index or checkpoint are written ends nothing: messages go on, and none loses its key."""
+    for count in itertools.count(1):
+        bench = StoreBench(config)
+        bench.send("t", 0, b"first")
+        bench.store.checkpoint()
+        bench.send("t", 0, *(b"%d" % number for number in range(50)))  # more keys than an index file has room for
+        bench.disk.fail_at(count, no_space(), counted=["pwrite"])
+        before = len(bench.disk.log)
+        bench.store.checkpoint()
+        if count > sum(operation.name == "pwrite" for operation in list(bench.disk.log)[before:]):
+            break
+        assert bench.store.flushed_offset == bench.store.end_offset
+        bench.send("t", 0, b"last")
+        bench.store.flush()
+        expected = [b"first", *(b"%d" % number for number in range(50)), b"last"]
+        for reopen in (bench.lose_power, bench.kill, bench.reopen):
+            reopen()
+            assert bench.bodies("t", 0) == expected
+            assert all(len(bench.store.query("t", body.decode(), 0, 1 << 60, 9)) == 1 for body in expected)
+    assert count > 3
 
 
 def test_sync_flush_shows_only_what_is_on_disk() -> None:
