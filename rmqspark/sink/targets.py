@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqspark.client.admin_topics import create_topic, topic_config
+from rmqspark.client.patience import patiently
 from rmqspark.errors import NoPermission, TopicNotFound
 from rmqspark.protocol.names import check_sendable
 from rmqspark.sink.bulk_send import STOCK_BATCH_BYTES
+from rmqspark.sink.outbox import RETRY_PAUSES_MS
 
 if TYPE_CHECKING:
     from rmqspark.client.cluster_client import ClusterClient
@@ -33,7 +35,7 @@ class Targets:
     def max_bytes(self, topic: str) -> int:
         """How large a send to `topic` may be: stock brokers take batches up to the size of one message only."""
         names = {queue.broker_name for queue in self.queues(topic)}
-        if all(self._client.broker(name).capabilities().bulk_send for name in names):
+        if all(self._takes_bulks(name) for name in names):
             return self._options.batch_bytes
         return min(self._options.batch_bytes, STOCK_BATCH_BYTES)
 
@@ -46,10 +48,14 @@ class Targets:
     def took_turns(self, topic: str, count: int) -> None:
         self._turns[topic] = self.turn(topic) + count
 
+    def _takes_bulks(self, broker_name: str) -> bool:
+        broker = self._client.broker(broker_name)
+        return bool(patiently(broker.capabilities, RETRY_PAUSES_MS, self._client.clock.sleep_ms).bulk_send)
+
     def _look_up(self, topic: str) -> list[MessageQueue]:
         self._client.expire_route(topic)  # the worker may have one from a task before; queues may have been added since
         try:
-            queues = self._client.publish_queues(topic)
+            queues = patiently(lambda: self._client.publish_queues(topic), RETRY_PAUSES_MS, self._client.clock.sleep_ms)
         except TopicNotFound as missing:
             if not self._options.auto_create_topic:
                 missing.hint = f"Create it with: rmq topic create {topic}, or write with autoCreateTopic=true."

@@ -8,10 +8,10 @@ fetchOffset.numRetries and fetchOffset.retryIntervalMs set: an error that leaves
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, TypeVar
 
-from rmqspark.errors import InvalidArgument, RmqError, TopicNotFound
+from rmqspark.client.patience import patiently
+from rmqspark.errors import InvalidArgument, TopicNotFound
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers import (
     GetMaxOffsetRequestHeader,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import msgspec
 
     from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.errors import RmqError
     from rmqspark.model import MessageQueue
     from rmqspark.remoting.response import Response
     from rmqspark.source.options import RetryPolicy, Subscription
@@ -37,7 +38,6 @@ MAX_AGE_MS = 5  # below Spark's pollingDelay, 10 ms
 ROUTE_MAX_AGE_MS = 5_000  # how soon a query notices queues that were added
 OFFSET_TIMEOUT_MS = 6_000
 
-_log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
@@ -56,7 +56,9 @@ class ClusterView:
     def snapshot(self, *, fresh: bool = False, missing_topics_allowed: bool = False) -> Snapshot:
         """All subscribed queues, at most MAX_AGE_MS ago, or just now. Raises what a last try raised."""
         if self._snapshot is None or fresh or self._clock.monotonic_ms() - self._taken_ms >= MAX_AGE_MS:
-            self._snapshot = self._patiently(lambda: self._look(missing_topics_allowed))
+            # A name server that has just been started knows no topic before the brokers have registered with it.
+            may_come_back = (TopicNotFound,) if self._snapshot is not None else ()
+            self._snapshot = self._patiently(lambda: self._look(missing_topics_allowed), besides=may_come_back)
             self._taken_ms = self._clock.monotonic_ms()
         return self._snapshot
 
@@ -119,21 +121,8 @@ class ClusterView:
             for queue, answer in asked.items()
         }
 
-    def _patiently(self, ask: Callable[[], T]) -> T:
-        return patiently(ask, self._retry, self._clock.sleep_ms)
-
-
-def patiently(attempt: Callable[[], T], retry: RetryPolicy, sleep_ms: Callable[[int], None]) -> T:
-    """Calls `attempt`; where it fails in a way that may pass, again, `retry.retries` times at most."""
-    for tries_left in range(retry.retries, 0, -1):
-        try:
-            return attempt()
-        except RmqError as error:
-            if not error.retriable:
-                raise
-            _log.warning("%s Trying again in %d ms, %d more times.", error, retry.interval_ms, tries_left)
-            sleep_ms(retry.interval_ms)
-    return attempt()
+    def _patiently(self, ask: Callable[[], T], *, besides: tuple[type[RmqError], ...] = ()) -> T:
+        return patiently(ask, self._retry.pauses_ms, self._clock.sleep_ms, besides=besides)
 
 
 def _max_header(queue: MessageQueue) -> msgspec.Struct:

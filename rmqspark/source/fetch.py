@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.client.broker_client import BrokerClient, PullResult, PullStatus
 from rmqspark.client.futures import then
+from rmqspark.client.patience import patiently
 from rmqspark.errors import DataLoss, OffsetMoved, RmqError
 from rmqspark.protocol.filters import TagFilter
 from rmqspark.protocol.record_batch import RecordBatch
-from rmqspark.source.cluster_view import patiently
 from rmqspark.source.loss import HINT
 from rmqspark.source.tags import matching
 
@@ -92,7 +92,7 @@ class _Chunks:
             return (pending.pop() if pending else self._ask(at)).result()
 
         try:
-            return patiently(attempt, self._options.retry, self._sleep_ms)
+            return patiently(attempt, self._options.retry.pauses_ms, self._sleep_ms)
         except OffsetMoved as moved:
             next_offset = max(at, min(moved.next_offset, self._wanted.end))
             self._lose(at, next_offset, "were removed before they were read")
@@ -115,7 +115,7 @@ class _Chunks:
 def _request(client: ClusterClient, wanted: QueueRange, options: SourceOptions) -> Request:
     """How to ask the broker for the records at an offset."""
     broker = client.broker(wanted.queue.broker_name)
-    if patiently(lambda: broker.capabilities().bulk_read, options.retry, client.clock.sleep_ms):
+    if patiently(lambda: broker.capabilities().bulk_read, options.retry.pauses_ms, client.clock.sleep_ms):
         return lambda at: _bulk_read(broker, wanted, options.tags, at)
     _log.info("Broker %s is a stock broker: queue %s is read by ordinary pulls.", broker.name, wanted.queue)
     group = options.group or PULL_GROUP

@@ -80,10 +80,10 @@ class Progress:
         tolerant = not self._options.fail_on_data_loss
         snapshot = self._view.snapshot(missing_topics_allowed=tolerant)
         short = shrunken(start, snapshot)
-        for _ in range(self._options.retry.retries):  # a broker that flaps: look again before it is called a loss
+        for pause_ms in self._options.retry.pauses_ms:  # a broker that flaps: look again before it is called a loss
             if not short:
                 break
-            self._clock.sleep_ms(self._options.retry.interval_ms)
+            self._clock.sleep_ms(pause_ms)
             snapshot = self._view.snapshot(fresh=True, missing_topics_allowed=tolerant)
             short = shrunken(start, snapshot)
         losses = replaced(start, snapshot) + short

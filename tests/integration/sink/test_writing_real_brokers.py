@@ -10,17 +10,19 @@ import pytest
 from rmqspark.client.admin import AdminClient
 from rmqspark.client.broker_client import Capabilities
 from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.errors import NotSupported, TopicNotFound
+from rmqspark.errors import NotSupported, TopicNotFound, Unreachable
 from rmqspark.sink.options import SinkOptions
+from rmqspark.sink.outbox import RETRY_PAUSES_MS
 from rmqspark.sink.task import WriteTask
 from rmqspark.testing import cluster
+from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.rmq import Rmq
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqspark.client.broker_client import BrokerClient
-    from rmqspark.model import ReceivedMessage
+    from rmqspark.model import MessageQueue, ReceivedMessage
     from rmqspark.testing import LocalCluster
 
 pytestmark = pytest.mark.integration
@@ -29,7 +31,7 @@ pytestmark = pytest.mark.integration
 @pytest.fixture(scope="module")
 def mq() -> Iterator[LocalCluster]:
     with cluster() as running, AdminClient(running.namesrv) as admin:
-        for topic in ("ours", "stock", "other"):
+        for topic in ("ours", "stock", "other", "late"):
             admin.create_topic(topic, queues=3)
         yield running
 
@@ -95,3 +97,22 @@ def test_sends_that_do_not_fit_one_request_are_cut(mq: LocalCluster) -> None:
         admin.create_topic("large", queues=1)
         WriteTask(client, SinkOptions(topic="large")).write([pa.record_batch({"body": pa.array(bodies)})])
     assert [message.body for message in stored(mq, "large")] == bodies
+
+
+def test_a_task_that_begins_while_the_cluster_restarts_waits(mq: LocalCluster) -> None:
+    """Routes and capabilities are asked for as patiently as rows are sent: nobody answers twice, then all is well."""
+
+    class Restarting(ClusterClient):
+        refusals = 2
+
+        def publish_queues(self, topic: str) -> list[MessageQueue]:
+            if self.refusals:
+                self.refusals -= 1
+                raise Unreachable("Nothing answers.", address=mq.namesrv)
+            return super().publish_queues(topic)
+
+    clock = ManualClock()
+    begun_ms = clock.monotonic_ms()
+    with Restarting(mq.namesrv, clock=clock) as client:
+        written = WriteTask(client, SinkOptions(topic="late")).write([pa.record_batch({"body": pa.array([b"row"])})])
+    assert (written.rows, clock.monotonic_ms() - begun_ms) == (1, sum(RETRY_PAUSES_MS[:2]))

@@ -114,11 +114,39 @@ def test_topics_and_queues_that_are_not_there(client: ClusterClient) -> None:
 
 
 def test_retries_are_paced_and_end(clock: ManualClock) -> None:
-    """fetchOffset.numRetries tries, fetchOffset.retryIntervalMs apart, then the error."""
+    """fetchOffset.numRetries tries, first fetchOffset.retryIntervalMs apart, then twice that …, then the error."""
     begun_ms = clock.monotonic_ms()
     with ClusterClient("127.0.0.1:1", clock=clock) as nobody, pytest.raises(Unreachable, match=r"127\.0\.0\.1:1"):
-        ClusterView(nobody, ORDERS, RetryPolicy(3, 200)).snapshot()
-    assert clock.monotonic_ms() - begun_ms == 600
+        ClusterView(nobody, ORDERS, RetryPolicy()).snapshot()
+    assert clock.monotonic_ms() - begun_ms == 200 + 400 + 800 + 1600 + 3200
+    assert RetryPolicy(7, 1000).pauses_ms == (1000, 2000, 3200, 3200, 3200, 3200, 3200)
+    assert RetryPolicy(2, 9000).pauses_ms == (9000, 9000)
+
+
+def test_a_topic_seen_before_may_be_out_of_sight_for_a_moment(
+    mq: LocalCluster, admin: AdminClient, clock: ManualClock
+) -> None:
+    """A name server just started again knows no topics yet: a running query waits for them, a new one does not."""
+    registered: list[bool] = [True]
+
+    class Client(ClusterClient):
+        def subscribe_queues(self, topic: str) -> list[MessageQueue]:
+            if registered.pop():
+                registered.append(True)
+                return super().subscribe_queues(topic)
+            raise TopicNotFound(topic)
+
+    with Client(mq.namesrv, clock=clock) as client:
+        view = ClusterView(client, ORDERS, RetryPolicy(2, 1))
+        before = view.snapshot()
+        registered += [False, False]
+        assert view.snapshot(fresh=True) == before
+        registered += [False]
+        with pytest.raises(TopicNotFound):
+            ClusterView(client, ORDERS, RetryPolicy(2, 1)).snapshot()
+        registered += [False] * 3
+        with pytest.raises(TopicNotFound):
+            view.snapshot(fresh=True)
 
 
 def test_progress_of_a_new_group_is_seen(client: ClusterClient) -> None:

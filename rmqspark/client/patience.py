@@ -1,0 +1,36 @@
+"""Asking again where an answer may come a moment later: a broker is restarting, a connection broke."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, TypeVar
+
+from rmqspark.errors import RmqError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+def patiently(
+    attempt: Callable[[], T],
+    pauses_ms: Sequence[int],
+    sleep_ms: Callable[[int], None],
+    *,
+    besides: tuple[type[RmqError], ...] = (),
+) -> T:
+    """Calls `attempt`; where it fails in a way that may pass, again after each of the pauses. Raises the last failure.
+
+    `besides` are errors that may pass here although in general they do not.
+    """
+    for tries_left, pause_ms in zip(range(len(pauses_ms), 0, -1), pauses_ms, strict=True):
+        try:
+            return attempt()
+        except RmqError as error:
+            if not (error.retriable or isinstance(error, besides)):
+                raise
+            _log.warning("%s Trying again in %d ms, %d more times.", error, pause_ms, tries_left)
+            sleep_ms(pause_ms)
+    return attempt()
