@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Protocol
 
+from rmqspark.errors import NotWritable
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -35,11 +37,15 @@ class TableFile:
         self._writing = asyncio.Lock()
 
     async def save(self) -> None:
-        """Returns once the file holds at least what the table holds now. Raises OSError if it cannot be written."""
+        """Returns once the file holds at least what the table holds now. Raises NotWritable if it cannot be written."""
         async with self._writing:
             revision = self._table.revision
             if revision == self._saved_revision:
                 return
             text = self._encode().encode().decode()
-            await asyncio.get_running_loop().run_in_executor(None, self._file.save, text)
+            try:
+                await asyncio.get_running_loop().run_in_executor(None, self._file.save, text)
+            except OSError as error:
+                refusal = f"{self._file.path} cannot be written: {error}."
+                raise NotWritable(refusal, hint="Is the disk full or failing?") from error
             self._saved_revision = revision

@@ -45,7 +45,7 @@ class BrokerTables:
         self.offset_file = TableFile(offsets_json, offsets, lambda: offsets.table(clock.now_ms()))
 
     async def save(self) -> None:
-        """Writes what has changed. Raises OSError if a file cannot be written."""
+        """Writes what has changed. Raises NotWritable if a file cannot be written."""
         for file in (self.topic_file, self.group_file, self.offset_file):
             await file.save()
 

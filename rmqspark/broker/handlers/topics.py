@@ -69,7 +69,7 @@ class TopicHandlers:
             RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: Route(None, self.system_names),
         }
 
-    def update(self, request: Request[CreateTopicRequestHeader]) -> Reply | Awaitable[Reply]:
+    def update(self, request: Request[CreateTopicRequestHeader]) -> Awaitable[Reply]:
         header = request.header
         known = self._topics.get(header.topic)
         attributes = change_attributes(known.attributes if known else {}, header.attributes, creating=known is None)
@@ -85,7 +85,7 @@ class TopicHandlers:
         )
         return self._put_all([config])
 
-    def update_list(self, request: Request[NoFields]) -> Reply | Awaitable[Reply]:
+    def update_list(self, request: Request[NoFields]) -> Awaitable[Reply]:
         return self._put_all(TopicConfigList.decode(request.body).topicConfigList)
 
     def delete(self, request: Request[TopicRequestHeader]) -> Awaitable[Reply]:
@@ -128,14 +128,14 @@ class TopicHandlers:
         del request
         return Reply(body=TopicList(self._topics.system_names()).encode())
 
-    def _put_all(self, configs: list[TopicConfig]) -> Reply | Awaitable[Reply]:
+    def _put_all(self, configs: list[TopicConfig]) -> Awaitable[Reply]:
         """All are checked before the first is taken."""
         for config in configs:
             self._check(config)
         now_ms = self._clock.now_ms()
         if any([self._topics.put(config, now_ms) for config in configs]):
             return self._after_publishing()
-        return Reply()
+        return self._after_saving()  # the request before, which made it so, may have met a full disk
 
     def _check(self, config: TopicConfig) -> None:
         name = check_topic(config.topicName)
@@ -152,6 +152,10 @@ class TopicHandlers:
             raise InvalidArgument(f"There is no permission {config.perm}.", hint="2 writes, 4 reads, 6 does both.")
         if config.topicFilterType not in ("SINGLE_TAG", MULTI_TAG):
             raise InvalidArgument(f"There is no filter type {config.topicFilterType!r}: SINGLE_TAG or MULTI_TAG.")
+
+    async def _after_saving(self) -> Reply:
+        await self._publisher.save()
+        return Reply()
 
     async def _after_publishing(self) -> Reply:
         await self._publisher.publish()

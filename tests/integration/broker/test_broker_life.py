@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 from contextlib import suppress
 
@@ -225,6 +226,28 @@ def test_a_table_that_could_not_be_written_is_written_in_the_next_round(on_broke
     with suppress(OSError):  # its files are gone: it ends as it can
         on_broker(commit, files=files, flush_consumer_offset_interval=10)
     on_broker(ask, files=files)
+
+
+def test_a_topic_is_there_to_stay_when_its_creation_is_answered(on_broker) -> None:
+    """A full disk is told, in words and as an error that may pass; the same request again makes good for it."""
+    files = MemoryFileSystem()
+
+    def is_on_disk() -> bool:
+        file = files.within("store").open("config/topics.json", read_only=True)
+        return b'"orders"' in file.pread(file.size(), 0)
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        files.fail_next("rename", OSError(errno.ENOSPC, "No space left on device"))
+        refused = await client.create_topic("orders")
+        assert refused.code == ResponseCode.SERVICE_NOT_AVAILABLE
+        assert "config/topics.json cannot be written" in refused.remark
+        assert "No space left on device" in refused.remark
+        assert not is_on_disk()
+        assert (await client.create_topic("orders")).code == ResponseCode.SUCCESS
+        assert is_on_disk()
+
+    on_broker(talk, files=files)
 
 
 # --- registration ---------------------------------------------------------------------------------------------------
