@@ -18,7 +18,7 @@ from rmqspark.broker.config import BrokerConfig
 from rmqspark.cli.servers import DEFAULT_STORE, SAID_OTHERWISE, Advertise, BrokerSettings, Host, make_broker
 from rmqspark.cli.setting_flags import ConfigFile, Insecure, Sources, read_config, with_settings
 from rmqspark.client.addresses import DEFAULT_NAMESRV
-from rmqspark.errors import InvalidArgument, NotSupported, StoreLocked
+from rmqspark.errors import InvalidArgument, NotSupported, StoreError, StoreLocked
 from rmqspark.namesrv.config import NamesrvConfig
 from rmqspark.remoting.address import format_address, parse_address
 from rmqspark.remoting.limits import Limits
@@ -131,8 +131,11 @@ def claimed(store: Path) -> Iterator[None]:
 def announced(path: Path, endpoints: Mapping[str, Any]) -> Iterator[None]:
     """The file is there while everything answers; whoever waits for it finds all of it."""
     draft = path.with_suffix(".tmp")
-    draft.write_text(json.dumps(endpoints) + "\n", encoding="utf-8")
-    draft.replace(path)
+    try:
+        draft.write_text(json.dumps(endpoints) + "\n", encoding="utf-8")
+        draft.replace(path)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written: {error.strerror}.", hint="Is the disk full?") from error
     try:
         yield
     finally:

@@ -205,6 +205,17 @@ def test_a_place_that_cannot_be_written_is_named(processes: Any, tmp_path: Path)
     assert "Traceback" not in outcome.err
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="stands in for a full disk")
+def test_a_full_disk_is_named_with_what_it_refused(processes: Any, tmp_path: Path) -> None:
+    """A start that cannot be announced says which file there was no room for."""
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "endpoints.tmp").symlink_to("/dev/full")
+    outcome = processes.run("up", "--store", "store", "--namesrv-port", "0", "--broker-port", "0")
+    assert outcome.code == 1
+    assert "store/endpoints.json cannot be written: No space left on device." in outcome.err
+    assert "Traceback" not in outcome.err
+
+
 def test_a_log_level_that_is_none_is_refused(processes: Any) -> None:
     """RMQ_LOG_LEVEL takes the usual five words."""
     outcome = processes.run("namesrv", "--port", "0", RMQ_LOG_LEVEL="loud")
