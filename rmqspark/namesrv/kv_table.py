@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqspark.errors import Busy
+from rmqspark.errors import Busy, InvalidArgument
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,26 +16,37 @@ if TYPE_CHECKING:
 ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
 """Namespace whose keys are topics and whose values say "broker-a:4;broker-b:4": exactly these queues, in order."""
 
+MAX_ENTRY_BYTES = 4096
+"""Namespace, key and value together: the queues of hundreds of brokers."""
+
 
 class KvTable:
-    """Strings under (namespace, key), at most `limit` of them."""
+    """Strings under (namespace, key), at most `limit` of them, none of them long."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._namespaces: dict[str, dict[str, str]] = {}
 
     def put(self, namespace: str, key: str, value: str) -> None:
-        """Sets a value. Raises Busy where one more would be too many."""
+        """Sets a value. Raises Busy where one more would be too many, InvalidArgument for one that is too long."""
+        size_bytes = sum(len(text.encode("utf-8", "replace")) for text in (namespace, key, value))
+        if size_bytes > MAX_ENTRY_BYTES:
+            raise InvalidArgument(
+                f"Namespace, key and value have {size_bytes} bytes together, {MAX_ENTRY_BYTES} are allowed."
+            )
         table = self._namespaces.get(namespace, {})
         if key not in table and sum(map(len, self._namespaces.values())) >= self._limit:
             raise Busy(f"{self._limit} key-value configurations are kept already, as many as are allowed.")
+        if namespace not in self._namespaces and len(self._namespaces) >= self._limit:
+            self._namespaces = {name: kept for name, kept in self._namespaces.items() if kept}
         self._namespaces.setdefault(namespace, table)[key] = value
 
     def get(self, namespace: str, key: str) -> str | None:
         return self._namespaces.get(namespace, {}).get(key)
 
     def delete(self, namespace: str, key: str) -> None:
-        """Forgets a value; one that is not there is no mistake. A namespace stays when its last key goes."""
+        """Forgets a value; one that is not there is no mistake. A namespace stays when its last key goes, until
+        there is need of its room."""
         self._namespaces.get(namespace, {}).pop(key, None)
 
     def namespace(self, namespace: str) -> Mapping[str, str] | None:

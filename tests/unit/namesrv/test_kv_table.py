@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rmqspark.errors import Busy
-from rmqspark.namesrv.kv_table import KvTable
+from rmqspark.errors import Busy, InvalidArgument
+from rmqspark.namesrv.kv_table import MAX_ENTRY_BYTES, KvTable
 
 
 def test_put_get_delete() -> None:
@@ -33,3 +33,22 @@ def test_bounds() -> None:
     table.put("a", "1", "y")
     table.delete("a", "1")
     table.put("c", "1", "x")
+
+
+def test_long_entries_are_refused() -> None:
+    """Ten thousand entries are bounded memory only if each is short, in bytes and not in characters."""
+    table = KvTable(10_000)
+    table.put("n", "k", "v" * (MAX_ENTRY_BYTES - 2))
+    for entry in (("n", "k", "v" * (MAX_ENTRY_BYTES - 1)), ("n" * 5000, "k", "v"), ("n", "k", "€" * 2000)):
+        with pytest.raises(InvalidArgument, match="4096 are allowed"):
+            table.put(*entry)
+    assert table.get("n", "k") == "v" * (MAX_ENTRY_BYTES - 2)
+
+
+def test_empty_namespaces_do_not_pile_up() -> None:
+    """Namespaces put and emptied again and again take no more room than the table has."""
+    table = KvTable(2)
+    for number in range(10):
+        table.put(str(number), "k", "v")
+        table.delete(str(number), "k")
+    assert [number for number in range(10) if table.namespace(str(number)) is not None] == [8, 9]
