@@ -116,8 +116,12 @@ class Index:
         if not len(records) or int(physical_offsets[-1]) <= self._accepted_offset:
             self._write_out()
             return
-        self.append_hashed(keys_of_records(topic, records, physical_offsets))
-        self._accepted_offset = max(self._accepted_offset, int(physical_offsets[-1]))
+        self.append_keys(keys_of_records(topic, records, physical_offsets), int(physical_offsets[-1]))
+
+    def append_keys(self, keys: KeyBatch, last_physical_offset: int) -> None:
+        """Enters the keys of records, the last of which lies at `last_physical_offset` and may have none."""
+        self.append_hashed(keys)
+        self._accepted_offset = max(self._accepted_offset, last_physical_offset)
 
     def append_hashed(self, keys: KeyBatch) -> None:
         """Enters keys that are hashed already, all those of a record in one call."""

@@ -18,6 +18,7 @@ from rmqspark.store.consume_queue import ENTRY
 from rmqspark.store.dispatcher import Dispatch, QueuedEntries
 from rmqspark.store.draft import Appended, BulkAppended
 from rmqspark.store.entries import entries_of
+from rmqspark.store.index_keys import keys_of_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -118,7 +119,10 @@ class Writer:
         entries = entries_of(physical_offsets, records.sizes, entry_codes)
         queued = [QueuedEntries(queue, first_offset, entries.view(np.uint8).data, tags_codes)]
         queue.next_offset = first_offset + len(records)
-        add_to_index = partial(self._index.append_records, topic, records, physical_offsets) if self._index else None
+        add_to_index = None
+        if self._index is not None:  # hashed now: when it is dispatched, the buffer may hold something else
+            keys = keys_of_records(topic, records, physical_offsets)
+            add_to_index = partial(self._index.append_keys, keys, int(physical_offsets[-1]))
         self._finish(now_ms, queued, add_to_index)
         return BulkAppended(first_offset, int(physical_offsets[0]), len(records), now_ms)
 

@@ -207,6 +207,19 @@ def test_sync_flush_shows_only_what_is_on_disk() -> None:
     assert bench.bodies("t", 0) == [b"one"]
 
 
+@pytest.mark.parametrize("config", [SMALL, SYNC], ids=["async", "sync"])
+def test_keys_of_a_bulk_do_not_depend_on_its_buffer(config: StoreConfig) -> None:
+    """A bulk lies in the memory it was received into, which serves the next request long before a flush ends."""
+    bench = StoreBench(config)
+    bodies = [b"%d" % number for number in range(20)]
+    buffer, sizes = bulk("t", 0, bodies)
+    bench.store.append_bulk("t", 0, buffer, sizes)
+    buffer[:] = bytes(len(buffer))
+    bench.store.flush()
+    assert bench.bodies("t", 0) == bodies
+    assert all(len(bench.store.query("t", body.decode(), 0, 1 << 60, 9)) == 1 for body in bodies)
+
+
 def test_one_flush_at_a_time() -> None:
     """While a flush is under way there is no other, and when all is on disk there is nothing to do."""
     bench = StoreBench()
