@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 ENVIRONMENT_PREFIX = "RMQ_"
+_SLIP = 0.9  # so alike (difflib's ratio) that nobody else would call a variable of theirs so
 _Settings = TypeVar("_Settings")
 
 
@@ -104,8 +105,8 @@ def load(
 ) -> _Settings:
     """Makes a settings object of the class `kind`; flags beat the environment, which beats the file.
 
-    `known_elsewhere` names keys of other settings classes that may stand in the same file. Of the environment only
-    variables that are settings count: other RMQ_ variables are not ours to judge. A flag of None was not given.
+    `known_elsewhere` names keys of other settings classes that may stand in the same file. An RMQ_ variable that is no
+    setting is somebody else's, unless it is nearly one: that is a slip of the pen. A flag of None was not given.
     Raises InvalidArgument for an unknown key (naming the nearest known one) or a wrong value.
     """
     infos = {info.name: info for info in describe(kind)}
@@ -116,6 +117,7 @@ def load(
             values[name] = _convert(infos[name], value, "in the file")
         elif name not in others:
             raise unknown_setting(name, [*infos, *others])
+    _refuse_slips(environment or {}, {*infos, *others})
     for info in infos.values():
         variable = ENVIRONMENT_PREFIX + info.name.upper()
         if environment is not None and variable in environment:
@@ -131,6 +133,16 @@ def unknown_setting(name: str, known: Iterable[str]) -> InvalidArgument:
     nearest = difflib.get_close_matches(name, list(known), n=1)
     hint = f"Did you mean {nearest[0]!r}?" if nearest else "See docs/operations.md for all settings."
     return InvalidArgument(f"Unknown setting {name!r}.", hint=hint)
+
+
+def _refuse_slips(environment: Mapping[str, str], known: set[str]) -> None:
+    for variable in environment:
+        name = variable.removeprefix(ENVIRONMENT_PREFIX).lower()
+        if variable.startswith(ENVIRONMENT_PREFIX) and name not in known:
+            nearest = difflib.get_close_matches(name, known, n=1, cutoff=_SLIP)
+            if nearest:
+                meant = ENVIRONMENT_PREFIX + nearest[0].upper()
+                raise InvalidArgument(f"Environment variable {variable} is no setting.", hint=f"Did you mean {meant}?")
 
 
 def _plain_type(hint: Any) -> tuple[type, bool]:

@@ -82,11 +82,11 @@ SOURCE_OPTIONS = OptionTable(
         Option("commitOffsets", "`true`", "stream: report progress as the group's committed offsets", boolean),
         Option("valueFormat", "`binary`", "bodies come as they are", choice("binary", "json", "string")),
         Option("readMode", "`broker`", "messages come from the broker", choice("broker", "direct")),
-        Option("fetchOffset.numRetries", "`5`", "tries after a failed request for offsets or messages", integer(0)),
+        Option("fetchOffset.numRetries", "`3`", "tries after a failed request for offsets or messages", integer(0)),
         Option(
             "fetchOffset.retryIntervalMs",
             "`200`",
-            "pause before the first of these, ms; each next is twice as long, up to 3200",
+            "pause before the first of these, ms; each next is five times as long, up to 5000",
             integer(0),
         ),
     ),
@@ -126,7 +126,7 @@ _LATER_VALUES = {
 _STREAM_ONLY = ("maxOffsetsPerTrigger",)
 _BATCH_ONLY = ("endingOffsets", "endingTimestamp")
 
-_LONGEST_DOUBLED_PAUSE_MS = 3_200
+_LONGEST_GROWN_PAUSE_MS = 5_000
 
 
 @dataclass(frozen=True)
@@ -142,19 +142,19 @@ class Subscription:
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How often a failed request is tried again, and the pause before the first try; each next one is twice as long.
+    """How often a failed request is tried again, and the pause before the first try; each next one is 5 times as long.
 
     By default that is patience for six seconds, in which a broker can be restarted.
     """
 
-    retries: int = 5
+    retries: int = 3
     interval_ms: int = 200
 
     @property
     def pauses_ms(self) -> tuple[int, ...]:
         """Before each further try."""
-        longest = max(self.interval_ms, _LONGEST_DOUBLED_PAUSE_MS)
-        return tuple(min(self.interval_ms << min(turn, 16), longest) for turn in range(self.retries))
+        longest = max(self.interval_ms, _LONGEST_GROWN_PAUSE_MS)
+        return tuple(min(self.interval_ms * 5 ** min(turn, 8), longest) for turn in range(self.retries))
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ class SourceOptions:
             fail_on_data_loss=values.get("failOnDataLoss", True),
             group=values.get("group"),
             commit_offsets=values.get("commitOffsets", True),
-            retry=RetryPolicy(values.get("fetchOffset.numRetries", 5), values.get("fetchOffset.retryIntervalMs", 200)),
+            retry=RetryPolicy(values.get("fetchOffset.numRetries", 3), values.get("fetchOffset.retryIntervalMs", 200)),
         )
 
 

@@ -56,7 +56,7 @@ WITH_A_CLUSTER = [
     ("up --broker-port 1", WRONG_COMMAND_LINE, r"listen_port is 1, but must be 3 to 65535"),
     ("up --host 0.0.0.0", WRONG_COMMAND_LINE, r"Refusing to listen on 0.0.0.0.*--insecure"),
     ("namesrv --host 0.0.0.0", WRONG_COMMAND_LINE, r"Refusing to listen on 0.0.0.0.*--insecure"),
-    ("up --host 0.0.0.0 --insecure --namesrv-port 0", WRONG_COMMAND_LINE, r"under which host clients reach it.*--advertise"),
+    ("up --host 0.0.0.0 --insecure --namesrv-port 0", WRONG_COMMAND_LINE, r"host clients reach it.*--advertise"),
     ("up --flush-disk-type SOON", WRONG_COMMAND_LINE, r"ASYNC_FLUSH or SYNC_FLUSH, not 'SOON'"),
     ("up --config missing.toml", WRONG_COMMAND_LINE, r"--config missing.toml cannot be read: No such file"),
     ("up --config typo.conf", WRONG_COMMAND_LINE, r"--config typo.conf: Unknown setting.*'flush_disk_type'"),

@@ -128,3 +128,10 @@ def test_settings_show_as_the_properties_rocketmqs_tools_read() -> None:
     ]
     shown = {name: value for name, value in parse_file(text).items() if value}
     assert load(Sample, file=shown) == Sample(listen_port=1)
+
+
+def test_a_slip_in_an_environment_variable_is_an_error() -> None:
+    """A variable that is nearly a setting names the setting; one that is somebody else's is left alone."""
+    with pytest.raises(InvalidArgument, match="RMQ_FLUSH_DISK_TYP is no setting.*RMQ_FLUSH_DISK_TYPE"):
+        load(Sample, environment={"RMQ_FLUSH_DISK_TYP": "SYNC_FLUSH"})
+    assert load(Sample, environment={"RMQ_NAMESRV": "h:1", "RMQ_LOG_LEVEL": "debug", "RMQ_USER": "ada"}) == Sample()
