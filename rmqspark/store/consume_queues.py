@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.errors import InvalidName, InvalidQueue
-from rmqspark.protocol.names import check_topic
+from rmqspark.protocol.names import SCHEDULE_TOPIC, check_topic
 from rmqspark.store.consume_queue import ConsumeQueue
 from rmqspark.store.files import remove_tree
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from rmqspark.store.segment import SegmentFiles
 
 DIRECTORY: Final = "consumequeue"
-DELAY_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
 _MAX_QUEUE_ID: Final = 0x7FFFFFFF
 
 
@@ -92,7 +91,7 @@ class ConsumeQueues:
 
     def _new(self, topic: str, queue_id: int) -> ConsumeQueue:
         queue = ConsumeQueue(self._files, self._segment_files, topic, queue_id, self._segment_bytes)
-        if topic == DELAY_TOPIC and queue_id < len(self._delays_ms):
+        if topic == SCHEDULE_TOPIC and queue_id < len(self._delays_ms):
             queue.delay_ms = self._delays_ms[queue_id]
         return queue
 
