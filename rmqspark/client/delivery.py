@@ -3,6 +3,7 @@
 Spec: semantics, section 4 (RocketMQ's DefaultMQProducerImpl.sendDefaultImpl). All tries share the caller's timeout,
 each gets what is left of it. Connection errors, timeouts and the retriable response codes are tried again: on another
 broker where the queue was ours to choose, on the same queue where the caller chose it. Everything else is the answer.
+A broker that failed is then left alone for a while by all sends that may choose (`latency_faults`).
 """
 
 from __future__ import annotations
@@ -10,8 +11,20 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, NamedTuple
 
+from rmqspark.client.latency_faults import LatencyFaults
 from rmqspark.client.selection import RoundRobin, Target
-from rmqspark.errors import AlreadyClosed, DecodeError, InvalidQueue, RequestTimeout, RmqError, Unreachable
+from rmqspark.errors import (
+    AlreadyClosed,
+    Busy,
+    DecodeError,
+    GoingAway,
+    InvalidQueue,
+    NotWritable,
+    RequestTimeout,
+    RmqError,
+    ServerFault,
+    Unreachable,
+)
 from rmqspark.model import MessageQueue, SendReceipt, SendStatus
 from rmqspark.protocol.codes import ResponseCode
 from rmqspark.protocol.faults import PRODUCER_RETRY_CODES, from_response, to_response
@@ -26,6 +39,7 @@ if TYPE_CHECKING:
     from rmqspark.remoting.response import Response
 
 DEFAULT_TOPIC_QUEUES = 4  # RocketMQ's defaultTopicQueueNums: how many an auto-created topic gets
+_BROKER_AT_FAULT = (Unreachable, RequestTimeout, Busy, NotWritable, GoingAway, ServerFault)
 _STATUS = {
     int(ResponseCode.SUCCESS): SendStatus.OK,
     int(ResponseCode.FLUSH_DISK_TIMEOUT): SendStatus.FLUSH_DISK_TIMEOUT,
@@ -46,8 +60,10 @@ class Parcel(NamedTuple):
 class Delivery:
     """Delivers the parcels of one producer group. Safe to share between threads."""
 
-    def __init__(self, cluster: ClusterClient, group: str, tries: int) -> None:
+    def __init__(self, cluster: ClusterClient, group: str, tries: int, *, avoid_slow: bool = False) -> None:
         self._cluster = cluster
+        self._clock = cluster.clock
+        self._faults = LatencyFaults(avoid_slow=avoid_slow)
         self._group = group
         self._tries = tries
         self._round_robin = RoundRobin(cluster.entropy)
@@ -59,13 +75,17 @@ class Delivery:
 
         `failed` tries were made before, the last of them on `avoid_broker`.
         """
-        clock = self._cluster.clock
-        deadline_ms = clock.monotonic_ms() + timeout_ms
+        now_ms = self._clock.monotonic_ms
+        deadline_ms = now_ms() + timeout_ms
         queue = self._queue(parcel.topic, target, avoid_broker)
         while True:
+            began_ms = now_ms()
             try:
-                return receipts(parcel, queue, self._send(parcel, queue, deadline_ms - clock.monotonic_ms()))
+                stored = receipts(parcel, queue, self._send(parcel, queue, deadline_ms - began_ms))
+                self._note_answer(queue, began_ms)
+                return stored
             except RmqError as error:
+                self._note_failure(queue, error)
                 failed += 1
                 if not self._try_again(error, failed, deadline_ms):
                     raise
@@ -75,13 +95,14 @@ class Delivery:
         self, parcel: Parcel, target: Target, timeout_ms: int, second_tries: Executor
     ) -> Future[SendReceipt]:
         """Sends one message and returns; further tries, should they be needed, run on a thread of `second_tries`."""
-        deadline_ms = self._cluster.clock.monotonic_ms() + timeout_ms
+        began_ms = self._clock.monotonic_ms()
+        deadline_ms = began_ms + timeout_ms
         queue = self._queue(parcel.topic, target, None)
         outcome: Future[SendReceipt] = Future()
         outcome.set_running_or_notify_cancel()  # nobody can call a message back: cancel() honestly answers False
 
         def again() -> None:
-            left_ms = deadline_ms - self._cluster.clock.monotonic_ms()
+            left_ms = deadline_ms - self._clock.monotonic_ms()
             try:
                 self._cluster.expire_route(parcel.topic)
                 delivered = self.deliver(parcel, target, left_ms, failed=1, avoid_broker=queue.broker_name)
@@ -92,11 +113,15 @@ class Delivery:
 
         def answered(first: Future[Response]) -> None:
             try:
-                outcome.set_result(receipts(parcel, queue, first.result())[0])
+                stored = receipts(parcel, queue, first.result())
             except RmqError as error:
                 failed(error)
+                return
+            self._note_answer(queue, began_ms)
+            outcome.set_result(stored[0])
 
         def failed(error: RmqError) -> None:
+            self._note_failure(queue, error)
             if self._try_again(error, 1, deadline_ms):
                 second_tries.submit(again)
             else:
@@ -118,7 +143,8 @@ class Delivery:
     def _queue(self, topic: str, target: Target, avoid_broker: str | None) -> MessageQueue:
         queues = self._cluster.route_to_publish(topic).publish_queues
         if not target.chosen:
-            return self._round_robin.pick(topic, queues, avoid_broker)
+            preferred = self._faults.preferred(queues, self._clock.monotonic_ms(), avoid_broker)
+            return self._round_robin.pick(topic, preferred)
         try:
             return target.choose(topic, queues)
         except InvalidQueue:  # the topic may have grown, or its broker come back, since the route was fetched
@@ -154,7 +180,7 @@ class Delivery:
             d=DEFAULT_TOPIC_QUEUES,
             e=queue.queue_id,
             f=contents.sys_flag,
-            g=self._cluster.clock.now_ms(),
+            g=self._clock.now_ms(),
             h=contents.flag,
             i=contents.properties,
             j=0,
@@ -163,8 +189,16 @@ class Delivery:
             n=queue.broker_name,
         )
 
+    def _note_answer(self, queue: MessageQueue, began_ms: int) -> None:
+        now_ms = self._clock.monotonic_ms()
+        self._faults.answered(queue.broker_name, now_ms - began_ms, now_ms)
+
+    def _note_failure(self, queue: MessageQueue, error: RmqError) -> None:
+        if isinstance(error, _BROKER_AT_FAULT):
+            self._faults.failed(queue.broker_name, self._clock.monotonic_ms())
+
     def _try_again(self, error: RmqError, failed: int, deadline_ms: int) -> bool:
-        in_time = self._cluster.clock.monotonic_ms() < deadline_ms
+        in_time = self._clock.monotonic_ms() < deadline_ms
         return failed < self._tries and in_time and worth_another_try(error)
 
 

@@ -31,6 +31,9 @@ class SendConfig:
 
     send_msg_timeout: int = setting(3000, "Time for one send, all its tries together.", unit="ms")
     retry_times_when_send_failed: int = setting(2, "Further tries after one that failed, within the same time.")
+    send_latency_fault_enable: bool = setting(
+        False, "Leave brokers alone for a while that were slow, as those are that failed."
+    )
     compress_msg_body_over_howmuch: int = setting(4096, "Bodies from this size on are compressed with zlib; 0: none.")
     max_message_size: int = setting(MAX_BODY_BYTES, "The largest body that is accepted.", unit="bytes")
 

@@ -33,7 +33,8 @@ class Producer:
 
     A message goes to the queues of its topic in turn, or to `queue` (a queue id, or a MessageQueue), or to the queue
     of its `shard`, which is the same on every machine, and for Java's SelectMessageQueueByHash. A send that failed is
-    tried twice more within its timeout, on another broker where the queue was ours to choose.
+    tried twice more within its timeout, on another broker where the queue was ours to choose; the broker that failed is
+    then left alone for ten seconds by messages that may go anywhere.
     """
 
     def __init__(
@@ -51,7 +52,12 @@ class Producer:
         self._cluster = ClusterClient(namesrv, clock=clock, entropy=entropy)
         self._ids = UniqueIds(self._cluster.entropy.token(4), os.getpid(), self._cluster.ip)
         self._ids_lock = threading.Lock()
-        self._delivery = Delivery(self._cluster, group, 1 + self._config.retry_times_when_send_failed)
+        self._delivery = Delivery(
+            self._cluster,
+            group,
+            1 + self._config.retry_times_when_send_failed,
+            avoid_slow=self._config.send_latency_fault_enable,
+        )
         self._resend = ThreadPoolExecutor(RESEND_THREADS, thread_name_prefix="rmqspark-resend")
         self._under_way: set[Future[SendReceipt]] = set()
         self._closed = False

@@ -24,11 +24,9 @@ class RoundRobin:
         self._entropy = entropy
         self._turns: dict[str, Iterator[int]] = {}
 
-    def pick(self, topic: str, queues: Sequence[MessageQueue], avoid_broker: str | None = None) -> MessageQueue:
-        """The next queue; on a broker other than `avoid_broker`, which has just failed, if there is another."""
-        candidates = [queue for queue in queues if queue.broker_name != avoid_broker] if avoid_broker else queues
-        chosen_from = _some(topic, candidates or queues)
-        return chosen_from[self._turn(topic) % len(chosen_from)]
+    def pick(self, topic: str, queues: Sequence[MessageQueue]) -> MessageQueue:
+        """The next of the queues that may be taken. NoPermission where there are none."""
+        return _some(topic, queues)[self._turn(topic) % len(queues)]
 
     def _turn(self, topic: str) -> int:
         turns = self._turns.get(topic)

@@ -37,13 +37,6 @@ def test_producers_begin_at_different_queues() -> None:
     assert len({RoundRobin(SystemEntropy(seed)).pick("t", QUEUES) for seed in range(50)}) == len(QUEUES)
 
 
-def test_a_broker_that_failed_is_avoided_if_there_is_another() -> None:
-    """A second try goes to another broker; with one broker there is no choice."""
-    round_robin = RoundRobin(SystemEntropy("seed"))
-    assert {round_robin.pick("t", QUEUES, "a").broker_name for _ in range(20)} == {"b"}
-    assert {round_robin.pick("t", QUEUES[:3], "a").broker_name for _ in range(20)} == {"a"}
-
-
 @pytest.mark.parametrize(
     ("shard", "queue"),
     [
