@@ -22,7 +22,7 @@ from rmqspark.errors import AlreadyClosed, NotFound, TopicNotFound, Unreachable
 from rmqspark.protocol.names import AUTO_CREATE_TOPIC, check_topic
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from types import TracebackType
     from typing import Self
 
@@ -92,7 +92,8 @@ class ClusterClient:
     def route(self, topic: str) -> TopicRoute:
         """The topic's route, at most 30 s old. TopicNotFound; Unreachable where no name server answers.
 
-        While no name server answers, the route as last seen goes on being used: messages need brokers only.
+        While no name server answers, or they have just started and know none of its brokers, the route as last seen
+        goes on being used: messages need brokers only.
         """
         check_topic(topic)
         known = self._routes.fresh(topic, self.clock.monotonic_ms())
@@ -105,10 +106,12 @@ class ClusterClient:
             if last is None or last.borrowed:
                 raise
             return last
-        if data is None:
-            self._forget(topic)
-            raise TopicNotFound(topic)
-        return self._keep(topic_route(topic, data))
+        if data is not None:
+            return self._keep(topic_route(topic, data))
+        if last is not None and not last.borrowed and not self._is_any_registered(last.brokers):
+            return last
+        self._forget(topic)
+        raise TopicNotFound(topic)
 
     def route_to_publish(self, topic: str) -> TopicRoute:
         """The topic's route; for a topic that does not exist one borrowed from TBW102, if the cluster auto-creates.
@@ -170,14 +173,20 @@ class ClusterClient:
         NotFound for one that no name server has ever named; while a known one is away, where it was last.
         """
         address = self._addresses.get(broker_name)
-        if address is None or broker_name in self._suspects:
+        if address is not None and broker_name not in self._suspects:
+            return address
+        try:
             known = self.cluster_info().brokerAddrTable
-            address = self._addresses.get(broker_name)
+        except Unreachable:
             if address is None:
-                raise NotFound(
-                    f"Broker {broker_name!r} is not registered.",
-                    hint=f"Registered are: {', '.join(sorted(known)) or 'none'}.",
-                )
+                raise
+            return address
+        address = self._addresses.get(broker_name)
+        if address is None:
+            raise NotFound(
+                f"Broker {broker_name!r} is not registered.",
+                hint=f"Registered are: {', '.join(sorted(known)) or 'none'}.",
+            )
         return address
 
     def _connect(self, broker_name: str) -> BlockingConnection:
@@ -206,6 +215,10 @@ class ClusterClient:
         if addresses:
             self._addresses[broker_name] = addresses[min(addresses)]
             self._suspects.discard(broker_name)
+
+    def _is_any_registered(self, broker_names: Iterable[str]) -> bool:
+        """Whether the name servers know any of these brokers: those that do can be believed about its topics."""
+        return not self.cluster_info().brokerAddrTable.keys().isdisjoint(broker_names)
 
     def _forget(self, topic: str) -> None:
         with self._lock:

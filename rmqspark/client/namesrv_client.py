@@ -31,8 +31,11 @@ class NameServers:
         self._preferred = self.addresses[0]
 
     def route(self, topic: str) -> TopicRouteData | None:
-        """The topic's route, None where the name server that answers knows no such topic."""
-        return self._ask_one(lambda connection: self._route(connection, topic))
+        """The topic's route, None where no name server that answers knows such a topic.
+
+        One that has just started knows nothing until the brokers have registered, so its word alone is not enough.
+        """
+        return self._ask_one(lambda connection: self._route(connection, topic), lambda data: data is not None)
 
     def route_seen_everywhere(self, topic: str, accept: Callable[[TopicRouteData | None], bool]) -> bool:
         """Whether every name server that answers gives a route that `accept` takes (None: topic unknown)."""
@@ -76,8 +79,12 @@ class NameServers:
         data = TopicRouteData.decode(response.body)
         return data if data.queueDatas and data.brokerDatas else None
 
-    def _ask_one(self, question: Callable[[BlockingConnection], T]) -> T:
+    def _ask_one(
+        self, question: Callable[[BlockingConnection], T], is_enough: Callable[[T], bool] = lambda answer: True
+    ) -> T:
+        """The first answer that is enough; where none is, the first of all."""
         first = self._preferred
+        answers: list[T] = []
         failures: list[str] = []
         for address in (first, *(other for other in self.addresses if other != first)):
             try:
@@ -85,9 +92,13 @@ class NameServers:
             except (Unreachable, RequestTimeout, GoingAway) as error:
                 failures.append(error.message)
             else:
-                self._preferred = address
-                return answer
-        raise self._nobody(failures)
+                if is_enough(answer):
+                    self._preferred = address
+                    return answer
+                answers.append(answer)
+        if not answers:
+            raise self._nobody(failures)
+        return answers[0]
 
     def _ask_all(self, question: Callable[[BlockingConnection], T]) -> list[T]:
         """The answers of those that answer; an error if nobody does."""

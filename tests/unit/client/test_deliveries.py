@@ -22,7 +22,7 @@ from rmqspark.errors import (
     Unreachable,
 )
 from rmqspark.model import MessageQueue, SendStatus
-from rmqspark.protocol.bodies import BrokerData, QueueData, TopicRouteData
+from rmqspark.protocol.bodies import BrokerData, ClusterInfo, QueueData, TopicRouteData
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.scripted_peer import ScriptedPeer, answer, cut, expect, wait_for_close
@@ -37,6 +37,7 @@ SEND = RequestCode.SEND_MESSAGE_V2
 BUSY = ResponseCode.SYSTEM_BUSY
 STORED = {"msgId": "OFFSET-ID", "queueId": "0", "queueOffset": "41"}
 ASKED_ROUTE = expect(RequestCode.GET_ROUTEINFO_BY_TOPIC)
+ASKED_BROKERS = expect(RequestCode.GET_BROKER_CLUSTER_INFO)
 NO_TOPIC = answer(ResponseCode.TOPIC_NOT_EXIST, remark="No topic route info in name server for the topic: t")
 
 
@@ -47,6 +48,12 @@ def route(*addresses: str, queues: int = 1) -> TopicRouteData:
         [QueueData(name, queues, queues, 6) for name in names],
         [BrokerData("c", name, {0: address}) for name, address in zip(names, addresses, strict=True)],
     )
+
+
+def registered(*addresses: str) -> ClusterInfo:
+    """broker-0, broker-1, … as a name server lists them."""
+    brokers = {f"broker-{n}": BrokerData("c", f"broker-{n}", {0: address}) for n, address in enumerate(addresses)}
+    return ClusterInfo(brokers, {"c": list(brokers)})
 
 
 def namesrv(data: TopicRouteData, asked: int = 1) -> ScriptedPeer:
@@ -165,19 +172,81 @@ def test_a_broker_that_is_away_is_named() -> None:
     assert caught.value.hint
 
 
-def test_when_no_broker_is_left_the_first_failure_is_the_story() -> None:
+def test_when_the_topic_has_gone_the_first_failure_is_the_story() -> None:
     """A broker killed in the middle of a send is reported as lost, not as a topic that does not exist."""
     with (
         ScriptedPeer([expect(SEND), cut()]) as server,
         ScriptedPeer(
             [
                 *(ASKED_ROUTE, answer(body=route(server.address).encode(standard=True))),
-                *(ASKED_ROUTE, NO_TOPIC, ASKED_ROUTE, NO_TOPIC, wait_for_close()),
+                *(ASKED_ROUTE, NO_TOPIC, ASKED_BROKERS, answer(body=registered(server.address).encode(standard=True))),
+                *(ASKED_ROUTE, NO_TOPIC, wait_for_close()),
             ]
         ) as names,
         pytest.raises(ConnectionLost),
     ):
         send(names)
+
+
+def test_a_name_server_that_knows_nothing_yet_is_not_believed() -> None:
+    """A name server that was restarted has forgotten all topics: the known route is used until brokers are back."""
+    again = [expect(SEND), answer(**STORED), wait_for_close()]
+    with (
+        ScriptedPeer([expect(SEND), cut()], again) as server,
+        ScriptedPeer(
+            [
+                *(ASKED_ROUTE, answer(body=route(server.address).encode(standard=True))),
+                *(ASKED_ROUTE, NO_TOPIC, ASKED_BROKERS, answer(body=registered().encode(standard=True))),
+                wait_for_close(),
+            ]
+        ) as names,
+    ):
+        assert send(names)[0].queue_offset == 41
+
+
+def test_a_topic_that_one_name_server_does_not_know_is_asked_of_the_next() -> None:
+    """One of two that has just started costs a question, not an error."""
+    with (
+        ScriptedPeer([ASKED_ROUTE, NO_TOPIC, wait_for_close()]) as empty,
+        namesrv(route("x:1")) as names,
+        ClusterClient(f"{empty.address};{names.address}") as cluster,
+    ):
+        assert cluster.route("t").brokers == {"broker-0": {0: "x:1"}}
+
+
+def test_a_broker_that_comes_back_while_no_name_server_answers_is_found_where_it_was() -> None:
+    """Messages need brokers only: the address as last known is tried again."""
+    with ScriptedPeer() as nobody:
+        address = nobody.address
+    known = [ASKED_ROUTE, answer(body=route(address).encode(standard=True)), cut()]
+    with ScriptedPeer(known) as names, ClusterClient(names.address) as cluster:
+        delivery = Delivery(cluster, "g", tries=1)
+        with pytest.raises(Unreachable, match="broker-0"):
+            delivery.deliver(PARCEL, ANYWHERE, 3000)
+        names._listener.close()
+        with pytest.raises(Unreachable, match=f"'broker-0' at {address}"):
+            delivery.deliver(PARCEL, ANYWHERE, 3000)
+
+
+def test_a_broker_that_failed_is_left_alone_by_the_next_messages() -> None:
+    """After one refusal messages go to the other broker, and ten seconds later to both again."""
+    clock = ManualClock()
+    served = [expect(SEND), answer(**STORED)]
+    with (
+        broker(expect(SEND), answer(BUSY), *served) as first,
+        broker(*served * 4) as second,
+        namesrv(route(first.address, second.address), asked=2) as names,
+        ClusterClient(names.address, clock=clock, entropy=SystemEntropy(0)) as cluster,
+    ):
+        delivery = Delivery(cluster, "g", tries=3)
+        delivery._round_robin._turns["t"] = iter([0, 0, 0, 0, 0, 0, 1])
+
+        def sent_to() -> str:
+            return delivery.deliver(PARCEL, ANYWHERE, 3000)[0].queue.broker_name
+
+        assert [sent_to() for _ in range(3)] == ["broker-1"] * 3
+        clock.advance(seconds=10)
+        assert [sent_to() for _ in range(2)] == ["broker-0", "broker-1"]
 
 
 @pytest.mark.parametrize(
