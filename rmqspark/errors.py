@@ -143,6 +143,25 @@ class DataLoss(RmqError):
     """Messages that a query was still to read are gone, or cannot be told from others any more."""
 
 
+# --- transactions ----------------------------------------------------------------------------------------------------
+
+
+class TransactionError(RmqError):
+    """What was asked of a transaction contradicts what its coordinator or a participant knows. Nothing was done."""
+
+
+class ForgedEpoch(TransactionError):
+    """The epoch was never handed out to this run."""
+
+
+class UnknownTransaction(TransactionError):
+    """Nobody has prepared this transactional id, or this version of it, here."""
+
+
+class TwoCoordinators(TransactionError):
+    """Two brokers hold decisions of the same transactional id."""
+
+
 # --- not allowed, not now --------------------------------------------------------------------------------------------
 
 

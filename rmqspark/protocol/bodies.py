@@ -4,3 +4,4 @@ from rmqspark.protocol.bodies_admin import *  # noqa: F403 - this module is the 
 from rmqspark.protocol.bodies_base import *  # noqa: F403
 from rmqspark.protocol.bodies_client import *  # noqa: F403
 from rmqspark.protocol.bodies_route import *  # noqa: F403
+from rmqspark.protocol.bodies_txn import *  # noqa: F403

@@ -158,6 +158,19 @@ class RequestCode(IntEnum):
     RMQ_CAPABILITIES = 30000
     RMQ_BULK_SEND = 30001
     RMQ_BULK_READ = 30002
+    RMQ_TXN_PREPARE = 30010
+    RMQ_TXN_HALF = 30011
+    RMQ_TXN_DECIDE = 30012
+    RMQ_TXN_VOTE = 30013
+    RMQ_TXN_COMPLETE = 30014
+    RMQ_TXN_STATUS = 30015
+    RMQ_TXN_ABORT = 30016
+    RMQ_TXN_LIST = 30017
+    RMQ_TXN_RESOLVE = 30018
+    RMQ_TXN_FIND = 30019
+    RMQ_TXN_REPORT_INPUT = 30020
+    RMQ_TXN_INPUTS = 30021
+    RMQ_TXN_AUDIT = 30022
 
 
 TRUNCATED_CODES: Final[Mapping[int, RequestCode]] = MappingProxyType(
@@ -295,6 +308,7 @@ _CODES_BY_ACCESS: Final[Mapping[Access, tuple[RequestCode, ...]]] = {
         RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS,
         RequestCode.RMQ_CAPABILITIES,
         RequestCode.RMQ_BULK_READ,
+        RequestCode.RMQ_TXN_INPUTS,
     ),
     Access.DATA_WRITE: (
         RequestCode.SEND_MESSAGE,
@@ -305,6 +319,12 @@ _CODES_BY_ACCESS: Final[Mapping[Access, tuple[RequestCode, ...]]] = {
         RequestCode.END_TRANSACTION,
         RequestCode.RECALL_MESSAGE,
         RequestCode.RMQ_BULK_SEND,
+        RequestCode.RMQ_TXN_PREPARE,
+        RequestCode.RMQ_TXN_HALF,
+        RequestCode.RMQ_TXN_DECIDE,
+        RequestCode.RMQ_TXN_STATUS,
+        RequestCode.RMQ_TXN_ABORT,
+        RequestCode.RMQ_TXN_REPORT_INPUT,
     ),
     # What only servers say to each other, and to clients: from anybody else it is forged.
     Access.CLUSTER_PEER: (
@@ -319,6 +339,9 @@ _CODES_BY_ACCESS: Final[Mapping[Access, tuple[RequestCode, ...]]] = {
         RequestCode.RESET_CONSUMER_CLIENT_OFFSET,
         RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT,
         RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT,
+        RequestCode.RMQ_TXN_VOTE,
+        RequestCode.RMQ_TXN_COMPLETE,
+        RequestCode.RMQ_TXN_FIND,
     ),
     Access.ADMIN_READ: (
         RequestCode.GET_BROKER_CONFIG,
@@ -357,6 +380,8 @@ _CODES_BY_ACCESS: Final[Mapping[Access, tuple[RequestCode, ...]]] = {
         RequestCode.QUERY_CONSUME_QUEUE,
         RequestCode.VIEW_BROKER_STATS_DATA,
         RequestCode.GET_BROKER_CONSUME_STATS,
+        RequestCode.RMQ_TXN_LIST,
+        RequestCode.RMQ_TXN_AUDIT,
     ),
     Access.ADMIN_WRITE: (
         RequestCode.UPDATE_AND_CREATE_TOPIC,
@@ -384,6 +409,7 @@ _CODES_BY_ACCESS: Final[Mapping[Access, tuple[RequestCode, ...]]] = {
         RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN,
         RequestCode.SET_MESSAGE_REQUEST_MODE,
         RequestCode.POP_ROLLBACK,
+        RequestCode.RMQ_TXN_RESOLVE,
     ),
 }
 

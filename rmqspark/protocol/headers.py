@@ -13,6 +13,7 @@ from rmqspark.protocol import headers_bulk as bulk
 from rmqspark.protocol import headers_cluster as cluster
 from rmqspark.protocol import headers_consume as consume
 from rmqspark.protocol import headers_produce as produce
+from rmqspark.protocol import headers_txn as txn
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.header_types import *  # noqa: F403 - this module is the families' one door
 from rmqspark.protocol.headers_admin import *  # noqa: F403
@@ -20,6 +21,7 @@ from rmqspark.protocol.headers_bulk import *  # noqa: F403
 from rmqspark.protocol.headers_cluster import *  # noqa: F403
 from rmqspark.protocol.headers_consume import *  # noqa: F403
 from rmqspark.protocol.headers_produce import *  # noqa: F403
+from rmqspark.protocol.headers_txn import *  # noqa: F403
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -100,6 +102,19 @@ REQUEST_HEADERS: Final[Mapping[RequestCode, type[Header]]] = MappingProxyType(
         RequestCode.QUERY_CONSUME_TIME_SPAN: admin.QueryConsumeTimeSpanRequestHeader,
         RequestCode.RMQ_BULK_SEND: bulk.BulkSendRequestHeader,
         RequestCode.RMQ_BULK_READ: bulk.BulkReadRequestHeader,
+        RequestCode.RMQ_TXN_PREPARE: txn.TxnPrepareRequestHeader,
+        RequestCode.RMQ_TXN_HALF: txn.TxnHalfRequestHeader,
+        RequestCode.RMQ_TXN_DECIDE: txn.TxnDecideRequestHeader,
+        RequestCode.RMQ_TXN_VOTE: txn.TxnVoteRequestHeader,
+        RequestCode.RMQ_TXN_COMPLETE: txn.TxnCompleteRequestHeader,
+        RequestCode.RMQ_TXN_STATUS: txn.TxnStatusRequestHeader,
+        RequestCode.RMQ_TXN_ABORT: txn.TxnAbortRequestHeader,
+        RequestCode.RMQ_TXN_LIST: txn.TxnListRequestHeader,
+        RequestCode.RMQ_TXN_RESOLVE: txn.TxnResolveRequestHeader,
+        RequestCode.RMQ_TXN_FIND: txn.TxnFindRequestHeader,
+        RequestCode.RMQ_TXN_REPORT_INPUT: txn.TxnReportInputRequestHeader,
+        RequestCode.RMQ_TXN_INPUTS: txn.TxnInputsRequestHeader,
+        RequestCode.RMQ_TXN_AUDIT: txn.TxnAuditRequestHeader,
     }
 )
 """The header of each request that has one. The rest carry everything in their body, or nothing at all."""

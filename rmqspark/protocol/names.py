@@ -15,6 +15,7 @@ from rmqspark.errors import InvalidMessage, InvalidName
 MAX_TOPIC_LENGTH: Final = 127
 MAX_RETRY_TOPIC_LENGTH: Final = 255  # topics that begin with RETRY_PREFIX or DLQ_PREFIX
 MAX_GROUP_LENGTH: Final = 120
+MAX_TRANSACTIONAL_ID_LENGTH: Final = 255  # of runs and attempts, too
 MAX_BODY_BYTES: Final = 4 * 1024 * 1024
 
 RETRY_PREFIX: Final = "%RETRY%"
@@ -26,6 +27,9 @@ AUTO_CREATE_TOPIC: Final = "TBW102"
 SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
 HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_HALF_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+HALF_BATCH_TOPIC: Final = "RMQ_SYS_TRANS_HALF_BATCH_TOPIC"  # these three are ours
+OP_HALF_BATCH_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_BATCH_TOPIC"
+TXN_LEDGER_TOPIC: Final = "RMQ_SYS_TXN_LEDGER_TOPIC"
 CHECK_MAX_TIME_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
 SELF_TEST_TOPIC: Final = "SELF_TEST_TOPIC"
 OFFSET_MOVED_EVENT_TOPIC: Final = "OFFSET_MOVED_EVENT"
@@ -33,9 +37,17 @@ BENCHMARK_TOPIC: Final = "BenchmarkTest"
 TRACE_TOPIC: Final = "RMQ_SYS_TRACE_TOPIC"
 TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
 
-NOT_SENDABLE: Final = frozenset(
-    {SCHEDULE_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, CHECK_MAX_TIME_TOPIC, SELF_TEST_TOPIC, OFFSET_MOVED_EVENT_TOPIC}
-)
+HIDDEN_TOPICS: Final = frozenset({HALF_BATCH_TOPIC, OP_HALF_BATCH_TOPIC, TXN_LEDGER_TOPIC})
+"""Topics that the broker alone writes to and reads; they are in no table and no listing."""
+
+NOT_SENDABLE: Final = HIDDEN_TOPICS | {
+    SCHEDULE_TOPIC,
+    HALF_TOPIC,
+    OP_HALF_TOPIC,
+    CHECK_MAX_TIME_TOPIC,
+    SELF_TEST_TOPIC,
+    OFFSET_MOVED_EVENT_TOPIC,
+}
 """Topics that only the broker itself writes to."""
 
 SYSTEM_TOPICS: Final = NOT_SENDABLE | {AUTO_CREATE_TOPIC, BENCHMARK_TOPIC, TRACE_TOPIC, "CHECKPOINT_TOPIC"}
@@ -56,6 +68,7 @@ PREDEFINED_GROUPS: Final = frozenset(
 """Consumer groups that exist on every broker without being created."""
 
 _LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
+_LEGAL_IN_TRANSACTIONS = re.compile(r"[%|a-zA-Z0-9_.:@/-]+")
 
 
 class Perm(IntFlag):
@@ -95,6 +108,16 @@ def check_topic(name: str) -> str:
 def check_group(name: str) -> str:
     """Returns `name` if a consumer or producer group may be called so; raises InvalidName."""
     return _check_name("group", name, MAX_GROUP_LENGTH)
+
+
+def check_transactional(kind: str, name: str) -> str:
+    """Returns `name` if a transactional id, a run, an attempt may be called so (`kind` says which); or InvalidName."""
+    if not (len(name) <= MAX_TRANSACTIONAL_ID_LENGTH and _LEGAL_IN_TRANSACTIONS.fullmatch(name)):
+        raise InvalidName(
+            f"The {kind} {name[:32]!r} is not one.",
+            hint=f"Use 1 to {MAX_TRANSACTIONAL_ID_LENGTH} of the characters a-z A-Z 0-9 _ - . : @ / % |",
+        )
+    return name
 
 
 def check_sendable(topic: str) -> str:

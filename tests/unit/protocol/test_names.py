@@ -15,6 +15,7 @@ from rmqspark.protocol.names import (
     check_group,
     check_sendable,
     check_topic,
+    check_transactional,
     dlq_topic,
     is_system_group,
     is_system_topic,
@@ -116,3 +117,16 @@ def test_permissions_are_bits() -> None:
     assert Perm.INHERIT in Perm(7)
     assert not Perm(4).writable
     assert not Perm(2).readable
+
+
+@pytest.mark.parametrize("name", ["spark-1b6f", "a" * 255, "team/job:1@x.y", "%|"])
+def test_a_transactional_id_may_be_what_people_type(name: str) -> None:
+    """Ids of queries, paths and addresses do."""
+    assert check_transactional("transactional id", name) == name
+
+
+@pytest.mark.parametrize("name", ["", "a" * 256, "a b", "a\x01", "ä", "a\n"])
+def test_a_transactional_id_that_would_break_a_record_is_refused(name: str) -> None:
+    """What separates properties, or cannot be typed again, is not taken."""
+    with pytest.raises(InvalidName, match="transactional id"):
+        check_transactional("transactional id", name)

@@ -1,0 +1,128 @@
+"""Bodies of rmqspark's transactions, in standard JSON. Checksums are unsigned 64-bit numbers, as decimal strings."""
+
+from __future__ import annotations
+
+from rmqspark.protocol.bodies_base import Body
+from rmqspark.protocol.header_types import Int32, Int64
+
+
+class HeldAttempt(Body):
+    """What one attempt has sent to one broker: halves, and rows and bytes in them.
+
+    `digest` is the sum of the halves' `bodyCrc32`, known to both sides without touching a row.
+    """
+
+    partition: Int32 = 0
+    attempt: str = ""
+    halves: Int32 = 0
+    rows: Int64 = 0
+    bytes: Int64 = 0
+    digest: Int64 = 0
+
+
+class InputRange(Body):
+    """Offsets [fromOffset, toOffset) of a queue that a batch has read, on behalf of `group` ("" for none)."""
+
+    group: str = ""
+    topic: str = ""
+    brokerName: str = ""
+    queueId: Int32 = 0
+    fromOffset: Int64 = 0
+    toOffset: Int64 = 0
+
+
+class OutputRange(Body):
+    """Offsets [fromOffset, toOffset) that a batch was given in a queue."""
+
+    topic: str = ""
+    brokerName: str = ""
+    queueId: Int32 = 0
+    fromOffset: Int64 = 0
+    toOffset: Int64 = 0
+
+
+class InputRanges(Body):
+    """RMQ_TXN_REPORT_INPUT, and the answer to RMQ_TXN_INPUTS."""
+
+    inputs: list[InputRange] = []
+
+
+class OutputRanges(Body):
+    """Answers RMQ_TXN_COMPLETE."""
+
+    outputs: list[OutputRange] = []
+
+
+class TxnDecision(Body):
+    """RMQ_TXN_DECIDE, and how it is recorded: which attempts count, by broker name, and what went in."""
+
+    queryId: str = ""
+    participants: dict[str, list[HeldAttempt]] = {}
+    rows: Int64 = 0
+    bytes: Int64 = 0
+    checksum: str = "0"  # over rows, whatever their order
+    inputs: list[InputRange] = []
+
+
+class TxnVote(Body):
+    """RMQ_TXN_VOTE."""
+
+    attempts: list[HeldAttempt] = []
+
+
+class AttemptName(Body):
+    partition: Int32 = 0
+    attempt: str = ""
+
+
+class TxnComplete(Body):
+    """RMQ_TXN_COMPLETE: the attempts that count."""
+
+    attempts: list[AttemptName] = []
+
+
+class TxnState(Body):
+    """One transactional id as its coordinator sees it. `version` is the newest it heard of, `state` is in words."""
+
+    transactionalId: str = ""
+    queryId: str = ""
+    coordinator: str = ""
+    epoch: Int64 = 0
+    version: Int64 = -1
+    lastVersion: Int64 = -1
+    state: str = ""
+    ageMs: Int64 = 0
+    brokers: list[str] = []
+    rows: Int64 = 0
+    bytes: Int64 = 0
+    decidedBy: str = ""
+
+
+class TxnStates(Body):
+    """Answers RMQ_TXN_LIST. `cursor` is absent when there is nothing more."""
+
+    transactions: list[TxnState] = []
+    cursor: str | None = None
+
+
+class AuditedBatch(Body):
+    """A decided version: what went in, what came out, and whether all of it is readable."""
+
+    transactionalId: str = ""
+    queryId: str = ""
+    version: Int64 = 0
+    decidedAtMs: Int64 = 0
+    decidedBy: str = ""
+    rows: Int64 = 0
+    bytes: Int64 = 0
+    checksum: str = "0"
+    inputs: list[InputRange] = []
+    outputs: list[OutputRange] = []
+    completed: bool = False
+
+
+class AuditedBatches(Body):
+    """Answers RMQ_TXN_AUDIT. `cursor` is absent when there is nothing more."""
+
+    batches: list[AuditedBatch] = []
+    cursor: str | None = None
