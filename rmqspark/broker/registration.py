@@ -29,7 +29,7 @@ log = structlog.get_logger("rmqspark.broker")
 
 _CONNECT_TIMEOUT_MS: Final = 3_000
 _UNREGISTER_TIMEOUT_MS: Final = 1_000
-_FIRST_RETRY: Final = 0.5  # seconds, doubled up to the period
+_FIRST_RETRY: Final = 0.5  # seconds after a registration that failed; doubled with each further one, up to the period
 _PUBLISHING: Final = 1.0  # seconds that a change of topics may wait for name servers
 
 
@@ -111,11 +111,11 @@ class _Link:
         self._progress = asyncio.Condition()
 
     async def run(self) -> None:
-        pause = self._period if self._is_up else _FIRST_RETRY
+        retry = _FIRST_RETRY
         while True:
-            await self._rest(pause)
+            await self._rest(self._period if self._is_up else retry)
+            retry = _FIRST_RETRY if self._is_up else min(2 * retry, self._period)
             await self.register()
-            pause = self._period if self._is_up else min(2 * pause, self._period)
 
     async def register(self) -> None:
         """One try; its outcome goes to the log where it differs from the last one's."""
