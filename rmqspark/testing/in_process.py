@@ -1,6 +1,6 @@
 """A real cluster inside the test's own process: `with cluster(brokers=1) as mq: mq.namesrv`.
 
-Name server and brokers run as they do in production, sockets and files included, on an event loop in a daemon thread;
+Name servers and brokers run as they do in production, sockets and files included, on an event loop in a daemon thread;
 only the store lives in a temporary directory and every port is a free one. Each server is a task that is entered and
 left by itself, so that one broker can be stopped while the others go on.
 """
@@ -110,9 +110,11 @@ class RunningServer:
 
 
 class LocalCluster:
-    """A name server and its brokers. `namesrv` and `brokers` (name → address) are what clients need."""
+    """Name servers and brokers. `namesrv` and `brokers` (name → address) are what clients need."""
 
-    def __init__(self, directory: Path, broker_config: BrokerConfig, store_config: StoreConfig, clock: Clock) -> None:
+    def __init__(
+        self, directory: Path, broker_config: BrokerConfig, store_config: StoreConfig, clock: Clock, namesrvs: int = 1
+    ) -> None:
         self.directory = directory
         self._broker_config = broker_config
         self._store_config = store_config
@@ -120,12 +122,15 @@ class LocalCluster:
         self._loop = LoopThread()
         self._brokers: dict[str, RunningServer] = {}
         self._ports: dict[str, int] = {}
-        self._name_server = self._loop.run(lambda: NameServer(NamesrvConfig(listen_port=0), clock=clock))
+        self._name_servers: dict[int, RunningServer] = {}
+        self._name_server_ports = [0] * namesrvs
+        for number in range(namesrvs):
+            self.start_name_server(number)
 
     @property
     def namesrv(self) -> str:
-        """For `namesrv=` of every client, and Spark's option."""
-        return self._name_server.address
+        """For `namesrv=` of every client, and Spark's option: all name servers, those that are stopped too."""
+        return ";".join(f"127.0.0.1:{port}" for port in self._name_server_ports)
 
     @property
     def brokers(self) -> dict[str, str]:
@@ -135,6 +140,20 @@ class LocalCluster:
     def store_dir(self, name: str = "broker-a") -> Path:
         """Where the broker of that name keeps its files."""
         return self.directory / name
+
+    def start_name_server(self, number: int) -> str:
+        """Starts the name server of that number, from 0 on, or starts it again, empty, on its port; returns its
+        address. The brokers register with it by themselves, a moment later."""
+        if number in self._name_servers:
+            raise InvalidArgument(f"Name server {number} runs already.")
+        config = NamesrvConfig(listen_port=self._name_server_ports[number])
+        server = self._loop.run(lambda: NameServer(config, clock=self._clock))
+        self._name_servers[number], self._name_server_ports[number] = server, server.port
+        return server.address
+
+    def stop_name_server(self, number: int) -> None:
+        """Shuts the name server of that number down. Clients go on with the others, or with what they know."""
+        self._name_servers.pop(number).stop()
 
     def start_broker(self, name: str) -> str:
         """Starts a broker, or starts it again with its store and port; returns its address, once it is registered."""
@@ -165,14 +184,21 @@ class LocalCluster:
         """Stops everything, brokers first."""
         with ExitStack() as closing:
             closing.callback(self._loop.close)
-            closing.callback(self._name_server.stop)
+            for number in list(self._name_servers):
+                closing.callback(self.stop_name_server, number)
             for name in list(self._brokers):
                 closing.callback(self.stop_broker, name)
 
     def _wait_until_registered(self, name: str) -> None:
+        """With all name servers that run."""
         clock = SystemClock()
         deadline_ms = clock.monotonic_ms() + 1000 * START_TIMEOUT_S
-        with ClusterClient(self.namesrv) as client:
+        for server in self._name_servers.values():
+            self._wait_until_known(name, server.address, clock, deadline_ms)
+
+    @staticmethod
+    def _wait_until_known(name: str, namesrv: str, clock: Clock, deadline_ms: int) -> None:
+        with ClusterClient(namesrv) as client:
             while name not in client.cluster_info().brokerAddrTable:
                 if clock.monotonic_ms() > deadline_ms:
                     raise RequestTimeout(f"Broker {name!r} did not register within {START_TIMEOUT_S} s.")
@@ -182,17 +208,21 @@ class LocalCluster:
 @contextmanager
 def cluster(
     brokers: int = 1,
+    namesrvs: int = 1,
     *,
     broker_config: BrokerConfig | None = None,
     store_config: StoreConfig = TEST_STORE,
     clock: Clock | None = None,
 ) -> Iterator[LocalCluster]:
-    """A cluster of `brokers` brokers named broker-a, broker-b, …, up while the block runs, gone with all it stored.
+    """A cluster of `brokers` brokers named broker-a, broker-b, …, and `namesrvs` name servers that all of them register
+    with: up while the block runs, gone with all it stored.
 
     `broker_config` is what all of them get beside their name and addresses.
     """
     with tempfile.TemporaryDirectory(prefix="rmqspark-", ignore_cleanup_errors=True) as directory, ExitStack() as stack:
-        local = LocalCluster(Path(directory), broker_config or BrokerConfig(), store_config, clock or SystemClock())
+        local = LocalCluster(
+            Path(directory), broker_config or BrokerConfig(), store_config, clock or SystemClock(), namesrvs
+        )
         stack.callback(local.close)
         for number in range(brokers):
             local.start_broker(f"broker-{chr(ord('a') + number)}")

@@ -1,0 +1,142 @@
+"""Clusters of several brokers and name servers, some of which go and come back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqspark import AdminClient, Message, Producer, PullConsumer
+from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.outgoing import SendConfig
+from rmqspark.errors import RmqError
+from rmqspark.testing import LocalCluster, cluster
+from rmqspark.testing.manual_clock import ManualClock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqspark.model import SendReceipt
+
+pytestmark = pytest.mark.integration
+BROKERS = {"broker-a", "broker-b"}
+
+
+@pytest.fixture(scope="module")
+def mq() -> Iterator[LocalCluster]:
+    with cluster(brokers=2, namesrvs=2) as local:
+        yield local
+
+
+def send(producer: Producer, topic: str, count: int) -> list[SendReceipt]:
+    return [producer.send(Message(topic, b"%d" % n)) for n in range(count)]
+
+
+def names(receipts: list[SendReceipt]) -> set[str]:
+    return {receipt.queue.broker_name for receipt in receipts}
+
+
+def read(namesrv: str, topic: str) -> Counter[str]:
+    """The ids of all messages of a topic, and how many there are of each."""
+    with PullConsumer(namesrv) as consumer, ClusterClient(namesrv) as client:
+        queues = consumer.queues(topic)
+        ends = {queue: client.broker(queue.broker_name).max_offset(topic, queue.queue_id) for queue in queues}
+        consumer.assign(queues)
+        consumer.seek_to_beginning()
+        found: Counter[str] = Counter()
+        while any(consumer.position(queue) < end for queue, end in ends.items()):
+            found.update(message.msg_id for message in consumer.poll(1_000))
+    return found
+
+
+def test_a_topic_is_made_on_all_brokers_and_spread_over_them(mq: LocalCluster) -> None:
+    """Every broker has the queues, every name server the route, and messages take the queues of all in turn."""
+    with AdminClient(mq.namesrv) as admin, Producer(mq.namesrv) as producer:
+        admin.create_topic("spread", queues=3)
+        for namesrv in mq.namesrv.split(";"):
+            with ClusterClient(namesrv) as client:
+                queues = [(queue.broker_name, queue.queue_id) for queue in client.publish_queues("spread")]
+                assert queues == [(broker, n) for broker in sorted(BROKERS) for n in range(3)]
+        receipts = send(producer, "spread", 60)
+        assert set(Counter(receipt.queue for receipt in receipts).values()) == {10}
+        assert read(mq.namesrv, "spread") == Counter(receipt.msg_id for receipt in receipts)
+
+
+def test_a_broker_that_dies_is_avoided_and_used_again() -> None:
+    """No send fails while it is away, ten seconds after the failure it gets its share again, and nothing is lost."""
+    clock = ManualClock()
+    with cluster(brokers=2) as mq, AdminClient(mq.namesrv) as admin, Producer(mq.namesrv, clock=clock) as producer:
+        admin.create_topic("orders", queues=2)
+        receipts = send(producer, "orders", 8)
+        assert names(receipts) == BROKERS
+        mq.stop_broker("broker-a")
+        away = send(producer, "orders", 8)
+        assert names(away) == {"broker-b"}
+        mq.start_broker("broker-a")
+        soon = send(producer, "orders", 8)
+        clock.advance(seconds=31)  # a route is 30 s old at most, and this one has no broker-a
+        later = send(producer, "orders", 8)
+        assert names(later) == BROKERS
+        assert read(mq.namesrv, "orders") == Counter(receipt.msg_id for receipt in (*receipts, *away, *soon, *later))
+
+
+def test_a_route_that_has_gone_stale_costs_a_retry_and_no_message() -> None:
+    """A producer whose name server died before the broker did knows of nothing, and still every message arrives."""
+    with cluster(brokers=2) as mq, AdminClient(mq.namesrv) as admin, Producer(mq.namesrv) as producer:
+        admin.create_topic("orders", queues=2)
+        assert names(send(producer, "orders", 4)) == BROKERS
+        mq.stop_name_server(0)
+        mq.stop_broker("broker-b")
+        assert names(send(producer, "orders", 20)) == {"broker-a"}
+        producer.send_async(Message("orders", b"later")).result(5)
+        producer.send_batch([Message("orders", b"1"), Message("orders", b"2")])
+
+
+def test_with_every_broker_left_alone_messages_still_go_somewhere() -> None:
+    """A cluster of one broker that was away is used the moment it is back, whatever is held against it."""
+    config = SendConfig(retry_times_when_send_failed=0)
+    with cluster() as mq, AdminClient(mq.namesrv) as admin, Producer(mq.namesrv, config=config) as producer:
+        admin.create_topic("orders", queues=1)
+        send(producer, "orders", 1)
+        mq.stop_broker("broker-a")
+        with pytest.raises(RmqError):
+            send(producer, "orders", 1)
+        mq.start_broker("broker-a")
+        assert names(send(producer, "orders", 1)) == {"broker-a"}
+
+
+def test_one_of_two_name_servers_is_enough(mq: LocalCluster) -> None:
+    """Whichever is away, topics are made, sent to and read; the one that comes back is told everything."""
+    for number in range(2):
+        topic = f"half-{number}"
+        mq.stop_name_server(number)
+        try:
+            with AdminClient(mq.namesrv) as admin, Producer(mq.namesrv) as producer:
+                admin.create_topic(topic, queues=1)
+                receipts = send(producer, topic, 4)
+                assert read(mq.namesrv, topic) == Counter(receipt.msg_id for receipt in receipts)
+        finally:
+            address = mq.start_name_server(number)
+        with ClusterClient(address) as client:
+            while set(client.cluster_info().brokerAddrTable) != BROKERS:  # they try again within half a second
+                client.clock.sleep_ms(5)
+            assert topic in client.topics()
+
+
+def test_a_name_server_that_restarts_empty_is_told_again() -> None:
+    """While it knows nothing, producers go on by what they know; then brokers have registered and so has the topic."""
+    clock = ManualClock()
+    with cluster(brokers=2) as mq, AdminClient(mq.namesrv) as admin, Producer(mq.namesrv, clock=clock) as producer:
+        admin.create_topic("orders", queues=2)
+        send(producer, "orders", 4)
+        mq.stop_name_server(0)
+        clock.advance(seconds=31)
+        send(producer, "orders", 4)
+        mq.start_name_server(0)
+        assert names(send(producer, "orders", 8)) <= BROKERS
+        with ClusterClient(mq.namesrv) as client:
+            while set(client.cluster_info().brokerAddrTable) != BROKERS:
+                client.clock.sleep_ms(5)
+        clock.advance(seconds=31)
+        assert names(send(producer, "orders", 8)) == BROKERS
