@@ -18,7 +18,7 @@ from rmqspark.errors import InvalidMessage
 from rmqspark.protocol import record as layout
 from rmqspark.protocol.body_crcs import body_crcs
 from rmqspark.protocol.properties import MAX_PROPERTIES_BYTES
-from rmqspark.protocol.record import encode_record
+from rmqspark.protocol.record import SysFlag, encode_record
 from rmqspark.protocol.record_heads import HEAD
 from rmqspark.protocol.spans import copy_spans, scatter_rows, sliding, spacing
 
@@ -113,10 +113,24 @@ def patch(
     sliding(buffer, "V16")[positions + layout.STORE_TIMESTAMP_AT] = stored.view("V16")
 
 
+def mark_committed(buffer: Bytes, positions: Positions, half_offset: int) -> None:
+    """Writes into each record that it is a committed message of a transaction, whose half lies at `half_offset`.
+
+    All hosts must be IPv4, and no flag of a transaction set yet.
+    """
+    if size := spacing(positions):
+        heads = np.ndarray((len(positions),), HEAD, buffer, int(positions[0]), (size,))
+        heads["sys_flag"] |= SysFlag.COMMITTED
+        heads["prepared_offset"] = half_offset
+        return
+    sliding(buffer, "u1")[positions + (layout.SYS_FLAG_AT + 3)] |= SysFlag.COMMITTED
+    sliding(buffer, ">i8")[positions + layout.PREPARED_OFFSET_AT] = half_offset
+
+
 def _lay_rectangle(buffer: Bytes, pattern: bytes, fields: dict[str, Any], bodies: _Source, properties: _Source) -> None:
     """Records of one size: a table whose blocks of columns are laid one after the other."""
     body, tail = bodies.rectangle(), properties.rectangle()
-    head = np.frombuffer(pattern[: layout.HEAD_BYTES], np.uint8)[np.newaxis]
+    head, differing = _common_head(pattern, fields | {"size": len(buffer) // len(body), "body_length": body.shape[1]})
     topic_and_length = pattern[layout.HEAD_BYTES : -2] + tail.shape[1].to_bytes(2, "big")
     middle = np.frombuffer(topic_and_length, np.uint8)[np.newaxis]
     shape, stride, at = (len(body),), len(buffer) // len(body), 0
@@ -125,7 +139,15 @@ def _lay_rectangle(buffer: Bytes, pattern: bytes, fields: dict[str, Any], bodies
             kind = f"V{width}"  # rows as single items: twice as fast as rows of bytes
             np.ndarray(shape, kind, buffer, at, (stride,))[:] = block.view(kind)[:, 0]
             at += width
-    _fill_heads(np.ndarray(shape, HEAD, buffer, 0, (stride,)), fields)
+    _fill_heads(np.ndarray(shape, HEAD, buffer, 0, (stride,)), differing)
+
+
+def _common_head(pattern: bytes, fields: dict[str, Any]) -> tuple[Bytes, dict[str, Any]]:
+    """A head with what is the same in all records, as a table of one row, and the fields that differ."""
+    head = np.frombuffer(bytearray(pattern[: layout.HEAD_BYTES]), np.uint8)[np.newaxis]
+    differing = {name: values for name, values in fields.items() if isinstance(values, np.ndarray)}
+    _fill_heads(head.view(HEAD)[:, 0], {name: values for name, values in fields.items() if name not in differing})
+    return head, differing
 
 
 def _scatter(buffer: Bytes, pattern: bytes, fields: dict[str, Any], bodies: _Source, properties: _Source) -> None:

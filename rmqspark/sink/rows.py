@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 FRAME_BYTES = HEAD_BYTES + 1 + 2  # of a record, without topic, body and properties
 CRC_BLOCK_ROWS = 1024  # bodies that are Python objects at the same time
 
-_KEY_NAME = np.frombuffer(b"UNIQ_KEY\x01", np.uint8)
+_KEY_NAME = b"UNIQ_KEY\x01"
+_KEY_PAIR = np.dtype([("name", f"V{len(_KEY_NAME)}"), ("key", f"V{UNIQUE_ID_CHARACTERS}"), ("end", "u1")])
 
 
 class Rows:
@@ -37,7 +38,7 @@ class Rows:
 
     def __init__(self, batch: Any, topic: str, keys: Column, compression: str) -> None:
         """`keys`: a UNIQ_KEY for each row."""
-        array = _as_binary(batch.column(_body_name(batch)))
+        array = _as_binary(batch.column(body_name(batch)))
         bodies = column(array)
         self.bodies, self.sys_flags = compressed(bodies, compression)
         as_given = self.bodies is bodies
@@ -72,7 +73,7 @@ def part(whole: Column, first: int, end: int) -> Column:
 
 def check_bodies(batch: Any, first_row: int) -> None:
     """Raises InvalidMessage for a row whose body no broker takes; `first_row` is the number of the batch's first."""
-    name = _body_name(batch)
+    name = body_name(batch)
     bodies = column(batch.column(name))
     lengths = bodies.spans().lengths
     if bodies.present is not None:
@@ -84,7 +85,7 @@ def check_bodies(batch: Any, first_row: int) -> None:
         raise _refusal(first_row + int(lengths.argmax()), name, story, "Split it, or send where it is kept.")
 
 
-def _body_name(batch: Any) -> str:
+def body_name(batch: Any) -> str:
     return "body" if "body" in batch.schema.names else "value"
 
 
@@ -118,12 +119,12 @@ def _properties(batch: Any, keys: Column) -> Column:
     singles, pairs = _singles(batch, keys), _pairs(batch)
     if len(singles) > 1 or pairs is not None:
         return build_properties(batch.num_rows, singles, pairs)
-    # Nothing but the key: all equally long, so a table of three blocks of columns.
-    table = np.empty((batch.num_rows, len(_KEY_NAME) + UNIQUE_ID_CHARACTERS + 1), np.uint8)
-    table[:, : len(_KEY_NAME)] = _KEY_NAME
-    table[:, len(_KEY_NAME) : -1] = keys.values.reshape(-1, UNIQUE_ID_CHARACTERS)
-    table[:, -1] = PAIR_END
-    return Column(table.reshape(-1), np.arange(len(table) + 1, dtype=np.int64) * table.shape[1])
+    # Nothing but the key: all equally long, so a table whose columns are written whole.
+    table = np.empty(batch.num_rows, _KEY_PAIR)
+    table["name"] = np.void(_KEY_NAME)
+    table["key"] = keys.values.view(_KEY_PAIR["key"])
+    table["end"] = PAIR_END
+    return Column(table.view(np.uint8), np.arange(len(table) + 1, dtype=np.int64) * _KEY_PAIR.itemsize)
 
 
 def _singles(batch: Any, keys: Column) -> dict[str, Column]:
