@@ -1,0 +1,46 @@
+"""What a coordinator asks of participants, whether they are in this broker or in another one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rmqspark.protocol.bodies_txn import AttemptName, HeldAttempt, OutputRange
+
+
+class Vote(NamedTuple):
+    """Are these attempts held, exactly as described, and on disk?"""
+
+    transactional_id: str
+    epoch: int
+    version: int
+    attempts: Sequence[HeldAttempt]
+
+
+class VoteAnswer(NamedTuple):
+    """`yes` pins the attempts until the coordinator's COMPLETE. `remark` says what is missing."""
+
+    yes: bool
+    remark: str = ""
+
+
+class Complete(NamedTuple):
+    """What has become of a version: with `commit`, the attempts (of exactly this epoch and version) go to their topics,
+    and every other half of the transactional id up to this version is dropped. Without, every half up to this version
+    and this epoch is dropped. Again is the same as once."""
+
+    transactional_id: str
+    epoch: int
+    version: int
+    commit: bool
+    attempts: Sequence[AttemptName] = ()
+
+
+class ParticipantPort(Protocol):
+    """A broker that holds half batches. Both raise what the way there raises: Unreachable, RequestTimeout."""
+
+    async def vote(self, request: Vote) -> VoteAnswer: ...
+
+    async def complete(self, request: Complete) -> list[OutputRange]: ...
