@@ -4,6 +4,9 @@ A dispatch is what one append leaves to be done. Dispatches are carried out in l
 safe to read up to its end: at once in ASYNC_FLUSH, when flushed in SYNC_FLUSH. One that fails (a full disk) stays first
 in line and is tried again; its queue entries are written before its index entries, both skip what is there, and
 readers are told last, so a second try is harmless.
+
+What several appends bring is published at once if they are made while the dispatcher is held (`hold`, `release`): then
+everything waits, the appends of others too, for queues and index follow the log.
 """
 
 from __future__ import annotations
@@ -47,6 +50,7 @@ class Dispatcher:
 
     def __init__(self) -> None:
         self._waiting: deque[Dispatch] = deque()
+        self._holders = 0
         self.offset = 0
         self.store_timestamp_ms = 0
         self.fault: OSError | None = None
@@ -55,19 +59,29 @@ class Dispatcher:
     def submit(self, dispatch: Dispatch) -> None:
         self._waiting.append(dispatch)
 
+    def hold(self) -> None:
+        """Nothing is carried out until as many `release` have followed."""
+        self._holders += 1
+
+    def release(self) -> None:
+        """Ends one `hold`; the caller advances."""
+        self._holders -= 1
+
     def advance(self, safe_offset: int) -> None:
         """Carries out what ends at or below `safe_offset`, as far as the disk lets it (see `fault`)."""
-        while self._waiting and self._waiting[0].end_offset <= safe_offset:
+        done = []
+        while not self._holders and self._waiting and self._waiting[0].end_offset <= safe_offset:
             dispatch = self._waiting[0]
             try:
                 self._carry_out(dispatch)
             except OSError as error:
                 self.fault = error
-                return
+                break
             self.fault = None
-            self._waiting.popleft()
+            done.append(self._waiting.popleft())
             self.offset = dispatch.end_offset
             self.store_timestamp_ms = dispatch.store_timestamp_ms
+        for dispatch in done:
             self._announce(dispatch)
 
     def forget(self, topic: str) -> None:

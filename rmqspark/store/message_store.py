@@ -7,6 +7,7 @@ It belongs to one thread; only `FlushPlan.run` may be called from another. READM
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 import structlog
@@ -28,6 +29,7 @@ from rmqspark.store.identity import StoreIdentity
 from rmqspark.store.index import Index
 from rmqspark.store.reader import Reader
 from rmqspark.store.recovery import Recovery
+from rmqspark.store.scan import LogScan, Records
 from rmqspark.store.segment import SegmentFiles
 from rmqspark.store.time_search import TimeSearch
 from rmqspark.store.write_gate import WriteGate
@@ -35,7 +37,7 @@ from rmqspark.store.writer import Writer
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -224,6 +226,24 @@ class MessageStore:
             records = RecordBatch.scan(buffer) if sizes is None else RecordBatch.from_sizes(buffer, sizes)
         return self._writer.append_bulk(topic, queue_id, records)
 
+    def append_parts(self, topic: str, queue_id: int, head: bytearray, rest: Sequence[Buffer]) -> Appended:
+        """Stores one message handed over in parts, the head first; see `Writer.append_parts`."""
+        return self._writer.append_parts(topic, queue_id, head, rest)
+
+    def append_committed(self, topic: str, queue_id: int, records: RecordBatch, half_offset: int) -> BulkAppended:
+        """Stores the messages of a half batch that is committed; see `Writer.append_committed`."""
+        return self._writer.append_committed(topic, queue_id, records, half_offset)
+
+    @contextmanager
+    def publishing_together(self) -> Iterator[None]:
+        """What is appended inside becomes readable at the end, and so does what anybody else appends meanwhile."""
+        self._dispatcher.hold()
+        try:
+            yield
+        finally:
+            self._dispatcher.release()
+            self._writer.dispatch_safe()
+
     # --- onto the disk
 
     @property
@@ -302,6 +322,20 @@ class MessageStore:
         """The record at a physical offset. Raises MessageNotFound."""
         return self._log.read_record(physical_offset)
 
+    def records_from(self, physical_offset: int) -> Iterator[RecordBatch]:
+        """Everything in the log from a record's physical offset on, in log order, damage stepped over. A batch is valid
+        until the next is asked for. For looking at what recovery has believed already: checksums are not verified."""
+        scan = LogScan(self._log.segments, physical_offset, self._log.end_offset, check_crc=False)
+        return (found.batch for found in scan.run() if isinstance(found, Records))
+
+    def read_range(self, physical_offset: int, size: int) -> bytes:
+        """Bytes of the log, within one record that is known to be there. Raises DamagedFile."""
+        return self._log.segments.read(physical_offset, size)
+
+    def read_range_into(self, buffer: memoryview, physical_offset: int) -> None:
+        """Fills `buffer` with bytes of the log, as `read_range`."""
+        self._log.segments.read_into(buffer, physical_offset)
+
     def query(self, topic: str, key: str, begin_ms: int, end_ms: int, max_count: int) -> list[bytes]:
         """Records stored in [begin_ms, end_ms] under a key with the hash of this one; the caller compares the keys."""
         if self._index is None:
@@ -332,6 +366,15 @@ class MessageStore:
         """One past the last readable offset; 0 for a queue that does not exist."""
         queue = self._queues.get(topic, queue_id)
         return queue.max_offset if queue is not None else 0
+
+    def locate(self, topic: str, queue_id: int, offset: int) -> tuple[int, int] | None:
+        """(physical offset, size) of a queue's message; None where it is gone or damaged."""
+        queue = self._queues.get(topic, queue_id)
+        if queue is None or not queue.min_offset <= offset < queue.max_offset:
+            return None
+        physical_offset, size, _ = queue.entry(offset)
+        is_there = self._log.min_offset <= physical_offset and size <= self._log.end_offset - physical_offset
+        return (physical_offset, size) if is_there else None
 
     def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int, boundary: Boundary = "LOWER") -> int:
         """The offset for a store time; see `TimeSearch.offset`. 0 for a queue that does not exist."""
@@ -384,7 +427,7 @@ class MessageStore:
         self._queues.remove_topic(topic)
         self.checkpoint()
 
-    def expire(self, now_ms: int) -> ExpireReport:
+    def expire(self, now_ms: int, *, keep_from: int | None = None) -> ExpireReport:
         """Deletes what has had its time, a few files a call, and shuts or opens the store for writes as the disk
-        fills or empties; see `Expiry.run`."""
-        return self._expiry.run(now_ms)
+        fills or empties; see `Expiry.run`. Nothing from physical offset `keep_from` on goes."""
+        return self._expiry.run(now_ms, keep_from=keep_from)

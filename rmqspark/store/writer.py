@@ -12,7 +12,7 @@ import numpy as np
 from rmqspark.errors import InvalidMessage, NotWritable
 from rmqspark.protocol.message_id import ZERO_HOST
 from rmqspark.protocol.record import QUEUE_OFFSET_AT, STORE_TIMESTAMP_AT, SYS_FLAG_AT, SysFlag, patch_record
-from rmqspark.protocol.record_builder import patch
+from rmqspark.protocol.record_builder import mark_committed, patch
 from rmqspark.store.bulk_check import check_bulk
 from rmqspark.store.consume_queue import ENTRY
 from rmqspark.store.dispatcher import Dispatch, QueuedEntries
@@ -102,6 +102,44 @@ class Writer:
         """
         self._admit()
         check_bulk(records, topic, queue_id, self._max_body_bytes)
+        return self._append_records(topic, queue_id, records)
+
+    def append_committed(self, topic: str, queue_id: int, records: RecordBatch, half_offset: int) -> BulkAppended:
+        """Stores the messages of a half batch whose transaction is committed; they fill a writable buffer.
+
+        Like a bulk, but checked when the half batch was stored, and not again. Each message carries from now on the
+        half batch's physical offset, so that a recovery can tell which are there. Raises NotWritable.
+        """
+        self._admit()
+        mark_committed(records.buffer, records.positions, half_offset)
+        return self._append_records(topic, queue_id, records)
+
+    def append_parts(self, topic: str, queue_id: int, head: bytearray, rest: Sequence[Buffer]) -> Appended:
+        """Stores one message handed over in parts: its head, which is patched, and what follows, written as it lies.
+
+        Without tags and keys. Raises NotWritable, InvalidMessage, InvalidName.
+        """
+        self._admit()
+        queue = self._queues.get_or_make(topic, queue_id)
+        size = len(head) + sum(map(len, rest))
+        placements = self._log.place([size])
+        now_ms, queue_offset, physical_offset = self._clock.now_ms(), queue.next_offset, placements[-1].physical_offset
+        patch_record(
+            head,
+            0,
+            queue_offset=queue_offset,
+            physical_offset=physical_offset,
+            store_timestamp_ms=now_ms,
+            store_host=self.store_host,
+        )
+        self._log.write([(p, [head, *rest] if p.first < p.last else b"") for p in placements])
+        queue.next_offset = queue_offset + 1
+        entry = ENTRY.pack(physical_offset, size, 0)
+        self._finish(now_ms, [QueuedEntries(queue, queue_offset, entry, (0,))], None)
+        return Appended(physical_offset, queue_offset, size, now_ms)
+
+    def _append_records(self, topic: str, queue_id: int, records: RecordBatch) -> BulkAppended:
+        """Gives the records of one queue their places, writes them and leaves the rest to the dispatcher."""
         queue = self._queues.get_or_make(topic, queue_id)
         now_ms = self._clock.now_ms()
         first_offset = queue.next_offset
