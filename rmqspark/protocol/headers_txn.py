@@ -116,13 +116,16 @@ class TxnCompleteRequestHeader(Header):
     """RMQ_TXN_COMPLETE, coordinator to participant; body: TxnComplete. Answer's body: OutputRanges.
 
     `outcome` COMMIT: the attempts listed, of exactly this epoch and version, go to their topics; all other halves of
-    the transactional id up to this version are dropped. DROP: all of them are.
+    the transactional id up to this version are dropped. DROP: all of them are that have no newer epoch.
+
+    The answer comes when the rows are readable; with `durable`, when they are on disk besides.
     """
 
     transactionalId: str
     epoch: Int64
     version: Int64
     outcome: str
+    durable: bool
 
 
 class TxnStatusRequestHeader(Header):

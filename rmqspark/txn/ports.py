@@ -29,13 +29,16 @@ class VoteAnswer(NamedTuple):
 class Complete(NamedTuple):
     """What has become of a version: with `commit`, the attempts (of exactly this epoch and version) go to their topics,
     and every other half of the transactional id up to this version is dropped. Without, every half up to this version
-    and this epoch is dropped. Again is the same as once."""
+    and this epoch is dropped. Again is the same as once.
+
+    The answer comes when the rows are readable; with `durable`, when they and the op record are on disk besides."""
 
     transactional_id: str
     epoch: int
     version: int
     commit: bool
     attempts: Sequence[AttemptName] = ()
+    durable: bool = False
 
 
 class ParticipantPort(Protocol):

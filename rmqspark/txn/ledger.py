@@ -1,0 +1,321 @@
+"""The ledger: what a coordinator knows of its transactional ids. Pure: events in, decisions out.
+
+Nothing changes but by `apply`. Every other method looks at the state and returns what to answer together with the
+events that have to be remembered first; the coordinator writes those, applies them, and answers when they are on disk.
+So a state that was answered from can always be made again from the events.
+
+Per transactional id T, the rules that all else rests on (docs/exactly-once.md):
+- A version is decided at most once, and versions of T grow: `last_version`.
+- Only the newest epoch may decide, and only while it is not closed. A new run gets a new epoch; an abort, a status
+  question of a driver, an operator or the clock closes one. Closed stays closed.
+- A decision is kept until every broker it names has said that its rows are on disk there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rmqspark.errors import Busy, ForgedEpoch, TransactionError, UnknownTransaction
+from rmqspark.protocol.bodies_txn import AuditedBatch, TxnDecision
+from rmqspark.protocol.headers_txn import NO_EPOCH, NO_VERSION, TxnOutcome
+from rmqspark.txn.events import (
+    BrokerCompleted,
+    Decided,
+    EpochClosed,
+    Finished,
+    Forgotten,
+    PeerSeen,
+    Pending,
+    Restated,
+    RunOpened,
+    Transaction,
+    VersionBegun,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqspark.protocol.bodies_txn import OutputRange
+    from rmqspark.txn.events import Event
+
+MAX_TRANSACTIONS: Final = 20_000
+MAX_PENDING: Final = 256  # decisions of one id whose brokers have not all completed
+MAX_RUNS: Final = 64  # of one id; one forgotten that comes back gets a new epoch, which costs a retry and no row
+DRIVER: Final = "driver"
+CLOCK: Final = "timeout"
+
+
+class Answer(NamedTuple):
+    """What to answer once `events` are on disk. `decision` where one is recorded, with the `epoch` it was made in."""
+
+    outcome: TxnOutcome
+    epoch: int = NO_EPOCH
+    last_version: int = NO_VERSION
+    decision: TxnDecision | None = None
+    events: tuple[Event, ...] = ()
+
+
+class Ledger:
+    """All transactional ids of one coordinator."""
+
+    def __init__(self, *, max_transactions: int = MAX_TRANSACTIONS) -> None:
+        self._max_transactions = max_transactions
+        self._transactions: dict[str, Transaction] = {}
+        self.peers: dict[str, None] = {}  # brokers of the cluster ever seen, in the order they were
+
+    def __contains__(self, transactional_id: str) -> bool:
+        return transactional_id in self._transactions
+
+    def __iter__(self) -> Iterator[Transaction]:
+        return iter(self._transactions.values())
+
+    def get(self, transactional_id: str) -> Transaction | None:
+        return self._transactions.get(transactional_id)
+
+    def require(self, transactional_id: str) -> Transaction:
+        """Raises UnknownTransaction."""
+        found = self._transactions.get(transactional_id)
+        if found is None:
+            raise UnknownTransaction(f"Nobody has prepared the transactional id {transactional_id!r} here.")
+        return found
+
+    # --- decisions ---------------------------------------------------------------------------------------------------
+
+    def prepare(self, transactional_id: str, run: str, version: int, query_id: str, now_ms: int) -> Answer:
+        """Whether an attempt of `run` is to write `version`. Raises Busy where too much is unfinished already."""
+        known = self._transactions.get(transactional_id)
+        txn = known or Transaction(transactional_id)
+        if self.is_decided(txn, version):
+            outcome = TxnOutcome.ALREADY_COMMITTED if version == txn.last_version else TxnOutcome.STALE
+            return Answer(outcome, last_version=txn.last_version)
+        epoch = txn.runs.get(run, txn.epoch + 1)
+        if epoch < txn.epoch:
+            return Answer(TxnOutcome.FENCED, last_version=txn.last_version)
+        self._admit(txn, is_new=known is None)
+        events: list[Event] = []
+        if self.is_fenced(txn, epoch):  # it is the newest run, so nobody else has been given anything since
+            epoch = txn.epoch + 1
+        if epoch != txn.epoch:
+            events.append(RunOpened(transactional_id, query_id, run, epoch, now_ms))
+        if events or txn.open_version != version:
+            events.append(VersionBegun(transactional_id, version, now_ms))
+        return Answer(TxnOutcome.WRITE, epoch, txn.last_version, events=tuple(events))
+
+    def decide(self, transactional_id: str, run: str, epoch: int, version: int, decision: TxnDecision) -> Answer | None:
+        """None if the participants are to vote, and then `record`; else the answer.
+
+        Raises UnknownTransaction, ForgedEpoch, TransactionError for a decision that contradicts itself.
+        """
+        txn = self.require(transactional_id)
+        if self.is_decided(txn, version):
+            outcome = TxnOutcome.ALREADY_COMMITTED if version == txn.last_version else TxnOutcome.STALE
+            return self._recorded(txn, version, outcome)
+        self._refuse_forged(txn, epoch, run)
+        if self.is_fenced(txn, epoch):
+            return Answer(TxnOutcome.FENCED, last_version=txn.last_version)
+        if version != txn.open_version:
+            raise UnknownTransaction(f"Version {version} of {transactional_id!r} was never prepared here.")
+        _check_decision(decision)
+        return None
+
+    def record(
+        self, transactional_id: str, epoch: int, version: int, decision: TxnDecision, now_ms: int, by: str = DRIVER
+    ) -> Answer:
+        """All participants have said yes: the decision, unless the version was closed or decided meanwhile."""
+        txn = self.require(transactional_id)
+        if self.is_decided(txn, version):
+            outcome = TxnOutcome.ALREADY_COMMITTED if version == txn.last_version else TxnOutcome.STALE
+            return self._recorded(txn, version, outcome)
+        if self.is_fenced(txn, epoch):
+            return Answer(TxnOutcome.FENCED, last_version=txn.last_version)
+        event = Decided(transactional_id, epoch, version, decision, now_ms, by)
+        return Answer(TxnOutcome.COMMITTED, epoch, version, decision, (event,))
+
+    def status(self, transactional_id: str, epoch: int, version: int) -> Answer:
+        """How a version stands, for a participant that has halves of it: UNKNOWN while it may still be decided."""
+        txn = self.require(transactional_id)
+        if self.is_decided(txn, version):
+            return self._recorded(txn, version, TxnOutcome.COMMITTED)
+        is_open = epoch == txn.epoch and not self.is_fenced(txn, epoch)
+        return Answer(TxnOutcome.UNKNOWN if is_open else TxnOutcome.FENCED, last_version=txn.last_version)
+
+    def close(self, transactional_id: str, epoch: int, version: int, now_ms: int, by: str = DRIVER) -> Answer:
+        """The same for a driver that is giving up, or an operator: what is open is closed before the answer.
+
+        Raises UnknownTransaction, ForgedEpoch.
+        """
+        answer = self.status(transactional_id, epoch, version)
+        if answer.outcome is TxnOutcome.UNKNOWN:
+            event = EpochClosed(transactional_id, epoch, version, now_ms, by)
+            return Answer(TxnOutcome.FENCED, last_version=answer.last_version, events=(event,))
+        txn = self.require(transactional_id)
+        if not self.is_decided(txn, version):
+            self._refuse_forged(txn, epoch)
+        return answer
+
+    def completed(self, transactional_id: str, version: int, broker: str, outputs: list[OutputRange]) -> list[Event]:
+        """`broker` has the rows of `version` in their topics and on its disk. Nothing if that is known already."""
+        txn = self._transactions.get(transactional_id)
+        pending = _pending(txn, version) if txn else None
+        if txn is None or pending is None or (broker and broker not in pending.brokers_left()):
+            return []
+        left = [name for name in pending.brokers_left() if name != broker]
+        if left:
+            return [BrokerCompleted(transactional_id, version, broker, outputs)]
+        return [Finished(audited(txn, pending, {**pending.outputs, broker: outputs}))]
+
+    def overdue(self, now_ms: int, max_open_ms: int) -> list[Event]:
+        """Closes what no attempt has been heard of for too long."""
+        return [
+            EpochClosed(txn.transactional_id, txn.epoch, txn.open_version, now_ms, CLOCK)
+            for txn in self
+            if is_open(txn) and txn.touched_ms + max_open_ms <= now_ms
+        ]
+
+    def disused(self, now_ms: int, expiration_ms: int) -> list[Event]:
+        """Forgets what nobody has used for very long, with nothing left to do."""
+        return [
+            Forgotten(txn.transactional_id)
+            for txn in self
+            if not txn.pending and not is_open(txn) and txn.touched_ms + expiration_ms <= now_ms
+        ]
+
+    # --- the rules, one method each ----------------------------------------------------------------------------------
+
+    def is_decided(self, txn: Transaction, version: int) -> bool:
+        """Idempotence: what is at or below the last version is never written again."""
+        return version <= txn.last_version
+
+    def is_fenced(self, txn: Transaction, epoch: int) -> bool:
+        """The fence: an epoch that is not the newest, or was closed, decides nothing."""
+        return epoch < txn.epoch or epoch <= txn.closed_epoch
+
+    def _refuse_forged(self, txn: Transaction, epoch: int, run: str | None = None) -> None:
+        if epoch > txn.epoch or (run is not None and epoch > txn.runs.get(run, epoch)):
+            raise ForgedEpoch(f"Epoch {epoch} of {txn.transactional_id!r} was never handed out to this run.")
+
+    def _admit(self, txn: Transaction, *, is_new: bool) -> None:
+        if is_new and len(self._transactions) >= self._max_transactions:
+            raise Busy(f"This broker coordinates {self._max_transactions} transactional ids, and takes no more.")
+        if len(txn.pending) >= MAX_PENDING:
+            brokers = ", ".join(txn.pending[0].brokers_left())
+            raise Busy(f"{MAX_PENDING} versions of {txn.transactional_id!r} wait for {brokers}.")
+
+    def _recorded(self, txn: Transaction, version: int, outcome: TxnOutcome) -> Answer:
+        """What is known of a version that is not open any more; FENCED instead of COMMITTED where it is forgotten."""
+        pending = _pending(txn, version)
+        if pending is not None:
+            return Answer(outcome, pending.epoch, txn.last_version, pending.decision)
+        if version == txn.last_version:
+            return Answer(outcome, txn.last_epoch, txn.last_version, txn.last_decision)
+        forgotten = TxnOutcome.FENCED if outcome is TxnOutcome.COMMITTED else outcome
+        return Answer(forgotten, last_version=txn.last_version)
+
+    # --- what happened -----------------------------------------------------------------------------------------------
+
+    def apply(self, event: Event) -> None:
+        """Takes an event that is in the log. The same events in the same order make the same ledger."""
+        match event:
+            case RunOpened():
+                self._apply_opened(event)
+            case VersionBegun():
+                txn = self._transactions.get(event.transactional_id)
+                if txn is not None:
+                    txn.open_version, txn.touched_ms = event.version, event.at_ms
+            case EpochClosed():
+                txn = self._transactions.get(event.transactional_id)
+                if txn is not None:
+                    txn.closed_epoch = max(txn.closed_epoch, event.epoch)
+                    txn.closed_by, txn.touched_ms = event.by, event.at_ms
+            case Decided():
+                self._apply_decided(event)
+            case BrokerCompleted():
+                pending = _pending(self._transactions.get(event.transactional_id), event.version)
+                if pending is not None:
+                    pending.outputs[event.broker] = event.outputs
+            case Finished():
+                self._apply_finished(event.batch)
+            case Forgotten():
+                self._transactions.pop(event.transactional_id, None)
+            case Restated():
+                self._transactions[event.transaction.transactional_id] = event.transaction
+            case PeerSeen():
+                self.peers[event.broker] = None
+
+    def _apply_opened(self, event: RunOpened) -> None:
+        txn = self._transactions.setdefault(event.transactional_id, Transaction(event.transactional_id))
+        txn.query_id = event.query_id or txn.query_id
+        txn.epoch, txn.open_version, txn.touched_ms = event.epoch, NO_VERSION, event.at_ms
+        txn.runs.pop(event.run, None)
+        txn.runs[event.run] = event.epoch
+        while len(txn.runs) > MAX_RUNS:
+            del txn.runs[next(iter(txn.runs))]
+
+    def _apply_decided(self, event: Decided) -> None:
+        txn = self._transactions.setdefault(event.transactional_id, Transaction(event.transactional_id))
+        txn.epoch = max(txn.epoch, event.epoch)
+        txn.last_version, txn.last_epoch, txn.last_decision = event.version, event.epoch, event.decision
+        txn.open_version, txn.touched_ms, txn.decided_by = NO_VERSION, event.at_ms, event.by
+        txn.pending.append(Pending(event.epoch, event.version, event.decision, event.at_ms, event.by))
+
+    def _apply_finished(self, batch: AuditedBatch) -> None:
+        txn = self._transactions.get(batch.transactionalId)
+        pending = _pending(txn, batch.version)
+        if txn is None or pending is None:
+            return
+        txn.pending.remove(pending)
+        if batch.version == txn.last_version:
+            txn.last_decision = _figures(pending.decision)
+
+    def restated(self, transactional_id: str) -> Restated:
+        """One event that stands for all of this transactional id."""
+        return Restated(self.require(transactional_id))
+
+
+def is_open(txn: Transaction) -> bool:
+    """Whether somebody may be writing a version now."""
+    return txn.open_version > txn.last_version and txn.epoch > txn.closed_epoch
+
+
+def audited(txn: Transaction, pending: Pending, outputs: dict[str, list[OutputRange]] | None = None) -> AuditedBatch:
+    """What an audit is told of a decision; complete where the outputs of all brokers are given."""
+    decision = pending.decision
+    return AuditedBatch(
+        transactionalId=txn.transactional_id,
+        queryId=decision.queryId,
+        version=pending.version,
+        decidedAtMs=pending.at_ms,
+        decidedBy=pending.by,
+        rows=decision.rows,
+        bytes=decision.bytes,
+        checksum=decision.checksum,
+        inputs=decision.inputs,
+        outputs=[output for some in (outputs or pending.outputs).values() for output in some],
+        completed=outputs is not None,
+    )
+
+
+def _pending(txn: Transaction | None, version: int) -> Pending | None:
+    if txn is None:
+        return None
+    return next((pending for pending in txn.pending if pending.version == version), None)
+
+
+def _figures(decision: TxnDecision) -> TxnDecision:
+    """What a run that repeats the version compares itself with."""
+    return TxnDecision(queryId=decision.queryId, rows=decision.rows, bytes=decision.bytes, checksum=decision.checksum)
+
+
+def _check_decision(decision: TxnDecision) -> None:
+    """Each partition counts once: all its rows come from one attempt, on whichever brokers."""
+    attempts: dict[int, str] = {}
+    rows = 0
+    for broker, held in decision.participants.items():
+        if len({attempt.partition for attempt in held}) != len(held):
+            raise TransactionError(f"The decision names a partition on {broker!r} twice.")
+        for attempt in held:
+            if attempts.setdefault(attempt.partition, attempt.attempt) != attempt.attempt:
+                raise TransactionError(f"The decision names two attempts of partition {attempt.partition}.")
+            rows += attempt.rows
+    if rows != decision.rows:
+        raise TransactionError(f"The decision is about {decision.rows} rows, its attempts have {rows}.")
