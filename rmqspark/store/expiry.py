@@ -53,10 +53,13 @@ class Expiry:
 
         The file that holds physical offset `keep_from`, and those behind it, stay whatever their age.
         """
+        # A write that a full disk refused may have left an empty file behind the one with the end of the log. As the
+        # newest it would be kept, and the one that is written to deleted in its stead.
+        end_offset = self._log.end_offset
         log_files = [
             LogFile(segment.base, self._files.modified_ms(segment.path))
             for segment in self._log.segments
-            if keep_from is None or segment.base <= keep_from
+            if segment.base <= (end_offset if keep_from is None else min(keep_from, end_offset))
         ]
         plan = decide(
             now_ms,
@@ -72,12 +75,6 @@ class Expiry:
             deleted += self._log.segments.drop_before(plan.delete[-1].base_offset + self._log.segment_bytes)
             deleted += self._follow_log_start()
         return ExpireReport(tuple(deleted), self._log.min_offset, plan.is_forced, plan.is_disk_full)
-
-    def _log_files(self) -> list[LogFile]:
-        """Up to the one that is written to. A write that a full disk refused may have left an empty one behind it: as
-        the newest it would be kept, and the one with the end of the log deleted in its stead."""
-        written = [segment for segment in self._log.segments if segment.base <= self._log.end_offset]
-        return [LogFile(segment.base, self._files.modified_ms(segment.path)) for segment in written]
 
     def _follow_log_start(self) -> list[str]:
         deleted: list[str] = []
