@@ -23,7 +23,7 @@ def main() -> None:
     except RmqError as error:
         _complain(error.message, error.hint, exit_code=1)
     except OSError as error:
-        _complain(_story(error), "", exit_code=1)
+        _complain(os_error_story(error), "", exit_code=1)
     except KeyboardInterrupt:
         sys.exit(130)
 
@@ -35,7 +35,7 @@ def _complain(message: str, hint: str, *, exit_code: int) -> None:
     sys.exit(exit_code)
 
 
-def _story(error: OSError) -> str:
+def os_error_story(error: OSError) -> str:
     """What the operating system refused, in its words: 'rmq-store: Permission denied'."""
     reason = error.strerror or str(error)
     return f"{os.fsdecode(error.filename)}: {reason}" if error.filename is not None else reason

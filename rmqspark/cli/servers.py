@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 
@@ -114,6 +115,10 @@ class BrokerSettings(NamedTuple):
     @classmethod
     def of(cls, sources: Sources) -> Self:
         return cls(sources.settings(BrokerConfig), sources.settings(StoreConfig), sources.settings(Limits))
+
+    def registering_with(self, namesrv: str) -> Self:
+        """The same for a broker that registers with this name server and no other."""
+        return self._replace(broker=replace(self.broker, namesrv_addr=namesrv))
 
 
 def make_broker(settings: BrokerSettings, directory: Path) -> Broker:

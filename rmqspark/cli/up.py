@@ -1,24 +1,26 @@
-"""`rmq up`: name server and broker in one process, ready for the first message."""
+"""`rmq up`: a name server and brokers, ready for the first message.
+
+One broker shares the process of the name server. More than one is a process each, so that each has a core for itself;
+the name server's process looks after them.
+"""
 
 from __future__ import annotations
 
-import fcntl
-import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from rmqspark.broker.config import BrokerConfig
+from rmqspark.cli.endpoints import ENDPOINTS, announced, claimed, write_endpoints
 from rmqspark.cli.servers import DEFAULT_STORE, SAID_OTHERWISE, Advertise, BrokerSettings, Host, make_broker
 from rmqspark.cli.setting_flags import ConfigFile, Insecure, Sources, read_config, with_settings
 from rmqspark.client.addresses import DEFAULT_NAMESRV
-from rmqspark.errors import InvalidArgument, NotSupported, StoreError, StoreLocked
+from rmqspark.errors import InvalidArgument, StoreError
 from rmqspark.namesrv.config import NamesrvConfig
 from rmqspark.remoting.address import format_address, parse_address
 from rmqspark.remoting.limits import Limits
@@ -27,11 +29,13 @@ from rmqspark.store.config import StoreConfig
 if TYPE_CHECKING:
     import asyncio
 
-    from rmqspark.broker.broker import Broker
     from rmqspark.namesrv.server import NameServer
 
-ENDPOINTS = "endpoints.json"
-BROKER_DIRECTORY = "broker-a"
+    Serve = Callable[[asyncio.Future[None]], Awaitable[None]]
+
+_PORTS_APART = 10
+_LAST_PORT = 65_535
+_MOST_BROKERS = 26  # broker-a to broker-z
 _FREE_BYTES = 2 * 1024**3  # instead of RocketMQ's ratios, which would delete messages on a laptop with a full disk
 _Port = Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free one.")]
 
@@ -51,7 +55,14 @@ def up(
     admin_port: Annotated[
         int, typer.Option(min=0, max=65535, help="For REST and console, which are not there yet.")
     ] = 8088,
-    brokers: Annotated[int, typer.Option(min=1, help="More than one is not there yet; see rmq broker.")] = 1,
+    brokers: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=_MOST_BROKERS,
+            help="More than one is a process each, their ports ten apart; one that dies is started again.",
+        ),
+    ] = 1,
     insecure: Insecure = False,
     config: ConfigFile = None,
     *,
@@ -62,14 +73,9 @@ def up(
     The ports are printed, and written to DIR/endpoints.json once everything answers. Every setting of broker and
     store is a flag too (rmq broker --help lists them), for instance --flush-disk-type SYNC_FLUSH.
 
-    Examples: rmq up | rmq up --store /tmp/q --namesrv-port 0 --broker-port 0
+    Examples: rmq up | rmq up --brokers 4 | rmq up --store /tmp/q --namesrv-port 0 --broker-port 0
     """
     del admin_port  # taken so that scripts need not change when REST comes
-    if brokers > 1:
-        raise NotSupported(
-            "rmq up starts one broker for now.",
-            hint="Start more with: rmq broker --name broker-b --port 10921 --store rmq-store/broker-b",
-        )
     flags = {
         **settings,
         "bind_address": host,
@@ -81,24 +87,98 @@ def up(
     chosen = BrokerSettings.of(sources)
     names = _namesrv_beside(chosen.broker, sources.file, namesrv_port)
     if sources.store_root() is not None:
-        print(
-            f"storePathRootDir of {config} is left aside: --store says where rmq up keeps its files.", file=sys.stderr
-        )
+        _leave_aside(config, "storePathRootDir", "--store says where rmq up keeps its files")
     from rmqspark.cli.serving import run_until_stopped
+
+    if brokers > 1:
+        if "broker_name" in sources.file:
+            _leave_aside(config, "brokerName", f"the brokers are {_name(0)} to {_name(brokers - 1)}")
+        serve = _serve_many(names, _numbered(chosen, brokers), store)
+    else:
+        serve = _serve_one(names, chosen, store)
+    with claimed(store):
+        run_until_stopped(serve)
+
+
+def _leave_aside(config: Path | None, setting: str, reason: str) -> None:
+    print(f"{setting} of {config} is left aside: {reason}.", file=sys.stderr)
+
+
+class _Running(NamedTuple):
+    """A broker that serves, as people and endpoints.json are told of it."""
+
+    name: str
+    address: str
+    pid: int
+
+
+def _serve_one(names: NamesrvConfig, settings: BrokerSettings, store: Path) -> Serve:
+    """Name server and broker on one event loop."""
     from rmqspark.clock import SystemClock
     from rmqspark.namesrv.server import NameServer
 
     async def serve(stopped: asyncio.Future[None]) -> None:
-        async with NameServer(names, clock=SystemClock(), limits=chosen.limits) as namesrv:
-            registered = replace(chosen.broker, namesrv_addr=_from_here(namesrv, names.bind_address))
-            async with make_broker(chosen._replace(broker=registered), store / BROKER_DIRECTORY) as broker:
-                endpoints = _endpoints(namesrv, broker)
+        async with NameServer(names, clock=SystemClock(), limits=settings.limits) as namesrv:
+            told = settings.registering_with(_from_here(namesrv, names.bind_address))
+            async with make_broker(told, store / _name(0)) as broker:
+                brokers = [_Running(broker.name, broker.address, os.getpid())]
+                endpoints = _endpoints(namesrv, brokers)
                 with announced(store / ENDPOINTS, endpoints):
-                    _greet(endpoints["namesrv"], broker, store)
+                    _greet(endpoints["namesrv"], brokers, store)
                     await stopped
 
-    with claimed(store):
-        run_until_stopped(serve)
+    return serve
+
+
+def _serve_many(names: NamesrvConfig, settings: Sequence[BrokerSettings], store: Path) -> Serve:
+    """The name server here, and each broker in a process of its own."""
+    from rmqspark.cli.broker_order import BrokerOrder
+    from rmqspark.cli.broker_processes import broker_processes
+    from rmqspark.clock import SystemClock
+    from rmqspark.namesrv.server import NameServer
+
+    async def serve(stopped: asyncio.Future[None]) -> None:
+        clock = SystemClock()
+        async with NameServer(names, clock=clock, limits=settings[0].limits) as namesrv:
+            address = _from_here(namesrv, names.bind_address)
+            orders = [
+                BrokerOrder(told.registering_with(address), (store / told.broker.broker_name).absolute())
+                for told in settings
+            ]
+
+            def running() -> list[_Running]:
+                return [_Running(process.name, process.address, process.pid) for process in processes]
+
+            def announce_again() -> None:
+                try:
+                    write_endpoints(store / ENDPOINTS, _endpoints(namesrv, running()))
+                except StoreError as error:  # everything serves; the pids in the file are old, that is all
+                    print(error, file=sys.stderr)
+
+            async with broker_processes(orders, clock, announce_again) as processes:
+                endpoints = _endpoints(namesrv, running())
+                with announced(store / ENDPOINTS, endpoints):
+                    _greet(endpoints["namesrv"], running(), store)
+                    await stopped
+
+    return serve
+
+
+def _numbered(settings: BrokerSettings, count: int) -> list[BrokerSettings]:
+    """The same settings for each broker but for its name and port: ten apart, or any free ones."""
+    first = settings.broker.listen_port
+    ports = [first + _PORTS_APART * number if first else 0 for number in range(count)]
+    if ports[-1] > _LAST_PORT:
+        raise InvalidArgument(f"From port {first} on there is no room for {count} brokers, ten ports apart.")
+    return [
+        settings._replace(broker=replace(settings.broker, broker_name=_name(number), listen_port=port))
+        for number, port in enumerate(ports)
+    ]
+
+
+def _name(number: int) -> str:
+    """broker-a, broker-b, …: what the brokers are called, and their directories."""
+    return f"broker-{chr(ord('a') + number)}"
 
 
 def _namesrv_beside(broker: BrokerConfig, file: Mapping[str, Any], port: int) -> NamesrvConfig:
@@ -107,50 +187,14 @@ def _namesrv_beside(broker: BrokerConfig, file: Mapping[str, Any], port: int) ->
     return replace(elsewhere.settings(NamesrvConfig), bind_address=broker.bind_address, insecure=broker.insecure)
 
 
-@contextmanager
-def claimed(store: Path) -> Iterator[None]:
-    """One `rmq up` per directory. What one that was killed left in endpoints.json is gone before anybody reads it."""
-    if store.exists() and not store.is_dir():
-        raise InvalidArgument(f"--store {store} is not a directory.")
-    store.mkdir(mode=0o700, parents=True, exist_ok=True)
-    directory = os.open(store, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        try:
-            fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise StoreLocked(
-                f"Another rmq up has its files in {store}.", hint="Stop it, or choose another place with --store DIR."
-            ) from None
-        (store / ENDPOINTS).unlink(missing_ok=True)
-        yield
-    finally:
-        os.close(directory)
-
-
-@contextmanager
-def announced(path: Path, endpoints: Mapping[str, Any]) -> Iterator[None]:
-    """The file is there while everything answers; whoever waits for it finds all of it."""
-    draft = path.with_suffix(".tmp")
-    try:
-        draft.write_text(json.dumps(endpoints) + "\n", encoding="utf-8")
-        draft.replace(path)
-    except OSError as error:
-        raise StoreError(f"{path} cannot be written: {error.strerror}.", hint="Is the disk full?") from error
-    try:
-        yield
-    finally:
-        path.unlink(missing_ok=True)
-
-
-def _endpoints(namesrv: NameServer, broker: Broker) -> Mapping[str, Any]:
-    """What clients are told: the name server under the same host as the broker."""
-    host, _ = parse_address(broker.address)
-    pid = os.getpid()
+def _endpoints(namesrv: NameServer, brokers: Sequence[_Running]) -> Mapping[str, Any]:
+    """What clients are told: the name server under the same host as the brokers."""
+    host, _ = parse_address(brokers[0].address)
     return {
         "namesrv": format_address(host, namesrv.port),
-        "brokers": [broker.address],
+        "brokers": [broker.address for broker in brokers],
         "admin": None,
-        "pids": {"namesrv": pid, "brokers": [pid], "admin": None},
+        "pids": {"namesrv": os.getpid(), "brokers": [broker.pid for broker in brokers], "admin": None},
     }
 
 
@@ -160,12 +204,14 @@ def _from_here(namesrv: NameServer, bind_address: str) -> str:
     return format_address(host, namesrv.port)
 
 
-def _greet(namesrv: str, broker: Broker, store: Path) -> None:
+def _greet(namesrv: str, brokers: Sequence[_Running], store: Path) -> None:
     elsewhere = "" if namesrv == DEFAULT_NAMESRV else f" --namesrv {namesrv}"
+    print(f"name server  {namesrv}")
+    for number, (name, address, pid) in enumerate(brokers):
+        process = "" if pid == os.getpid() else f"process {pid}, "
+        print(f"broker       {address}  ({name}, {process}files in {store / _name(number)})")
     print(
-        f"name server  {namesrv}\n"
-        f"broker       {broker.address}  ({broker.name}, files in {store / BROKER_DIRECTORY})\n\n"
-        f"Try:   rmq send hello world{elsewhere}\n"
+        f"\nTry:   rmq send hello world{elsewhere}\n"
         f"       rmq consume hello{elsewhere}\n"
         f"Spark: spark.read.format('rmq').option('namesrv', '{namesrv}').load('hello')\n\n"
         "Ctrl-C stops it.",

@@ -9,7 +9,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rmqspark.cli.up import ENDPOINTS
+from rmqspark.cli.endpoints import ENDPOINTS
 from rmqspark.clock import SystemClock
 from rmqspark.errors import RmqError
 

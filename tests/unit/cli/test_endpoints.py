@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqspark.cli.up import ENDPOINTS, announced, claimed
+from rmqspark.cli.endpoints import ENDPOINTS, announced, claimed
 from rmqspark.errors import InvalidArgument, StoreLocked
 
 if TYPE_CHECKING:
