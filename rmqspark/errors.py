@@ -162,6 +162,26 @@ class TwoCoordinators(TransactionError):
     """Two brokers hold decisions of the same transactional id."""
 
 
+class Fenced(TransactionError):
+    """Another run has taken over, or the version was given up: this run may write nothing more of it."""
+
+
+class StaleVersion(TransactionError):
+    """The version is below the last one committed: a checkpoint was deleted or restored, or numbers began anew."""
+
+
+class NotCommitted(TransactionError):
+    """The version was not committed, and nothing of it is readable; running it again is safe."""
+
+
+class InDoubt(TransactionError):
+    """Nobody could be asked whether the version was committed. Running it again is safe either way."""
+
+
+class ReplayMismatch(TransactionError):
+    """A version that was committed has other rows when it is run again. What was committed stays."""
+
+
 # --- not allowed, not now --------------------------------------------------------------------------------------------
 
 

@@ -59,6 +59,7 @@ class Capabilities(NamedTuple):
     incarnation: int = 0
     bulk_send: int = 0
     bulk_read: int = 0
+    transactions: int = 0
 
 
 class PullStatus(Enum):
@@ -140,6 +141,7 @@ class BrokerClient:
             answer.incarnation,
             answer.capabilities.get("bulkSend", 0),
             answer.capabilities.get("bulkRead", 0),
+            answer.capabilities.get("transactions", 0),
         )
 
     # --- sending -----------------------------------------------------------------------------------------------------

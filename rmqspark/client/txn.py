@@ -1,0 +1,108 @@
+"""Transactions of batches, besides what is asked of their coordinator: halves, input ranges, listings.
+
+Layouts: `protocol/headers_txn.py`, `protocol/bodies_txn.py`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from rmqspark.client.coordinator import chosen_broker
+from rmqspark.client.futures import then
+from rmqspark.protocol.bodies_txn import AuditedBatches, InputRanges, TxnStates
+from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.headers_txn import (
+    TxnAuditRequestHeader,
+    TxnHalfRequestHeader,
+    TxnHalfResponseHeader,
+    TxnInputsRequestHeader,
+    TxnListRequestHeader,
+    TxnReportInputRequestHeader,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from concurrent.futures import Future
+
+    from rmqspark.client.broker_client import BrokerClient
+    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.protocol.bodies_txn import AuditedBatch, InputRange, TxnState
+    from rmqspark.remoting.reply import Body
+    from rmqspark.remoting.response import Response
+
+HALF_TIMEOUT_MS = 30_000
+INPUTS_TIMEOUT_MS = 3_000
+LIST_TIMEOUT_MS = 10_000
+_PAGE = 500
+
+P = TypeVar("P", TxnStates, AuditedBatches)
+
+
+def submit_half(broker: BrokerClient, header: TxnHalfRequestHeader, body: Body) -> Future[int]:
+    """RMQ_TXN_HALF: rows to be held until their transaction is decided; where the half is held.
+
+    `body` as for `bulk_send`. The same half (by transaction, attempt and sequence) again is stored once.
+    """
+    future = broker.submit(RequestCode.RMQ_TXN_HALF, header, body, timeout_ms=HALF_TIMEOUT_MS)
+    return then(future, lambda response: response.raise_for_code().header(TxnHalfResponseHeader).physicalOffset)
+
+
+def input_keeper(client: ClusterClient, query_id: str) -> BrokerClient:
+    """The broker that keeps what a query has read, batch by batch."""
+    return client.broker(chosen_broker(client, f"spark-{query_id}"))
+
+
+def report_input(keeper: BrokerClient, query_id: str, batch_id: int, ranges: list[InputRange]) -> Future[Response]:
+    """RMQ_TXN_REPORT_INPUT: what a task of the batch reads. The answer as it comes."""
+    header = TxnReportInputRequestHeader(query_id, batch_id)
+    body = InputRanges(ranges).encode()
+    return keeper.submit(RequestCode.RMQ_TXN_REPORT_INPUT, header, body, timeout_ms=INPUTS_TIMEOUT_MS)
+
+
+def reported_inputs(keeper: BrokerClient, query_id: str, batch_id: int) -> list[InputRange]:
+    """RMQ_TXN_INPUTS: everything the tasks of the batch reported, some of it perhaps more than once."""
+    header = TxnInputsRequestHeader(query_id, batch_id)
+    response = keeper.call(RequestCode.RMQ_TXN_INPUTS, header, timeout_ms=INPUTS_TIMEOUT_MS)
+    return InputRanges.decode(response.body).inputs
+
+
+def transactions(client: ClusterClient, transactional_id: str | None = None) -> list[TxnState]:
+    """Every transactional id its coordinator keeps, over all brokers that can keep any; or one of them."""
+    header = TxnListRequestHeader(_PAGE, transactional_id)
+    pages = _pages(client, RequestCode.RMQ_TXN_LIST, header, TxnStates)
+    states = [state for page in pages for state in page.transactions]
+    return sorted(states, key=lambda state: state.transactionalId)
+
+
+def audited_batches(
+    client: ClusterClient, *, transactional_id: str | None = None, query_id: str | None = None
+) -> list[AuditedBatch]:
+    """The decided versions of a transactional id, or of a query in all its sinks, in their order.
+
+    A coordinator that lost power may tell of a version twice; what it says last counts.
+    """
+    header = TxnAuditRequestHeader(_PAGE, transactional_id, query_id)
+    pages = _pages(client, RequestCode.RMQ_TXN_AUDIT, header, AuditedBatches)
+    batches = {(batch.transactionalId, batch.version): batch for page in pages for batch in page.batches}
+    return [batches[key] for key in sorted(batches)]
+
+
+def _pages(
+    client: ClusterClient, code: RequestCode, header: TxnListRequestHeader | TxnAuditRequestHeader, kind: type[P]
+) -> Iterator[P]:
+    """The whole listing of every broker that keeps transactions."""
+    for broker in _able_brokers(client):
+        header.cursor = None
+        while True:
+            page = kind.decode(broker.call(code, header, timeout_ms=LIST_TIMEOUT_MS).body)
+            yield page
+            if page.cursor is None:
+                break
+            header.cursor = page.cursor
+
+
+def _able_brokers(client: ClusterClient) -> Iterator[BrokerClient]:
+    for name in sorted(client.cluster_info().brokerAddrTable):
+        broker = client.broker(name)
+        if broker.capabilities().transactions:
+            yield broker
