@@ -50,12 +50,12 @@ class RmqDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from rmqspark.sink.writer import RmqWriter, check_write
 
-        return RmqWriter(check_write(schema, self.options, overwrite))
+        return RmqWriter(check_write(schema, self.options, overwrite, streaming=False))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         from rmqspark.sink.writer import RmqStreamWriter, check_write
 
-        return RmqStreamWriter(check_write(schema, self.options, overwrite))
+        return RmqStreamWriter(check_write(schema, self.options, overwrite, streaming=True))
 
 
 class RocketmqDataSource(RmqDataSource):

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from rmqspark.errors import InvalidArgument, NotSupported
 from rmqspark.options import Option, OptionTable, boolean, choice, integer, size_bytes, text
 from rmqspark.protocol.names import check_sendable
+from rmqspark.sink.transaction_options import TRANSACTION_OPTIONS, TransactionOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_LATER_TRANSACTION = "It belongs to deliveryGuarantee=exactly-once; until then write at-least-once."
 _LATER_ACCESS = "This version talks to brokers without access control; leave it out."
 DEFAULT_BATCH_BYTES = 1 << 20
 DEFAULT_QUEUES = 8
@@ -34,12 +34,7 @@ SINK_OPTIONS = OptionTable(
             lambda value: check_sendable(value),
             aliases=("path",),
         ),
-        Option(
-            "deliveryGuarantee",
-            "`at-least-once`",
-            "what a task that is run again may do: write its rows again",
-            choice("at-least-once", "exactly-once"),
-        ),
+        *TRANSACTION_OPTIONS,
         Option(
             "partitioner",
             "`hash` with a shardingKey column, else `roundRobin`",
@@ -58,12 +53,6 @@ SINK_OPTIONS = OptionTable(
     ),
     foreign={"kafka.bootstrap.servers": 'Use option("namesrv", "host:9876").'},
     later={
-        "transactionalId": _LATER_TRANSACTION,
-        "transactionVersion": _LATER_TRANSACTION,
-        "txnAppId": _LATER_TRANSACTION,
-        "txnVersion": _LATER_TRANSACTION,
-        "onStaleVersion": _LATER_TRANSACTION,
-        "onReplayMismatch": _LATER_TRANSACTION,
         "accessKey": _LATER_ACCESS,
         "secretKey": _LATER_ACCESS,
     },
@@ -82,9 +71,10 @@ class SinkOptions:
     batch_bytes: int = DEFAULT_BATCH_BYTES
     auto_create_topic: bool = False
     queues: int = DEFAULT_QUEUES
+    transaction: TransactionOptions | None = None  # None: at least once
 
     @classmethod
-    def parse(cls, given: Mapping[str, str]) -> SinkOptions:
+    def parse(cls, given: Mapping[str, str], *, streaming: bool) -> SinkOptions:
         """Reads Spark's options. Raises InvalidArgument or NotSupported naming the option and what to write instead."""
         for name in given:
             if name.lower().startswith("tls"):
@@ -99,14 +89,10 @@ class SinkOptions:
             batch_bytes=values.get("batchBytes", DEFAULT_BATCH_BYTES),
             auto_create_topic=values.get("autoCreateTopic", False),
             queues=values.get("queues", DEFAULT_QUEUES),
+            transaction=TransactionOptions.of(values, streaming=streaming),
         )
 
 
 def _check(values: Mapping[str, Any]) -> None:
-    if values.get("deliveryGuarantee") == "exactly-once":
-        raise NotSupported(
-            "deliveryGuarantee=exactly-once is not there yet in this version.",
-            hint="Write deliveryGuarantee=at-least-once: a task or batch that is run again may write its rows again.",
-        )
     if "queues" in values and not values.get("autoCreateTopic"):
         raise InvalidArgument("Option 'queues' has no meaning without autoCreateTopic=true.")

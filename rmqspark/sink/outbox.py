@@ -1,8 +1,8 @@
-"""Bulk sends on their way: at most two unacknowledged for each broker, and one for each queue.
+"""Sends on their way: at most two unacknowledged for each broker, and one for each queue.
 
 Two keep a broker busy while the next send is encoded; more would only hold memory. One for each queue keeps a queue's
-rows in order, also when a send has to be made again. A send whose answer is lost may have been carried out: made
-again, its rows are there twice. That is what at-least-once means.
+rows in order, also when a send has to be made again. A send whose answer is lost may have been carried out: a bulk
+send made again has its rows there twice, which is what at-least-once means; half a batch is held once.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rmqspark.errors import RmqError
-from rmqspark.sink.bulk_send import BulkSend
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.model import MessageQueue
     from rmqspark.protocol.record_builder import EncodedRecords
     from rmqspark.protocol.spans import Bytes
+    from rmqspark.sink.delivery import Send
 
 UNACKNOWLEDGED = 2
 RETRY_PAUSES_MS = (100, 200, 400, 800, 1_600, 3_200)  # before each further try: a broker may be restarting
@@ -30,12 +32,13 @@ _log = logging.getLogger(__name__)
 
 
 class Outbox:
-    """Sends bulks and sees to it that each is acknowledged. Belongs to one task; `flush` before it ends."""
+    """Packs records into sends and sees to it that each is acknowledged. Belongs to one task; `flush` at its end."""
 
-    def __init__(self, client: ClusterClient) -> None:
+    def __init__(self, client: ClusterClient, pack: Callable[[MessageQueue, EncodedRecords], Send]) -> None:
         self._client = client
+        self._pack = pack
         self._sleep_ms = client.clock.sleep_ms
-        self._under_way: defaultdict[str, deque[tuple[BulkSend, Future[Any]]]] = defaultdict(deque)
+        self._under_way: defaultdict[str, deque[tuple[Send, Future[Any]]]] = defaultdict(deque)
         self._spare: list[Bytes] = []
 
     def buffer(self) -> Bytes | None:
@@ -47,7 +50,7 @@ class Outbox:
         waiting = self._under_way[queue.broker_name]
         while len(waiting) >= UNACKNOWLEDGED or any(sent.queue == queue for sent, _ in waiting):
             self._settle(*waiting.popleft())
-        send = BulkSend.of(queue, records)
+        send = self._pack(queue, records)
         waiting.append((send, self._submit(send)))
 
     def flush(self) -> None:
@@ -56,7 +59,7 @@ class Outbox:
             while waiting:
                 self._settle(*waiting.popleft())
 
-    def _settle(self, send: BulkSend, answer: Future[Any]) -> None:
+    def _settle(self, send: Send, answer: Future[Any]) -> None:
         for pause_ms in RETRY_PAUSES_MS:
             try:
                 answer.result()
@@ -71,7 +74,7 @@ class Outbox:
             answer.result()
         self._spare.append(_whole(send.parts[-1]))
 
-    def _submit(self, send: BulkSend) -> Future[Any]:
+    def _submit(self, send: Send) -> Future[Any]:
         try:
             return send.submit(self._client.broker(send.queue.broker_name))
         except RmqError as error:  # no connection now; whoever waits for the answer decides what follows

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from rmqspark.errors import InvalidMessage
-from rmqspark.protocol.message_id import UniqueIds, pack_host
+from rmqspark.protocol.message_id import pack_host
 from rmqspark.protocol.record_builder import encode_records
-from rmqspark.protocol.unique_keys import unique_keys
 from rmqspark.sink.dealing import Run, by_queue_id, by_sharding_key, evenly, grouped, in_turn
 from rmqspark.sink.outbox import Outbox
 from rmqspark.sink.rows import Rows, check_bodies, column, part
@@ -23,6 +21,7 @@ if TYPE_CHECKING:
 
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.model import MessageQueue
+    from rmqspark.sink.delivery import Delivery
     from rmqspark.sink.options import SinkOptions
 
 
@@ -41,14 +40,17 @@ class Written:
 
 
 class WriteTask:
-    """Writes the rows of one task. Memory is bounded by the batches Spark gives and the sends under way."""
+    """Writes the rows of one task, as `delivery` has it.
 
-    def __init__(self, client: ClusterClient, options: SinkOptions) -> None:
+    Memory is bounded by the batches Spark gives and the sends under way.
+    """
+
+    def __init__(self, client: ClusterClient, options: SinkOptions, delivery: Delivery) -> None:
         self._options = options
         self._clock = client.clock
         self._targets = Targets(client, options)
-        self._outbox = Outbox(client)
-        self._ids = UniqueIds(client.entropy.token(4), os.getpid(), client.ip)
+        self._delivery = delivery
+        self._outbox = Outbox(client, delivery.pack)
         self._born_host = pack_host(client.ip, 0)
         self._written = Written()
 
@@ -84,14 +86,11 @@ class WriteTask:
         queues = self._targets.queues(topic)
         batch, groups = self._dealt(topic, batch, len(queues))
         now_ms = self._clock.now_ms()
-        keys = unique_keys(self._ids.prefix, self._sequences(now_ms, batch.num_rows))
+        keys = self._delivery.unique_keys(now_ms, batch.num_rows)
         rows = Rows(batch, topic, keys, self._options.compression)
+        self._delivery.note(batch, rows)
         for target, first, end in self._runs(topic, rows, groups, len(queues)):
             self._send(queues[target], rows, first, end, now_ms)
-
-    def _sequences(self, now_ms: int, count: int) -> Any:
-        first = self._ids.reserve(now_ms, count)
-        return np.arange(first, first + count, dtype=np.int64)
 
     def _dealt(self, topic: str, batch: Any, queue_count: int) -> tuple[Any, list[Run] | None]:
         """The rows brought together by queue, where a column decides; None for the runs where rows take turns."""

@@ -11,6 +11,7 @@ from rmqspark.client.admin import AdminClient
 from rmqspark.client.broker_client import Capabilities
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.errors import NotSupported, TopicNotFound, Unreachable
+from rmqspark.sink.delivery import AtLeastOnce
 from rmqspark.sink.options import SinkOptions
 from rmqspark.sink.outbox import RETRY_PAUSES_MS
 from rmqspark.sink.task import WriteTask
@@ -60,7 +61,7 @@ def test_rows_arrive_by_bulk_and_by_batch_alike(mq: LocalCluster, topic: str, ki
         "properties": pa.array([[("row", str(row))] for row in range(500)], pa.map_(pa.string(), pa.string())),
     }
     with kind(mq.namesrv) as client:
-        written = WriteTask(client, SinkOptions(topic=topic)).write([pa.record_batch(columns)] * 2)
+        written = WriteTask(client, SinkOptions(topic=topic), AtLeastOnce(client)).write([pa.record_batch(columns)] * 2)
     assert (written.rows, sum(written.queues.values()), len(written.queues)) == (1_000, 1_000, 3)
     messages = stored(mq, topic)
     assert [message.body for message in messages[::2]] == sorted(columns["body"].to_pylist())
@@ -76,7 +77,7 @@ def test_stock_batches_take_no_compressed_bodies(mq: LocalCluster) -> None:
     """What a stock broker cannot take is refused in words."""
     batch = pa.record_batch({"body": pa.array([b"x" * 10_000])})
     with Stock(mq.namesrv) as client, pytest.raises(NotSupported, match="stock broker.*compression=none"):
-        WriteTask(client, SinkOptions(topic="other", compression="zlib")).write([batch])
+        WriteTask(client, SinkOptions(topic="other", compression="zlib"), AtLeastOnce(client)).write([batch])
 
 
 def test_topics_by_column_and_topics_that_are_missing(mq: LocalCluster) -> None:
@@ -84,8 +85,8 @@ def test_topics_by_column_and_topics_that_are_missing(mq: LocalCluster) -> None:
     batch = pa.record_batch({"body": pa.array([b"a", b"b", b"c"]), "topic": pa.array(["other", "new", "other"])})
     with ClusterClient(mq.namesrv) as client:
         with pytest.raises(TopicNotFound, match="'new' does not exist.*autoCreateTopic=true"):
-            WriteTask(client, SinkOptions()).write([batch])
-        WriteTask(client, SinkOptions(auto_create_topic=True, queues=2)).write([batch])
+            WriteTask(client, SinkOptions(), AtLeastOnce(client)).write([batch])
+        WriteTask(client, SinkOptions(auto_create_topic=True, queues=2), AtLeastOnce(client)).write([batch])
     assert [message.body for message in stored(mq, "new")] == [b"b"]
     assert {message.body for message in stored(mq, "other")} == {b"a", b"c"}
 
@@ -95,7 +96,9 @@ def test_sends_that_do_not_fit_one_request_are_cut(mq: LocalCluster) -> None:
     bodies = [bytes([65 + row]) * (3 << 20) for row in range(4)]
     with ClusterClient(mq.namesrv) as client, AdminClient(mq.namesrv) as admin:
         admin.create_topic("large", queues=1)
-        WriteTask(client, SinkOptions(topic="large")).write([pa.record_batch({"body": pa.array(bodies)})])
+        WriteTask(client, SinkOptions(topic="large"), AtLeastOnce(client)).write(
+            [pa.record_batch({"body": pa.array(bodies)})]
+        )
     assert [message.body for message in stored(mq, "large")] == bodies
 
 
@@ -114,5 +117,7 @@ def test_a_task_that_begins_while_the_cluster_restarts_waits(mq: LocalCluster) -
     clock = ManualClock()
     begun_ms = clock.monotonic_ms()
     with Restarting(mq.namesrv, clock=clock) as client:
-        written = WriteTask(client, SinkOptions(topic="late")).write([pa.record_batch({"body": pa.array([b"row"])})])
+        written = WriteTask(client, SinkOptions(topic="late"), AtLeastOnce(client)).write(
+            [pa.record_batch({"body": pa.array([b"row"])})]
+        )
     assert (written.rows, clock.monotonic_ms() - begun_ms) == (1, sum(RETRY_PAUSES_MS[:2]))

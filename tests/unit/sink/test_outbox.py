@@ -14,6 +14,7 @@ from rmqspark.client.bulk import BulkReceipt
 from rmqspark.errors import ConnectionLost, NotWritable, RmqError, TopicNotFound
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.record_builder import EncodedRecords
+from rmqspark.sink.bulk_send import BulkSend
 from rmqspark.sink.outbox import RETRY_PAUSES_MS, UNACKNOWLEDGED, Outbox
 from rmqspark.testing.manual_clock import ManualClock
 
@@ -74,7 +75,7 @@ def records(*values: bytes) -> EncodedRecords:
 def test_equal_and_unequal_records() -> None:
     """Records of one size go as they are; before others stand their sizes."""
     cluster = Cluster()
-    outbox = Outbox(cluster)  # type: ignore[arg-type]
+    outbox = Outbox(cluster, BulkSend.of)  # type: ignore[arg-type]
     outbox.send(A0, records(b"aa", b"bb"))
     outbox.send(A1, records(b"a", b"bbb"))
     outbox.flush()
@@ -84,7 +85,7 @@ def test_equal_and_unequal_records() -> None:
 def test_no_more_than_two_under_way_to_a_broker_and_one_to_a_queue() -> None:
     """Memory is bounded and a queue's rows stay in order."""
     cluster = Cluster()
-    outbox = Outbox(cluster)  # type: ignore[arg-type]
+    outbox = Outbox(cluster, BulkSend.of)  # type: ignore[arg-type]
     for queue in (A0, A1, A2, A0, A1):
         outbox.send(queue, records(b"x"))
     assert cluster.most_under_way == UNACKNOWLEDGED
@@ -98,7 +99,7 @@ def test_no_more_than_two_under_way_to_a_broker_and_one_to_a_queue() -> None:
 def test_a_send_that_fails_is_made_again_before_the_next_to_its_queue() -> None:
     """A broker that restarts costs a pause; the rows arrive in their order."""
     cluster = Cluster(ConnectionLost("cut", address="a"), NotWritable("not now"))
-    outbox = Outbox(cluster)  # type: ignore[arg-type]
+    outbox = Outbox(cluster, BulkSend.of)  # type: ignore[arg-type]
     outbox.send(A0, records(b"1"))
     outbox.send(A0, records(b"2"))
     outbox.flush()
@@ -108,7 +109,7 @@ def test_a_send_that_fails_is_made_again_before_the_next_to_its_queue() -> None:
 def test_retries_end() -> None:
     """A broker that stays away ends the task with its own error, and nothing is said to be written."""
     cluster = Cluster(*[ConnectionLost("cut", address="a")] * 20)
-    outbox = Outbox(cluster)  # type: ignore[arg-type]
+    outbox = Outbox(cluster, BulkSend.of)  # type: ignore[arg-type]
     outbox.send(A0, records(b"1"))
     with pytest.raises(ConnectionLost):
         outbox.flush()
@@ -118,7 +119,7 @@ def test_retries_end() -> None:
 def test_what_no_retry_mends_is_raised_at_once() -> None:
     """A refusal ends the task."""
     cluster = Cluster(TopicNotFound("t"))
-    outbox = Outbox(cluster)  # type: ignore[arg-type]
+    outbox = Outbox(cluster, BulkSend.of)  # type: ignore[arg-type]
     outbox.send(A0, records(b"1"))
     with pytest.raises(TopicNotFound):
         outbox.send(A0, records(b"2"))
@@ -128,7 +129,7 @@ def test_what_no_retry_mends_is_raised_at_once() -> None:
 def test_memory_is_used_again() -> None:
     """A buffer whose send is acknowledged is there for the next one, in full."""
     cluster = Cluster()
-    outbox = Outbox(cluster)  # type: ignore[arg-type]
+    outbox = Outbox(cluster, BulkSend.of)  # type: ignore[arg-type]
     assert outbox.buffer() is None
     memory = np.zeros(64, np.uint8)
     outbox.send(B0, EncodedRecords(memory[:8], np.array([8], np.int32)))

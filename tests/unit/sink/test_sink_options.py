@@ -8,6 +8,7 @@ from pyspark.sql.types import ArrayType, IntegerType, MapType, StringType, Struc
 from rmqspark.errors import InvalidArgument, NotSupported
 from rmqspark.sink.options import SINK_OPTIONS, SinkOptions
 from rmqspark.sink.schema import check_columns
+from rmqspark.sink.transaction_options import TransactionOptions
 from rmqspark.sink.writer import check_write
 
 
@@ -25,7 +26,8 @@ def test_everything_that_can_be_set() -> None:
             "deliveryGuarantee": "at-least-once",
             "checkpointLocation": "/x",
             "queryName": "q",
-        }
+        },
+        streaming=True,
     )
     assert options == SinkOptions("h:1", "t", "roundRobin", "zstd", 512 << 10, True, 3)
 
@@ -46,20 +48,57 @@ def test_everything_that_can_be_set() -> None:
 def test_mistakes_are_named(given: dict[str, str], story: str) -> None:
     """A mistyped or malformed option is an error that names it and says what is right."""
     with pytest.raises(InvalidArgument, match=story):
-        SinkOptions.parse(given)
+        SinkOptions.parse(given, streaming=False)
 
 
 @pytest.mark.parametrize("name", [*SINK_OPTIONS.later, "tlsEnabled"])
 def test_what_is_not_there_yet_says_so(name: str) -> None:
     """An option that a later version brings is refused in clear words, never ignored."""
     with pytest.raises(NotSupported, match="not there yet"):
-        SinkOptions.parse({name: "x"})
+        SinkOptions.parse({name: "x"}, streaming=True)
 
 
-def test_exactly_once_is_refused_with_what_to_write_instead() -> None:
-    """Nobody who asks for exactly-once gets less without being told."""
-    with pytest.raises(NotSupported, match=r"not there yet.*Write deliveryGuarantee=at-least-once"):
-        SinkOptions.parse({"deliveryGuarantee": "exactly-once"})
+NIGHTLY = {"transactionalId": "nightly", "transactionVersion": "7"}
+
+
+@pytest.mark.parametrize(
+    ("given", "streaming", "meant"),
+    [
+        ({}, False, None),
+        ({"deliveryGuarantee": "at-least-once"}, True, None),
+        ({"deliveryGuarantee": "exactly-once"}, True, TransactionOptions()),
+        ({"transactionalId": "bill"}, True, TransactionOptions("bill")),
+        (NIGHTLY, False, TransactionOptions("nightly", 7)),
+        ({"txnAppId": "nightly", "txnVersion": "7"}, False, TransactionOptions("nightly", 7)),
+        (
+            {**NIGHTLY, "onStaleVersion": "skip", "onReplayMismatch": "fail"},
+            False,
+            TransactionOptions("nightly", 7, skip_stale=True, fail_on_mismatch=True),
+        ),
+    ],
+)
+def test_which_guarantee_a_write_has(given: dict[str, str], streaming: bool, meant: TransactionOptions | None) -> None:
+    """A batch write is exactly-once where it has an id and a version, one pair of which serves Delta too."""
+    assert SinkOptions.parse(given, streaming=streaming).transaction == meant
+
+
+@pytest.mark.parametrize(
+    ("given", "streaming", "story"),
+    [
+        ({"deliveryGuarantee": "exactly-once"}, False, "needs 'transactionalId'"),
+        ({"transactionalId": "nightly"}, False, "needs 'transactionVersion'"),
+        ({"transactionVersion": "7"}, False, "no meaning for an at-least-once write"),
+        ({**NIGHTLY, "deliveryGuarantee": "at-least-once"}, False, "no meaning for an at-least-once write"),
+        (NIGHTLY, True, "versions are its batch ids"),
+        ({"transactionalId": "x" * 256}, True, "transactional id"),
+        ({"transactionalId": "a\x02b"}, True, "transactional id"),
+        ({**NIGHTLY, "transactionVersion": "-1"}, False, "0 or more"),
+    ],
+)
+def test_guarantees_that_contradict_themselves(given: dict[str, str], streaming: bool, story: str) -> None:
+    """A version without an id, or on a stream, is an error: nobody gets less than was asked for without being told."""
+    with pytest.raises(InvalidArgument, match=story):
+        SinkOptions.parse(given, streaming=streaming)
 
 
 BODY = StructType().add("body", "binary")
@@ -111,4 +150,4 @@ def test_what_the_source_gives_can_be_written_as_it_is() -> None:
 def test_a_topic_is_not_overwritten() -> None:
     """mode("overwrite") is refused."""
     with pytest.raises(InvalidArgument, match="cannot be overwritten"):
-        check_write(BODY, {"topic": "t"}, overwrite=True)
+        check_write(BODY, {"topic": "t"}, overwrite=True, streaming=False)

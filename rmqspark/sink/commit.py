@@ -1,0 +1,133 @@
+"""The exactly-once guarantee, the driver's side: have the batch decided, and find out what became of it.
+
+Runs in a fresh process for every batch, which knows what the commit messages say and nothing else. A decision may be
+asked for as often as need be: the second time it is answered ALREADY_COMMITTED. Where no answer comes at all the
+version is closed (`Coordinator.status`), so that a request still under way comes too late; only then may the driver
+raise, and Spark run the batch again.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from rmqspark.client.coordinator import Coordinator, Decided, Run
+from rmqspark.client.patience import patiently
+from rmqspark.errors import RmqError
+from rmqspark.fault_points import fault_point
+from rmqspark.protocol.bodies_txn import TxnDecision
+from rmqspark.protocol.headers_txn import NO_EPOCH, TxnOutcome
+from rmqspark.sink.checksum import RowChecksum
+from rmqspark.sink.inputs import inputs_of
+from rmqspark.sink.refusals import fenced, in_doubt, mismatch, not_committed, stale
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.protocol.bodies_txn import HeldAttempt
+    from rmqspark.sink.attempt import Attempt, AttemptWritten
+    from rmqspark.sink.transaction_options import TransactionOptions
+
+PAUSES_MS = (100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000)  # the coordinator may be restarting
+
+_log = logging.getLogger(__name__)
+
+
+def commit(client: ClusterClient, transaction: TransactionOptions, messages: Sequence[AttemptWritten]) -> None:
+    """Returns when the rows are committed. Raises Fenced, StaleVersion, NotCommitted, InDoubt, ReplayMismatch."""
+    speaker = _speaker(messages)
+    if any(message.skipped for message in messages):
+        _log.warning("Version %d of %s is stale and skipped.", speaker.version, speaker.transactional_id)
+        return
+    total = _total(messages)
+    decision = TxnDecision(
+        queryId=speaker.query_id,
+        participants=_participants(messages),
+        rows=total.rows,
+        bytes=sum(held.bytes for message in messages for held in message.held.values()),
+        checksum=str(total.checksum),
+        inputs=inputs_of(client, speaker),
+    )
+    _conclude(transaction, speaker, total, _decided(client, speaker, decision))
+    fault_point("after_commit_answered")
+
+
+def abort(client: ClusterClient, messages: Sequence[AttemptWritten]) -> None:
+    """Gives the version up, if any task got as far as writing. What cannot be said now, the brokers find out."""
+    writers = [message for message in messages if message.attempt.epoch != NO_EPOCH]
+    if not writers:
+        return
+    fault_point("before_abort")
+    speaker = _speaker(writers)
+    try:
+        Coordinator(client, speaker.transactional_id).abort(_run(speaker))
+    except RmqError as error:
+        _log.warning("Version %d of %s is left to time out: %s", speaker.version, speaker.transactional_id, error)
+
+
+def _speaker(messages: Sequence[AttemptWritten]) -> Attempt:
+    """One attempt to speak for all: they differ in nothing that counts here but an epoch that some may lack."""
+    return max((message.attempt for message in messages), key=lambda attempt: attempt.epoch)
+
+
+def _run(attempt: Attempt) -> Run:
+    return Run(attempt.run, attempt.epoch, attempt.version)
+
+
+def _total(messages: Sequence[AttemptWritten]) -> RowChecksum:
+    total = RowChecksum()
+    for message in messages:
+        total.merge(message.rows, message.checksum)
+    return total
+
+
+def _participants(messages: Sequence[AttemptWritten]) -> dict[str, list[HeldAttempt]]:
+    by_broker: dict[str, list[HeldAttempt]] = {}
+    for message in messages:
+        for broker_name, held in message.held.items():
+            by_broker.setdefault(broker_name, []).append(held)
+    return by_broker
+
+
+def _decided(client: ClusterClient, speaker: Attempt, decision: TxnDecision) -> Decided:
+    coordinator = Coordinator(client, speaker.transactional_id)
+    fault_point("before_decide")
+    try:
+        return patiently(lambda: coordinator.decide(_run(speaker), decision), PAUSES_MS, client.clock.sleep_ms)
+    except RmqError as error:
+        if not error.retriable:
+            raise
+    try:
+        return patiently(lambda: coordinator.status(_run(speaker)), PAUSES_MS, client.clock.sleep_ms)
+    except RmqError as error:
+        raise in_doubt(speaker, error) from error
+
+
+def _conclude(transaction: TransactionOptions, speaker: Attempt, total: RowChecksum, decided: Decided) -> None:
+    match decided.outcome:
+        case TxnOutcome.COMMITTED | TxnOutcome.ALREADY_COMMITTED:
+            _compare(transaction, speaker, total, decided.decision)
+        case TxnOutcome.FENCED:
+            raise fenced(speaker)
+        case TxnOutcome.STALE:
+            raise stale(speaker, decided.last_version)
+        case _:
+            raise not_committed(speaker, decided.remark or f"the coordinator answered {decided.outcome}.")
+    if decided.incomplete:
+        _log.warning(
+            "Version %d of %s is committed; on %d brokers that do not answer its rows become readable later.",
+            speaker.version, speaker.transactional_id, decided.incomplete,
+        )  # fmt: skip
+
+
+def _compare(
+    transaction: TransactionOptions, speaker: Attempt, total: RowChecksum, recorded: TxnDecision | None
+) -> None:
+    """Rows that were committed stay; that a later run had others is for the user to know."""
+    if recorded is None or (recorded.rows, recorded.checksum) == (total.rows, str(total.checksum)):
+        return
+    story = mismatch(speaker, total, recorded)
+    if transaction.fail_on_mismatch:
+        raise story
+    _log.warning("%s", story)

@@ -1,0 +1,71 @@
+"""How rows get into their topics: what a `WriteTask` leaves to the guarantee it writes under.
+
+`AtLeastOnce` is here: rows are in their queues as soon as a send is acknowledged. `half_batches.HalfBatches` is the
+other: rows are held by the brokers until their transaction is decided.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from rmqspark.protocol.message_id import UniqueIds
+from rmqspark.protocol.unique_keys import unique_keys
+from rmqspark.sink.bulk_send import BulkSend
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from rmqspark.client.broker_client import BrokerClient
+    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.model import MessageQueue
+    from rmqspark.protocol.columns import Column
+    from rmqspark.protocol.record_builder import EncodedRecords
+    from rmqspark.protocol.spans import Bytes
+    from rmqspark.sink.rows import Rows
+
+
+class Send(Protocol):
+    """Rows for one queue, as they can be sent again and again. The last of `parts` is the records' own memory."""
+
+    @property
+    def queue(self) -> MessageQueue: ...
+    @property
+    def parts(self) -> tuple[Bytes, ...]: ...
+    @property
+    def rows(self) -> int: ...
+
+    def submit(self, broker: BrokerClient) -> Future[Any]:
+        """Sends the rows; the future is done when they are stored, or raises what the broker answered."""
+
+
+class Delivery(Protocol):
+    """Gives rows their ids, and sends the shape in which they travel."""
+
+    def unique_keys(self, now_ms: int, rows: int) -> Column:
+        """A UNIQ_KEY for each of the next rows."""
+
+    def note(self, batch: Any, rows: Rows) -> None:
+        """Sees each Arrow batch once, and the columns it has become, before they are sent."""
+
+    def pack(self, queue: MessageQueue, records: EncodedRecords) -> Send:
+        """One send of encoded rows."""
+
+
+class AtLeastOnce:
+    """Fresh ids, plain bulk sends, nothing to remember."""
+
+    def __init__(self, client: ClusterClient) -> None:
+        self._ids = UniqueIds(client.entropy.token(4), os.getpid(), client.ip)
+
+    def unique_keys(self, now_ms: int, rows: int) -> Column:
+        first = self._ids.reserve(now_ms, rows)
+        return unique_keys(self._ids.prefix, np.arange(first, first + rows, dtype=np.int64))
+
+    def note(self, batch: Any, rows: Rows) -> None:
+        """A row that is written twice is not to be found out."""
+
+    def pack(self, queue: MessageQueue, records: EncodedRecords) -> BulkSend:
+        return BulkSend.of(queue, records)

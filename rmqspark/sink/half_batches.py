@@ -1,0 +1,117 @@
+"""The rows of one attempt as half batches: held by the brokers until their transaction is decided.
+
+What is sent is what would be appended, so that deciding costs the broker no look at a row. Every half has a number
+within the attempt and the broker, and is stored once however often it arrives. What the driver needs to have exactly
+these halves committed is counted as they are made: for each broker, how many, and a digest over their checksums.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from rmqspark.client.coordinator import require_transactions
+from rmqspark.client.txn import submit_half
+from rmqspark.fault_points import fault_point
+from rmqspark.protocol.bodies_txn import HeldAttempt
+from rmqspark.protocol.headers_txn import TxnHalfRequestHeader
+from rmqspark.protocol.message_id import UNIQUE_PREFIX_CHARACTERS
+from rmqspark.protocol.unique_keys import unique_keys
+from rmqspark.sink.bulk_send import BulkSend
+from rmqspark.sink.checksum import RowChecksum
+from rmqspark.sink.rows import body_name, column
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from rmqspark.client.broker_client import BrokerClient
+    from rmqspark.model import MessageQueue
+    from rmqspark.protocol.columns import Column
+    from rmqspark.protocol.record_builder import EncodedRecords
+    from rmqspark.protocol.spans import Bytes
+    from rmqspark.sink.attempt import Attempt
+    from rmqspark.sink.rows import Rows
+
+_PORT_AT = 4  # of the ids that brokers give: host, port, offset
+
+
+class HalfSend(NamedTuple):
+    """One half, as it can be sent again and again."""
+
+    bulk: BulkSend
+    header: TxnHalfRequestHeader
+
+    @property
+    def queue(self) -> MessageQueue:
+        return self.bulk.queue
+
+    @property
+    def parts(self) -> tuple[Bytes, ...]:
+        return self.bulk.parts
+
+    @property
+    def rows(self) -> int:
+        return self.bulk.rows
+
+    def submit(self, broker: BrokerClient) -> Future[Any]:
+        require_transactions(broker)
+        held = submit_half(broker, self.header, [part.data for part in self.parts])
+        fault_point("half_sent")
+        return held
+
+
+class HalfBatches:
+    """The delivery of an exactly-once write: `held` and `total` are what its commit message says."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+        self._key_prefix = key_prefix(attempt)
+        self.total = RowChecksum()
+        self.held: dict[str, HeldAttempt] = {}  # by broker name
+
+    def unique_keys(self, now_ms: int, rows: int) -> Column:
+        """Ids that a row keeps when it is written again: its number within the partition decides."""
+        first = self.total.rows
+        return unique_keys(self._key_prefix, np.arange(first, first + rows, dtype=np.int64))
+
+    def note(self, batch: Any, rows: Rows) -> None:
+        if rows.sys_flags.any():  # compressed: what it becomes is another matter than what it says
+            self.total.add_bodies(column(batch.column(body_name(batch))))
+        else:
+            self.total.add(rows.crcs, rows.bodies.spans().lengths)
+
+    def pack(self, queue: MessageQueue, records: EncodedRecords) -> HalfSend:
+        bulk = BulkSend.of(queue, records)
+        held = self.held.setdefault(queue.broker_name, HeldAttempt(self._attempt.partition, self._attempt.name))
+        header = self._header(bulk, held.halves)
+        held.halves += 1
+        held.rows += bulk.rows
+        held.bytes += sum(len(part) for part in bulk.parts)
+        held.digest += bulk.crc
+        return HalfSend(bulk, header)
+
+    def _header(self, bulk: BulkSend, sequence: int) -> TxnHalfRequestHeader:
+        attempt = self._attempt
+        return TxnHalfRequestHeader(
+            attempt.transactional_id,
+            attempt.epoch,
+            attempt.version,
+            attempt.partition,
+            attempt.name,
+            sequence,
+            bulk.queue.topic,
+            bulk.queue.queue_id,
+            bulk.rows,
+            bulk.record_size,
+            bulk.crc,
+        )
+
+
+def key_prefix(attempt: Attempt) -> str:
+    """The 20 hex digits that the ids of a partition's rows begin with, whoever writes them."""
+    name = f"{attempt.transactional_id}\0{attempt.version}\0{attempt.partition}"
+    digest = bytearray(blake2b(name.encode(), digest_size=UNIQUE_PREFIX_CHARACTERS // 2).digest())
+    digest[_PORT_AT] |= 0x80  # no port is that large, so nobody takes it for the id that a broker gives
+    return digest.hex().upper()

@@ -1,0 +1,62 @@
+"""What a user is told where a batch is not written: what it means for the data, and the ways on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqspark.errors import Fenced, InDoubt, NotCommitted, ReplayMismatch, StaleVersion
+
+if TYPE_CHECKING:
+    from rmqspark.errors import RmqError
+    from rmqspark.protocol.bodies_txn import TxnDecision
+    from rmqspark.sink.attempt import Attempt
+    from rmqspark.sink.checksum import RowChecksum
+
+_AGAIN = "Nothing of it is readable, now or later. Start the query again: it runs the batch once more."
+
+
+def fenced(attempt: Attempt) -> Fenced:
+    return Fenced(
+        f"Version {attempt.version} of transactional id {attempt.transactional_id!r} is closed to this run "
+        f"({attempt.run}): another run has taken over, or the batch was given up. Nothing that this run wrote of it "
+        "is readable, now or later; what was committed before stays.",
+        hint="If another driver runs on this checkpoint or transactionalId, let that one go on and stop this one; "
+        "else start the query again.",
+    )
+
+
+def stale(attempt: Attempt, last_version: int) -> StaleVersion:
+    return StaleVersion(
+        f"Version {attempt.version} of transactional id {attempt.transactional_id!r} is below the last one that was "
+        f"committed, {last_version}: the checkpoint was deleted or restored from an older copy, or version numbers "
+        f"began anew. What was written up to version {last_version} is in the topic; this version was not written, "
+        "for its rows may be among those.",
+        hint="To have its rows written, perhaps a second time, name a new transactionalId. To have all versions up to "
+        f"{last_version} passed over, whatever rows they have now, set onStaleVersion=skip.",
+    )
+
+
+def not_committed(attempt: Attempt, reason: str) -> NotCommitted:
+    return NotCommitted(
+        f"Version {attempt.version} of transactional id {attempt.transactional_id!r} was not committed: {reason}",
+        hint=_AGAIN,
+    )
+
+
+def in_doubt(attempt: Attempt, error: RmqError) -> InDoubt:
+    return InDoubt(
+        f"Whether version {attempt.version} of transactional id {attempt.transactional_id!r} was committed could not "
+        f"be found out: {error.message}",
+        hint="Nothing is lost or doubled either way. Start the query again once the brokers answer: it goes on behind "
+        "the batch, or runs it once more.",
+    )
+
+
+def mismatch(attempt: Attempt, now: RowChecksum, committed: TxnDecision) -> ReplayMismatch:
+    return ReplayMismatch(
+        f"Version {attempt.version} of transactional id {attempt.transactional_id!r} was committed with "
+        f"{committed.rows} rows (checksum {committed.checksum}); run again, it has {now.rows} rows "
+        f"(checksum {now.checksum}). What was committed stays, and nothing was added.",
+        hint="Rows that differ from run to run come from rand(), uuid(), current_timestamp(), a changed query, or "
+        "input that is no longer there.",
+    )

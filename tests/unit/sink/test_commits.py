@@ -1,0 +1,197 @@
+"""What the driver makes of the messages of its tasks, over a coordinator that answers as the test says."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqspark.client.broker_client import Capabilities
+from rmqspark.errors import (
+    ConnectionLost,
+    Fenced,
+    InDoubt,
+    NotCommitted,
+    ReplayMismatch,
+    RmqError,
+    StaleVersion,
+    TransactionError,
+)
+from rmqspark.protocol.bodies import BrokerData, ClusterInfo, HeldAttempt, InputRange, InputRanges, TxnDecision
+from rmqspark.protocol.codes import RequestCode
+from rmqspark.remoting.response import Response
+from rmqspark.sink.attempt import Attempt, AttemptWritten
+from rmqspark.sink.commit import PAUSES_MS, abort, commit
+from rmqspark.sink.inputs import joined
+from rmqspark.sink.transaction_options import TransactionOptions
+from rmqspark.testing.manual_clock import ManualClock
+
+if TYPE_CHECKING:
+    import msgspec
+
+LOST = ConnectionLost("cut", address="h:1")
+PREPARE, DECIDE = RequestCode.RMQ_TXN_PREPARE, RequestCode.RMQ_TXN_DECIDE
+STATUS, ABORT, INPUTS = RequestCode.RMQ_TXN_STATUS, RequestCode.RMQ_TXN_ABORT, RequestCode.RMQ_TXN_INPUTS
+
+
+class Cluster:
+    """One broker that gives what it is told to for each kind of request, the last answer for ever."""
+
+    namesrv = "ns:1"
+    name = "a"
+
+    def __init__(self, **answers: list[dict[str, str] | RmqError]) -> None:
+        self.clock = ManualClock()
+        self.answers = {RequestCode[f"RMQ_TXN_{name}"]: list(given) for name, given in answers.items()}
+        self.asked: list[RequestCode] = []
+        self.decisions: list[TxnDecision] = []
+
+    def cluster_info(self) -> ClusterInfo:
+        return ClusterInfo(brokerAddrTable={"a": BrokerData(brokerName="a", brokerAddrs={0: "h:1"})})
+
+    def broker(self, name: str) -> Cluster:
+        return self
+
+    def capabilities(self) -> Capabilities:
+        return Capabilities(transactions=1)
+
+    def call(self, code: RequestCode, header: msgspec.Struct, body: bytes = b"", *, timeout_ms: int) -> Response:
+        self.asked.append(code)
+        if code == DECIDE:
+            self.decisions.append(TxnDecision.decode(body))
+        given = self.answers[code]
+        answer = given.pop(0) if len(given) > 1 else given[0]
+        if isinstance(answer, RmqError):
+            raise answer
+        return Response(0, 1, answer.get("remark"), 479, answer, answer.get("body", "").encode())
+
+
+def message(partition: int, rows: int = 10, *, epoch: int = 4, brokers: str = "a") -> AttemptWritten:
+    attempt = Attempt("T", "run-1", 7, partition, f"{partition}-x", epoch=epoch)
+    held = {name: HeldAttempt(partition, attempt.name, 1, rows, 100, 5) for name in brokers} if epoch else {}
+    return AttemptWritten(attempt, rows, 1000, held)
+
+
+def run(cluster: Cluster, *messages: AttemptWritten, options: TransactionOptions | None = None) -> None:
+    travelled = pickle.loads(pickle.dumps(list(messages)))
+    commit(cluster, options or TransactionOptions(), travelled)  # type: ignore[arg-type]
+
+
+def recorded(rows: int, checksum: int) -> str:
+    return TxnDecision(rows=rows, checksum=str(checksum)).encode().decode()
+
+
+def test_what_is_decided() -> None:
+    """Attempts by broker, rows and checksum over all tasks; a task without rows has its say too."""
+    cluster = Cluster(DECIDE=[{"outcome": "COMMITTED"}])
+    run(cluster, message(0, brokers="ab"), message(1, brokers="b"), message(2, 0, brokers=""))
+    decision = cluster.decisions[0]
+    assert {name: [held.partition for held in attempts] for name, attempts in decision.participants.items()} == {
+        "a": [0],
+        "b": [0, 1],
+    }
+    assert (decision.rows, decision.bytes, decision.checksum) == (20, 300, "3000")
+
+
+def test_a_coordinator_that_restarts_is_asked_again() -> None:
+    """A lost answer costs a pause: the second DECIDE is answered ALREADY_COMMITTED, and that is success."""
+    cluster = Cluster(DECIDE=[LOST, LOST, {"outcome": "ALREADY_COMMITTED", "body": recorded(10, 1000)}])
+    run(cluster, message(0))
+    assert cluster.asked == [DECIDE] * 3
+
+
+def test_without_an_answer_the_version_is_closed_before_anything_is_raised() -> None:
+    """STATUS decides whether a batch in doubt was committed; only what is closed may be run again."""
+    cluster = Cluster(DECIDE=[LOST], STATUS=[LOST, {"outcome": "COMMITTED", "body": recorded(10, 1000)}])
+    run(cluster, message(0))
+    assert cluster.asked == [DECIDE] * (1 + len(PAUSES_MS)) + [STATUS] * 2
+    with pytest.raises(Fenced):
+        run(Cluster(DECIDE=[LOST], STATUS=[{"outcome": "FENCED"}]), message(0))
+    with pytest.raises(InDoubt, match="Nothing is lost or doubled either way"):
+        run(Cluster(DECIDE=[LOST], STATUS=[LOST]), message(0))
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "story"),
+    [
+        ({"outcome": "FENCED"}, Fenced, "another run has taken over.*let that one go on and stop this one"),
+        (
+            {"outcome": "STALE", "lastVersion": "9"},
+            StaleVersion,
+            "Version 7 of transactional id 'T' is below the last one that was committed, 9: the checkpoint was deleted "
+            "or restored.*new transactionalId.*onStaleVersion=skip",
+        ),
+        ({"outcome": "REFUSED", "remark": "broker-b holds 1 of 2 halves"}, NotCommitted, "broker-b holds 1 of 2"),
+        (TransactionError("forged"), TransactionError, "forged"),
+    ],
+)
+def test_refusals_say_what_they_mean(answer: dict[str, str] | RmqError, error: type[RmqError], story: str) -> None:
+    """The error says what became of the rows and what to do."""
+    with pytest.raises(error, match=story):
+        run(Cluster(DECIDE=[answer]), message(0))
+
+
+def test_a_batch_that_comes_again_is_compared(caplog: pytest.LogCaptureFixture) -> None:
+    """Equal rows in whatever tasks are fine; others are a warning with both figures, or an error if asked for."""
+    cluster = Cluster(DECIDE=[{"outcome": "ALREADY_COMMITTED", "body": recorded(20, 2000)}])
+    with caplog.at_level(logging.WARNING):
+        run(cluster, message(0, 19, epoch=0), message(1, 1, epoch=0))
+        assert not caplog.records
+        run(cluster, message(0, 19, epoch=0))
+    assert "committed with 20 rows (checksum 2000); run again, it has 19 rows (checksum 1000)" in caplog.text
+    with pytest.raises(ReplayMismatch, match="What was committed stays, and nothing was added"):
+        run(cluster, message(0), options=TransactionOptions(fail_on_mismatch=True))
+
+
+def test_a_skipped_version_is_not_decided() -> None:
+    """onStaleVersion=skip leaves no trace."""
+    cluster = Cluster()
+    skipped = message(0, epoch=0)
+    skipped.skipped = True
+    run(cluster, skipped)
+    assert cluster.asked == []
+
+
+def test_aborts_go_to_the_coordinator_and_never_fail() -> None:
+    """abort closes the version if any task wrote; what cannot be said is left to time out."""
+    cluster = Cluster(ABORT=[LOST])
+    abort(cluster, [message(0, epoch=0)])  # type: ignore[arg-type]
+    assert cluster.asked == []
+    abort(cluster, [message(0, epoch=0), message(1)])  # type: ignore[arg-type]
+    assert cluster.asked == [ABORT]
+
+
+def test_inputs_travel_with_the_decision(caplog: pytest.LogCaptureFixture) -> None:
+    """What the batch has read is recorded with it, each range once; a batch is not held up by what cannot be had."""
+    pieces = [
+        InputRange("g", "t", "a", 0, 5, 9),
+        InputRange("g", "t", "a", 0, 0, 5),
+        InputRange("g", "t", "a", 0, 0, 9),
+    ]
+    reported = InputRanges(pieces).encode().decode()
+    told = message(0)
+    told.attempt = Attempt("T", "run-1", 7, 0, "x", epoch=4, query_id="q", batch_id=7)
+    cluster = Cluster(DECIDE=[{"outcome": "COMMITTED"}], INPUTS=[{"body": reported}])
+    run(cluster, told)
+    assert cluster.decisions[0].inputs == [InputRange("g", "t", "a", 0, 0, 9)]
+    cluster = Cluster(DECIDE=[{"outcome": "COMMITTED"}], INPUTS=[LOST])
+    run(cluster, told)
+    assert cluster.decisions[0].inputs == []
+    assert "is not recorded" in caplog.text
+
+
+def test_ranges_of_tasks_that_ran_twice() -> None:
+    """Overlaps are joined; gaps and other queues stay apart."""
+    given = [
+        InputRange("g", "t", "a", 1, 0, 4),
+        InputRange("g", "t", "a", 0, 6, 8),
+        InputRange("g", "t", "a", 0, 0, 3),
+        InputRange("g", "t", "a", 0, 2, 5),
+    ]
+    assert joined(given) == [
+        InputRange("g", "t", "a", 0, 0, 5),
+        InputRange("g", "t", "a", 0, 6, 8),
+        InputRange("g", "t", "a", 1, 0, 4),
+    ]
