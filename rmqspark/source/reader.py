@@ -22,6 +22,7 @@ from rmqspark.source.offsets import Offsets
 from rmqspark.source.planner import QueueRange, split
 from rmqspark.source.planner import ranges as ranges_between
 from rmqspark.source.progress import Progress
+from rmqspark.source.report import report
 from rmqspark.source.start import resolve
 
 if TYPE_CHECKING:
@@ -34,13 +35,17 @@ if TYPE_CHECKING:
 
 @dataclass
 class QueuePartition(InputPartition):
-    """One task's share: the messages of one queue from `start` up to, not including, `end`."""
+    """One task's share: the messages of one queue from `start` up to, not including, `end`.
+
+    `group` is the consumer group whose offsets move when a batch with these messages is decided, "" for none.
+    """
 
     topic: str
     broker_name: str
     queue_id: int
     start: int
     end: int
+    group: str = ""
 
     @property
     def range(self) -> QueueRange:
@@ -107,15 +112,19 @@ class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._progress.pin()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        return _partitions(ranges_between(Offsets.from_json(start), Offsets.from_json(end)), self._options)
+        until = Offsets.from_json(end)
+        group = until.group if self._options.commit_offsets else ""
+        return _partitions(ranges_between(Offsets.from_json(start), until), self._options, group)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
+        if isinstance(partition, QueuePartition):
+            report(shared_client(self._options.namesrv), partition.range, partition.group)
         return _read(partition, self._options, self._schema)
 
 
-def _partitions(planned: list[QueueRange], options: SourceOptions) -> list[InputPartition]:
+def _partitions(planned: list[QueueRange], options: SourceOptions, group: str = "") -> list[InputPartition]:
     pieces = split(planned, at_least=options.min_partitions, max_records=options.max_records_per_partition)
-    return [QueuePartition(*piece.queue, piece.start, piece.end) for piece in pieces]
+    return [QueuePartition(*piece.queue, piece.start, piece.end, group) for piece in pieces]
 
 
 def _read(partition: InputPartition, options: SourceOptions, schema: StructType) -> Iterator[Any]:

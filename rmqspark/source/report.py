@@ -1,0 +1,50 @@
+"""What a read task tells the broker: which messages which batch of which query reads.
+
+A sink of ours has it recorded in the same decision as what the batch writes, and audit, hand-over after a crash and
+the group's committed offsets rest on it. It is one small request a task. A read does not fail because it could not be
+said: then the record of that batch has a gap, and this a warning.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from pyspark import TaskContext
+
+from rmqspark.client.patience import patiently
+from rmqspark.client.txn import input_keeper, report_input
+from rmqspark.errors import RmqError
+from rmqspark.protocol.bodies_txn import InputRange
+from rmqspark.streaming_batch import StreamingBatch, streaming_batch
+
+if TYPE_CHECKING:
+    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.source.planner import QueueRange
+
+_PAUSES_MS = (100, 400)
+
+_log = logging.getLogger(__name__)
+
+
+def report(client: ClusterClient, read: QueueRange, group: str) -> None:
+    """Reports the range that this task reads, if it works for a micro-batch."""
+    context = TaskContext.get()
+    batch = None if context is None else streaming_batch(context)
+    if batch is None:
+        return
+    try:
+        patiently(lambda: report_batch(client, batch, read, group), _PAUSES_MS, client.clock.sleep_ms)
+    except RmqError as error:
+        _log.warning("That batch %d reads offsets %d to %d of %s could not be reported: %s",
+                     batch.batch_id, read.start, read.end, read.queue, error)  # fmt: skip
+
+
+def report_batch(client: ClusterClient, batch: StreamingBatch, read: QueueRange, group: str) -> None:
+    """The same for a known batch. Stock brokers keep no such thing and are not asked to."""
+    keeper = input_keeper(client, batch.query_id)
+    if not keeper.capabilities().transactions:
+        return
+    topic, broker_name, queue_id = read.queue
+    piece = InputRange(group, topic, broker_name, queue_id, read.start, read.end)
+    report_input(keeper, batch.query_id, batch.batch_id, [piece]).result().raise_for_code()
