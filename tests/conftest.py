@@ -1,11 +1,17 @@
-"""What all tests share: hypothesis profiles, and a Ctrl-C that works."""
+"""What all tests share: hypothesis profiles, how long the long tests are, what they tell, and a Ctrl-C that works."""
 
 from __future__ import annotations
 
 import os
 import signal
+from random import SystemRandom
+from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # deadline=None: these machines are noisy, and time is never what a property test is about.
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
@@ -18,3 +24,36 @@ settings.load_profile("ci" if os.environ.get("CI") else "default")
 # for ever.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session")
+def soaking(pytestconfig: pytest.Config) -> bool:
+    """Whether this run is `make soak`: tests that have a long form then take it, as hypothesis does."""
+    return pytestconfig.getoption("--hypothesis-profile") == "soak"
+
+
+@pytest.fixture
+def seed(pytestconfig: pytest.Config) -> int:
+    """What the random choices of a test follow from; --randomly-seed=N repeats them."""
+    return pytestconfig.getoption("randomly_seed", SystemRandom().getrandbits(32))
+
+
+@pytest.fixture
+def tell(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
+    """Says something in the summary of the run, as the figures of a long test: `tell("30 kills, seed 7")`."""
+    return lambda text: record_property("told", text)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Prints what tests `tell`, whichever process they ran in."""
+    reports = [*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")]
+    told = [
+        f"{report.nodeid}: {text}"
+        for report in reports
+        if report.when == "call"
+        for name, text in report.user_properties
+        if name == "told"
+    ]
+    if told:
+        terminalreporter.section("told by tests")
+        terminalreporter.write_line("\n".join(told))

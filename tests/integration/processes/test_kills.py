@@ -1,0 +1,193 @@
+"""Brokers killed under load, again and again, on one store: what they acknowledged is there, and nothing else."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from contextlib import suppress
+from random import Random
+from subprocess import TimeoutExpired
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from rmqspark.client.admin import AdminClient
+from rmqspark.clock import SystemClock
+from rmqspark.entropy import SystemEntropy
+from rmqspark.store.config import StoreConfig
+from rmqspark.store.files import PosixFileSystem
+from rmqspark.store.message_store import MessageStore
+from rmqspark.testing.history import Event, History, JsonLines, Seen
+from rmqspark.testing.history_checker import Checker
+
+from .load import QUEUES, TOPIC, Doubt, Load
+from .readers import scan, scan_as_consumer
+from .servers import SMALL_FILES, UpProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+pytestmark = [pytest.mark.integration, pytest.mark.faults]
+KILLS, KILLS_OF_A_SOAK = 30, 300
+_MOST_BETWEEN_KILLS = 3000  # acknowledged messages
+_STARTS_KILLED = 0.2  # share of starts that are killed before they are through
+_QUERIES = 100
+_PATIENCE_S = 60
+
+
+class Kills:
+    """A broker that is killed under load as often as wanted, and everything that was ever sent to it."""
+
+    def __init__(self, server: UpProcess, seed: int, *listeners: Callable[[Event], None]) -> None:
+        self.server = server
+        self.checker = Checker()
+        self.history = History(self.checker.feed, *listeners)
+        self.count = self.in_flight = self.starts_killed = self.rounds = 0
+        self.slowest_start_s = 0.0
+        self._rng = Random(seed)
+        self._doubts: list[Doubt] = []
+        self._ends = dict.fromkeys(QUEUES, 0)
+
+    def start(self) -> bool:
+        """Starts the broker in either flush mode and reads what is new; whether it is SYNC_FLUSH."""
+        if self._rng.random() < _STARTS_KILLED:
+            self._kill_a_start()
+        mode = self._rng.choice(("ASYNC_FLUSH", "SYNC_FLUSH"))
+        begun = time.monotonic()
+        self.server.start("--flush-disk-type", mode, "--min-free-bytes", "1")
+        self.slowest_start_s = max(self.slowest_start_s, time.monotonic() - begun)
+        if not self.rounds:
+            self.server.create_topic(TOPIC, len(QUEUES))
+        self.rounds += 1
+        self.server.note_incarnation(self.history)
+        self._ends = scan(self.history, f"scan-{self.rounds}", self.server.namesrv, self._ends)
+        self.assert_lawful()
+        return mode == "SYNC_FLUSH"
+
+    def kill_under_load(self, *, durable: bool) -> None:
+        """Kills the broker some time after clients have begun; counts it if it left sends without an answer."""
+        load = Load(self.history, self.server.namesrv, str(self.rounds), self._rng.getrandbits(32), durable=durable)
+        load.settle(self._doubts)
+        unknown, goal = self.history.unknown, self.history.acknowledged + self._rng.randint(1, _MOST_BETWEEN_KILLS)
+        with load:
+            reached = self.history.wait_for(
+                lambda: self.history.acknowledged >= goal and self.history.under_way > 0, _PATIENCE_S
+            )
+            assert reached, f"the load came to a halt: {self.server.errors[-2000:]}"
+            self.server.kill()
+        self._doubts = load.doubts
+        in_flight = self.history.unknown - unknown + len(load.doubts)
+        self.in_flight += in_flight
+        self.count += in_flight > 0
+
+    def assert_lawful(self) -> None:
+        assert not self.checker.violations, "\n".join(map(str, self.checker.violations[:20]))
+
+    def _kill_a_start(self) -> None:
+        """Kills it somewhere between its first line of code and its first answer."""
+        process = self.server.launch()
+        with suppress(TimeoutExpired):
+            process.wait(self._rng.uniform(0.25, 0.6))
+        self.server.kill()
+        self.starts_killed += 1
+
+    def __str__(self) -> str:
+        history = self.history
+        return (
+            f"{self.count} kills with {self.in_flight} messages in flight, {self.starts_killed} more while starting; "
+            f"{history.acknowledged} messages acknowledged, {history.unknown} unknown, {history.refused} refused; "
+            f"slowest start {self.slowest_start_s:.2f} s"
+        )
+
+
+class Find(NamedTuple):
+    """Where a message was read."""
+
+    queue_offset: int
+    name: str
+
+
+class Sample:
+    """A few of all messages that were read, each as likely as any other."""
+
+    def __init__(self, size: int, seed: int) -> None:
+        self.found: list[Find] = []
+        self._size = size
+        self._rng = Random(seed)
+        self._count = 0
+
+    def __call__(self, event: Event) -> None:
+        for queue_offset, name, _ in event.messages if isinstance(event, Seen) else ():
+            self._count += 1
+            if len(self.found) < self._size:
+                self.found.append(Find(queue_offset, name))
+            elif (place := self._rng.randrange(self._count)) < self._size:
+                self.found[place] = Find(queue_offset, name)
+
+
+@pytest.mark.timeout(1800)
+def test_kills_lose_and_invent_nothing(tmp_path: Path, soaking: bool, seed: int, tell: Callable[[str], None]) -> None:
+    """SIGKILL at random moments, in both flush modes: every acknowledged message stays where it was promised."""
+    wanted = KILLS_OF_A_SOAK if soaking else KILLS
+    sample = Sample(_QUERIES, seed)
+    with UpProcess(tmp_path) as server, (tmp_path / "history.jsonl").open("wb") as file:
+        kills = Kills(server, seed, JsonLines(file), sample)
+        try:
+            while kills.count < wanted:
+                kills.kill_under_load(durable=kills.start())
+            kills.start()
+            scan_as_consumer(kills.history, "consumer", server.namesrv, QUEUES)
+            kills.checker.finish()
+            kills.assert_lawful()
+            assert_found_by_key(server.namesrv, sample.found)
+            assert server.stop() == 0
+        finally:
+            tell(f"--randomly-seed={seed}: {kills}")
+        assert derived_files(server.broker_files) == rebuilt_files(server.broker_files, tmp_path / "copy")
+        assert kills.in_flight >= kills.count == wanted
+
+
+def test_a_kill_that_costs_messages_is_noticed(tmp_path: Path, seed: int) -> None:
+    """The same test with the end of the log wiped out between kill and start: it does not pass."""
+    with UpProcess(tmp_path) as server:
+        kills = Kills(server, seed)
+        kills.kill_under_load(durable=kills.start())
+        wipe_tail(server.broker_files / "commitlog")
+        with pytest.raises(AssertionError, match="Law"):
+            kills.start()
+
+
+def wipe_tail(commit_log: Path) -> None:
+    """Zeroes the second half of what the newest file of the log holds."""
+    newest = max(path for path in commit_log.iterdir() if path.read_bytes().strip(b"\0"))
+    content = newest.read_bytes()
+    half = len(content.rstrip(b"\0")) // 2
+    newest.write_bytes(content[:half].ljust(len(content), b"\0"))
+
+
+def assert_found_by_key(namesrv: str, finds: list[Find]) -> None:
+    """The index leads to each of these messages."""
+    with AdminClient(namesrv) as admin:
+        for find in finds:
+            offsets = {message.queue_offset for message in admin.query(TOPIC, find.name)}
+            assert find.queue_offset in offsets, f"{find} is not found by its key, but {offsets}"
+
+
+def rebuilt_files(broker_files: Path, copy: Path) -> tuple[dict[str, bytes], list[bytes]]:
+    """What the store makes of its log where there is nothing else."""
+    shutil.copytree(broker_files, copy)
+    for derived in ("consumequeue", "index"):
+        shutil.rmtree(copy / derived)
+    store = MessageStore.open(
+        copy, StoreConfig(**SMALL_FILES), files=PosixFileSystem(), clock=SystemClock(), entropy=SystemEntropy()
+    )
+    store.close()
+    return derived_files(copy)
+
+
+def derived_files(broker_files: Path) -> tuple[dict[str, bytes], list[bytes]]:
+    """The consume queues by name, and the files of the index in their order: they are named by the time."""
+    queues = broker_files / "consumequeue"
+    entries = {str(path.relative_to(queues)): path.read_bytes() for path in queues.rglob("*") if path.is_file()}
+    return entries, [path.read_bytes() for path in sorted((broker_files / "index").iterdir())]
