@@ -61,6 +61,17 @@ def change_attributes(current: Mapping[str, str], changes: str | None, *, creati
     return changed
 
 
+def plainly(attributes: Mapping[str, str]) -> dict[str, str]:
+    """Attributes by their names, where a tool has written `+name` into a whole configuration."""
+    return {name.removeprefix("+"): value for name, value in attributes.items()}
+
+
+def check_attributes(attributes: Mapping[str, str]) -> None:
+    """Raises ServerFault unless a topic may have all of these."""
+    for name, value in attributes.items():
+        _check(name, value)
+
+
 def _check(name: str, value: str) -> None:
     accepts = _CHANGEABLE.get(name) or _FIXED.get(name)
     if accepts is None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqspark.errors import Busy, InvalidName, NoPermission, ServerFault
+from rmqspark.errors import Busy, InvalidArgument, InvalidName, NoPermission, ServerFault
 from rmqspark.protocol.bodies import BrokerData, ClusterInfo, DataVersion, QueueData, TopicConfigTable, TopicRouteData
 from rmqspark.protocol.names import Perm
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 MASTER_ID = 0
 DEFAULT_TIMEOUT_MS = 120_000
 _MAX_NAME_LENGTH = 255
+_MAX_ADDRESSES = 64  # filter servers included
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +203,11 @@ class RouteTable:
     def _check_names(self, registration: Registration) -> None:
         for name in (registration.cluster, registration.name, *registration.topics.topicConfigTable):
             _check_name(name)
+        addresses = (registration.address, registration.ha_address, *registration.filter_servers)
+        if len(addresses) > _MAX_ADDRESSES or max(map(len, addresses)) > _MAX_NAME_LENGTH:
+            raise InvalidArgument(
+                f"A broker has at most {_MAX_ADDRESSES} addresses of at most {_MAX_NAME_LENGTH} characters."
+            )
 
     def _refuse(self, registration: Registration, rival: LiveBroker) -> Master:
         if rival.data_version.stateVersion > registration.topics.dataVersion.stateVersion:

@@ -54,6 +54,7 @@ LanguageName: TypeAlias = Literal[
     "NODE_JS",
 ]
 
+_MAX_HEADER_VALUES: Final = 2 * MAX_FIELDS  # the tolerant parser is written in Python and takes its time
 _HEADER_WORD: Final = struct.Struct(">I")
 _PREFIX: Final = struct.Struct(
     ">I"  # bytes that follow
@@ -296,7 +297,7 @@ def _from_binary(header: BinaryHeader) -> Command:
 
 def _from_loose_json(data: memoryview) -> Command:
     try:
-        members = fastjson.loads(data)
+        members = fastjson.loads(data, max_values=_MAX_HEADER_VALUES)
     except BodyError as error:
         raise HeaderError(f"A command header cannot be read: {error.message}") from error
     if not isinstance(members, dict):

@@ -37,22 +37,25 @@ _LITERALS = {"true": True, "false": False, "null": None}
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def loads(data: bytes | bytearray | memoryview) -> Any:
+def loads(data: bytes | bytearray | memoryview, *, max_values: int | None = None) -> Any:
     """Reads one value in fastjson's dialect; what follows it is ignored.
 
     Maps become dicts with str keys, or MessageQueue keys where the text has objects for keys. Members that are null
     are left out, since to fastjson null and absent are the same. Raises BodyError; nests at most MAX_DEPTH deep.
+    `max_values` bounds the members and elements of all levels together: each costs microseconds and dozens of bytes,
+    of which a text from a stranger may have very many.
     """
     text = str(data, "utf-8", "replace")
-    return _Reader(text).value(0)
+    return _Reader(text, len(text) if max_values is None else max_values).value(0)
 
 
 class _Reader:
     """Recursive descent over the text; `at` is the next character."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, max_values: int) -> None:
         self._text = text
         self._at = 0
+        self._values_left = max_values
 
     def value(self, depth: int) -> Any:
         match self._peek():
@@ -93,6 +96,9 @@ class _Reader:
             if character == ",":
                 self._at += 1
                 continue
+            self._values_left -= 1
+            if self._values_left < 0:
+                raise BodyError("JSON has more values than are allowed here.")
             yield
             if self._peek() not in (",", closing):
                 self._fail(f"a comma or {closing}")

@@ -10,12 +10,13 @@ import re
 from enum import IntFlag
 from typing import Final
 
-from rmqspark.errors import InvalidMessage, InvalidName
+from rmqspark.errors import InvalidArgument, InvalidMessage, InvalidName
 
 MAX_TOPIC_LENGTH: Final = 127
 MAX_RETRY_TOPIC_LENGTH: Final = 255  # topics that begin with RETRY_PREFIX or DLQ_PREFIX
 MAX_GROUP_LENGTH: Final = 120
 MAX_TRANSACTIONAL_ID_LENGTH: Final = 255  # of runs and attempts, too
+MAX_CLIENT_ID_LENGTH: Final = 1024
 MAX_BODY_BYTES: Final = 4 * 1024 * 1024
 
 RETRY_PREFIX: Final = "%RETRY%"
@@ -118,6 +119,13 @@ def check_transactional(kind: str, name: str) -> str:
             hint=f"Use 1 to {MAX_TRANSACTIONAL_ID_LENGTH} of the characters a-z A-Z 0-9 _ - . : @ / % |",
         )
     return name
+
+
+def check_client_id(client_id: str) -> str:
+    """Returns the id by which a client calls itself; raises InvalidArgument for none, or one too long to keep."""
+    if not 0 < len(client_id) <= MAX_CLIENT_ID_LENGTH:
+        raise InvalidArgument(f"A client id has 1 to {MAX_CLIENT_ID_LENGTH} characters, not {len(client_id)}.")
+    return client_id
 
 
 def check_sendable(topic: str) -> str:

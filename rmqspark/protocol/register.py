@@ -14,12 +14,17 @@ import msgspec
 
 from rmqspark.errors import BodyError
 from rmqspark.protocol import fastjson
+from rmqspark.protocol.bodies_base import MAX_LOOSE_REQUEST_VALUES, check_extent
 from rmqspark.protocol.bodies_route import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigTable
 from rmqspark.protocol.codes import Version
 
 MAX_INFLATED_BYTES: Final = 16 * 1024 * 1024
 """As much as a body could hold that was not compressed: compression buys bandwidth, not room."""
 
+MAX_TOPICS: Final = 100_000
+"""Topics of one compressed registration: each is taken apart by itself."""
+
+_MAX_ATTRIBUTES: Final = 256  # of one topic
 _INT32: Final = struct.Struct(">i")
 _TOPIC_WORDS: Final = ("topicName", "readQueueNums", "writeQueueNums", "perm", "topicFilterType")
 _SMALLEST_TOPIC_BYTES: Final = _INT32.size + len("t 1 1 6 SINGLE_TAG")
@@ -44,8 +49,8 @@ def decode_register_body(
     if compressed:
         return _decode_inflated(_inflate(body), version)
     if version < Version.V3_0_11:
-        return RegisterBrokerBody(TopicConfigTable.decode(body))
-    return RegisterBrokerBody.decode(body)
+        return RegisterBrokerBody(TopicConfigTable.decode_request(body))
+    return RegisterBrokerBody.decode_request(body)
 
 
 def _inflate(body: bytes | bytearray | memoryview) -> bytes:
@@ -61,10 +66,11 @@ def _inflate(body: bytes | bytearray | memoryview) -> bytes:
 
 def _decode_inflated(data: bytes, version: int) -> RegisterBrokerBody:
     """What follows the filter servers, the mappings of static topics since 5.0, is left unread: there are none here."""
+    check_extent(data)
     pieces = _Pieces(data)
-    data_version = DataVersion.decode(pieces.take())
+    data_version = DataVersion.decode_request(pieces.take())
     topics = [_parse_topic(pieces.take()) for _ in range(pieces.count(_SMALLEST_TOPIC_BYTES))]
-    servers = fastjson.loads(pieces.take())
+    servers = fastjson.loads(pieces.take(), max_values=MAX_LOOSE_REQUEST_VALUES)
     if not isinstance(servers, list) or not all(isinstance(server, str) for server in servers):
         raise BodyError("The filter servers of a registration are no list of addresses.")
     table = TopicConfigTable({topic.topicName: topic for topic in topics}, data_version)
@@ -88,7 +94,7 @@ def _parse_topic(line: memoryview) -> TopicConfig:
 def _parse_attributes(rest: list[str]) -> dict[str, str]:
     if not rest or not rest[0].strip():
         return {}
-    attributes = fastjson.loads(rest[0].encode())
+    attributes = fastjson.loads(rest[0].encode(), max_values=_MAX_ATTRIBUTES)
     if not isinstance(attributes, dict):
         raise BodyError(f"The attributes {rest[0][:80]!r} of a registered topic are no object.")
     return {str(name): str(value) for name, value in attributes.items()}
@@ -109,8 +115,10 @@ class _Pieces:
         return self._slice(self._int32())
 
     def count(self, smallest_bytes: int) -> int:
-        """A number of things that take at least so many bytes each."""
+        """A number of topics that take at least so many bytes each."""
         count = self._int32()
+        if count > MAX_TOPICS:
+            raise BodyError(f"A registration of {count} topics; {MAX_TOPICS} are allowed.")
         if not 0 <= count * smallest_bytes <= len(self._data) - self._at:
             raise BodyError(f"A registration claims {count} topics, more than it has room for.")
         return count

@@ -6,7 +6,7 @@ RocketMQ's AdminBrokerProcessor; spec: requests, sections 6 and 7. A change is a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rmqspark.broker.paging import page_of
 from rmqspark.errors import InvalidArgument
@@ -27,6 +27,7 @@ from rmqspark.remoting.router import Route, Routes
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
+    from rmqspark.broker.config import BrokerConfig
     from rmqspark.broker.groups import SubscriptionGroups
     from rmqspark.broker.offsets import ConsumerOffsets
     from rmqspark.broker.table_file import TableFile
@@ -35,10 +36,21 @@ if TYPE_CHECKING:
     from rmqspark.remoting.router import NoFields
 
 
+_MOST_BYTES: Final = 16 * 1024  # of one group's configuration, which is kept in memory and written with every change
+
+
 class GroupHandlers:
     """Creates, changes, deletes and lists groups."""
 
-    def __init__(self, groups: SubscriptionGroups, offsets: ConsumerOffsets, file: TableFile, clock: Clock) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        groups: SubscriptionGroups,
+        offsets: ConsumerOffsets,
+        file: TableFile,
+        clock: Clock,
+    ) -> None:
+        self._max_queues = config.max_queue_nums
         self._groups = groups
         self._offsets = offsets
         self._file = file
@@ -54,10 +66,10 @@ class GroupHandlers:
         }
 
     def update(self, request: Request[NoFields]) -> Awaitable[Reply]:
-        return self._put_all([SubscriptionGroupConfig.decode(request.body)])
+        return self._put_all([SubscriptionGroupConfig.decode_request(request.body)])
 
     def update_list(self, request: Request[NoFields]) -> Awaitable[Reply]:
-        return self._put_all(SubscriptionGroupList.decode(request.body).groupConfigList)
+        return self._put_all(SubscriptionGroupList.decode_request(request.body).groupConfigList)
 
     def delete(self, request: Request[DeleteSubscriptionGroupRequestHeader]) -> Awaitable[Reply]:
         """Also of a group that is not there; its offsets are kept unless `cleanOffset` says otherwise."""
@@ -94,12 +106,23 @@ class GroupHandlers:
     def _put_all(self, configs: list[SubscriptionGroupConfig]) -> Awaitable[Reply]:
         """All are checked before the first is taken."""
         for config in configs:
-            check_group(config.groupName)
-            if config.retryQueueNums < 0:
-                raise InvalidArgument(f"Group {config.groupName!r} cannot have {config.retryQueueNums} retry queues.")
+            self._check(config)
         for config in configs:
             self._groups.put(config, self._clock.now_ms())
         return self._after_saving()
+
+    def _check(self, config: SubscriptionGroupConfig) -> None:
+        name = check_group(config.groupName)
+        if not 0 <= config.retryQueueNums <= self._max_queues:
+            raise InvalidArgument(
+                f"Group {name!r} cannot have {config.retryQueueNums} retry queues.",
+                hint=f"Choose 0 to {self._max_queues}.",
+            )
+        size_bytes = len(config.encode())
+        if size_bytes > _MOST_BYTES:
+            raise InvalidArgument(
+                f"The configuration of group {name!r} has {size_bytes} bytes; {_MOST_BYTES} are allowed."
+            )
 
     async def _after_saving(self) -> Reply:
         await self._file.save()

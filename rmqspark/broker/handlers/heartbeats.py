@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Final
 
 from rmqspark.broker.clients import Member
 from rmqspark.broker.subscriptions import parse_subscription
-from rmqspark.errors import GroupNotFound, InvalidArgument, ServerFault
+from rmqspark.errors import GroupNotFound, InvalidArgument, InvalidFilter, ServerFault
 from rmqspark.protocol.bodies import CheckClientConfigBody, ConsumerListBody, HeartbeatData
 from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.filters import MAX_EXPRESSION_BYTES
 from rmqspark.protocol.headers_consume import ConsumerGroupRequestHeader, UnregisterClientRequestHeader
-from rmqspark.protocol.names import check_group, check_topic
+from rmqspark.protocol.names import check_client_id, check_group, check_topic
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
 
@@ -26,11 +27,12 @@ if TYPE_CHECKING:
     from rmqspark.broker.topic_publisher import TopicPublisher
     from rmqspark.broker.topics import TopicTable
     from rmqspark.clock import Clock
-    from rmqspark.protocol.bodies import ConsumerData
+    from rmqspark.protocol.bodies import ConsumerData, SubscriptionData
     from rmqspark.remoting.request import Connection, Request
     from rmqspark.remoting.router import NoFields
 
 _MOST_SUBSCRIPTIONS: Final = 1024  # of one group
+_LONGEST_WORD: Final = 64
 _HEARTBEAT_V2 = {"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": "true"}
 
 
@@ -60,7 +62,7 @@ class HeartbeatHandlers:
         }
 
     def heartbeat(self, request: Request[NoFields]) -> Reply | Awaitable[Reply]:
-        data = HeartbeatData.decode(request.body)
+        data = HeartbeatData.decode_request(request.body)
         _check(data)
         member = Member(
             request.connection, data.clientID, request.language, request.version, self._clock.monotonic_ms()
@@ -81,7 +83,7 @@ class HeartbeatHandlers:
 
     def check_config(self, request: Request[NoFields]) -> Reply:
         """Whether the broker can filter as the client is going to ask; clients only ask if it is not by tags."""
-        subscription = CheckClientConfigBody.decode(request.body).subscriptionData
+        subscription = CheckClientConfigBody.decode_request(request.body).subscriptionData
         parse_subscription(subscription.subString, subscription.expressionType)
         return Reply()
 
@@ -127,14 +129,31 @@ class HeartbeatHandlers:
 
 
 def _check(data: HeartbeatData) -> None:
-    """Raises InvalidArgument before anything of a heartbeat with bad names is taken in."""
-    if not data.clientID:
-        raise InvalidArgument("A heartbeat needs a clientID.")
+    """Raises InvalidArgument before anything of a heartbeat is taken in that has bad names, or more than is kept."""
+    check_client_id(data.clientID)
     for producer in data.producerDataSet:
         check_group(producer.groupName)
     for consumer in data.consumerDataSet:
         check_group(consumer.groupName)
         if len(consumer.subscriptionDataSet) > _MOST_SUBSCRIPTIONS:
             raise InvalidArgument(f"Group {consumer.groupName!r} subscribes to more than {_MOST_SUBSCRIPTIONS} topics.")
+        _check_words(consumer.consumeType, consumer.messageModel, consumer.consumeFromWhere)
         for subscription in consumer.subscriptionDataSet:
             check_topic(subscription.topic)
+            _check_words(subscription.expressionType)
+            _check_expression(subscription)
+
+
+def _check_words(*words: str) -> None:
+    """They are kept as they come; what they mean is the clients' business."""
+    if any(len(word) > _LONGEST_WORD for word in words):
+        raise InvalidArgument(
+            f"A heartbeat has a word of more than {_LONGEST_WORD} characters where RocketMQ has an enum."
+        )
+
+
+def _check_expression(subscription: SubscriptionData) -> None:
+    tags = subscription.tagsSet
+    size = len(subscription.subString) + sum(map(len, tags))
+    if size > 2 * MAX_EXPRESSION_BYTES or len(tags) + len(subscription.codeSet) > MAX_EXPRESSION_BYTES:
+        raise InvalidFilter(f"The subscription to {subscription.topic!r} is longer than {MAX_EXPRESSION_BYTES} bytes.")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies import LockBatchBody, LockBatchResponseBody, Queue
 from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.names import check_client_id
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
 
@@ -45,7 +46,8 @@ class LockHandlers:
         }
 
     def lock(self, request: Request[NoFields]) -> Reply:
-        body = LockBatchBody.decode(request.body)
+        body = LockBatchBody.decode_request(request.body)
+        check_client_id(body.clientId)
         self._groups.find_or_create(body.consumerGroup, self._clock.now_ms())
         queues = list(self._queues_here(body))
         owned = self._locks.lock(body.consumerGroup, body.clientId, queues, self._clock.monotonic_ms())
@@ -53,7 +55,7 @@ class LockHandlers:
         return Reply(body=answer.encode())
 
     def unlock(self, request: Request[NoFields]) -> Reply:
-        body = LockBatchBody.decode(request.body)
+        body = LockBatchBody.decode_request(request.body)
         self._locks.unlock(body.consumerGroup, body.clientId, self._queues_here(body))
         return Reply()
 

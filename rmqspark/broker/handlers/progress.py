@@ -85,7 +85,7 @@ class ProgressHandlers:
     def _consumed_topics(self, header: GetConsumeStatsRequestHeader) -> Iterable[str]:
         """The topics named, else those the group has offsets in; while it is online only those it subscribes to."""
         if header.topicList:
-            topics = [name for name in header.topicList.split(";") if name]
+            topics = [name for name in dict.fromkeys(header.topicList.split(";")) if name]
         else:
             topics = [header.topic] if header.topic else self._offsets.topics_of(header.consumerGroup)
         online = self._clients.consumer_group(header.consumerGroup)

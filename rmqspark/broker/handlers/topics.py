@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rmqspark.broker.attributes import MESSAGE_TYPE, change_attributes
+import msgspec
+
+from rmqspark.broker.attributes import MESSAGE_TYPE, change_attributes, check_attributes, plainly
 from rmqspark.broker.intake import MULTI_TAG
 from rmqspark.broker.paging import page_of
 from rmqspark.errors import InvalidArgument, InvalidName
@@ -86,7 +88,8 @@ class TopicHandlers:
         return self._put_all([config])
 
     def update_list(self, request: Request[NoFields]) -> Awaitable[Reply]:
-        return self._put_all(TopicConfigList.decode(request.body).topicConfigList)
+        configs = TopicConfigList.decode_request(request.body).topicConfigList
+        return self._put_all([msgspec.structs.replace(each, attributes=plainly(each.attributes)) for each in configs])
 
     def delete(self, request: Request[TopicRequestHeader]) -> Awaitable[Reply]:
         topic = request.header.topic
@@ -141,6 +144,7 @@ class TopicHandlers:
         name = check_topic(config.topicName)
         if self._topics.is_system(name):
             raise InvalidName(f"Topic {name!r} belongs to the broker.", hint="Choose another name.")
+        check_attributes(config.attributes)
         if config.attributes.get(MESSAGE_TYPE) == "MIXED":
             raise InvalidArgument("A topic for MIXED messages is not supported.", hint="Make a topic for each kind.")
         if not 0 <= config.readQueueNums <= self._max_queues or not 0 <= config.writeQueueNums <= self._max_queues:

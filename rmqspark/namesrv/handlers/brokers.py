@@ -65,7 +65,7 @@ class BrokerHandlers:
         """Whether a broker's topics differ from those it registered; if not, this counts as a heartbeat."""
         name, address = request.header.brokerName, request.header.brokerAddr
         known = self._table.data_version(name, address)
-        changed = known is None or known != DataVersion.decode(request.body)
+        changed = known is None or known != DataVersion.decode_request(request.body)
         if not changed:
             self._table.heartbeat(name, address, self._clock.monotonic_ms())
         return Reply(QueryDataVersionResponseHeader(changed), known.encode() if known is not None else b"")

@@ -72,7 +72,7 @@ class TopicHandlers:
         return Reply()
 
     def register(self, request: Request[RegisterTopicRequestHeader]) -> Reply:
-        self._table.add_topic(request.header.topic, TopicRouteData.decode(request.body).queueDatas)
+        self._table.add_topic(request.header.topic, TopicRouteData.decode_request(request.body).queueDatas)
         return Reply()
 
     def wipe_write_permission(self, request: Request[WritePermOfBrokerRequestHeader]) -> Reply:

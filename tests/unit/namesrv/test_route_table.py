@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqspark.errors import Busy, InvalidName, NoPermission, ServerFault
+from rmqspark.errors import Busy, InvalidArgument, InvalidName, NoPermission, ServerFault
 from rmqspark.namesrv.route_table import Master, Registration, RouteTable
 from rmqspark.protocol.bodies import DataVersion, QueueData, TopicConfig, TopicConfigTable
 
@@ -71,6 +71,24 @@ def test_cluster_and_lists() -> None:
     assert table.topics_of_cluster("nowhere") == []
     assert sorted(table.system_names()) == ["a", "b", "c", "other"]
     assert table.any_address() == A_MASTER
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"address": "h" * 300 + ":1"},
+        {"ha_address": "h" * 300},
+        {"filter_servers": ("h:1",) * 63},
+        {"filter_servers": ("h" * 300,)},
+    ],
+    ids=["address", "HA address", "many filter servers", "a long filter server"],
+)
+def test_a_broker_cannot_fill_the_table_with_addresses(fields: dict[str, object]) -> None:
+    """What a name server keeps of a broker is bounded, whatever the broker sends."""
+    table = RouteTable()
+    with pytest.raises(InvalidArgument, match="addresses"):
+        table.register(broker(**fields), 0)  # type: ignore[arg-type]
+    assert table.route("orders") is None
 
 
 def test_a_living_broker_cannot_be_replaced() -> None:
