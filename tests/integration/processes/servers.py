@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from typing import Self
 
     from rmqspark.client.broker_client import BrokerClient
-    from rmqspark.testing.history import History
-
 COMMAND = (sys.executable, "-m", "rmqspark")
 BROKER = "broker-a"
 # Files so small that every few rounds of load fill one of each kind.
@@ -120,10 +118,11 @@ class UpProcess:
         with AdminClient(self.namesrv) as admin:
             admin.create_topic(topic, queues)
 
-    def note_incarnation(self, history: History) -> None:
-        """Has the history know in which incarnation of the store clients are served from now on."""
+    @property
+    def incarnation(self) -> int:
+        """The incarnation of its store."""
         with ClusterClient(self.namesrv) as cluster:
-            history.opened(BROKER, broker_of(cluster).capabilities().incarnation)
+            return broker_of(cluster).capabilities().incarnation
 
 
 def broker_of(cluster: ClusterClient) -> BrokerClient:
