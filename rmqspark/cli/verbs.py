@@ -25,6 +25,8 @@ HOMES = {
     "consume": "rmqspark.cli.consume:consume",
     "group": "rmqspark.cli.group:app",
     "message": "rmqspark.cli.message:app",
+    "txn": "rmqspark.cli.txn:app",
+    "audit": "rmqspark.cli.audit:audit",
     "doctor": "rmqspark.cli.doctor:doctor",
 }
 

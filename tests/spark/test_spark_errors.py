@@ -43,11 +43,11 @@ def test_no_servers(rmq_spark: SparkSession) -> None:
 
 
 def test_bodies_that_cannot_be_sent(topic: Topic, rmq_spark: SparkSession) -> None:
-    """A null body names its row and column, and an exactly-once write says what to write instead."""
+    """A null body names its row and column, and an exactly-once batch write says what it needs."""
     rows = rmq_spark.createDataFrame([("a",), (None,)], "body string").coalesce(1)
     with pytest.raises(Exception, match="Row 1 of this task's input cannot be sent: column 'body' is null"):
         topic.write(rows)
-    with pytest.raises(Exception, match="Write deliveryGuarantee=at-least-once"):
+    with pytest.raises(Exception, match="An exactly-once batch write needs 'transactionalId'"):
         topic.write(rows, deliveryGuarantee="exactly-once")
 
 

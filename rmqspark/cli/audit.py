@@ -1,0 +1,120 @@
+"""`rmq audit`: what each batch of a query read, committed and wrote, and whether it adds up."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rmqspark.cli.options import Json, Namesrv
+from rmqspark.cli.output import print_json, print_table
+from rmqspark.cli.words import counted
+from rmqspark.errors import NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rmqspark.client.audit import Finding
+    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.protocol.bodies_txn import AuditedBatch, InputRange, OutputRange
+
+
+def audit(
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="The query's id, or a transactional id.")],
+    namesrv: Namesrv = None,
+    as_json: Json = False,
+) -> None:
+    """Shows per batch what was read, committed and written, and counts gaps and duplicates; exit code 1 if any.
+
+    Example: rmq audit 3f0c6a9e-8d27-4c55-b0aa-1f2f9d0c9f11 --json
+    """
+    from rmqspark.client.audit import findings
+    from rmqspark.client.cluster_client import ClusterClient
+
+    with ClusterClient(namesrv) as client:
+        batches = _batches(client, query)
+    found = findings(batches)
+    if as_json:
+        print_json(_document(query, batches, found))
+    else:
+        _show(batches, found)
+    if found:
+        raise typer.Exit(1)
+
+
+def _batches(client: ClusterClient, query: str) -> list[AuditedBatch]:
+    from rmqspark.client.txn import audited_batches
+
+    batches = audited_batches(client, query_id=query) or audited_batches(client, transactional_id=query)
+    if not batches:
+        raise NotFound(
+            f"No batch of {query!r} was committed exactly-once here.",
+            hint="It takes the query's id (the same after every restart) or a transactional id: rmq txn list",
+        )
+    return batches
+
+
+def _show(batches: Sequence[AuditedBatch], found: Sequence[Finding]) -> None:
+    from rmqspark.client.audit import messages_in
+
+    columns = ("id", "version", "read", "committed", "written", "decided", "by", "readable")
+    rows = [
+        (
+            b.transactionalId,
+            b.version,
+            _ranges(b.inputs),
+            counted(b.rows, "row"),
+            _ranges(b.outputs),
+            _time(b.decidedAtMs),
+            b.decidedBy,
+            b.completed,
+        )
+        for b in batches
+    ]
+    print_table(columns, rows, empty="")
+    print()
+    for finding in found:
+        print(f"{finding.kind} in version {finding.version} of {finding.transactional_id}: {finding.story}")
+    read = messages_in(piece for batch in batches for piece in batch.inputs)
+    written = messages_in(piece for batch in batches for piece in batch.outputs)
+    print(
+        f"{counted(len(batches), 'batch', 'batches')}: {counted(read, 'message')} read, "
+        f"{counted(written, 'row')} written; {_total(found)}."
+    )
+
+
+def _total(found: Sequence[Finding]) -> str:
+    if not found:
+        return "no gaps, no duplicates"
+    return f"{counted(_sum(found, 'gap'), 'message')} missing, {counted(_sum(found, 'duplicate'), 'message')} twice"
+
+
+def _sum(found: Sequence[Finding], kind: str) -> int:
+    return sum(finding.messages for finding in found if finding.kind == kind)
+
+
+def _ranges(ranges: Sequence[InputRange | OutputRange]) -> str:
+    return ", ".join(
+        f"{one.topic}/{one.brokerName}/{one.queueId} {one.fromOffset}–{one.toOffset}"
+        for one in ranges
+        if one.toOffset > one.fromOffset
+    )
+
+
+def _time(timestamp_ms: int) -> str:
+    return datetime.fromtimestamp(timestamp_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def _document(query: str, batches: Sequence[AuditedBatch], found: Sequence[Finding]) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from msgspec import to_builtins
+
+    return {
+        "query": query,
+        "batches": [to_builtins(batch) for batch in batches],
+        "findings": [asdict(finding) for finding in found],
+        "gaps": _sum(found, "gap"),
+        "duplicates": _sum(found, "duplicate"),
+    }

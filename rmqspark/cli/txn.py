@@ -1,0 +1,148 @@
+"""`rmq txn`: transactions of batches, as their coordinators keep them, and decisions where nobody else decides."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rmqspark.cli.options import Json, Namesrv, Yes, confirm
+from rmqspark.cli.output import print_facts, print_json, print_table
+from rmqspark.cli.words import counted, duration, size
+from rmqspark.errors import NotFound, TransactionError
+
+if TYPE_CHECKING:
+    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.protocol.bodies_txn import TxnState
+    from rmqspark.protocol.headers_txn import TxnOutcome
+
+app = typer.Typer(
+    help="Exactly-once transactions of Spark's batches: how they stand, decide one. Example: rmq txn list",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+Id = Annotated[str, typer.Argument(metavar="ID", help="The transactional id: spark-<query id>, or your own.")]
+Version = Annotated[
+    int | None, typer.Option("--version", help="Which version is decided. Default: the one that is open.", min=0)
+]
+
+
+@app.command("list")
+def list_transactions(namesrv: Namesrv = None, as_json: Json = False) -> None:
+    """Lists transactional ids with what was decided last and what is open. Example: rmq txn list --json"""
+    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.txn import transactions
+
+    with ClusterClient(namesrv) as client:
+        states = transactions(client)
+    if as_json:
+        print_json([_document(state) for state in states])
+        return
+    columns = ("id", "epoch", "version", "state", "age", "brokers", "rows", "size")
+    rows = [
+        (s.transactionalId, s.epoch, s.version, s.state, duration(s.ageMs), ", ".join(s.brokers), s.rows, size(s.bytes))
+        for s in states
+    ]
+    print_table(columns, rows, empty="No transactions yet. One appears when Spark writes exactly-once.")
+
+
+@app.command("describe")
+def describe(transactional_id: Id, namesrv: Namesrv = None, as_json: Json = False) -> None:
+    """Shows one transactional id in full. Example: rmq txn describe nightly-orders"""
+    from rmqspark.client.cluster_client import ClusterClient
+
+    with ClusterClient(namesrv) as client:
+        state = _state(client, transactional_id)
+    if as_json:
+        print_json(_document(state))
+        return
+    print_facts(
+        {
+            "id": state.transactionalId,
+            "query": state.queryId or "none",
+            "coordinator": state.coordinator,
+            "epoch": state.epoch,
+            "version": state.version,
+            "state": state.state,
+            "for": duration(state.ageMs),
+            "last committed": "none" if state.lastVersion < 0 else state.lastVersion,
+            "decided by": state.decidedBy or "nobody yet",
+            "brokers": ", ".join(state.brokers) or "none",
+            "rows": state.rows,
+            "size": size(state.bytes),
+        }
+    )
+
+
+@app.command("commit")
+def commit(transactional_id: Id, version: Version = None, yes: Yes = False, namesrv: Namesrv = None) -> None:
+    """Commits what is open, if the brokers hold all of it. Example: rmq txn commit nightly-orders --version 7"""
+    from rmqspark.protocol.headers_txn import TxnOutcome
+
+    _decide(transactional_id, version, TxnOutcome.COMMIT, "readable", yes=yes, namesrv=namesrv)
+
+
+@app.command("rollback")
+def rollback(transactional_id: Id, version: Version = None, yes: Yes = False, namesrv: Namesrv = None) -> None:
+    """Gives up what is open; nothing of it becomes readable. Example: rmq txn rollback nightly-orders --version 7"""
+    from rmqspark.protocol.headers_txn import TxnOutcome
+
+    _decide(transactional_id, version, TxnOutcome.ROLLBACK, "dropped", yes=yes, namesrv=namesrv)
+
+
+def _decide(
+    transactional_id: str, version: int | None, decision: TxnOutcome, fate: str, *, yes: bool, namesrv: str | None
+) -> None:
+    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.coordinator import Coordinator
+
+    with ClusterClient(namesrv) as client:
+        state = _state(client, transactional_id)
+        if version is None:
+            version = _open_version(state)
+        confirm(f"{_story(state, version)} Make its rows {fate} for good?", yes=yes)
+        who = f"{getpass.getuser()}@{socket.gethostname()}"
+        outcome = Coordinator(client, transactional_id).resolve(version, decision, who)
+    if outcome.outcome != _EXPECTED[decision]:
+        raise TransactionError(
+            f"Version {version} of {transactional_id!r} was not decided: {outcome.remark or outcome.outcome}",
+            hint=f"How it stands: rmq txn describe {transactional_id}",
+        )
+    print(f"Version {version} of {transactional_id} is {_DONE[decision]}, decided by {who}.")
+
+
+_EXPECTED = {"COMMIT": "COMMITTED", "ROLLBACK": "FENCED"}
+_DONE = {"COMMIT": "committed", "ROLLBACK": "rolled back"}
+
+
+def _state(client: ClusterClient, transactional_id: str) -> TxnState:
+    from rmqspark.client.txn import transactions
+
+    for state in transactions(client, transactional_id):
+        if state.transactionalId == transactional_id:
+            return state
+    raise NotFound(f"No broker knows transactional id {transactional_id!r}.", hint="They are listed by: rmq txn list")
+
+
+def _open_version(state: TxnState) -> int:
+    if state.version <= state.lastVersion:
+        raise TransactionError(
+            f"Nothing of {state.transactionalId!r} is open: version {state.lastVersion} was committed "
+            f"by {state.decidedBy or 'its driver'}, and a decision stays."
+        )
+    return state.version
+
+
+def _story(state: TxnState, version: int) -> str:
+    if version != state.version:
+        return f"Version {version} of {state.transactionalId} (the newest is {state.version}: {state.state})."
+    held = f"{counted(state.rows, 'row')}, {size(state.bytes)} on {', '.join(state.brokers) or 'no broker'}"
+    return f"Version {version} of {state.transactionalId} ({held}) is {state.state} for {duration(state.ageMs)}."
+
+
+def _document(state: TxnState) -> dict[str, Any]:
+    from msgspec.structs import asdict
+
+    return asdict(state)

@@ -1,0 +1,99 @@
+"""Whether what the brokers recorded of a query's batches adds up: nothing read twice or not at all, all of it written.
+
+Pure: batches in, findings out. Within one queue the batches of a transactional id must have read neighbouring ranges,
+each where the last one ended, and every row that was committed must have an offset of its own.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from rmqspark.model import MessageQueue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from rmqspark.protocol.bodies_txn import AuditedBatch, InputRange, OutputRange
+
+
+class Kind(StrEnum):
+    GAP = "gap"
+    DUPLICATE = "duplicate"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Messages that were skipped or used twice, at one version: `story` says where."""
+
+    kind: Kind
+    transactional_id: str
+    version: int
+    messages: int
+    story: str
+
+
+def findings(batches: Sequence[AuditedBatch]) -> list[Finding]:
+    """What is wrong with `batches` (of any transactional ids, versions ascending in each); empty if nothing is."""
+    found: list[Finding] = []
+    for transactional_id in dict.fromkeys(batch.transactionalId for batch in batches):
+        own = [batch for batch in batches if batch.transactionalId == transactional_id]
+        found += _inputs(own)
+        found += _outputs(own)
+    return sorted(found, key=lambda finding: (finding.transactional_id, finding.version))
+
+
+def messages_in(ranges: Iterable[InputRange | OutputRange]) -> int:
+    """How many offsets the ranges cover."""
+    return sum(one.toOffset - one.fromOffset for one in ranges)
+
+
+def _inputs(batches: Sequence[AuditedBatch]) -> Iterator[Finding]:
+    reached: dict[tuple[str, MessageQueue], int] = {}
+    for batch in batches:
+        for read in batch.inputs:
+            source = read.group, MessageQueue(read.topic, read.brokerName, read.queueId)
+            expected = reached.get(source, read.fromOffset)
+            yield from _step(batch, "Input", source[1], expected, read.fromOffset)
+            reached[source] = max(expected, read.toOffset)
+
+
+def _step(batch: AuditedBatch, side: str, queue: MessageQueue, expected: int, begins: int) -> Iterator[Finding]:
+    if begins == expected:
+        return
+    kind, story = (Kind.GAP, "is in no batch") if begins > expected else (Kind.DUPLICATE, "is in two batches")
+    first, end = sorted((expected, begins))
+    where = f"{side} {queue}, offsets {first} to {end - 1}, {story}."
+    yield Finding(kind, batch.transactionalId, batch.version, end - first, where)
+
+
+class _Written(NamedTuple):
+    batch: AuditedBatch
+    first: int
+    end: int
+
+
+def _outputs(batches: Sequence[AuditedBatch]) -> Iterator[Finding]:
+    written: defaultdict[MessageQueue, list[_Written]] = defaultdict(list)
+    for batch in batches:
+        yield from _rows(batch)
+        for out in batch.outputs:
+            queue = MessageQueue(out.topic, out.brokerName, out.queueId)
+            written[queue].append(_Written(batch, out.fromOffset, out.toOffset))
+    for queue, pieces in written.items():
+        reached = 0
+        for piece in sorted(pieces, key=lambda piece: piece.first):
+            if piece.first < reached:  # others may write to the topic too, so gaps mean nothing here
+                yield from _step(piece.batch, "Output", queue, reached, piece.first)
+            reached = max(reached, piece.end)
+
+
+def _rows(batch: AuditedBatch) -> Iterator[Finding]:
+    """A batch that is not readable everywhere yet has no outputs there yet; that is no fault."""
+    there = messages_in(batch.outputs)
+    if batch.completed and there != batch.rows:
+        kind = Kind.GAP if there < batch.rows else Kind.DUPLICATE
+        story = f"{batch.rows} rows were committed, {there} are in the topics."
+        yield Finding(kind, batch.transactionalId, batch.version, abs(batch.rows - there), story)

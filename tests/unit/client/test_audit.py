@@ -1,0 +1,47 @@
+"""What an audit finds in what the brokers recorded."""
+
+from __future__ import annotations
+
+import pytest
+
+from rmqspark.client.audit import Kind, findings
+from rmqspark.protocol.bodies import AuditedBatch, InputRange, OutputRange
+
+
+def batch(version: int, read: tuple[int, int] | None, written: tuple[int, int], *, rows: int | None = None,
+          name: str = "T", done: bool = True) -> AuditedBatch:  # fmt: skip
+    """A version that read from one queue and wrote to another."""
+    return AuditedBatch(
+        name,
+        "q",
+        version,
+        rows=written[1] - written[0] if rows is None else rows,
+        inputs=[InputRange("g", "in", "a", 0, *read)] if read else [],
+        outputs=[OutputRange("out", "a", 0, *written)],
+        completed=done,
+    )
+
+
+GOOD = [batch(0, (0, 5), (0, 5)), batch(1, None, (5, 5)), batch(2, (5, 9), (7, 11))]
+
+
+@pytest.mark.parametrize(
+    ("batches", "found"),
+    [
+        (GOOD, []),
+        ([batch(0, (0, 5), (0, 5)), batch(0, (0, 5), (5, 10), name="U")], []),
+        ([batch(0, (0, 5), (0, 5)), batch(1, (7, 9), (5, 7))],
+         [(Kind.GAP, 1, 2, "Input in/a/0, offsets 5 to 6, is in no batch.")]),
+        ([batch(0, (0, 5), (0, 5)), batch(1, (3, 9), (5, 11))],
+         [(Kind.DUPLICATE, 1, 2, "Input in/a/0, offsets 3 to 4, is in two batches.")]),
+        ([batch(0, (0, 5), (0, 5)), batch(1, (5, 9), (4, 8))],
+         [(Kind.DUPLICATE, 1, 1, "Output out/a/0, offsets 4 to 4, is in two batches.")]),
+        ([batch(0, (0, 5), (0, 5), rows=7)], [(Kind.GAP, 0, 2, "7 rows were committed, 5 are in the topics.")]),
+        ([batch(0, (0, 5), (0, 5), rows=4)], [(Kind.DUPLICATE, 0, 1, "4 rows were committed, 5 are in the topics.")]),
+        ([batch(0, (0, 5), (0, 5), rows=7, done=False)], []),
+    ],
+)  # fmt: skip
+def test_gaps_and_duplicates(batches: list[AuditedBatch], found: list[tuple[Kind, int, int, str]]) -> None:
+    """Ranges that do not meet, offsets used twice, and rows that are not there are counted and placed."""
+    told = [(finding.kind, finding.version, finding.messages, finding.story) for finding in findings(batches)]
+    assert told == found
