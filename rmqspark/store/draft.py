@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
+
+from rmqspark.protocol.properties import Property
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class Draft(msgspec.Struct, gc=False):
@@ -20,6 +25,14 @@ class Draft(msgspec.Struct, gc=False):
     record: bytearray
     tags_code: int = 0
     index_keys: tuple[str, ...] = ()
+
+
+def index_keys(properties: Mapping[str, str]) -> tuple[str, ...]:
+    """What a message with these properties can be queried by."""
+    unique_key, keys = properties.get(Property.UNIQ_KEY, ""), properties.get(Property.KEYS, "")
+    if unique_key and keys and " " not in keys:
+        return unique_key, keys
+    return tuple(filter(None, (unique_key, *keys.split(" "))))
 
 
 class Appended(NamedTuple):

@@ -14,7 +14,6 @@ _HERE = Path(__file__).parent
 WAITING = {
     "allocation": "rmqspark.rebalance",
     "bloom": "rmqspark.protocol.sql",
-    "half_message_operation": "rmqspark.txn",
     "replication": "rmqspark.replication",
     "sql": "rmqspark.protocol.sql",
     "timer": "rmqspark.broker.timer",
