@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Any, Self
 import structlog
 
 from rmqspark.broker.appender import Appender
+from rmqspark.broker.check_back import CheckBack
 from rmqspark.broker.clients import ClientRegistry
 from rmqspark.broker.flusher import Flusher
+from rmqspark.broker.half_messages import HalfMessages
 from rmqspark.broker.handlers.bulk import BulkHandlers
 from rmqspark.broker.handlers.capabilities import CapabilityHandlers
 from rmqspark.broker.handlers.connections import ConnectionHandlers
@@ -36,6 +38,7 @@ from rmqspark.broker.handlers.send_backs import SendBackHandlers
 from rmqspark.broker.handlers.sends import SendHandlers
 from rmqspark.broker.handlers.settings import SettingsHandlers
 from rmqspark.broker.handlers.topics import TopicHandlers
+from rmqspark.broker.handlers.transactions import TransactionHandlers
 from rmqspark.broker.intake import Intake
 from rmqspark.broker.locks import QueueLocks
 from rmqspark.broker.receipts import Receipts
@@ -51,6 +54,7 @@ from rmqspark.remoting.address import format_address
 from rmqspark.remoting.router import Router
 from rmqspark.remoting.server import RemotingServer
 from rmqspark.store.message_store import MessageStore
+from rmqspark.txn.half_ledger import CheckRules
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -65,6 +69,8 @@ if TYPE_CHECKING:
 log = structlog.get_logger("rmqspark.broker")
 
 _CLEANING_INTERVAL_MS = 10_000
+_CHECK_BACK_INTERVAL_MS = 200
+_HOUR_MS = 3_600_000
 _HA_PORT_OFFSET = 1
 _VIP_PORT_OFFSET = -2
 
@@ -146,6 +152,7 @@ class Broker:
             running.callback(tasks.create_task(loop).cancel)
 
         self._take_address(store, self._config.listen_port)
+        self._halves.recover()
         await running.enter_async_context(self._server)
         self._take_address(store, self.port)
         running.callback(self._pulls.stop_waiting)
@@ -184,12 +191,24 @@ class Broker:
             entropy=entropy,
         )
 
+        self._halves = HalfMessages(
+            store,
+            appender.append_together,
+            topics,
+            offsets,
+            self._check_rules(),
+            clock,
+            max_open=config.max_half_messages,
+        )
+        self._check_back = CheckBack(self._halves, clients, publisher, broker_name=config.broker_name)
+
         self._heartbeats = HeartbeatHandlers(clients, groups, topics, publisher, clock)
         self._pulls = PullHandlers(config, store, topics, groups, clients, offsets, self._stats, clock)
         store.on_readable = self._pulls.messages_arrived
         families = (
-            SendHandlers(intake, appender, self._receipts, topics, groups, publisher, clock),
+            SendHandlers(intake, appender, self._receipts, self._halves, topics, groups, publisher, clock),
             SendBackHandlers(groups),
+            TransactionHandlers(self._halves, appender),
             BulkHandlers(config, store, topics, appender, self._stats),
             self._pulls,
             ConsumerOffsetHandlers(config, store, topics, groups, offsets, clock),
@@ -225,6 +244,7 @@ class Broker:
             every(_CLEANING_INTERVAL_MS, lambda: self._locks.expire(self._clock.monotonic_ms())),
             every(_CLEANING_INTERVAL_MS, lambda: self._stats.sample(self._clock.now_ms())),
             every(_CLEANING_INTERVAL_MS, lambda: store.expire(self._clock.now_ms())),
+            every(_CHECK_BACK_INTERVAL_MS, self._check_back.run_round),
             every(self._config.flush_consumer_offset_interval, tables.save),
         ]
 
@@ -255,6 +275,17 @@ class Broker:
         host = pack_host(store_ip(self._host), port)
         store.set_store_host(host)
         self._receipts.set_store_host(host)
+        self._halves.set_store_host(host)
+        self._check_back.set_store_host(host)
+
+    def _check_rules(self) -> CheckRules:
+        config = self._config
+        return CheckRules(
+            timeout_ms=config.transaction_time_out,
+            interval_ms=config.transaction_check_interval,
+            max_checks=config.transaction_check_max,
+            reserved_ms=self._store_config.file_reserved_time * _HOUR_MS,
+        )
 
     def _settings_in_force(self) -> BrokerConfig:
         """The settings, where they left a choice with what was chosen."""

@@ -48,6 +48,12 @@ class BrokerConfig:
     max_bulk_read_bytes: int = setting(8 << 20, "(ours) Bytes of records one bulk read answers at most.", unit="bytes")
     default_query_max_num: int = setting(32, "Messages a query by unique key answers at most.")
 
+    transaction_time_out: int = setting(6000, "Age at which producers are first asked about a half message.", unit="ms")
+    transaction_check_interval: int = setting(60_000, "Time between two questions about one half message.", unit="ms")
+    transaction_check_max: int = setting(15, "Questions after which a half message is set aside.")
+    reject_transaction_message: bool = setting(False, "Transactional messages are refused.")
+    max_half_messages: int = setting(500_000, "(ours) Half messages open at a time; more are answered busy.")
+
     consume_group_lock_live_time: int = setting(60_000, "Lease of a queue lock of orderly consumers.", unit="ms")
     client_expired_time: int = setting(120_000, "Clients without heartbeat for longer are dropped.", unit="ms")
     flush_consumer_offset_interval: int = setting(5000, "Time between writes of changed offsets.", unit="ms")
@@ -67,6 +73,10 @@ class BrokerConfig:
             raise InvalidArgument(
                 f"listen_port is {self.listen_port}, but must be 3 to 65535, or 0 for a free pair.",
                 hint="Listen port - 2 is opened too.",
+            )
+        if self.transaction_check_interval < 1:
+            raise InvalidArgument(
+                f"transaction_check_interval is {self.transaction_check_interval}, but is at least 1."
             )
         if not 1 <= self.default_topic_queue_nums <= self.max_queue_nums:
             raise InvalidArgument(

@@ -4,8 +4,10 @@ The checks come in RocketMQ's order, so that a request that is wrong in two ways
 (spec: requests, section 4, steps 1 to 12). Two things differ on purpose:
 - The properties a broker adds (region, trace switch, cluster) stand behind the sender's, whose order is kept; RocketMQ
   rebuilds the string from a hash map. Nothing depends on the order.
-- Messages that ask for a delay, a deliver time or a transaction, and those that have used up their retries, are
-  refused. Stored as they are, they would be delivered at once or for ever.
+- Messages that ask for a delay or a deliver time, and those that have used up their retries, are refused. Stored as
+  they are, they would be delivered at once or for ever.
+A message of a transaction (TRAN_MSG) becomes a half message: it goes to RMQ_SYS_TRANS_HALF_TOPIC, queue 0, and says in
+its properties where it belongs (`txn/half_message.py` has what becomes of it).
 RocketMQ: SendMessageProcessor, AbstractSendMessageProcessor.
 """
 
@@ -21,6 +23,7 @@ from rmqspark.protocol.batch import decode_batch
 from rmqspark.protocol.java_hash import tags_code
 from rmqspark.protocol.message_id import pack_host
 from rmqspark.protocol.names import (
+    HALF_TOPIC,
     MAX_TOPIC_LENGTH,
     NOT_SENDABLE,
     RETRY_PREFIX,
@@ -30,7 +33,7 @@ from rmqspark.protocol.names import (
 )
 from rmqspark.protocol.properties import Property, decode_properties, encode_properties
 from rmqspark.protocol.record import SysFlag, encode_record
-from rmqspark.store.draft import Draft
+from rmqspark.store.draft import Draft, index_keys
 
 if TYPE_CHECKING:
     from rmqspark.broker.config import BrokerConfig
@@ -48,7 +51,7 @@ MULTI_TAG: Final = "MULTI_TAG"
 _SENDERS_FLAGS: Final = SysFlag.COMPRESSED | SysFlag.MULTI_TAGS | SysFlag.COMPRESSION_MASK
 _REFUSED_FLAGS: Final = SysFlag.TRANSACTION_MASK | SysFlag.NEED_UNWRAP | SysFlag.INNER_BATCH
 _TIMER_PROPERTIES: Final = (Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS, Property.TIMER_DELIVER_MS)
-_NOT_THERE_YET: Final = frozenset({Property.DELAY, *_TIMER_PROPERTIES, Property.TRANSACTION_PREPARED})
+_NOT_THERE_YET: Final = frozenset({Property.DELAY, *_TIMER_PROPERTIES})
 _BROKERS_NAMES: Final = frozenset({Property.MSG_REGION, Property.TRACE_ON, Property.CLUSTER, Property.POP_CK})
 
 _born_host = lru_cache(maxsize=4096)(pack_host)
@@ -89,6 +92,7 @@ class Intake:
         self._topics = topics
         self._groups = groups
         self._max_body_bytes = max_body_bytes
+        self._rejects_transactions = config.reject_transaction_message
         self._unique_ids = unique_ids
         self._clock = clock
         self._entropy = entropy
@@ -118,11 +122,15 @@ class Intake:
         queue_id = self.choose_queue(config, header.e)
         if topic.startswith(RETRY_PREFIX):
             self._check_retry(header)
-        sys_flag = self._check_flags(header.f, config)
+        is_half = Property.TRANSACTION_PREPARED in properties and self._is_half(header, properties)
+        sys_flag = self._check_flags(header.f & ~SysFlag.TRANSACTION_MASK if is_half else header.f, config)
         if Property.UNIQ_KEY not in properties:
             unique_key = properties[Property.UNIQ_KEY] = self._unique_ids.next(self._clock.now_ms())
             encoded = _joined(encoded, encode_properties({Property.UNIQ_KEY: unique_key}))
         encoded = self._with_brokers_own(encoded, properties)
+        if is_half:
+            encoded = _joined(encoded, _as_half(topic, queue_id, properties))
+            topic, queue_id = HALF_TOPIC, 0
         place = _Target(topic, queue_id, sys_flag, _born_host(*peer))
         draft = _draft(header, place, body, header.h, encoded, properties)
         return Admitted(draft, properties[Property.UNIQ_KEY], _waits(properties))
@@ -145,10 +153,12 @@ class Intake:
         place = _Target(topic, queue_id, self._check_flags(header.f, config), _born_host(*peer))
         wrapper = decode_properties((header.i or "").encode("utf-8", "replace"))
         _refuse_what_is_not_there_yet(wrapper)
+        _refuse_half(wrapper)
         transaction_id, waits = wrapper.get(Property.UNIQ_KEY, ""), _waits(wrapper)
         admitted = []
         for element in decode_batch(body):
             properties = decode_properties(element.properties)
+            _refuse_half(properties)
             draft = _draft(header, place, element.body, element.flag, element.properties, properties)
             admitted.append(Admitted(draft, transaction_id, waits))
         if not admitted:
@@ -176,6 +186,19 @@ class Intake:
         if sys_flag & _REFUSED_FLAGS:
             raise NotSupported(f"Messages with sysFlag {sys_flag:#x} (transactions, inner batches) are not supported.")
         return sys_flag & _SENDERS_FLAGS | (SysFlag.MULTI_TAGS if config.topicFilterType == MULTI_TAG else 0)
+
+    def _is_half(self, header: SendMessageRequestHeaderV2, properties: dict[str, str]) -> bool:
+        """Whether this is a half message. Raises NoPermission, and InvalidMessage for one that could not be ended."""
+        is_sent_back = (header.j or 0) > 0 and _delay_level(properties) > 0  # RocketMQ's issue 1648
+        if not _asks_for_transaction(properties) or is_sent_back:
+            return False
+        if self._rejects_transactions:
+            raise NoPermission("This broker takes no transactional messages.", hint="See reject_transaction_message.")
+        if Property.PRODUCER_GROUP not in properties:
+            raise InvalidMessage("A transactional message needs the group of its producer, in property PGROUP.")
+        if properties.get(Property.DELAY, "0") != "0" or not properties.keys().isdisjoint(_TIMER_PROPERTIES):
+            raise InvalidMessage("A transactional message cannot be delayed.", hint="Send it without a delay.")
+        return True
 
     def _with_brokers_own(self, encoded: bytes, properties: dict[str, str]) -> bytes:
         """The sender's properties with the broker's behind them."""
@@ -206,10 +229,9 @@ def _draft(
         born_host=target.born_host,
         reconsume_times=header.j or 0,
     )
-    unique_key, keys = properties.get(Property.UNIQ_KEY, ""), properties.get(Property.KEYS, "")
-    is_plain = unique_key and keys and " " not in keys
-    index_keys = (unique_key, keys) if is_plain else tuple(filter(None, (unique_key, *keys.split(" "))))
-    return Draft(target.topic, target.queue_id, record, tags_code(properties.get(Property.TAGS)), index_keys)
+    return Draft(
+        target.topic, target.queue_id, record, tags_code(properties.get(Property.TAGS)), index_keys(properties)
+    )
 
 
 def _waits(properties: dict[str, str]) -> bool:
@@ -236,8 +258,26 @@ def _refuse_what_is_not_there_yet(properties: dict[str, str]) -> None:
         raise NotSupported("Delayed messages are not supported yet.", hint="Send without a delay level.")
     if not properties.keys().isdisjoint(_TIMER_PROPERTIES) and Property.TIMER_OUT_MS not in properties:
         raise NotSupported("Messages with a deliver time are not supported yet.", hint="Send without one.")
-    if properties.get(Property.TRANSACTION_PREPARED, "").lower() == "true":
-        raise NotSupported("Transactions are not supported yet.", hint="Send the message without one.")
+
+
+def _asks_for_transaction(properties: dict[str, str]) -> bool:
+    return properties.get(Property.TRANSACTION_PREPARED, "").lower() == "true"
+
+
+def _refuse_half(properties: dict[str, str]) -> None:
+    if _asks_for_transaction(properties):
+        raise InvalidMessage("A batch takes no transactional messages.", hint="Send them one by one.")
+
+
+def _as_half(topic: str, queue_id: int, properties: dict[str, str]) -> bytes:
+    """What a half message says of itself besides (RocketMQ's TransactionalMessageBridge.parseHalfMessageInner)."""
+    return encode_properties(
+        {
+            Property.TRANSACTION_ID: properties[Property.UNIQ_KEY],
+            Property.REAL_TOPIC: topic,
+            Property.REAL_QUEUE_ID: str(queue_id),
+        }
+    )
 
 
 def _delay_level(properties: dict[str, str]) -> int:

@@ -16,7 +16,9 @@ from rmqspark.protocol.bodies import DataVersion, RegisterBrokerBody, TopicConfi
 from rmqspark.protocol.names import (
     AUTO_CREATE_TOPIC,
     BENCHMARK_TOPIC,
+    HALF_TOPIC,
     OFFSET_MOVED_EVENT_TOPIC,
+    OP_HALF_TOPIC,
     SELF_TEST_TOPIC,
     TRACE_TOPIC,
     Perm,
@@ -165,6 +167,8 @@ def system_topics(config: BrokerConfig) -> list[TopicConfig]:
         (config.broker_name, 1, own if config.broker_topic_enable else closed),
         (OFFSET_MOVED_EVENT_TOPIC, 1, READ_WRITE),
         (f"{config.broker_cluster_name}_REPLY_TOPIC", 1, READ_WRITE),
+        (HALF_TOPIC, 1, READ_WRITE),
+        (OP_HALF_TOPIC, 1, READ_WRITE),
     ]
     if config.auto_creates_topics:
         topics.append((AUTO_CREATE_TOPIC, config.default_topic_queue_nums, TEMPLATE))

@@ -1,8 +1,8 @@
 """SEND_MESSAGE_V2 (310), SEND_MESSAGE (10), SEND_BATCH_MESSAGE (320): messages come in.
 
 RocketMQ's SendMessageProcessor; spec: requests, section 4, semantics, sections 2.1 and 4. What a message must be like
-is `intake.py`'s business, how it gets into the log `appender.py`'s. Left out so far: delayed messages, transactions and
-dead letters are refused; topics with queue.type BatchCQ cannot be created.
+is `intake.py`'s business, how it gets into the log `appender.py`'s. Left out so far: delayed messages and dead letters
+are refused; topics with queue.type BatchCQ cannot be created.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rmqspark.broker.receipts import Receipts
 from rmqspark.errors import RmqError, TopicNotFound
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers_produce import SendMessageRequestHeader, SendMessageRequestHeaderV2
-from rmqspark.protocol.names import RETRY_PREFIX
+from rmqspark.protocol.names import HALF_TOPIC, RETRY_PREFIX
 from rmqspark.remoting.router import Route, Routes
 from rmqspark.store.draft import Draft
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from rmqspark.broker.appender import Appender
     from rmqspark.broker.groups import SubscriptionGroups
+    from rmqspark.broker.half_messages import HalfMessages
     from rmqspark.broker.intake import Admitted, Intake
     from rmqspark.broker.topic_publisher import TopicPublisher
     from rmqspark.broker.topics import TopicTable
@@ -46,12 +47,14 @@ class SendHandlers:
         intake: Intake,
         appender: Appender,
         receipts: Receipts,
+        halves: HalfMessages,
         topics: TopicTable,
         groups: SubscriptionGroups,
         publisher: TopicPublisher,
         clock: Clock,
     ) -> None:
         self._intake = intake
+        self._halves = halves
         self._appender = appender
         self._receipts = receipts
         self._topics = topics
@@ -88,9 +91,15 @@ class SendHandlers:
             return self._receipts.refusal(error)
 
     def _store(self, request: SendRequest, header: SendMessageRequestHeaderV2) -> None:
-        admitted = self._intake.admit(header, request.body, request.connection.peer)
+        admitted = self._admit(request, header)
         draft, transaction_id, waits = admitted.draft, admitted.transaction_id, admitted.waits_for_flush
         self._appender.submit(SingleSend(draft, waits, transaction_id, request, self._receipts))
+
+    def _admit(self, request: SendRequest, header: SendMessageRequestHeaderV2) -> Admitted:
+        admitted = self._intake.admit(header, request.body, request.connection.peer)
+        if admitted.draft.topic == HALF_TOPIC:
+            self._halves.check_room()
+        return admitted
 
     def _store_batch(self, request: SendRequest, header: SendMessageRequestHeaderV2) -> None:
         self._append_batch(request, header, request.answer)
@@ -121,7 +130,7 @@ class SendHandlers:
             if is_batch:
                 self._append_batch(request, header, reply.set_result)
             else:
-                admitted = self._intake.admit(header, request.body, request.connection.peer)
+                admitted = self._admit(request, header)
                 self._appender.submit(AwaitedSend(admitted, reply, self._receipts))
         except RmqError as error:
             return self._receipts.refusal(error)

@@ -86,7 +86,7 @@ def test_all_three_ways_to_send_one_message_end_alike(on_broker) -> None:
         ({}, b"x", {"DELAY": "soon"}, ResponseCode.MESSAGE_ILLEGAL),
         ({}, b"x", {"TIMER_DELIVER_MS": "99"}, ResponseCode.REQUEST_CODE_NOT_SUPPORTED),
         ({}, b"x", {"TIMER_DELAY_SEC": "5"}, ResponseCode.REQUEST_CODE_NOT_SUPPORTED),
-        ({}, b"x", {"TRAN_MSG": "true"}, ResponseCode.REQUEST_CODE_NOT_SUPPORTED),
+        ({}, b"x", {"TRAN_MSG": "true"}, ResponseCode.MESSAGE_ILLEGAL),
         ({"f": 4}, b"x", {}, ResponseCode.REQUEST_CODE_NOT_SUPPORTED),
         ({"f": 0x40}, b"x", {}, ResponseCode.REQUEST_CODE_NOT_SUPPORTED),
     ],

@@ -66,6 +66,8 @@ def test_a_broker_makes_the_topics_it_needs_itself() -> None:
         "OFFSET_MOVED_EVENT": (1, 6),
         "RMQ_SYS_TRACE_TOPIC": (1, 6),
         "DefaultCluster_REPLY_TOPIC": (1, 6),
+        "RMQ_SYS_TRANS_HALF_TOPIC": (1, 6),
+        "RMQ_SYS_TRANS_OP_HALF_TOPIC": (1, 6),
     }
     closed = table_of(BrokerConfig(cluster_topic_enable=False, broker_topic_enable=False, trace_topic_enable=False))
     assert (closed.require("DefaultCluster").perm, closed.require("broker-a").perm) == (1, 1)

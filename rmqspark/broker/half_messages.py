@@ -1,0 +1,290 @@
+"""Half messages in this broker's store: opened, ended, put aside. The ledger decides, this reads and writes.
+
+A commit writes the message and the op record that marks its half as done in one append, so that a kill leaves both or
+neither. Only a power loss, or an Apache broker's kill, can leave the message without its mark: `recover` looks for such
+before anything is served. RocketMQ: EndTransactionProcessor, TransactionalMessageServiceImpl; spec: semantics,
+section 7.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import structlog
+
+from rmqspark.errors import (
+    Busy,
+    DecodeError,
+    InvalidArgument,
+    MessageNotFound,
+    NotFound,
+    ServerFault,
+    TransactionError,
+)
+from rmqspark.protocol.bodies import TopicConfig
+from rmqspark.protocol.message_id import ZERO_HOST
+from rmqspark.protocol.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, Perm
+from rmqspark.protocol.properties import Property
+from rmqspark.protocol.record import SysFlag, decode_record
+from rmqspark.txn.half_ledger import HalfLedger, Outcome
+from rmqspark.txn.half_message import HalfMessage, committed_draft, resumed_draft, set_aside_draft
+from rmqspark.txn.half_operations import CHECK_GROUP, OperationQueue, decode_operation, operation_draft
+from rmqspark.txn.half_replay import HalfReplay
+from rmqspark.txn.prepared_scan import prepared_offsets
+from rmqspark.txn.queue_reader import QueueReader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from rmqspark.broker.offsets import ConsumerOffsets
+    from rmqspark.broker.topics import TopicTable
+    from rmqspark.clock import Clock
+    from rmqspark.protocol.headers import EndTransactionRequestHeader
+    from rmqspark.protocol.record import Record
+    from rmqspark.store.draft import Appended, Draft
+    from rmqspark.store.message_store import MessageStore
+    from rmqspark.txn.half_ledger import Ask, CheckRules, OpenHalf, SetAside
+
+_MARKED_AT_ONCE: Final = 500  # halves that one op record names
+_MOST_COPIES: Final = 64
+_SET_ASIDE_TOPIC: Final = TopicConfig(
+    topicName=CHECK_MAX_TIME_TOPIC, readQueueNums=1, writeQueueNums=1, perm=int(Perm.READ | Perm.WRITE)
+)
+
+log = structlog.get_logger("rmqspark.broker")
+
+
+class _Progress(NamedTuple):
+    """Offsets of the half and the op queue, to be saved once the log is on disk up to `end_offset`."""
+
+    end_offset: int
+    half_offset: int
+    op_offset: int
+
+
+class HalfMessages:
+    """All half messages of one broker. Belongs to the event loop's thread; `append` is `Appender.append_together`."""
+
+    def __init__(
+        self,
+        store: MessageStore,
+        append: Callable[[Sequence[Draft]], list[Appended]],
+        topics: TopicTable,
+        offsets: ConsumerOffsets,
+        rules: CheckRules,
+        clock: Clock,
+        *,
+        max_open: int,
+    ) -> None:
+        self._store = store
+        self._append = append
+        self._topics = topics
+        self._offsets = offsets
+        self._rules = rules
+        self._clock = clock
+        self._max_open = max_open
+        self._host = ZERO_HOST
+        self._ledger = HalfLedger(rules)
+        self._operations = OperationQueue(0)
+        self._progress: _Progress | None = None
+
+    def __len__(self) -> int:
+        """How many are open, as far as they were looked at."""
+        return len(self._ledger)
+
+    def set_store_host(self, host: bytes) -> None:
+        """The broker's address, 8 bytes, for op records."""
+        self._host = host
+
+    def check_room(self) -> None:
+        """Raises Busy where one more half message would be too many."""
+        if len(self._ledger) >= self._max_open:
+            raise Busy(f"{self._max_open} transactions are open here already.")
+
+    # --- from the store
+
+    def recover(self) -> None:
+        """Finds out what is open, and marks what ended without being marked. Once, before anything is served."""
+        half_offset, op_offset = self._committed(HALF_TOPIC), self._committed(OP_HALF_TOPIC)
+        self._operations = OperationQueue(op_offset)
+        marked: set[int] = set()
+        for record in QueueReader(self._store, OP_HALF_TOPIC, op_offset).all():
+            named = decode_operation(record.body)
+            self._operations.add(record.queue_offset, named)
+            marked.update(offset for offset in named if offset >= half_offset)
+        reader = QueueReader(self._store, HALF_TOPIC, half_offset)
+        replay = HalfReplay(marked)
+        for half in _halves(reader.all()):
+            replay.see(half)
+        oldest = replay.first_unmarked
+        open_halves, unmarked = replay.settle(self._find_committed(oldest) if oldest else set())
+        for first in range(0, len(unmarked), _MARKED_AT_ONCE):
+            self._mark(unmarked[first : first + _MARKED_AT_ONCE])
+        self._ledger.skip_to(half_offset)
+        for half in open_halves:
+            self._admit(half)
+        self._ledger.skip_to(reader.next_offset)
+        if open_halves or unmarked:
+            log.info("half messages were found", open=len(open_halves), ended_unmarked=len(unmarked))
+
+    def _find_committed(self, oldest: HalfMessage) -> set[int]:
+        """Which halves from `oldest` on were committed, whatever is marked."""
+        return prepared_offsets(self._store, oldest.physical_offset)
+
+    def follow(self) -> bool:
+        """Takes in half messages that came since, a chunk at a time; returns whether to go on."""
+        reader = QueueReader(self._store, HALF_TOPIC, self._ledger.next_offset)
+        records = reader.chunk()
+        for half in _halves(records):
+            self._admit(half)
+        self._ledger.skip_to(reader.next_offset)
+        return bool(records)
+
+    def read(self, half: OpenHalf) -> tuple[HalfMessage, Record]:
+        """An open half with its record. Raises MessageNotFound, RecordError."""
+        record = decode_record(self._store.read_at(half.physical_offset))
+        return HalfMessage.of(record), record
+
+    def _admit(self, half: HalfMessage) -> None:
+        self._ledger.admit(
+            half.queue_offset,
+            half.physical_offset,
+            age_ms=self._clock.now_ms() - half.store_timestamp_ms,
+            now_ms=self._clock.monotonic_ms(),
+            immunity_ms=half.immunity_ms,
+            checks=half.checks,
+        )
+
+    # --- their ends
+
+    def end(self, request: EndTransactionRequestHeader, outcome: Outcome) -> int:
+        """Commits or rolls back; returns up to where the log has to be safe for it to be so.
+
+        A half that ended so already stays as it is; TransactionError where it ended otherwise, ServerFault with
+        RocketMQ's words where the request names no half message of the group, TopicNotFound for a commit while its
+        topic is deleted: it stays open.
+        """
+        record = self._record(request.commitLogOffset)
+        half = HalfMessage.of(record)
+        _check(half, request)
+        if not self._ledger.is_open(half.queue_offset):
+            self._check_ended_so(half, outcome)
+            return self._store.end_offset
+        messages = []
+        if outcome is Outcome.COMMITTED:
+            self._topics.require(half.real_topic)
+            messages.append(committed_draft(half, record))
+        place = self._mark([half.queue_offset], messages)
+        self._ledger.end(half.queue_offset, outcome)
+        return place.physical_offset + place.size
+
+    def set_aside(self, half: OpenHalf, reason: str) -> None:
+        """Puts a copy into TRANS_CHECK_MAX_TIME_TOPIC and ends the half."""
+        messages = []
+        self._topics.add_system_topics([_SET_ASIDE_TOPIC], self._clock.now_ms())
+        try:
+            message, record = self.read(half)
+        except (MessageNotFound, DecodeError, InvalidArgument) as error:
+            log.error("a half message is gone before it was decided", queue_offset=half.queue_offset, error=str(error))
+        else:
+            messages.append(set_aside_draft(record, half.checks))
+            log.warning(
+                "a half message was set aside", group=message.identity.group, topic=message.real_topic,
+                unique_key=message.identity.unique_key, reason=reason,
+            )  # fmt: skip
+        self._mark([half.queue_offset], messages)
+        self._ledger.end(half.queue_offset, Outcome.SET_ASIDE)
+
+    def resume(self, physical_offset: int) -> None:
+        """Makes what was set aside a half message again. Raises MessageNotFound, and TransactionError where its
+        transaction was committed, or is open once more already."""
+        record = decode_record(self._store.read_at(physical_offset))
+        if record.topic != CHECK_MAX_TIME_TOPIC:
+            raise NotFound(f"The message at {physical_offset} was not set aside.", hint=f"See {CHECK_MAX_TIME_TOPIC}.")
+        draft = resumed_draft(record)
+        half = HalfMessage.of(decode_record(draft.record))
+        if any(found.sys_flag & SysFlag.COMMITTED for found in self._same_as(half, half.real_topic)):
+            raise TransactionError("The transaction was committed already.")
+        if any(self._ledger.is_open(found.queue_offset) for found in self._same_as(half, HALF_TOPIC)):
+            raise TransactionError("The transaction is open once more already.")
+        self._append([draft])
+
+    def _same_as(self, half: HalfMessage, topic: str) -> Iterator[Record]:
+        """Records of the same transaction in a topic, as the index leads to them."""
+        for raw in self._store.query(topic, half.identity.unique_key, 0, self._clock.now_ms(), _MOST_COPIES):
+            record = decode_record(raw)
+            properties = record.property_map()
+            if (record.topic, properties.get(Property.UNIQ_KEY), record.born_timestamp_ms) == (
+                topic, half.identity.unique_key, half.identity.born_timestamp_ms,
+            ):  # fmt: skip
+                yield record
+
+    def _mark(self, half_offsets: Sequence[int], messages: Sequence[Draft] = ()) -> Appended:
+        """Writes that these halves ended, behind `messages` and in one piece with them."""
+        mark = operation_draft(half_offsets, now_ms=self._clock.now_ms(), host=self._host)
+        place = self._append([*messages, mark])[-1]
+        self._operations.add(place.queue_offset, half_offsets)
+        return place
+
+    def _record(self, physical_offset: int) -> Record:
+        try:
+            record = decode_record(self._store.read_at(physical_offset))
+        except (MessageNotFound, DecodeError):
+            raise ServerFault("Find prepared transaction message failed") from None  # RocketMQ's words
+        if record.topic != HALF_TOPIC:
+            raise ServerFault("Find prepared transaction message failed")
+        return record
+
+    def _check_ended_so(self, half: HalfMessage, outcome: Outcome) -> None:
+        known = self._ledger.outcome(half.queue_offset)
+        if known is outcome:
+            return
+        how = known.value if known else "ended"
+        log.warning(
+            "a transaction was ended a second time", group=half.identity.group, unique_key=half.identity.unique_key,
+            was=how, asked=outcome.value,
+        )  # fmt: skip
+        raise TransactionError(f"The transaction of half message {half.queue_offset} was {how} already.")
+
+    # --- what is to be done
+
+    def take_due(self, limit: int) -> list[Ask | SetAside]:
+        """See `HalfLedger.take_due`."""
+        return self._ledger.take_due(self._clock.monotonic_ms(), limit)
+
+    def save_progress(self) -> None:
+        """Commits the offsets of both queues for CID_RMQ_SYS_TRANS, as far as what they rest on is on disk: an offset
+        that survived a power loss better than the log would pass over halves that nobody ended."""
+        waiting = self._progress
+        if waiting is not None:
+            if self._store.flushed_offset < waiting.end_offset:
+                return
+            self._commit(HALF_TOPIC, waiting.half_offset)
+            self._commit(OP_HALF_TOPIC, waiting.op_offset)
+        first_open = self._ledger.first_open
+        self._progress = _Progress(self._store.end_offset, first_open, self._operations.first_needed(first_open))
+
+    def _commit(self, topic: str, offset: int) -> None:
+        if self._offsets.committed(CHECK_GROUP, topic, 0) != offset:
+            self._offsets.commit(CHECK_GROUP, topic, 0, offset)
+
+    def _committed(self, topic: str) -> int:
+        committed = self._offsets.committed(CHECK_GROUP, topic, 0)
+        return self._store.min_offset(topic, 0) if committed is None else committed
+
+
+def _halves(records: Iterator[Record] | Sequence[Record]) -> Iterator[HalfMessage]:
+    """Those that are half messages; one that is none must not hold up the others (RocketMQ's issue 9500)."""
+    for record in records:
+        try:
+            yield HalfMessage.of(record)
+        except InvalidArgument as error:
+            log.error("passed over in the half queue", queue_offset=record.queue_offset, reason=str(error))
+
+
+def _check(half: HalfMessage, request: EndTransactionRequestHeader) -> None:
+    """Raises ServerFault, in RocketMQ's words, where a request does not fit the half message it names."""
+    if half.identity.group != request.producerGroup:
+        raise ServerFault("The producer group wrong")
+    if half.queue_offset != request.tranStateTableOffset:
+        raise ServerFault("The transaction state table offset wrong")
