@@ -99,11 +99,15 @@ class TxnDecideResponseHeader(Header):
 
 
 class TxnVoteRequestHeader(Header):
-    """RMQ_TXN_VOTE, coordinator to participant; body: TxnVote. Are these attempts held as a whole, and on disk?"""
+    """RMQ_TXN_VOTE, coordinator to participant; body: TxnVote. Are these attempts held as a whole, and on disk?
+
+    And is version `completed` complete here (-1: no matter)? The coordinator forgets it after a yes.
+    """
 
     transactionalId: str
     epoch: Int64
     version: Int64
+    completed: Int64
 
 
 class TxnVoteResponseHeader(Header):

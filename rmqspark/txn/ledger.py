@@ -164,7 +164,7 @@ class Ledger:
             return [BrokerCompleted(transactional_id, version, broker, outputs)]
         return [Finished(audited(txn, pending, {**pending.outputs, broker: outputs}))]
 
-    def overdue(self, now_ms: int, max_open_ms: int) -> list[Event]:
+    def overdue(self, now_ms: int, max_open_ms: int) -> list[EpochClosed]:
         """Closes what no attempt has been heard of for too long."""
         return [
             EpochClosed(txn.transactional_id, txn.epoch, txn.open_version, now_ms, CLOCK)
@@ -267,9 +267,10 @@ class Ledger:
         if batch.version == txn.last_version:
             txn.last_decision = _figures(pending.decision)
 
-    def restated(self, transactional_id: str) -> Restated:
-        """One event that stands for all of this transactional id."""
-        return Restated(self.require(transactional_id))
+    def restated(self, transactional_id: str) -> Restated | None:
+        """One event that stands for all of this transactional id; None if it is forgotten."""
+        txn = self._transactions.get(transactional_id)
+        return None if txn is None else Restated(txn)
 
 
 def is_open(txn: Transaction) -> bool:

@@ -11,12 +11,14 @@ if TYPE_CHECKING:
 
 
 class Vote(NamedTuple):
-    """Are these attempts held, exactly as described, and on disk?"""
+    """Are these attempts held, exactly as described, and on disk? And is `completed` complete here, as the coordinator
+    believes (-1 for nothing)? A power loss may have taken it since."""
 
     transactional_id: str
     epoch: int
     version: int
     attempts: Sequence[HeldAttempt]
+    completed: int = -1
 
 
 class VoteAnswer(NamedTuple):

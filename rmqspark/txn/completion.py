@@ -1,0 +1,124 @@
+"""From a decision to rows that can be read: COMPLETE to every broker that holds some, until all have them on disk.
+
+Two things are told apart. *Readable*: the broker has answered COMPLETE; what it appended may not be on its disk yet.
+*Confirmed*: it is, because the broker was asked for that (`durable`), or because it was told once more and then voted
+on a later version, which flushes its whole log. Only what is confirmed everywhere is finished and may be forgotten: a
+broker that loses power takes readable rows with it, and has to be told again.
+
+On each broker the versions of one transactional id are completed in their order, oldest first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from rmqspark.errors import RmqError
+from rmqspark.fault_points import fault_point
+from rmqspark.protocol.bodies_txn import AttemptName
+from rmqspark.txn.ports import Complete
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rmqspark.clock import Clock
+    from rmqspark.protocol.bodies_txn import OutputRange
+    from rmqspark.txn.events import Event, Pending, Transaction
+    from rmqspark.txn.ledger import Ledger
+    from rmqspark.txn.ports import ParticipantPort
+
+FIRST_REST_MS: Final = 250  # after a failure, doubled up to
+LONGEST_REST_MS: Final = 30_000
+
+log = structlog.get_logger("rmqspark.txn")
+
+
+class Completion:
+    """Completes decisions. `participant` gives the way to a broker by its name."""
+
+    def __init__(self, ledger: Ledger, participant: Callable[[str], ParticipantPort], clock: Clock) -> None:
+        self._ledger = ledger
+        self._participant = participant
+        self._clock = clock
+        self._outputs: dict[tuple[str, int, str], list[OutputRange]] = {}  # of id, version, broker: what is readable
+        self._rests: dict[str, tuple[int, int]] = {}  # broker -> until when it is left alone, how long that was
+
+    async def complete(self, txn: Transaction, *, durable: bool = False, patient: bool = False) -> list[Event]:
+        """Completes what is pending, on all brokers at once. Returns what is to be recorded of it.
+
+        Brokers that failed lately are left out if `patient`. One that fails is logged and will be asked again.
+        """
+        brokers = {broker: None for pending in txn.pending for broker in pending.brokers_left()}
+        if patient:
+            brokers = {broker: None for broker in brokers if not self._is_resting(broker)}
+        confirmed = await asyncio.gather(*(self.complete_on(broker, txn, durable=durable) for broker in brokers))
+        events: list[Event] = []
+        if durable:
+            for broker, versions in zip(brokers, confirmed, strict=True):
+                events += self.confirmations(txn, broker, versions)
+        return events
+
+    async def complete_on(self, broker: str, txn: Transaction, *, durable: bool = False) -> list[int]:
+        """Completes what is pending on one broker; returns the versions it answered for, up to the first failure."""
+        done = []
+        for pending in self.in_order(txn, broker):
+            held = pending.decision.participants[broker]
+            attempts = [AttemptName(attempt.partition, attempt.attempt) for attempt in held]
+            request = Complete(txn.transactional_id, pending.epoch, pending.version, True, attempts, durable)
+            fault_point("before_complete")
+            try:
+                outputs = await self._participant(broker).complete(request)
+            except RmqError as error:
+                self._rest(broker, error, txn, pending)
+                break
+            fault_point("after_complete")
+            self._rests.pop(broker, None)
+            key = (txn.transactional_id, pending.version, broker)
+            self._outputs[key] = outputs or self._outputs.get(key, [])
+            done.append(pending.version)
+        return done
+
+    def in_order(self, txn: Transaction, broker: str) -> list[Pending]:
+        """What the broker has not confirmed, oldest first: N is readable there before N + 1."""
+        return [pending for pending in txn.pending if broker in pending.brokers_left()]
+
+    def confirmations(self, txn: Transaction, broker: str, versions: list[int]) -> list[Event]:
+        """The events that say so: `broker` has these versions on its disk."""
+        events: list[Event] = []
+        for version in versions:
+            outputs = self._outputs.get((txn.transactional_id, version, broker), [])
+            events += self._ledger.completed(txn.transactional_id, version, broker, outputs)
+        return events
+
+    def unreadable(self, txn: Transaction) -> set[str]:
+        """The brokers on which something decided is not known to be readable yet."""
+        return {
+            broker
+            for pending in txn.pending
+            for broker in pending.brokers_left()
+            if (txn.transactional_id, pending.version, broker) not in self._outputs
+        }
+
+    def forget_finished(self) -> None:
+        """Drops what is remembered of decisions that are finished."""
+        alive = {(txn.transactional_id, pending.version) for txn in self._ledger for pending in txn.pending}
+        self._outputs = {key: outputs for key, outputs in self._outputs.items() if key[:2] in alive}
+
+    def _is_resting(self, broker: str) -> bool:
+        until_ms, _ = self._rests.get(broker, (0, 0))
+        return self._clock.monotonic_ms() < until_ms
+
+    def _rest(self, broker: str, error: RmqError, txn: Transaction, pending: Pending) -> None:
+        known = self._rests.get(broker)
+        if known is None:
+            log.warning(
+                "a version cannot be completed yet, trying on",
+                transactional_id=txn.transactional_id,
+                version=pending.version,
+                broker=broker,
+                reason=str(error),
+            )
+        pause_ms = FIRST_REST_MS if known is None else min(2 * known[1], LONGEST_REST_MS)
+        self._rests[broker] = self._clock.monotonic_ms() + pause_ms, pause_ms

@@ -1,0 +1,139 @@
+"""Everything a broker needs to coordinate, lined up: ledger → journal → owners, completion → coordinator, reports."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from rmqspark.errors import RmqError
+from rmqspark.txn.completion import Completion
+from rmqspark.txn.coordinator import Coordinator
+from rmqspark.txn.events import InputReported, PeerSeen
+from rmqspark.txn.input_offsets import InputOffsets
+from rmqspark.txn.inputs import InputReports
+from rmqspark.txn.journal import Journal
+from rmqspark.txn.ledger import Ledger
+from rmqspark.txn.owners import Owners
+from rmqspark.txn.peers import Peers
+from rmqspark.txn.remote_participant import RemoteParticipant
+from rmqspark.txn.report import Reports
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from rmqspark.clock import Clock
+    from rmqspark.store.draft import Appended, Draft
+    from rmqspark.store.files import FileSystem
+    from rmqspark.store.message_store import MessageStore
+    from rmqspark.txn.events import Event
+    from rmqspark.txn.ports import ParticipantPort
+
+_CONFIRM_AFTER_MS: Final = 1_000  # a steady stream confirms each batch by the vote on the next one
+_PEERS_INTERVAL_MS: Final = 30_000
+
+log = structlog.get_logger("rmqspark.txn")
+
+
+@dataclass(frozen=True)
+class CoordinationConfig:
+    """What a coordinator can be told. Times in ms."""
+
+    broker_name: str
+    name_servers: tuple[str, ...]
+    retired_brokers: tuple[str, ...]
+    max_open_ms: int  # a version of which no attempt was heard for so long is closed
+    expiration_ms: int  # an id that nobody has used for so long is forgotten
+    max_event_bytes: int
+    restate_after_bytes: int
+
+
+class Coordination:
+    """Replays the ledger when it is made. Raises DamagedFile for one that cannot be read."""
+
+    def __init__(
+        self,
+        config: CoordinationConfig,
+        store: MessageStore,
+        files: FileSystem,
+        clock: Clock,
+        *,
+        append: Callable[[Sequence[Draft]], list[Appended]],
+        when_flushed: Callable[[int, Callable[[RmqError | None], None]], None],
+        participant_here: ParticipantPort,
+        commit_here: Callable[[str, str, int, int], None],
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._here = participant_here
+        self._peers_due_ms = 0
+        self.ledger = Ledger()
+        self.inputs = InputReports()
+        self.peers = Peers(config.broker_name, config.name_servers)
+        self._offsets = InputOffsets(config.broker_name, commit_here, self.peers)
+        self.journal = Journal(
+            store,
+            files,
+            clock,
+            append=append,
+            when_flushed=when_flushed,
+            apply=self._apply,
+            max_event_bytes=config.max_event_bytes,
+            restate_after_bytes=config.restate_after_bytes,
+        )
+        self.owners = Owners(config.broker_name, self.ledger, self.peers, config.retired_brokers)
+        self.completion = Completion(self.ledger, self._participant, clock)
+        self.coordinator = Coordinator(
+            self.ledger, self.journal, self.owners, self.completion, self._participant, self._offsets.want, clock
+        )
+        self.reports = Reports(config.broker_name, self.ledger, self.journal, self.completion)
+        self.journal.replay()
+
+    @property
+    def needed_offset(self) -> int:
+        """Physical offset from which on the log must be kept for the ledger."""
+        return self.journal.needed_offset
+
+    async def tick(self) -> None:
+        """A round of everything that no request asks for, about once a second. Raises what the disk raises."""
+        now_ms, config = self._clock.now_ms(), self._config
+        self.coordinator.close_overdue(config.max_open_ms)
+        self.journal.record(self.ledger.disused(now_ms, config.expiration_ms))
+        if self._clock.monotonic_ms() >= self._peers_due_ms:
+            await self._look_around()
+        await self.coordinator.complete_pending(older_than_ms=_CONFIRM_AFTER_MS)
+        await self._offsets.move()
+        await self.journal.restate(self._alive)
+
+    async def close(self) -> None:
+        await self.peers.close()
+
+    async def _look_around(self) -> None:
+        """Remembers every broker ever seen: it may own an id (see `owners`)."""
+        self._peers_due_ms = self._clock.monotonic_ms() + _PEERS_INTERVAL_MS
+        await self.peers.refresh()
+        try:
+            self.journal.record([PeerSeen(name) for name in self.peers.names() if name not in self.ledger.peers])
+        except RmqError as error:
+            log.warning("brokers seen could not be noted", reason=str(error))
+
+    def _participant(self, broker: str) -> ParticipantPort:
+        return self._here if broker == self._config.broker_name else RemoteParticipant(broker, self.peers)
+
+    def _apply(self, event: Event) -> None:
+        if isinstance(event, InputReported):
+            self.inputs.apply(event)
+        else:
+            self.ledger.apply(event)
+
+    def _alive(self) -> Iterable[Callable[[], Event | None]]:
+        """All there is to restate: each gives its event when it is asked, None if it has gone meanwhile."""
+        for name in (self._config.broker_name, *self.ledger.peers):
+            yield partial(PeerSeen, name)
+        for txn in self.ledger:
+            yield partial(self.ledger.restated, txn.transactional_id)
+        for report in self.inputs.restated():
+            yield partial(copy, report)

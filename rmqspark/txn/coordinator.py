@@ -1,0 +1,281 @@
+"""The coordinator: asks the ledger, writes what it decides, flushes, and only then answers (docs/exactly-once.md).
+
+    PREPARE   ledger → events on disk → may this attempt write?
+    DECIDE    ledger → votes of all brokers → decision on disk → completion on all brokers → answer
+    STATUS    ledger → (asked by a driver: closed on disk) → how it stands
+    ABORT     the same, asked by a driver that gives up
+
+Everything about one transactional id happens one after the other, so what the ledger says holds until it is written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import structlog
+
+from rmqspark.errors import RmqError, TransactionError, UnknownTransaction
+from rmqspark.fault_points import fault_point
+from rmqspark.protocol.headers_txn import TxnOutcome
+from rmqspark.protocol.names import check_transactional
+from rmqspark.txn.events import RunOpened
+from rmqspark.txn.ledger import Answer, is_open
+from rmqspark.txn.ports import Vote
+from rmqspark.txn.turns import Turns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rmqspark.clock import Clock
+    from rmqspark.protocol.bodies_txn import HeldAttempt, InputRange, TxnDecision
+    from rmqspark.txn.completion import Completion
+    from rmqspark.txn.events import Event, Transaction
+    from rmqspark.txn.journal import Journal
+    from rmqspark.txn.ledger import Ledger
+    from rmqspark.txn.owners import Owners
+    from rmqspark.txn.ports import ParticipantPort, VoteAnswer
+
+_MAX_PARTICIPANTS: Final = 1_000
+_MAX_PROPOSALS: Final = 100
+
+log = structlog.get_logger("rmqspark.txn")
+
+
+class Ruling(NamedTuple):
+    """What a client is told. `coordinator` is who to ask instead, with REDIRECT; `unreadable` names the brokers on
+    which rows cannot be read yet; `remark` says in words what an outcome alone does not."""
+
+    answer: Answer
+    coordinator: str | None = None
+    unreadable: frozenset[str] = frozenset()
+    remark: str | None = None
+
+
+class _Proposal(NamedTuple):
+    """A decision that a driver asked for and that was refused, should an operator want it all the same."""
+
+    epoch: int
+    version: int
+    decision: TxnDecision
+
+
+class Coordinator:
+    """Requests about transactional ids that this broker owns, or may adopt."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        journal: Journal,
+        owners: Owners,
+        completion: Completion,
+        participant: Callable[[str], ParticipantPort],
+        on_decided: Callable[[Sequence[InputRange]], None],
+        clock: Clock,
+    ) -> None:
+        self._ledger = ledger
+        self._journal = journal
+        self._owners = owners
+        self._completion = completion
+        self._participant = participant
+        self._on_decided = on_decided
+        self._clock = clock
+        self._turns = Turns()
+        self._proposals: dict[str, _Proposal] = {}
+        self._warned: set[tuple[str, str]] = set()
+
+    # --- requests ----------------------------------------------------------------------------------------------------
+
+    async def prepare(self, transactional_id: str, run: str, version: int, query_id: str) -> Ruling:
+        """May an attempt of `run` write `version`? WRITE, ALREADY_COMMITTED, FENCED, STALE or REDIRECT."""
+        check_transactional("transactional id", transactional_id)
+        check_transactional("run", run)
+        if query_id:
+            check_transactional("query id", query_id)
+        if version < 0:
+            raise TransactionError(f"{version} is no version; they begin at 0.")
+        if (other := await self._owners.elsewhere(transactional_id)) is not None:
+            return _redirect(other)
+        async with self._turns.of(transactional_id):
+            answer = self._ledger.prepare(transactional_id, run, version, query_id, self._clock.now_ms())
+            if transactional_id in self._ledger and any(isinstance(event, RunOpened) for event in answer.events):
+                await self._owners.refuse_second(transactional_id)
+            return await self._give(answer)
+
+    async def decide(self, transactional_id: str, run: str, epoch: int, version: int, decision: TxnDecision) -> Ruling:
+        """Commits a version, if every broker has what is said. COMMITTED, ALREADY_COMMITTED, FENCED, STALE, REFUSED."""
+        if (other := await self._owners.elsewhere(transactional_id)) is not None:
+            return _redirect(other)
+        if len(decision.participants) > _MAX_PARTICIPANTS:
+            raise TransactionError(f"A decision names {_MAX_PARTICIPANTS} brokers at most.")
+        async with self._turns.of(transactional_id):
+            answer = self._checked(transactional_id, run, epoch, version, decision)
+            if answer is not None:
+                return await self._finish(transactional_id, await self._give(answer))
+            return await self._poll(transactional_id, epoch, version, decision)
+
+    async def status(self, transactional_id: str, epoch: int, version: int, *, fence: bool) -> Ruling:
+        """How a version stands. With `fence` it is not open any more when the answer goes out.
+
+        Without, COMMITTED means that this very epoch committed it: who asks has halves of it.
+        """
+        if fence:
+            return await self.abort(transactional_id, epoch, version)
+        if transactional_id not in self._ledger:
+            return await self._status_of_unknown(transactional_id)
+        answer = self._ledger.status(transactional_id, epoch, version)
+        if answer.outcome is TxnOutcome.COMMITTED and answer.epoch != epoch:
+            answer = Answer(TxnOutcome.FENCED, last_version=answer.last_version)
+        return await self._give(answer)
+
+    async def abort(self, transactional_id: str, epoch: int, version: int, by: str = "driver") -> Ruling:
+        """Closes a version unless it is decided: FENCED or COMMITTED."""
+        if (other := await self._owners.elsewhere(transactional_id)) is not None:
+            return _redirect(other)
+        if transactional_id not in self._ledger:  # nobody's: no epoch was ever handed out, so nothing can be decided
+            return Ruling(Answer(TxnOutcome.FENCED))
+        async with self._turns.of(transactional_id):
+            answer = self._ledger.close(transactional_id, epoch, version, self._clock.now_ms(), by)
+            return await self._finish(transactional_id, await self._give(answer))
+
+    async def resolve(self, transactional_id: str, version: int, *, commit: bool, who: str) -> Ruling:
+        """An operator's decision for a version that is open. COMMITTED, FENCED, or REFUSED with the reason."""
+        if (other := await self._owners.elsewhere(transactional_id)) is not None:
+            return _redirect(other)
+        check_transactional("name of who decides", who)
+        async with self._turns.of(transactional_id):
+            txn = self._ledger.require(transactional_id)
+            if self._ledger.is_decided(txn, version):
+                answer = self._ledger.status(transactional_id, txn.epoch, version)
+                return Ruling(answer, remark=f"Version {version} was decided before; that stands.")
+            if not is_open(txn) or txn.open_version != version:
+                return Ruling(Answer(TxnOutcome.REFUSED), remark=f"Version {version} is not open.")
+            if not commit:
+                return await self._give(
+                    self._ledger.close(transactional_id, txn.epoch, version, self._clock.now_ms(), who)
+                )
+            proposal = self._proposals.get(transactional_id)
+            if proposal is None or (proposal.epoch, proposal.version) != (txn.epoch, version):
+                remark = (
+                    f"The driver has not said which attempts of version {version} count: it can only be rolled back."
+                )
+                return Ruling(Answer(TxnOutcome.REFUSED), remark=remark)
+            return await self._poll(transactional_id, proposal.epoch, version, proposal.decision, by=who)
+
+    # --- what goes on beside the requests ----------------------------------------------------------------------------
+
+    async def complete_pending(self, *, older_than_ms: int) -> None:
+        """Has decisions completed, and confirmed to be on disk, that no later batch does it for."""
+        await self._journal.flushed()
+        now_ms = self._clock.now_ms()
+        for txn in [txn for txn in self._ledger if txn.pending and txn.pending[0].at_ms + older_than_ms <= now_ms]:
+            if self._turns.is_taken(txn.transactional_id):
+                continue
+            async with self._turns.of(txn.transactional_id):
+                self._journal.record(await self._completion.complete(txn, durable=True, patient=True))
+        self._completion.forget_finished()
+
+    def close_overdue(self, max_open_ms: int) -> None:
+        """Closes what no attempt has been heard of for so long: its driver is dead."""
+        events = self._ledger.overdue(self._clock.now_ms(), max_open_ms)
+        self._journal.record([event for event in events if not self._turns.is_taken(event.transactional_id)])
+
+    # --- steps -------------------------------------------------------------------------------------------------------
+
+    def _checked(
+        self, transactional_id: str, run: str, epoch: int, version: int, decision: TxnDecision
+    ) -> Answer | None:
+        try:
+            return self._ledger.decide(transactional_id, run, epoch, version, decision)
+        except TransactionError as error:
+            self._warn_once(transactional_id, error)
+            raise
+
+    async def _poll(
+        self, transactional_id: str, epoch: int, version: int, decision: TxnDecision, by: str = "driver"
+    ) -> Ruling:
+        """Votes, decision, completion."""
+        txn = self._ledger.require(transactional_id)
+        brokers = list(decision.participants)
+        fault_point("before_vote")
+        polls = await asyncio.gather(
+            *(self._poll_one(broker, txn, epoch, version, decision.participants[broker]) for broker in brokers)
+        )
+        fault_point("after_vote")
+        news = [event for events, _ in polls for event in events]
+        refusals = [f"{broker}: {refusal}" for broker, (_, refusal) in zip(brokers, polls, strict=True) if refusal]
+        if refusals:
+            self._journal.record(news)
+            self._propose(transactional_id, _Proposal(epoch, version, decision))
+            return Ruling(Answer(TxnOutcome.REFUSED, last_version=txn.last_version), remark="; ".join(refusals))
+        answer = self._ledger.record(transactional_id, epoch, version, decision, self._clock.now_ms(), by)
+        ruling = await self._give(answer._replace(events=(*news, *answer.events)))
+        self._proposals.pop(transactional_id, None)
+        fault_point("after_decide")
+        if answer.outcome is TxnOutcome.COMMITTED:
+            self._on_decided(decision.inputs)
+        return await self._finish(transactional_id, ruling)
+
+    async def _poll_one(
+        self, broker: str, txn: Transaction, epoch: int, version: int, held: Sequence[HeldAttempt]
+    ) -> tuple[list[Event], str]:
+        """What one broker's vote confirms, and why it is not a yes ("" if it is).
+
+        It is told first, once more, of the versions it has not confirmed: a yes comes after a flush of all it has.
+        """
+        expected = [pending.version for pending in self._completion.in_order(txn, broker)]
+        done = await self._completion.complete_on(broker, txn)
+        if done != expected:
+            return [], f"version {expected[len(done)]} is not complete there yet"
+        request = Vote(txn.transactional_id, epoch, version, held, done[-1] if done else -1)
+        try:
+            vote = await self.vote(broker, request)
+        except RmqError as error:
+            return [], str(error)
+        if not vote.yes:
+            return [], vote.remark or "no"
+        return self._completion.confirmations(txn, broker, done), ""
+
+    async def vote(self, broker: str, request: Vote) -> VoteAnswer:
+        return await self._participant(broker).vote(request)
+
+    async def _give(self, answer: Answer) -> Ruling:
+        """Nothing is told that could be forgotten again."""
+        self._journal.record(answer.events)
+        await self._journal.flushed()
+        return Ruling(answer)
+
+    async def _finish(self, transactional_id: str, ruling: Ruling) -> Ruling:
+        """What is decided is completed before it is told."""
+        if ruling.answer.outcome not in (TxnOutcome.COMMITTED, TxnOutcome.ALREADY_COMMITTED):
+            return ruling
+        txn = self._ledger.require(transactional_id)
+        await self._completion.complete(txn)
+        return ruling._replace(unreadable=frozenset(self._completion.unreadable(txn)))
+
+    async def _status_of_unknown(self, transactional_id: str) -> Ruling:
+        """What a participant is told of halves whose id we never heard of."""
+        try:
+            other = await self._owners.elsewhere(transactional_id)
+        except RmqError as error:
+            return Ruling(Answer(TxnOutcome.UNKNOWN), remark=str(error))
+        if other is not None:
+            return _redirect(other)
+        self._warn_once(transactional_id, UnknownTransaction(f"Nobody knows {transactional_id!r}."))
+        return Ruling(Answer(TxnOutcome.FENCED))
+
+    def _propose(self, transactional_id: str, proposal: _Proposal) -> None:
+        self._proposals.pop(transactional_id, None)
+        self._proposals[transactional_id] = proposal
+        while len(self._proposals) > _MAX_PROPOSALS:
+            del self._proposals[next(iter(self._proposals))]
+
+    def _warn_once(self, transactional_id: str, error: TransactionError) -> None:
+        key = (transactional_id, type(error).__name__)
+        if key not in self._warned and len(self._warned) < 10_000:
+            self._warned.add(key)
+            log.warning("refused", transactional_id=transactional_id, error=type(error).__name__, reason=str(error))
+
+
+def _redirect(coordinator: str) -> Ruling:
+    return Ruling(Answer(TxnOutcome.REDIRECT), coordinator)

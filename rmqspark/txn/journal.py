@@ -1,0 +1,214 @@
+"""The ledger's topic: events written, brought to the disk, read again at the start, and restated before they expire.
+
+Events are the bodies of ordinary messages in queue 0 of RMQ_SYS_TXN_LEDGER_TOPIC. They share the log with all other
+messages, and so its recovery: a torn tail is cut at a whole event.
+
+Everything needed lies from one place of that queue on, the *start*. Restating all that is alive, once the log has
+grown by a file or so, moves the start to where that began; what lies before it may expire then, and nothing behind it
+does, however long a transactional id is idle (`needed_offset`). The start is noted in config/txnLedger.json. An older
+one would do as well, it only takes longer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import structlog
+
+from rmqspark.errors import DamagedFile, DecodeError, InvalidMessage, OffsetMoved
+from rmqspark.protocol.names import TXN_LEDGER_TOPIC
+from rmqspark.protocol.record import decode_record, encode_record
+from rmqspark.store.draft import Draft
+from rmqspark.store.json_table import JsonTable
+from rmqspark.txn.events import Decided, EpochClosed, RunOpened, decode_event, encode_event
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from rmqspark.clock import Clock
+    from rmqspark.errors import RmqError
+    from rmqspark.store.draft import Appended
+    from rmqspark.store.files import FileSystem
+    from rmqspark.store.message_store import MessageStore
+    from rmqspark.txn.events import Event
+
+_QUEUE: Final = 0
+_READ_BYTES: Final = 1 << 20
+_READ_COUNT: Final = 4_096
+_RESTATED_AT_ONCE: Final = 256
+_RESTATE_AFTER_EVENTS: Final = 100_000
+_PROMISES: Final = (RunOpened, EpochClosed, Decided)  # what an answer may rest on
+
+log = structlog.get_logger("rmqspark.txn")
+
+
+class _Start(msgspec.Struct):
+    queueOffset: int
+
+
+class Journal:
+    """Writes events and has them applied, in one order; `apply` takes what is in the log.
+
+    `append` stores messages, all or none; `when_flushed(end_offset, done)` has `done(None)` called once the log is on
+    disk up to there, else `done` with what went wrong.
+    """
+
+    def __init__(
+        self,
+        store: MessageStore,
+        files: FileSystem,
+        clock: Clock,
+        *,
+        append: Callable[[Sequence[Draft]], list[Appended]],
+        when_flushed: Callable[[int, Callable[[RmqError | None], None]], None],
+        apply: Callable[[Event], None],
+        max_event_bytes: int,
+        restate_after_bytes: int,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._append = append
+        self._when_flushed = when_flushed
+        self._apply = apply
+        self._max_event_bytes = max_event_bytes
+        self._restate_after_bytes = restate_after_bytes
+        self._start_file = JsonTable(files, "config/txnLedger.json")
+        self._start = 0  # queue offset
+        self._start_physical = 0
+        self._promised_end = 0  # physical: where the last event ends that an answer may rest on
+        self._is_restating = False
+
+    # --- writing -----------------------------------------------------------------------------------------------------
+
+    def record(self, events: Iterable[Event]) -> None:
+        """Writes events, all or none, and applies them. Raises InvalidMessage for one too large, NotWritable."""
+        events = list(events)
+        if not events:
+            return
+        drafts = [self._draft(event) for event in events]
+        self._append(drafts)
+        for event in events:
+            self._apply(event)
+        if any(isinstance(event, _PROMISES) for event in events):
+            self._promised_end = self._store.end_offset
+
+    async def flushed(self) -> None:
+        """Returns when everything that was promised so far is on disk. Raises FlushTimeout, NotWritable."""
+        if self._store.flushed_offset >= self._promised_end:
+            return
+        await self._flush_to(self._promised_end)
+
+    async def _flush_to(self, end_offset: int) -> None:
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def finish(error: RmqError | None) -> None:
+            if done.done():
+                return
+            if error is None:
+                done.set_result(None)
+            else:
+                done.set_exception(error)
+
+        self._when_flushed(end_offset, finish)
+        await done
+
+    def _draft(self, event: Event) -> Draft:
+        body = encode_event(event)
+        if len(body) > self._max_event_bytes:
+            raise InvalidMessage(
+                f"A decision of {len(body)} bytes is over the limit of {self._max_event_bytes}.",
+                hint="Use fewer partitions, or raise max_message_size.",
+            )
+        return Draft(
+            TXN_LEDGER_TOPIC,
+            _QUEUE,
+            encode_record(topic=TXN_LEDGER_TOPIC, body=body, born_timestamp_ms=self._clock.now_ms()),
+        )
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    def replay(self) -> None:
+        """Applies all events there are, before the first is written. Raises DamagedFile for one nobody can read."""
+        noted = self._start_file.load(lambda text: msgspec.json.decode(text, type=_Start).queueOffset)
+        low, high = self._bounds()
+        self._start = noted if noted is not None and low <= noted <= high else low
+        self._start_physical = self._store.end_offset
+        for queue_offset, physical_offset, body in self.scan(self._start):
+            self._start_physical = min(self._start_physical, physical_offset)
+            try:
+                self._apply(decode_event(body))
+            except DecodeError as error:
+                raise DamagedFile(
+                    f"Event {queue_offset} of {TXN_LEDGER_TOPIC} cannot be read: {error}",
+                    hint="Was it written by a later version of rmqspark?",
+                ) from error
+
+    def scan(self, queue_offset: int) -> Iterator[tuple[int, int, bytes]]:
+        """Queue offset, physical offset and body of each event from `queue_offset` on."""
+        expected = queue_offset
+        while queue_offset < self._store.max_offset(TXN_LEDGER_TOPIC, _QUEUE):
+            try:
+                read = self._store.read_bulk(
+                    TXN_LEDGER_TOPIC,
+                    _QUEUE,
+                    queue_offset,
+                    self._store.max_offset(TXN_LEDGER_TOPIC, _QUEUE),
+                    max_count=_READ_COUNT,
+                    max_bytes=_READ_BYTES,
+                )
+            except OffsetMoved as moved:
+                queue_offset = moved.next_offset
+                continue
+            at = 0
+            for size in read.sizes.tolist():
+                event = decode_record(read.body, at, check_crc=False)
+                if event.queue_offset != expected:
+                    log.error("the ledger lacks events", first=expected, next=event.queue_offset)
+                expected = event.queue_offset + 1
+                yield event.queue_offset, event.physical_offset, event.body
+                at += size
+            if read.next_offset <= queue_offset:
+                return
+            queue_offset = read.next_offset
+
+    def _bounds(self) -> tuple[int, int]:
+        return self._store.min_offset(TXN_LEDGER_TOPIC, _QUEUE), self._store.max_offset(TXN_LEDGER_TOPIC, _QUEUE)
+
+    # --- restating ---------------------------------------------------------------------------------------------------
+
+    @property
+    def needed_offset(self) -> int:
+        """Physical offset from which on the log must be kept."""
+        return min(self._start_physical, self._store.end_offset)
+
+    async def restate(self, alive: Callable[[], Iterable[Callable[[], Event | None]]]) -> None:
+        """Moves the start, if it is time. `alive` names all there is, at least one; each is asked when its turn comes.
+
+        What can go wrong is what `record` and `flushed` raise, and OSError; the start then stays where it is.
+        """
+        behind = self._store.end_offset - self._start_physical
+        events = self._bounds()[1] - self._start
+        if self._is_restating or (behind < self._restate_after_bytes and events < _RESTATE_AFTER_EVENTS):
+            return
+        self._is_restating = True
+        try:
+            await self._restate(list(alive()))
+        finally:
+            self._is_restating = False
+
+    async def _restate(self, alive: list[Callable[[], Event | None]]) -> None:
+        first: Appended | None = None
+        for begin in range(0, len(alive), _RESTATED_AT_ONCE):
+            for ask in alive[begin : begin + _RESTATED_AT_ONCE]:
+                if (event := ask()) is not None:
+                    (appended,) = self._append([self._draft(event)])
+                    first = first or appended
+            await asyncio.sleep(0)
+        if first is None:
+            return
+        await self._flush_to(self._store.end_offset)
+        text = msgspec.json.encode(_Start(first.queue_offset)).decode()
+        await asyncio.get_running_loop().run_in_executor(None, self._start_file.save, text)
+        self._start, self._start_physical = first.queue_offset, first.physical_offset

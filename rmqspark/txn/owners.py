@@ -1,0 +1,101 @@
+"""Which broker coordinates a transactional id: whoever has it in its ledger; nobody can be two.
+
+Clients agree on a broker by rendezvous, but brokers come and go, and then it is another one that they agree on. So a
+broker that is asked for an id it does not know asks all others before it adopts it, also those it has seen only once:
+one that is down may own the id, and has to be started, or declared gone for good (`retired_brokers`), first.
+
+Two that adopt the same id at the same time answer each other "mine"; both give up, and the clients try again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from rmqspark.errors import NotSupported, RmqError, TwoCoordinators, Unreachable
+from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.headers_txn import TxnFindRequestHeader, TxnFindResponseHeader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rmqspark.txn.ledger import Ledger
+    from rmqspark.txn.peers import Peers
+
+_FIND_TIMEOUT_MS: Final = 3_000
+
+log = structlog.get_logger("rmqspark.txn")
+
+
+class Owners:
+    """Finds the coordinator of an id. `retired` are brokers that will never come back."""
+
+    def __init__(self, own_name: str, ledger: Ledger, peers: Peers, retired: Iterable[str]) -> None:
+        self._own_name = own_name
+        self._ledger = ledger
+        self._peers = peers
+        self._retired = frozenset(retired)
+        self._adopting: dict[str, int] = {}  # id -> how many requests are asking around for it
+        self._disputed: dict[str, str] = {}  # id -> the other owner, once it was logged
+
+    def is_mine(self, transactional_id: str) -> bool:
+        """What FIND is answered: also yes while this broker is about to adopt the id."""
+        return transactional_id in self._ledger or transactional_id in self._adopting
+
+    async def elsewhere(self, transactional_id: str) -> str | None:
+        """The other broker that owns the id; None if it is ours, or nobody's and free to be adopted.
+
+        Raises Unreachable naming a broker that cannot be asked.
+        """
+        if transactional_id in self._ledger:
+            return None
+        self._adopting[transactional_id] = self._adopting.get(transactional_id, 0) + 1
+        try:
+            found, silent = await self._ask_all(transactional_id)
+        finally:
+            self._adopting[transactional_id] -= 1
+            if not self._adopting[transactional_id]:
+                del self._adopting[transactional_id]
+        if found is None and silent is not None:
+            raise Unreachable(
+                f"Broker {silent!r} may own the transactional id {transactional_id!r}, and cannot be asked.",
+                address=silent,
+                hint="Start it. If it is gone for good, name it in the setting retired_brokers of the other brokers.",
+            )
+        return found
+
+    async def refuse_second(self, transactional_id: str) -> None:
+        """Raises TwoCoordinators if another broker that can be asked owns what we own."""
+        other, _ = await self._ask_all(transactional_id)
+        if other is None:
+            return
+        error = TwoCoordinators(
+            f"Brokers {self._own_name!r} and {other!r} both coordinate the transactional id {transactional_id!r}.",
+            hint="Go on with a new transactionalId, after a look at what both have committed (rmq txn describe).",
+        )
+        if self._disputed.get(transactional_id) != other:
+            self._disputed[transactional_id] = other
+            log.error("two coordinators", transactional_id=transactional_id, other=other)
+        raise error
+
+    async def _ask_all(self, transactional_id: str) -> tuple[str | None, str | None]:
+        """The first owner by name, and the first that did not answer."""
+        names = sorted({*self._ledger.peers, *self._peers.names()} - self._retired - {self._own_name})
+        answers = await asyncio.gather(*(self._ask(name, transactional_id) for name in names))
+        found = next((name for name, answer in zip(names, answers, strict=True) if answer), None)
+        silent = next((name for name, answer in zip(names, answers, strict=True) if answer is None), None)
+        return found, silent
+
+    async def _ask(self, broker: str, transactional_id: str) -> bool | None:
+        """None where there is no telling. A stock broker owns nothing."""
+        header = TxnFindRequestHeader(transactional_id)
+        try:
+            answer = await self._peers.call(broker, RequestCode.RMQ_TXN_FIND, header, timeout_ms=_FIND_TIMEOUT_MS)
+        except NotSupported:
+            return False
+        except RmqError as error:
+            log.info("a broker cannot be asked", broker=broker, reason=str(error))
+            return None
+        return answer.header(TxnFindResponseHeader).found
