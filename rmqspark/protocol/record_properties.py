@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from rmqspark.protocol.spans import Bytes
 
-_BLOCK_BYTES: Final = 2 * 1024 * 1024
+_BLOCK_BYTES: Final = 1024 * 1024
 
 
 class RecordProperties:
@@ -34,15 +34,14 @@ class RecordProperties:
     def __init__(self, buffer: Bytes, spans: Spans) -> None:
         self._buffer = buffer
         self._spans = spans
+        self._found: dict[bytes, Spans] = {}
         self._layout = Layout.find(buffer, spans) if len(spans.starts) else None
 
     def find(self, name: bytes) -> Spans:
         """The value that every record has for `name`, the last one if several; length -1 where it has none."""
-        if self._layout is None:
-            return join([pairs.find(name) for pairs in self._pairs()])
-        if name in self._layout.places:
-            return self._layout.values(name, self._spans)
-        return Spans(self._spans.starts, np.full(len(self._spans.starts), -1, np.int64))
+        if name not in self._found:
+            self._found[name] = self._find(name)
+        return self._found[name]
 
     def has_any(self, names: Sequence[bytes]) -> bool:
         """Whether any record has a property of one of these names."""
@@ -57,6 +56,13 @@ class RecordProperties:
         maps = [pairs.maps() for pairs in self._pairs()]
         counts = np.concatenate([one.counts for one in maps])
         return PropertyMaps(counts, join([one.names for one in maps]), join([one.values for one in maps]))
+
+    def _find(self, name: bytes) -> Spans:
+        if self._layout is None:
+            return join([pairs.find(name) for pairs in self._pairs()])
+        if name in self._layout.places:
+            return self._layout.values(name, self._spans)
+        return Spans(self._spans.starts, np.full(len(self._spans.starts), -1, np.int64))
 
     def _pairs(self) -> Iterable[PropertyPairs]:
         if len(self._blocks) == 1:

@@ -7,18 +7,23 @@ from typing import TYPE_CHECKING, Final
 from rmqspark.errors import InvalidMessage
 from rmqspark.protocol.names import check_topic
 from rmqspark.protocol.record import SysFlag
+from rmqspark.store.index_keys import count_keys
 
 if TYPE_CHECKING:
     import numpy as np
 
     from rmqspark.protocol.record_batch import RecordBatch
 
+MAX_KEYS: Final = 1 << 18
+"""Keys of one bulk: each is two bytes of it at least, and some sixty while it is being entered."""
+
 _ALLOWED_SYS_FLAGS: Final = SysFlag.COMPRESSED | SysFlag.COMPRESSION_MASK
 
 
 def check_bulk(records: RecordBatch, topic: str, queue_id: int, max_body_bytes: int) -> None:
     """Raises RecordError where the records are none, InvalidMessage where they are not ones that a client may store
-    in this queue: V1 with IPv4 hosts, no transaction bits, one topic, one queue, no body too large."""
+    in this queue: V1 with IPv4 hosts, no transaction bits, one topic, one queue, no body too large, no more
+    keys than can be entered in a moment."""
     check_topic(topic)
     _require(len(records) > 0, "It has no messages.")
     _require(_fill_their_buffer(records), "Its records do not fill their buffer.")
@@ -29,6 +34,7 @@ def check_bulk(records: RecordBatch, topic: str, queue_id: int, max_body_bytes: 
     _require((topics.starts == bodies.ends + 1).all(), "A record is not of version 1.")
     _require(int(bodies.lengths.max()) <= max_body_bytes, f"A body has more than {max_body_bytes} bytes.")
     _require(records.is_all_of_topic(topic.encode()), f"A record is not of topic {topic}.")
+    _require(count_keys(records) <= MAX_KEYS, f"It has more than {MAX_KEYS} keys.")
 
 
 def _fill_their_buffer(records: RecordBatch) -> bool:

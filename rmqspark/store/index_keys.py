@@ -77,6 +77,13 @@ def keys_of_records(topic: str | None, records: RecordBatch, physical_offsets: P
     return KeyBatch(_absolute(hashes), physical_offsets[rows], records.store_timestamps_ms[rows])
 
 
+def count_keys(records: RecordBatch) -> int:
+    """How many entries the KEYS of checked records make at most."""
+    _, keys = _present(records.property_spans(b"KEYS"), np.ones(len(records), np.bool_))
+    text, _ = _one_after_another(records.buffer, keys)
+    return int(np.count_nonzero(text == _BLANK))
+
+
 def _absolute(hashes: NDArray[np.int32]) -> NDArray[np.int32]:
     """|hash|, the lowest number, which has no absolute value, becoming 0."""
     return np.abs(hashes) & np.int32(2**31 - 1)
