@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from rmqspark.protocol.record import Buffer
 
 MULTI_TAG: Final = "MULTI_TAG"
+MAX_BATCH_KEYS: Final = 1 << 17
+"""Keys of one batch, ids included: two for each of the most messages it may have. Each costs a microsecond."""
 
 _SENDERS_FLAGS: Final = SysFlag.COMPRESSED | SysFlag.MULTI_TAGS | SysFlag.COMPRESSION_MASK
 _REFUSED_FLAGS: Final = SysFlag.TRANSACTION_MASK | SysFlag.NEED_UNWRAP | SysFlag.INNER_BATCH
@@ -156,10 +158,14 @@ class Intake:
         _refuse_half(wrapper)
         transaction_id, waits = wrapper.get(Property.UNIQ_KEY, ""), _waits(wrapper)
         admitted = []
+        keys_left = MAX_BATCH_KEYS
         for element in decode_batch(body):
             properties = decode_properties(element.properties)
             _refuse_half(properties)
             draft = _draft(header, place, element.body, element.flag, element.properties, properties)
+            keys_left -= len(draft.index_keys)
+            if keys_left < 0:
+                raise InvalidMessage(f"The batch has more than {MAX_BATCH_KEYS} keys.", hint="Send it in several.")
             admitted.append(Admitted(draft, transaction_id, waits))
         if not admitted:
             raise InvalidMessage("The batch has no messages in it.")

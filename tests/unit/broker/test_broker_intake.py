@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from rmqspark.broker.config import BrokerConfig
 from rmqspark.broker.groups import SubscriptionGroups
-from rmqspark.broker.intake import Intake
+from rmqspark.broker.intake import MAX_BATCH_KEYS, Intake
 from rmqspark.broker.topics import TopicTable
 from rmqspark.entropy import SystemEntropy
-from rmqspark.errors import RmqError
+from rmqspark.errors import InvalidMessage, RmqError
 from rmqspark.protocol.batch import BatchElement, encode_batch
 from rmqspark.protocol.bodies import TopicConfig
 from rmqspark.protocol.headers import SendMessageRequestHeaderV2
@@ -36,7 +36,7 @@ PROPERTIES = st.lists(
 ).map("\x02".join) | st.text(max_size=40)
 
 
-def intake() -> Intake:
+def intake(max_body_bytes: int = 1000) -> Intake:
     topics = TopicTable(max_topics=9, now_ms=0)
     topics.put(TopicConfig(topicName="orders"), 0)
     topics.put(TopicConfig(topicName="many", topicFilterType="MULTI_TAG"), 0)
@@ -44,7 +44,7 @@ def intake() -> Intake:
         BrokerConfig(),
         topics,
         SubscriptionGroups(auto_create=True, max_groups=9, now_ms=0),
-        max_body_bytes=1000,
+        max_body_bytes=max_body_bytes,
         unique_ids=UniqueIds(b"abcd", 1, "127.0.0.1"),
         clock=ManualClock(),
         entropy=SystemEntropy(1),
@@ -53,6 +53,16 @@ def intake() -> Intake:
 
 def header(properties: str | None = None, *, topic: str = "orders", flags: int = 0) -> SendMessageRequestHeaderV2:
     return SendMessageRequestHeaderV2("p", topic, "TBW102", 4, 0, flags, 5, 0, properties)
+
+
+def test_a_batch_of_keys_is_refused() -> None:
+    """A batch that is nothing but keys cannot keep a broker busy for seconds and take half a gigabyte."""
+    takes = intake(max_body_bytes=1 << 22)
+    element = BatchElement(b"x", b"KEYS\x01" + b" ".join([b"k"] * 16_000) + b"\x02")
+    fitting = MAX_BATCH_KEYS // 16_000
+    assert len(takes.admit_batch(header(), memoryview(encode_batch([element] * fitting)), PEER)) == fitting
+    with pytest.raises(InvalidMessage, match="keys"):
+        takes.admit_batch(header(), memoryview(encode_batch([element] * (fitting + 1))), PEER)
 
 
 def check_derived(draft: Draft) -> None:
