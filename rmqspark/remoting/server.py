@@ -15,6 +15,7 @@ import structlog
 
 from rmqspark.errors import InvalidArgument, PortInUse
 from rmqspark.remoting.address import format_address, is_loopback
+from rmqspark.remoting.closings import Closings
 from rmqspark.remoting.limits import Limits
 from rmqspark.remoting.receive import SHARED_BUFFER_BYTES, Budget
 from rmqspark.remoting.server_connection import ServerConnection, Ticks
@@ -31,6 +32,7 @@ _BACKLOG = 1024
 _LONGEST_TICK_MS = 1_000
 _PORT_PAIRS_TRIED = 64
 _KEEP_LARGE_BUFFER_MS = 10_000
+_REPORT_INTERVAL_MS = 10_000
 
 log = structlog.get_logger("rmqspark.remoting")
 
@@ -62,6 +64,7 @@ class RemotingServer:
         self.shared_buffer = memoryview(bytearray(SHARED_BUFFER_BYTES))
         self.newcomers = Budget(self.limits.max_newcomer_bytes)
         self.buffered = Budget(self.limits.max_buffered_bytes)
+        self.closings = Closings()
         self.going_away = False
         self._host = host
         self._wanted_port = port
@@ -110,6 +113,7 @@ class RemotingServer:
             await self._change()
         if self._ticker is not None:
             self._ticker.cancel()
+        self.closings.report()
 
     @property
     def port(self) -> int:
@@ -218,6 +222,8 @@ class RemotingServer:
     def _tick(self) -> None:
         self._ticker = self._loop.call_later(self._tick_ms / 1000, self._tick)
         self._wheel.advance()
+        if self.now % self.ticks.report == 0:
+            self.closings.report()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         del self._tasks[task]
@@ -266,5 +272,6 @@ def _ticks(limits: Limits) -> tuple[int, Ticks]:
         frame=ticks(limits.frame_timeout_ms),
         idle=ticks(limits.idle_timeout_ms),
         shrink=ticks(_KEEP_LARGE_BUFFER_MS),
+        report=ticks(_REPORT_INTERVAL_MS),
         visit=max(1, ticks(shortest) // 4),
     )

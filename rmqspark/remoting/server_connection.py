@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
-import structlog
-
 from rmqspark.errors import Busy, DecodeError, GoingAway, RmqError
 from rmqspark.protocol.codes import Version
 from rmqspark.protocol.command import RawCommand, decode_command, encode_request, split_frame
@@ -19,6 +17,7 @@ if TYPE_CHECKING:
 
     import msgspec
 
+    from rmqspark.remoting.closings import Closings
     from rmqspark.remoting.limits import Limits
     from rmqspark.remoting.reply import Body, Buffer
     from rmqspark.remoting.response import Response
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
 _TLS_HANDSHAKE = 0x16
 _WRITE_AT_ONCE_BYTES = 256 * 1024
 _JOIN_BELOW_BYTES = 16 * 1024
-
-log = structlog.get_logger("rmqspark.remoting")
 
 
 class Ticks(NamedTuple):
@@ -39,6 +36,8 @@ class Ticks(NamedTuple):
     idle: int
     shrink: int
     """How long a connection of large frames keeps its buffer without need."""
+    report: int
+    """How often the log says how many connections were closed."""
     visit: int
     """How often a connection is looked at, whatever its deadline is: a nearer one may have come up meanwhile."""
 
@@ -52,6 +51,7 @@ class Host(Protocol):
     shared_buffer: memoryview
     newcomers: Budget
     buffered: Budget
+    closings: Closings
     going_away: bool
 
     @property
@@ -141,7 +141,7 @@ class ServerConnection(asyncio.BufferedProtocol):
     def close(self, reason: str) -> None:
         """Ends the connection at once, unsent answers with it."""
         if self._transport is not None and not self._transport.is_closing():
-            log.info("connection closed", peer=self.address, reason=reason)
+            self._host.closings.note(self.address, reason)
             self._transport.abort()
 
     def close_gently(self) -> None:

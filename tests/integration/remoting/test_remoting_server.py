@@ -123,6 +123,21 @@ def test_garbage_ends_its_connection_only(serve: Any, raw_client: Any, garbage: 
     assert neighbour.receive()[0].opaque == 2
 
 
+def test_a_crowd_that_is_closed_is_one_line_of_log(serve: Any, raw_client: Any) -> None:
+    """A thousand connections that break off do not fill the disk with log; level debug names each."""
+    with capture_logs() as logs:
+        served = serve(routes())
+        for _ in range(20):
+            offender = raw_client(served.address)
+            offender.socket.sendall(b"\xff" * 8)
+            assert offender.is_closed_by_server()
+        served.start_closing().result(10)
+    told = [entry for entry in logs if entry["log_level"] != "debug"]
+    assert [(entry["event"], entry["count"]) for entry in told] == [("connections closed", 20)]
+    assert "a frame of -1 bytes" in told[0]["last_reason"]
+    assert len(logs) == 21
+
+
 def test_tls_is_refused_in_words(serve: Any, raw_client: Any) -> None:
     """A client that speaks TLS is cut off, and the log says that there is none yet."""
     client = raw_client(serve(routes()).address)
