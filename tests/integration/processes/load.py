@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.outgoing import SendConfig
 from rmqspark.client.producer import Producer
-from rmqspark.errors import RmqError, Unreachable
+from rmqspark.errors import ConnectionLost, RmqError, Unreachable
 from rmqspark.model import MessageQueue
 from rmqspark.testing.history import content_to_send
 
@@ -50,23 +50,33 @@ class Doubt(NamedTuple):
 class Load:
     """Seven clients at work while it is entered; what they send follows from `seed`, and from when they are answered.
 
-    The first failure of one ends all. `name` begins the names of its messages; `durable` says that the broker runs in
-    SYNC_FLUSH. The sends in `doubts` are not over: `settle` ends them.
+    The first failure of one ends all, and has to be one of `expected`. `name` begins the names of its messages;
+    `durable` says that the broker runs in SYNC_FLUSH. The sends in `doubts` are not over: `settle` ends them.
     """
 
-    def __init__(self, history: History, namesrv: str, name: str, seed: int, *, durable: bool) -> None:
+    def __init__(
+        self,
+        history: History,
+        namesrv: str,
+        name: str,
+        seed: int,
+        *,
+        durable: bool,
+        expected: type[RmqError] = Unreachable,
+    ) -> None:
         self.doubts: list[Doubt] = []
         self._history = history
         self._namesrv = namesrv
         self._name = name
         self._seed = seed
         self._durable = durable
+        self._expected = expected
         self._ended = threading.Event()
         kinds = (self._singles, self._singles, self._pipelined, self._pipelined, self._batches, self._bulks, self._tail)
         self._clients = [partial(kind, f"{name}-{number}") for number, kind in enumerate(kinds)]
         self._threads = ThreadPoolExecutor(len(kinds), thread_name_prefix="load")
         self._running: list[Future[None]] = []
-        self._surprises: list[RmqError] = []  # failures for which the death of a broker is no reason
+        self._surprises: list[RmqError] = []
 
     def __enter__(self) -> Self:
         self._running = [self._threads.submit(client) for client in self._clients]
@@ -105,9 +115,11 @@ class Load:
                 number = self._history.sending(name, [content_to_send(message)])
                 try:
                     receipt = producer.send(message, queue=queue)
-                except Unreachable:
+                except ConnectionLost:
                     self.doubts.append(Doubt(number, message, queue))
                     self._ended.set()
+                except RmqError as error:
+                    self._failed(number, error)
                 else:
                     self._history.sent(number, receipt, durable=self._durable)
 
@@ -191,7 +203,7 @@ class Load:
     def _failed(self, number: int, error: RmqError) -> None:
         self._history.not_sent(number, error)
         self._ended.set()
-        if not isinstance(error, Unreachable):
+        if not isinstance(error, self._expected):
             self._surprises.append(error)
 
     def _draw(self, name: str) -> tuple[Random, Iterator[Message]]:
