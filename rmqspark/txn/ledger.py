@@ -128,8 +128,10 @@ class Ledger:
             return self._recorded(txn, version, outcome)
         if self.is_fenced(txn, epoch):
             return Answer(TxnOutcome.FENCED, last_version=txn.last_version)
-        event = Decided(transactional_id, epoch, version, decision, now_ms, by)
-        return Answer(TxnOutcome.COMMITTED, epoch, version, decision, (event,))
+        events: list[Event] = [Decided(transactional_id, epoch, version, decision, now_ms, by)]
+        if not decision.participants:  # nothing to complete
+            events.append(Finished(audited(txn, Pending(epoch, version, decision, now_ms, by), {})))
+        return Answer(TxnOutcome.COMMITTED, epoch, version, decision, tuple(events))
 
     def status(self, transactional_id: str, epoch: int, version: int) -> Answer:
         """How a version stands, for a participant that has halves of it: UNKNOWN while it may still be decided."""
@@ -157,7 +159,7 @@ class Ledger:
         """`broker` has the rows of `version` in their topics and on its disk. Nothing if that is known already."""
         txn = self._transactions.get(transactional_id)
         pending = _pending(txn, version) if txn else None
-        if txn is None or pending is None or (broker and broker not in pending.brokers_left()):
+        if txn is None or pending is None or broker not in pending.brokers_left():
             return []
         left = [name for name in pending.brokers_left() if name != broker]
         if left:
@@ -291,7 +293,7 @@ def audited(txn: Transaction, pending: Pending, outputs: dict[str, list[OutputRa
         bytes=decision.bytes,
         checksum=decision.checksum,
         inputs=decision.inputs,
-        outputs=[output for some in (outputs or pending.outputs).values() for output in some],
+        outputs=[output for some in (pending.outputs if outputs is None else outputs).values() for output in some],
         completed=outputs is not None,
     )
 

@@ -1,0 +1,220 @@
+"""The ledger's topic: what is promised is on disk, and is still there when nobody has looked for weeks."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial, wraps
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqspark.entropy import SystemEntropy
+from rmqspark.errors import DamagedFile, InvalidMessage, NotWritable
+from rmqspark.protocol.bodies_txn import HeldAttempt, TxnDecision
+from rmqspark.protocol.names import TXN_LEDGER_TOPIC
+from rmqspark.protocol.record import encode_record
+from rmqspark.store.config import StoreConfig
+from rmqspark.store.draft import Draft
+from rmqspark.store.message_store import MessageStore
+from rmqspark.testing.manual_clock import ManualClock
+from rmqspark.testing.memory_files import MemoryFileSystem
+from rmqspark.txn.events import Decided, Event, RunOpened, VersionBegun
+from rmqspark.txn.journal import Journal
+from rmqspark.txn.ledger import Ledger
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
+    from rmqspark.errors import RmqError
+
+CONFIG = StoreConfig(
+    mapped_file_size_commit_log=16 << 10,
+    message_index_enable=False,
+    file_reserved_time=1,
+    delete_when=";".join(map(str, range(24))),
+)
+T = "spark-1"
+
+
+def awaited(test: Callable[[Desk], Awaitable[None]]) -> Callable[[Desk], None]:
+    @wraps(test)
+    def run(desk: Desk) -> None:
+        asyncio.run(test(desk))  # type: ignore[arg-type]
+
+    return run
+
+
+class Desk:
+    """A store, a ledger and its journal, which can lose power and be set up again."""
+
+    def __init__(self, config: StoreConfig = CONFIG) -> None:
+        self.config = config
+        self.files = MemoryFileSystem()
+        self.clock = ManualClock()
+        self.open()
+
+    def open(self) -> None:
+        self.store = MessageStore.open(
+            "store", self.config, files=self.files, clock=self.clock, entropy=SystemEntropy(1)
+        )
+        self.ledger = Ledger()
+        self.journal = Journal(
+            self.store,
+            self.files.within("store"),
+            self.clock,
+            append=self.store.append,
+            when_flushed=self.flush,
+            apply=self.ledger.apply,
+            max_event_bytes=8_000,
+            restate_after_bytes=16 << 10,
+        )
+        self.journal.replay()
+
+    def flush(self, end_offset: int, done: Callable[[RmqError | None], None]) -> None:
+        try:
+            self.store.flush()
+        except OSError as error:
+            done(NotWritable(str(error)))
+        else:
+            done(None)
+
+    def lose_power(self) -> None:
+        self.files.crash()
+        self.open()
+
+    def fill(self, size_bytes: int) -> None:
+        """Other messages, until the log has grown by that much."""
+        end = self.store.end_offset + size_bytes
+        while self.store.end_offset < end:
+            self.store.append([Draft("other", 0, encode_record(topic="other", body=b"x" * 900))])
+
+    async def restate(self) -> None:
+        await self.journal.restate(self.alive)
+
+    def alive(self) -> Iterable[Callable[[], Event | None]]:
+        return [partial(self.ledger.restated, txn.transactional_id) for txn in self.ledger]
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+def opened(epoch: int = 1, name: str = T) -> RunOpened:
+    return RunOpened(name, "q", f"r{epoch}", epoch, 0)
+
+
+@awaited
+async def test_what_was_flushed_survives_a_power_loss(desk: Desk) -> None:
+    """An epoch that was handed out is never handed out again."""
+    desk.journal.record([opened(), VersionBegun(T, 0, 0)])
+    await desk.journal.flushed()
+    desk.lose_power()
+    assert (desk.ledger.require(T).epoch, desk.ledger.require(T).open_version) == (1, 0)
+
+
+@awaited
+async def test_a_lost_tail_is_survived(desk: Desk) -> None:
+    """What nobody was told may be gone, and what comes after it is taken."""
+    desk.journal.record([opened()])
+    await desk.journal.flushed()
+    desk.journal.record([opened(2)])
+    desk.lose_power()
+    assert desk.ledger.require(T).epoch in (1, 2)
+    desk.journal.record([opened(3)])
+    await desk.journal.flushed()
+    desk.lose_power()
+    assert desk.ledger.require(T).epoch == 3
+
+
+@awaited
+async def test_flushing_is_waited_for_only_where_something_was_promised(desk: Desk) -> None:
+    """Events that no answer rests on cost no fsync."""
+    await desk.journal.flushed()
+    before = desk.store.flushed_offset
+    desk.journal.record([VersionBegun(T, 0, 0)])
+    await desk.journal.flushed()
+    assert desk.store.flushed_offset == before
+
+
+@awaited
+async def test_a_failed_fsync_is_told(desk: Desk) -> None:
+    """Nobody is promised what may not be on the disk."""
+    desk.journal.record([opened()])
+    desk.files.fail_next("fsync")
+    with pytest.raises(NotWritable):
+        await desk.journal.flushed()
+
+
+def test_an_event_too_large_changes_nothing(desk: Desk) -> None:
+    """A decision with more attempts than fit is refused as a whole."""
+    attempts = [HeldAttempt(number, f"attempt-{number}") for number in range(200)]
+    decided = Decided(T, 1, 0, TxnDecision("q", {"a": attempts}), 0, "driver")
+    with pytest.raises(InvalidMessage, match="over the limit"):
+        desk.journal.record([opened(), decided])
+    assert (T in desk.ledger, desk.store.max_offset(TXN_LEDGER_TOPIC, 0)) == (False, 0)
+
+
+@awaited
+async def test_an_idle_id_survives_the_retention_of_the_log(desk: Desk) -> None:
+    """Weeks later the files its events were in are gone, and it is still known."""
+    desk.journal.record([opened()])
+    await desk.journal.flushed()
+    for _ in range(6):
+        desk.fill(20 << 10)
+        desk.store.flush()
+        await desk.restate()
+        desk.clock.advance(hours=24)
+        desk.store.expire(desk.clock.now_ms(), keep_from=desk.journal.needed_offset)
+    assert desk.store.min_offset(TXN_LEDGER_TOPIC, 0) > 0
+    desk.lose_power()
+    assert desk.ledger.require(T).epoch == 1
+
+
+@awaited
+async def test_nothing_needed_expires_before_it_is_restated(desk: Desk) -> None:
+    """However old its file is, and however full the disk."""
+    desk.journal.record([opened()])
+    await desk.journal.flushed()
+    desk.fill(60 << 10)
+    desk.clock.advance(hours=1_000)
+    for _ in range(9):
+        desk.store.expire(desk.clock.now_ms(), keep_from=desk.journal.needed_offset)
+    desk.lose_power()
+    assert desk.ledger.require(T).epoch == 1
+
+
+@awaited
+async def test_a_power_loss_while_restating_loses_nothing(desk: Desk) -> None:
+    """The old events stay needed until the new ones are on disk."""
+    for number in range(40):
+        desk.journal.record([opened(1, f"t{number}")])
+    await desk.journal.flushed()
+    desk.fill(20 << 10)
+    restating = asyncio.ensure_future(desk.restate())
+    await asyncio.sleep(0)
+    restating.cancel()
+    desk.clock.advance(hours=100)
+    desk.store.expire(desk.clock.now_ms(), keep_from=desk.journal.needed_offset)
+    desk.lose_power()
+    assert len(list(desk.ledger)) == 40
+
+
+@awaited
+async def test_a_lost_note_of_the_start_costs_time_only(desk: Desk) -> None:
+    """Without config/txnLedger.json the whole topic is read."""
+    desk.journal.record([opened()])
+    desk.fill(20 << 10)
+    await desk.restate()
+    for name in ("txnLedger.json", "txnLedger.json.bak"):
+        if desk.files.exists(f"store/config/{name}"):
+            desk.files.unlink(f"store/config/{name}")
+    desk.lose_power()
+    assert desk.ledger.require(T).epoch == 1
+
+
+def test_a_strange_event_is_not_stepped_over(desk: Desk) -> None:
+    """A broker does not start with half a ledger."""
+    desk.store.append([Draft(TXN_LEDGER_TOPIC, 0, encode_record(topic=TXN_LEDGER_TOPIC, body=b'{"event":"new"}'))])
+    with pytest.raises(DamagedFile, match="later version"):
+        desk.journal.replay()

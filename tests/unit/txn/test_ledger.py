@@ -1,0 +1,274 @@
+"""The ledger: who may write, what is decided, and that it is never decided twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from rmqspark.errors import Busy, ForgedEpoch, TransactionError, UnknownTransaction
+from rmqspark.protocol.bodies_txn import HeldAttempt, InputRange, OutputRange, TxnDecision
+from rmqspark.protocol.headers_txn import TxnOutcome
+from rmqspark.txn import ledger as ledger_module
+from rmqspark.txn.events import BrokerCompleted, EpochClosed, Finished, Restated, decode_event, encode_event
+from rmqspark.txn.ledger import Answer, Ledger, is_open
+
+T = "spark-1"
+ONE = TxnDecision("q", {"a": [HeldAttempt(0, "x", 1, 10, 100, 7)]}, rows=10, bytes=100, checksum="3")
+TWO = TxnDecision("q", {"a": ONE.participants["a"], "b": [HeldAttempt(1, "y", 1, 5, 50, 9)]}, rows=15, bytes=150)
+OUT = [OutputRange("topic", "a", 0, 0, 10)]
+
+
+class Book:
+    """A ledger whose events are taken as soon as they are decided, as a coordinator would."""
+
+    def __init__(self, **limits: int) -> None:
+        self.ledger = Ledger(**limits)
+        self.log: list[bytes] = []
+
+    def take(self, answer: Answer | None) -> Answer:
+        assert answer is not None
+        self.record(*answer.events)
+        return answer
+
+    def record(self, *events: object) -> None:
+        for event in events:
+            self.log.append(encode_event(event))  # type: ignore[arg-type]
+            self.ledger.apply(decode_event(self.log[-1]))
+
+    def prepare(self, run: str, version: int, now_ms: int = 0) -> Answer:
+        return self.take(self.ledger.prepare(T, run, version, "q", now_ms))
+
+    def decide(self, run: str, epoch: int, version: int, decision: TxnDecision = ONE) -> Answer:
+        answer = self.ledger.decide(T, run, epoch, version, decision)
+        return self.take(answer or self.ledger.record(T, epoch, version, decision, 1))
+
+    def close(self, epoch: int, version: int) -> Answer:
+        return self.take(self.ledger.close(T, epoch, version, 2))
+
+    def complete(self, version: int, *brokers: str) -> None:
+        for broker in brokers:
+            self.record(*self.ledger.completed(T, version, broker, OUT))
+
+    def replayed(self) -> Ledger:
+        again = Ledger()
+        for event in self.log:
+            again.apply(decode_event(event))
+        return again
+
+
+@pytest.fixture
+def book() -> Book:
+    return Book()
+
+
+def outcomes(*answers: Answer) -> list[tuple[str, int]]:
+    return [(answer.outcome.value, answer.epoch) for answer in answers]
+
+
+def test_a_batch_is_written_once(book: Book) -> None:
+    """Prepared, decided; the same batch again is answered with what was recorded."""
+    assert outcomes(book.prepare("r1", 0), book.decide("r1", 1, 0)) == [("WRITE", 1), ("COMMITTED", 1)]
+    again = book.decide("r1", 1, 0)
+    assert (again.outcome, again.decision) == (TxnOutcome.ALREADY_COMMITTED, ONE)
+    assert outcomes(book.prepare("r2", 0)) == [("ALREADY_COMMITTED", 0)]
+
+
+def test_a_later_run_of_a_committed_batch_learns_rows_and_checksum(book: Book) -> None:
+    """Also when all brokers have completed it and the lists of attempts are gone."""
+    book.prepare("r1", 0)
+    book.decide("r1", 1, 0)
+    book.complete(0, "a")
+    decision = book.decide("r2", 0, 0).decision
+    assert decision is not None
+    assert (decision.rows, decision.bytes, decision.checksum, decision.participants) == (10, 100, "3", {})
+
+
+def test_every_run_gets_a_higher_epoch_and_fences_those_before(book: Book) -> None:
+    """A driver that was cut off can neither go on writing nor commit what it wrote."""
+    assert outcomes(book.prepare("r1", 0), book.prepare("r2", 0)) == [("WRITE", 1), ("WRITE", 2)]
+    assert outcomes(book.prepare("r1", 0), book.decide("r1", 1, 0)) == [("FENCED", 0), ("FENCED", 0)]
+    assert outcomes(book.decide("r2", 2, 0)) == [("COMMITTED", 2)]
+
+
+def test_a_straggler_below_the_last_version_fences_nobody(book: Book) -> None:
+    """A run first seen with an old version is told so and gets no epoch."""
+    book.prepare("r1", 5)
+    book.decide("r1", 1, 5)
+    assert outcomes(book.prepare("r9", 4), book.prepare("r9", 5)) == [("STALE", 0), ("ALREADY_COMMITTED", 0)]
+    assert outcomes(book.prepare("r1", 6), book.decide("r1", 1, 6)) == [("WRITE", 1), ("COMMITTED", 1)]
+
+
+def test_versions_may_begin_anywhere_and_jump(book: Book) -> None:
+    """foreachBatch numbers as it likes, as long as it grows."""
+    book.prepare("r1", 100)
+    book.decide("r1", 1, 100)
+    book.prepare("r1", 10**12)
+    assert outcomes(book.decide("r1", 1, 10**12)) == [("COMMITTED", 1)]
+
+
+def test_a_closed_version_is_never_decided_under_its_epoch(book: Book) -> None:
+    """A DECIDE that was stuck in a socket while the driver asked for the status comes too late."""
+    book.prepare("r1", 0)
+    assert outcomes(book.close(1, 0), book.decide("r1", 1, 0), book.close(1, 0)) == [("FENCED", 0)] * 3
+
+
+def test_a_closed_run_may_try_again_under_a_new_epoch(book: Book) -> None:
+    """foreachBatch may catch the error and write the batch again in the same run."""
+    book.prepare("r1", 0)
+    book.close(1, 0)
+    assert outcomes(book.prepare("r1", 0), book.decide("r1", 1, 0), book.decide("r1", 2, 0)) == [
+        ("WRITE", 2),
+        ("FENCED", 0),
+        ("COMMITTED", 2),
+    ]
+
+
+def test_an_abort_after_the_decision_does_nothing(book: Book) -> None:
+    """It is told that it comes too late."""
+    book.prepare("r1", 0)
+    book.decide("r1", 1, 0)
+    late = book.close(1, 0)
+    assert (late.outcome, late.decision, late.events) == (TxnOutcome.COMMITTED, ONE, ())
+
+
+def test_votes_may_come_too_late(book: Book) -> None:
+    """A run that took over while the brokers voted wins."""
+    book.prepare("r1", 0)
+    assert book.ledger.decide(T, "r1", 1, 0, ONE) is None
+    book.prepare("r2", 0)
+    assert book.take(book.ledger.record(T, 1, 0, ONE, 1)).outcome is TxnOutcome.FENCED
+
+
+def test_a_participant_is_told_how_its_halves_stand(book: Book) -> None:
+    """Open, committed, fenced by another run, and given up are told apart."""
+    book.prepare("r1", 0)
+    assert book.ledger.status(T, 1, 0).outcome is TxnOutcome.UNKNOWN
+    book.decide("r1", 1, 0)
+    assert (book.ledger.status(T, 1, 0).outcome, book.ledger.status(T, 1, 0).epoch) == (TxnOutcome.COMMITTED, 1)
+    book.prepare("r2", 1)
+    assert outcomes(book.ledger.status(T, 1, 1), book.ledger.status(T, 2, 1)) == [("FENCED", 0), ("UNKNOWN", 0)]
+
+
+@pytest.mark.parametrize(
+    ("run", "epoch", "version", "decision", "error"),
+    [
+        ("r1", 2, 0, ONE, ForgedEpoch),
+        ("old", 2, 0, ONE, ForgedEpoch),
+        ("r1", 2**62, 0, ONE, ForgedEpoch),
+        ("r1", 1, 7, ONE, UnknownTransaction),
+        ("r1", 1, 0, TxnDecision(rows=1), TransactionError),
+        ("r1", 1, 0, TxnDecision(participants={"a": [HeldAttempt(0, "x"), HeldAttempt(0, "y")]}), TransactionError),
+        (
+            "r1",
+            1,
+            0,
+            TxnDecision(participants={"a": [HeldAttempt(0, "x")], "b": [HeldAttempt(0, "y")]}),
+            TransactionError,
+        ),
+    ],
+)
+def test_a_forged_decision_is_refused(
+    book: Book, run: str, epoch: int, version: int, decision: TxnDecision, error: type[Exception]
+) -> None:
+    """An epoch nobody was given, a version from the future, two attempts of one partition: named, and nothing done."""
+    book.prepare("r1", 0)
+    before = list(book.log)
+    with pytest.raises(error):
+        book.decide(run, epoch, version, decision)
+    assert book.log == before
+    assert outcomes(book.decide("r1", 1, 0)) == [("COMMITTED", 1)]
+
+
+def test_an_unknown_id_is_refused(book: Book) -> None:
+    """Nothing is decided about an id that nobody has prepared."""
+    for call in (lambda: book.decide("r1", 1, 0), lambda: book.close(1, 0), lambda: book.ledger.status(T, 1, 0)):
+        with pytest.raises(UnknownTransaction, match=T):
+            call()
+
+
+def test_a_decision_is_kept_until_every_broker_has_it_on_disk(book: Book) -> None:
+    """Then it is finished, with all its outputs for the audit."""
+    book.prepare("r1", 0)
+    book.decide("r1", 1, 0, TWO)
+    assert isinstance(book.ledger.completed(T, 0, "b", OUT)[0], BrokerCompleted)
+    book.complete(0, "b", "b")
+    (finished,) = book.ledger.completed(T, 0, "a", OUT)
+    assert isinstance(finished, Finished)
+    assert (finished.batch.completed, len(finished.batch.outputs), finished.batch.rows) == (True, 2, 15)
+    book.record(finished)
+    assert book.ledger.completed(T, 0, "a", OUT) == []
+    assert book.ledger.require(T).pending == []
+
+
+def test_too_many_unfinished_versions_are_refused(book: Book, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that is down for hours does not fill the coordinator's memory."""
+    monkeypatch.setattr(ledger_module, "MAX_PENDING", 3)
+    for version in range(3):
+        book.prepare("r1", version)
+        book.decide("r1", 1, version)
+    with pytest.raises(Busy, match="wait for a"):
+        book.prepare("r1", 3)
+    book.complete(0, "a")
+    assert book.prepare("r1", 3).outcome is TxnOutcome.WRITE
+
+
+def test_too_many_ids_are_refused() -> None:
+    """Made-up ids cannot fill the coordinator's memory either."""
+    book = Book(max_transactions=1)
+    book.prepare("r1", 0)
+    with pytest.raises(Busy, match="takes no more"):
+        book.ledger.prepare("another", "r", 0, "", 0)
+
+
+def test_runs_are_remembered_but_not_for_ever(book: Book) -> None:
+    """The newest are fenced by name; one from long ago gets a new epoch, as a new run would."""
+    for number in range(ledger_module.MAX_RUNS + 5):
+        book.prepare(f"r{number}", 0)
+    assert book.prepare("r6", 0).outcome is TxnOutcome.FENCED
+    assert len(book.ledger.require(T).runs) == ledger_module.MAX_RUNS
+
+
+def test_what_nobody_writes_any_more_is_closed_by_the_clock(book: Book) -> None:
+    """A driver that died and never came back leaves nothing open for ever."""
+    book.prepare("r1", 0, now_ms=1_000)
+    assert book.ledger.overdue(1_999, 1_000) == []
+    (closed,) = book.ledger.overdue(2_000, 1_000)
+    assert isinstance(closed, EpochClosed)
+    book.record(closed)
+    assert (is_open(book.ledger.require(T)), book.ledger.overdue(9_000, 1_000)) == (False, [])
+    assert book.ledger.status(T, 1, 0).outcome is TxnOutcome.FENCED
+
+
+def test_only_what_is_done_is_forgotten(book: Book) -> None:
+    """An id that is idle for months goes, one with something left to do stays."""
+    book.prepare("r1", 0)
+    book.decide("r1", 1, 0)
+    assert book.ledger.disused(10**12, 1) == []
+    book.complete(0, "a")
+    book.record(*book.ledger.disused(10**12, 1))
+    assert T not in book.ledger
+
+
+def test_the_same_events_make_the_same_ledger(book: Book) -> None:
+    """Whatever was answered is still so after a restart, also when it was restated."""
+    book.prepare("r1", 0)
+    book.decide("r1", 1, 0, TWO)
+    book.complete(0, "a")
+    book.prepare("r1", 1)
+    book.close(1, 1)
+    state = book.ledger.require(T)
+    assert book.replayed().require(T) == state
+    restated = book.ledger.restated(T)
+    assert isinstance(restated, Restated)
+    book.log = [encode_event(restated)]
+    assert book.replayed().require(T) == state
+
+
+def test_an_empty_batch_counts(book: Book) -> None:
+    """It moves the version and the input, and is finished at once."""
+    inputs = [InputRange("g", "t", "b", 0, 5, 9)]
+    book.prepare("r1", 0)
+    book.take(book.ledger.record(T, 1, 0, TxnDecision("q", inputs=inputs), 1))
+    finished = decode_event(book.log[-1])
+    assert isinstance(finished, Finished)
+    assert (finished.batch.completed, finished.batch.inputs, finished.batch.version) == (True, inputs, 0)
+    assert (book.ledger.require(T).pending, book.ledger.require(T).last_version) == ([], 0)
