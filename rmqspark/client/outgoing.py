@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from rmqspark.client.message_kinds import check_body_kind, check_kinds
 from rmqspark.errors import InvalidMessage
 from rmqspark.protocol.batch import BatchElement, encode_batch
 from rmqspark.protocol.compression import compress
@@ -49,6 +50,7 @@ class Outgoing(NamedTuple):
 
 def outgoing(message: Message, unique_id: str, config: SendConfig, shard: str | None = None) -> Outgoing:
     """Makes one message ready. Raises InvalidMessage or InvalidName for what no broker would take."""
+    check_kinds(message, shard)
     check_sendable(message.topic)
     body, sys_flag = _compressed(_checked_body(message, config), config.compress_msg_body_over_howmuch)
     properties = encode_properties(wire_properties(message, unique_id, shard)).decode()
@@ -63,6 +65,8 @@ def outgoing_batch(
     Brokers of 5.3 append the wrapper's properties to every element (spec: observed), so WAIT is there and not in the
     elements, and UNIQ_KEY is not, for it would take the place of each element's own.
     """
+    for message in messages:
+        check_kinds(message, shard)
     check_batch(messages)
     elements = []
     for message, unique_id in zip(messages, unique_ids, strict=True):
@@ -82,10 +86,7 @@ def outgoing_batch(
 
 
 def _checked_body(message: Message, config: SendConfig) -> bytes:
-    if not isinstance(message.body, bytes | bytearray | memoryview):
-        raise InvalidMessage(
-            f"A message body is bytes, not {type(message.body).__name__}.", hint="Encode text: body.encode()."
-        )
+    check_body_kind(message.body)
     body = bytes(message.body)
     check_body(len(body), config.max_message_size)
     return body

@@ -1,0 +1,56 @@
+"""What kinds of values a message is made of: a slip is told by the name of the argument, not from deep inside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from rmqspark.errors import InvalidMessage
+
+if TYPE_CHECKING:
+    from rmqspark.model import Message
+
+_INT32 = range(-(2**31), 2**31)
+
+
+def check_kinds(message: Message, shard: str | None) -> None:
+    """Raises InvalidMessage naming the first argument of the wrong kind and what it should be."""
+    _require("topic", "text", message.topic, isinstance(message.topic, str))
+    _require("tags", "one tag, as text, or None", message.tags, isinstance(message.tags, str | None))
+    _require("keys", "a list of texts", message.keys, _is_keys(message.keys))
+    if message.properties:
+        _require("properties", "a mapping of text to text", message.properties, _is_text_map(message.properties))
+    _require("flag", "an integer of 32 bits", message.flag, isinstance(message.flag, int) and message.flag in _INT32)
+    _require("delay_level", "an integer", message.delay_level, isinstance(message.delay_level, int))
+    _require("shard", "text or None", shard, isinstance(shard, str | None))
+
+
+def check_body_kind(body: object) -> None:
+    """Raises InvalidMessage for a body that is no bytes, most of all for text."""
+    if not isinstance(body, bytes | bytearray | memoryview):
+        raise InvalidMessage(f"A message body is bytes, not {type(body).__name__}.", hint="Encode text: body.encode().")
+
+
+def _require(name: str, wanted: str, given: object, fits: bool) -> None:
+    if not fits:
+        raise InvalidMessage(f"{name} is {given!r:.80}, but must be {wanted}.", hint=_hint(name, given))
+
+
+def _hint(name: str, given: object) -> str:
+    if name in ("shard", "tags") and isinstance(given, int):
+        return f'Write it as text: {name}="{given}".'
+    if name == "keys" and isinstance(given, int):
+        return f'Write each key as text: keys=["{given}"].'
+    return ""
+
+
+def _is_keys(keys: object) -> bool:
+    if keys is None or isinstance(keys, str):
+        return True
+    return isinstance(keys, Sequence) and not isinstance(keys, bytes) and all(isinstance(key, str) for key in keys)
+
+
+def _is_text_map(properties: object) -> bool:
+    return isinstance(properties, Mapping) and all(
+        isinstance(name, str) and isinstance(value, str) for name, value in properties.items()
+    )

@@ -1,0 +1,48 @@
+"""Slips of the pen in what is sent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rmqspark.client.outgoing import SendConfig, outgoing, outgoing_batch
+from rmqspark.errors import InvalidMessage
+from rmqspark.model import Message
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "wanted"),
+    [
+        ("topic", 5, "text"),
+        ("tags", 5, "text"),
+        ("tags", b"paid", "text"),
+        ("tags", ["paid"], "text"),
+        ("keys", 5, "a list of texts"),
+        ("keys", [5], "a list of texts"),
+        ("keys", b"k", "a list of texts"),
+        ("properties", 5, "a mapping of text to text"),
+        ("properties", {"a": 5}, "a mapping of text to text"),
+        ("properties", {5: "a"}, "a mapping of text to text"),
+        ("flag", "x", "32 bits"),
+        ("flag", 2**31, "32 bits"),
+        ("delay_level", "3", "an integer"),
+        ("shard", 7, "text"),
+    ],
+)
+def test_an_argument_of_the_wrong_kind_is_named(name: str, value: Any, wanted: str) -> None:
+    """Who sends with tags=5 is told which argument that was and what it takes, for single messages and batches."""
+    shard = value if name == "shard" else None
+    message = Message(**{"topic": "t", "body": b"x", **({} if name == "shard" else {name: value})})
+    with pytest.raises(InvalidMessage, match=f"^{name} is .*{wanted}"):
+        outgoing(message, "ID", SendConfig(), shard)
+    with pytest.raises(InvalidMessage, match=f"^{name} is .*{wanted}"):
+        outgoing_batch([message], ["ID"], SendConfig(), shard)
+
+
+@pytest.mark.parametrize(("name", "hint"), [("tags", 'tags="5"'), ("keys", r'keys=\["5"\]'), ("shard", 'shard="5"')])
+def test_numbers_are_to_be_written_as_text(name: str, hint: str) -> None:
+    """The commonest slip, an id that is a number, is answered with the line that works."""
+    message = Message("t", b"x", **({} if name == "shard" else {name: 5}))  # type: ignore[arg-type]
+    with pytest.raises(InvalidMessage, match=hint):
+        outgoing(message, "ID", SendConfig(), 5 if name == "shard" else None)  # type: ignore[arg-type]
