@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from rmqspark.errors import RmqError
+from rmqspark.protocol.bodies_txn import TxnDecision
+from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.headers_txn import TxnOutcome, TxnStatusRequestHeader, TxnStatusResponseHeader
 from rmqspark.txn.completion import Completion
-from rmqspark.txn.coordinator import Coordinator
+from rmqspark.txn.coordinator import Coordinator, Ruling
 from rmqspark.txn.events import InputReported, PeerSeen
 from rmqspark.txn.input_offsets import InputOffsets
 from rmqspark.txn.inputs import InputReports
 from rmqspark.txn.journal import Journal
-from rmqspark.txn.ledger import Ledger
+from rmqspark.txn.ledger import Answer, Ledger
 from rmqspark.txn.owners import Owners
 from rmqspark.txn.peers import Peers
 from rmqspark.txn.remote_participant import RemoteParticipant
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 
 _CONFIRM_AFTER_MS: Final = 1_000  # a steady stream confirms each batch by the vote on the next one
 _PEERS_INTERVAL_MS: Final = 30_000
+_STATUS_TIMEOUT_MS: Final = 10_000
 
 log = structlog.get_logger("rmqspark.txn")
 
@@ -107,6 +111,24 @@ class Coordination:
         await self.coordinator.complete_pending(older_than_ms=_CONFIRM_AFTER_MS)
         await self._offsets.move()
         await self.journal.restate(self._alive)
+
+    async def status_of(self, transactional_id: str, epoch: int, version: int) -> Ruling:
+        """A participant's question, to whichever broker coordinates the id. UNKNOWN while that cannot be told.
+
+        Raises what the way there raises.
+        """
+        ruling = await self.coordinator.status(transactional_id, epoch, version, fence=False)
+        if ruling.coordinator is None:
+            return ruling
+        header = TxnStatusRequestHeader(transactional_id, epoch, version, fence=False)
+        response = await self.peers.call(
+            ruling.coordinator, RequestCode.RMQ_TXN_STATUS, header, timeout_ms=_STATUS_TIMEOUT_MS
+        )
+        told = response.header(TxnStatusResponseHeader)
+        if told.outcome not in (TxnOutcome.COMMITTED, TxnOutcome.FENCED):
+            return Ruling(Answer(TxnOutcome.UNKNOWN))
+        decision = TxnDecision.decode(response.body) if response.body else None
+        return Ruling(Answer(TxnOutcome(told.outcome), told.epoch, told.lastVersion, decision))
 
     async def close(self) -> None:
         await self.peers.close()

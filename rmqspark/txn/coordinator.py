@@ -94,7 +94,7 @@ class Coordinator:
             check_transactional("query id", query_id)
         if version < 0:
             raise TransactionError(f"{version} is no version; they begin at 0.")
-        if (other := await self._owners.elsewhere(transactional_id)) is not None:
+        if (other := await self._owners.elsewhere(transactional_id, adopt=True)) is not None:
             return _redirect(other)
         async with self._turns.of(transactional_id):
             answer = self._ledger.prepare(transactional_id, run, version, query_id, self._clock.now_ms())

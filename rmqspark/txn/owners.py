@@ -44,27 +44,22 @@ class Owners:
         """What FIND is answered: also yes while this broker is about to adopt the id."""
         return transactional_id in self._ledger or transactional_id in self._adopting
 
-    async def elsewhere(self, transactional_id: str) -> str | None:
-        """The other broker that owns the id; None if it is ours, or nobody's and free to be adopted.
+    async def elsewhere(self, transactional_id: str, *, adopt: bool = False) -> str | None:
+        """The other broker that owns the id; None if it is ours, or nobody's (and with `adopt` about to be ours).
 
         Raises Unreachable naming a broker that cannot be asked.
         """
         if transactional_id in self._ledger:
             return None
+        if not adopt:
+            return _owner(transactional_id, *await self._ask_all(transactional_id))
         self._adopting[transactional_id] = self._adopting.get(transactional_id, 0) + 1
         try:
-            found, silent = await self._ask_all(transactional_id)
+            return _owner(transactional_id, *await self._ask_all(transactional_id))
         finally:
             self._adopting[transactional_id] -= 1
             if not self._adopting[transactional_id]:
                 del self._adopting[transactional_id]
-        if found is None and silent is not None:
-            raise Unreachable(
-                f"Broker {silent!r} may own the transactional id {transactional_id!r}, and cannot be asked.",
-                address=silent,
-                hint="Start it. If it is gone for good, name it in the setting retired_brokers of the other brokers.",
-            )
-        return found
 
     async def refuse_second(self, transactional_id: str) -> None:
         """Raises TwoCoordinators if another broker that can be asked owns what we own."""
@@ -99,3 +94,13 @@ class Owners:
             log.info("a broker cannot be asked", broker=broker, reason=str(error))
             return None
         return answer.header(TxnFindResponseHeader).found
+
+
+def _owner(transactional_id: str, found: str | None, silent: str | None) -> str | None:
+    if found is None and silent is not None:
+        raise Unreachable(
+            f"Broker {silent!r} may own the transactional id {transactional_id!r}, and cannot be asked.",
+            address=silent,
+            hint="Start it. If it is gone for good, name it in the setting retired_brokers of the other brokers.",
+        )
+    return found
