@@ -1,8 +1,8 @@
 """From the system calls of a broker: whether each send was on disk when its answer began to go out.
 
 A record counts as on disk when an fsync of its file returned 0 that had begun after the write of the record had ended.
-A file of which an fsync has failed never counts again, whatever later ones say: the kernel may have marked the pages
-clean (reliability, G6).
+Once an fsync has failed, of whatever file, no later one counts: the kernel may have marked pages clean that never
+reached the disk (reliability, G6).
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class _Disk:
         self._written: dict[str, int] = {}
         self._synced: dict[str, int] = {}
         self._covered: dict[int, int] = {}  # by the beginning of a sync
-        self._failed: set[str] = set()
+        self._has_failed = False
 
     def wrote(self, call: Call) -> None:
         if call.result is not None and call.result > 0:
@@ -113,8 +113,8 @@ class _Disk:
 
     def ends_sync(self, call: Call) -> None:
         if call.result != 0:
-            self._failed.add(call.target)
-        elif call.target not in self._failed:
+            self._has_failed = True
+        elif not self._has_failed:
             self._synced[call.target] = max(self._synced.get(call.target, 0), self._covered[call.begun])
 
     def judge(self, answer: Acknowledgement, log: LogFiles) -> Acknowledgement | None:

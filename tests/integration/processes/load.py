@@ -50,8 +50,9 @@ class Doubt(NamedTuple):
 class Load:
     """Seven clients at work while it is entered; what they send follows from `seed`, and from when they are answered.
 
-    The first failure of one ends all, and has to be one of `expected`. `name` begins the names of its messages;
-    `durable` says that the broker runs in SYNC_FLUSH. The sends in `doubts` are not over: `settle` ends them.
+    The first failure of one ends all, and has to be one of `expected`; `doubtful` are failures of sends that may be
+    stored although they were refused. `name` begins the names of its messages; `durable` says that the broker runs in
+    SYNC_FLUSH. The sends in `doubts` are not over: `settle` ends them.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Load:
         *,
         durable: bool,
         expected: type[RmqError] = Unreachable,
+        doubtful: tuple[type[RmqError], ...] = (),
     ) -> None:
         self.doubts: list[Doubt] = []
         self._history = history
@@ -71,6 +73,7 @@ class Load:
         self._seed = seed
         self._durable = durable
         self._expected = expected
+        self._doubtful = doubtful
         self._ended = threading.Event()
         kinds = (self._singles, self._singles, self._pipelined, self._pipelined, self._batches, self._bulks, self._tail)
         self._clients = [partial(kind, f"{name}-{number}") for number, kind in enumerate(kinds)]
@@ -201,7 +204,7 @@ class Load:
         self._history.stored(number, queue, receipt.queue_offset, durable=self._durable)
 
     def _failed(self, number: int, error: RmqError) -> None:
-        self._history.not_sent(number, error)
+        self._history.not_sent(number, error, unknown_tries=isinstance(error, self._doubtful))
         self._ended.set()
         if not isinstance(error, self._expected):
             self._surprises.append(error)

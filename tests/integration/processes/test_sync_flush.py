@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqspark.testing.history import History
+from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.producer import Producer
+from rmqspark.errors import NotWritable
+from rmqspark.testing.history import History, content_to_send
+from rmqspark.testing.history_checker import Checker
 
 from . import strace
 from .durability import TRACED, LogFiles, acknowledgements, premature
-from .load import QUEUES, TOPIC, Load
-from .servers import UpProcess
+from .load import ONE_TRY, QUEUES, TOPIC, Load
+from .messages import bulk_of, messages
+from .readers import scan
+from .servers import UpProcess, broker_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +32,8 @@ pytestmark = [
 ]
 SYNC_FLUSH = ("--flush-disk-type", "SYNC_FLUSH", "--min-free-bytes", "1")
 _MESSAGES = 2000
+_FAILED_FSYNCS, _FAILED_FSYNCS_OF_A_SOAK = 3, 30
+_STARTED = 8  # fdatasyncs of a thread after which no start and no creation of a topic is under way any more
 _PATIENCE_S = 60
 
 
@@ -47,3 +56,73 @@ def test_every_answer_follows_the_fsync_of_its_message(
     assert list(premature(calls, answers, LogFiles(server.broker_files / "commitlog"))) == []
     syncs = sum(call.name == "fdatasync" and "commitlog" in call.target for call in calls)
     tell(f"--randomly-seed={seed}: {history.acknowledged} messages in {len(answers)} answers after {syncs} fdatasyncs")
+
+
+@pytest.mark.timeout(1800)
+def test_after_a_failed_fsync_nothing_is_acknowledged(
+    tmp_path: Path, soaking: bool, seed: int, tell: Callable[[str], None]
+) -> None:
+    """A disk that fails once: no answer that counts on it, no more writes, reads as before, all of it after a start."""
+    rng = Random(seed)
+    rounds = _FAILED_FSYNCS_OF_A_SOAK if soaking else _FAILED_FSYNCS
+    told = [fail_fsync(tmp_path / str(number), rng) for number in range(rounds)]
+    tell(f"--randomly-seed={seed}: {'; '.join(told)}")
+
+
+def fail_fsync(directory: Path, rng: Random) -> str:
+    """One broker whose n-th fdatasync returns EIO."""
+    directory.mkdir()
+    trace, fails_at = directory / "trace", rng.randint(_STARTED, 40)
+    checker = Checker()
+    history = History(checker.feed)
+    injected = ("-e", f"inject=fdatasync:error=EIO:when={fails_at}")
+    with UpProcess(directory, strace.command(trace, TRACED, *injected)) as server:
+        server.start(*SYNC_FLUSH)
+        server.create_topic(TOPIC, len(QUEUES))
+        history.opened("broker-a", server.incarnation)
+        load = Load(
+            history,
+            server.namesrv,
+            "load",
+            rng.getrandbits(32),
+            durable=True,
+            expected=NotWritable,
+            doubtful=(NotWritable,),  # what waited for that very fsync is in the log, and may be there after a start
+        )
+        with load:
+            assert history.wait_for(lambda: history.unknown > 0, _PATIENCE_S)
+        assert_refused(history, server.namesrv, rng)
+        scan(history, "after the failure", server.namesrv, dict.fromkeys(QUEUES, 0))
+        assert server.stop() == 0
+    with trace.open() as lines:
+        calls = strace.parse(lines)
+    failed = [call.target for call in calls if call.name == "fdatasync" and call.result == -1]
+    assert failed, "no fdatasync was made to fail"
+    assert list(premature(calls, acknowledgements(calls), LogFiles(server.broker_files / "commitlog"))) == []
+    with UpProcess(directory) as server:
+        server.start(*SYNC_FLUSH)
+        history.opened("broker-a", server.incarnation)
+        ends = scan(history, "after a start", server.namesrv, dict.fromkeys(QUEUES, 0))
+    checker.finish()
+    assert not checker.violations, "\n".join(map(str, checker.violations[:20]))
+    more = sum(ends.values()) - history.acknowledged
+    assert 0 <= more <= history.unknown
+    where = failed[0].partition("broker-a/")[2]
+    return f"fdatasync {fails_at}, of {where}: {history.acknowledged} acknowledged and {more} more are there"
+
+
+def assert_refused(history: History, namesrv: str, rng: Random) -> None:
+    """A single send, a batch and a bulk: none is taken, and none will ever be seen."""
+    source = messages(TOPIC, "late", rng)
+    with Producer(namesrv, config=ONE_TRY) as producer, ClusterClient(namesrv) as cluster:
+        single, batch, rows = next(source), [next(source) for _ in range(9)], [next(source) for _ in range(99)]
+        ways = [
+            ([single], lambda: producer.send(single, queue=QUEUES[0])),
+            (batch, lambda: producer.send_batch(batch, queue=QUEUES[1])),
+            (rows, lambda: bulk_of(rows, QUEUES[2], "A" * 20, 1).submit(broker_of(cluster)).result()),
+        ]
+        for sent, send in ways:
+            number = history.sending("late", list(map(content_to_send, sent)))
+            with pytest.raises(NotWritable) as refusal:
+                send()
+            history.not_sent(number, refusal.value)

@@ -146,12 +146,15 @@ def test_another_file_was_synced(trace: Trace) -> None:
 
 
 def test_a_sync_that_failed(trace: Trace) -> None:
-    """Neither it nor any after it says that something is on disk."""
+    """Neither it nor any after it says that something is on disk; what was there before still is."""
     trace.write(0)
+    trace.sync()
+    trace.write(SIZE)
     trace.sync(result="-1 EIO (Input/output error) (INJECTED)")
     trace.sync()
     trace.answer(0)
-    assert trace.premature == [(0,)]
+    trace.answer(SIZE)
+    assert trace.premature == [(SIZE,)]
 
 
 def test_a_bulk_over_two_files(trace: Trace) -> None:
