@@ -42,7 +42,7 @@ class StoreIdentity:
     def open(cls, files: FileSystem, entropy: Entropy) -> StoreIdentity:
         """Reads it; draws a new one, durably, where there is none. Raises DamagedFile."""
         table = JsonTable(files, PATH)
-        stored = table.load(_parse)
+        stored = table.load(parse)
         identity = cls(table, stored or _Stored(entropy.token(_ID_BYTES).hex(), 1))
         if stored is None:
             identity._save()
@@ -69,7 +69,8 @@ class StoreIdentity:
         self._table.save(msgspec.json.encode(self._stored).decode())
 
 
-def _parse(text: str) -> _Stored:
+def parse(text: str) -> _Stored:
+    """What an identity file says. ValueError for what no store can have."""
     stored = msgspec.json.decode(text, type=_Stored)
     if not _ID.fullmatch(stored.store_id) or stored.incarnation < 1:
         raise ValueError(f"no store has the id {stored.store_id!r} in incarnation {stored.incarnation}")

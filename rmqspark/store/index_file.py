@@ -43,7 +43,7 @@ ENTRY = Struct(
     "i"  # seconds since the begin timestamp
     "i"  # the entry that was newest in the slot before this one, 0 if none
 )
-_ENTRIES = np.dtype([("key_hash", ">i4"), ("physical_offset", ">i8"), ("seconds", ">i4"), ("previous", ">i4")])
+ENTRY_DTYPE = np.dtype([("key_hash", ">i4"), ("physical_offset", ">i8"), ("seconds", ">i4"), ("previous", ">i4")])
 _INT32_MAX = 2**31 - 1
 _REPLAY_ENTRIES = 1 << 16
 
@@ -137,7 +137,7 @@ class IndexFile:
         begin_ms = int(keys.store_timestamps_ms[0]) if self.is_empty else header.begin_timestamp_ms
         slots = keys.hashes % np.int32(self._layout.slot_count)
         previous = table.chain(slots, first)
-        entries = np.empty(count, _ENTRIES)
+        entries = np.empty(count, ENTRY_DTYPE)
         entries["key_hash"] = keys.hashes
         entries["physical_offset"] = keys.physical_offsets
         entries["seconds"] = _seconds_since(begin_ms, keys.store_timestamps_ms)
@@ -278,7 +278,7 @@ class IndexFile:
 
     def _entries(self, first: int, end: int) -> NDArray[np.void]:
         data = self._file.pread((end - first) * ENTRY.size, self._layout.entry_at(first))
-        return np.frombuffer(data[: len(data) - len(data) % ENTRY.size], _ENTRIES)
+        return np.frombuffer(data[: len(data) - len(data) % ENTRY.size], ENTRY_DTYPE)
 
 
 class HeaderFlush(NamedTuple):

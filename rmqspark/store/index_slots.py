@@ -46,14 +46,14 @@ class SlotTable:
 
     def load(self, file: File, offset: int, entry_limit: int) -> None:
         """Reads the slots as a file has them. What does not name an entry below `entry_limit` counts as empty."""
-        for start, chunk in self._chunks():
+        for start, chunk in self.chunks():
             stored = np.frombuffer(file.pread(chunk.nbytes, offset + start * SLOT_BYTES), ">i4")
             if stored.any():
                 chunk[: len(stored)] = np.where((stored > 0) & (stored < entry_limit), stored, 0)
 
     def save(self, file: File, offset: int) -> None:
         """Writes the pages that differ from the file's, so that empty ones take no room."""
-        for start, chunk in self._chunks():
+        for start, chunk in self.chunks():
             wanted = chunk.astype(">i4")
             stored = np.zeros_like(wanted)
             file.pread_into(stored.data.cast("B"), offset + start * SLOT_BYTES)
@@ -61,7 +61,8 @@ class SlotTable:
                 pages = wanted[first * _PAGE_SLOTS : last * _PAGE_SLOTS]
                 file.pwrite(pages.data.cast("B"), offset + (start + first * _PAGE_SLOTS) * SLOT_BYTES)
 
-    def _chunks(self) -> list[tuple[int, NDArray[np.int32]]]:
+    def chunks(self) -> list[tuple[int, NDArray[np.int32]]]:
+        """All slots in pieces: the number of each piece's first slot, and the newest entries."""
         starts = range(0, len(self._newest), _CHUNK_SLOTS)
         return [(start, self._newest[start : start + _CHUNK_SLOTS]) for start in starts]
 

@@ -43,7 +43,7 @@ class Redispatcher:
         rows = np.flatnonzero((kinds != SysFlag.PREPARED) & (kinds != SysFlag.ROLLED_BACK))
         physical_offsets = records.positions + first_physical_offset
         entries = entries_of(physical_offsets, records.sizes, records.tags_codes())
-        for topic, queue_id, members in _by_queue(records, rows):
+        for topic, queue_id, members in by_queue(records, rows):
             try:
                 queue = self._queues.get_or_make(topic.decode("utf-8", "replace"), queue_id)
             except (InvalidName, InvalidQueue):
@@ -82,7 +82,7 @@ def _is_plausible(queue: ConsumeQueue, queue_offset: int, physical_offset: int) 
     return missing * MIN_RECORD_BYTES <= physical_offset - queue.end_physical_offset()
 
 
-def _by_queue(records: RecordBatch, rows: Positions) -> Iterator[tuple[bytes, int, Positions]]:
+def by_queue(records: RecordBatch, rows: Positions) -> Iterator[tuple[bytes, int, Positions]]:
     """Topic, queue id and rows of each queue among `rows`; rows stay in log order.
 
     Topics are told apart by their hashes, then compared: those that merely share a hash go round again.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import stat
 import subprocess
 import sys
@@ -103,3 +104,13 @@ def test_disk_usage_is_of_the_partition(tmp_path: Path) -> None:
     """Free room is some part of the whole, both in bytes."""
     usage = PosixFileSystem(tmp_path).disk_usage()
     assert 0 < usage.free_bytes <= usage.total_bytes
+
+
+def test_whether_a_file_is_locked_can_be_asked_without_a_lock(tmp_path: Path) -> None:
+    """An inspection learns that a broker runs, and keeps nobody from starting."""
+    files = PosixFileSystem(tmp_path)
+    lock = files.lock("lock")
+    assert files.is_locked("lock") == (sys.platform == "linux")
+    lock.close()
+    assert not files.is_locked("lock")
+    files.lock("lock").close()

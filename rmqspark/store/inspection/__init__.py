@@ -1,0 +1,1 @@
+"""Looking at a store without touching it: what is in it, and what is broken."""
