@@ -9,8 +9,17 @@ if TYPE_CHECKING:
     from rmqspark.client.admin import AdminClient
     from rmqspark.client.producer import Producer
     from rmqspark.client.pull_consumer import PullConsumer
+    from rmqspark.client.transaction_producer import TransactionListener, TransactionProducer
     from rmqspark.errors import RmqError
-    from rmqspark.model import Message, MessageQueue, ReceivedMessage, SendReceipt
+    from rmqspark.model import (
+        Message,
+        MessageQueue,
+        PreparedMessage,
+        ReceivedMessage,
+        SendReceipt,
+        TransactionReceipt,
+        TransactionState,
+    )
 
 __version__ = "0.1.0"
 
@@ -18,22 +27,32 @@ _HOMES = {
     "AdminClient": "rmqspark.client.admin",
     "Message": "rmqspark.model",
     "MessageQueue": "rmqspark.model",
+    "PreparedMessage": "rmqspark.model",
     "Producer": "rmqspark.client.producer",
     "PullConsumer": "rmqspark.client.pull_consumer",
     "ReceivedMessage": "rmqspark.model",
     "RmqError": "rmqspark.errors",
     "SendReceipt": "rmqspark.model",
+    "TransactionListener": "rmqspark.client.transaction_producer",
+    "TransactionProducer": "rmqspark.client.transaction_producer",
+    "TransactionReceipt": "rmqspark.model",
+    "TransactionState": "rmqspark.model",
 }
 
 __all__ = [
     "AdminClient",
     "Message",
     "MessageQueue",
+    "PreparedMessage",
     "Producer",
     "PullConsumer",
     "ReceivedMessage",
     "RmqError",
     "SendReceipt",
+    "TransactionListener",
+    "TransactionProducer",
+    "TransactionReceipt",
+    "TransactionState",
     "__version__",
 ]
 

@@ -55,6 +55,29 @@ class SendReceipt:
     status: SendStatus = SendStatus.OK
 
 
+class TransactionState(Enum):
+    """What a producer knows of its transaction (RocketMQ's LocalTransactionState)."""
+
+    COMMIT = "COMMIT_MESSAGE"
+    ROLLBACK = "ROLLBACK_MESSAGE"
+    UNKNOWN = "UNKNOW"  # RocketMQ's spelling
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedMessage(Message):
+    """A message that waits for its transaction. `msg_id` names both, also when the broker asks later."""
+
+    msg_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionReceipt:
+    """What became of a transaction as far as its producer knows. `receipt` says where the half message was stored."""
+
+    state: TransactionState
+    receipt: SendReceipt
+
+
 class ReceivedMessage(msgspec.Struct, frozen=True, gc=False):
     """A message read. `msg_id` is the sender's unique id where it set one, else the broker's id.
 

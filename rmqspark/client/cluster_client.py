@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    import msgspec
+
+    from rmqspark.client.connections import OnBrokerRequest
     from rmqspark.clock import Clock
     from rmqspark.entropy import Entropy
     from rmqspark.model import MessageQueue
@@ -50,12 +53,13 @@ class ClusterClient:
         clock: Clock | None = None,
         entropy: Entropy | None = None,
         timeout_ms: int = DEFAULT_TIMEOUT_MS,
+        on_request: OnBrokerRequest | None = None,
     ) -> None:
         self.namesrv = resolve_namesrv(namesrv)
         self.clock = clock or SystemClock()
         self.entropy = entropy or SystemEntropy()
         self.timeout_ms = timeout_ms
-        self._connections = Connections(connect_timeout_ms=timeout_ms)
+        self._connections = Connections(timeout_ms, on_request)
         self.name_servers = NameServers(parse_addresses(self.namesrv), self._connections, timeout_ms)
         self.ip = local_ip(self.name_servers.addresses[0])
         self.client_id = client_id(self.ip, self.clock)
@@ -188,6 +192,10 @@ class ClusterClient:
                 hint=f"Registered are: {', '.join(sorted(known)) or 'none'}.",
             )
         return address
+
+    def answer(self, address: str, code: int, header: msgspec.Struct) -> None:
+        """Sends a request that nobody answers to the broker that asked for it. Raises Unreachable, ConnectionLost."""
+        self._connections.to(address).send_oneway(code, header)
 
     def _connect(self, broker_name: str) -> BlockingConnection:
         address = self.broker_address(broker_name)

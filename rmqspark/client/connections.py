@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
 from rmqspark.errors import AlreadyClosed
 from rmqspark.remoting.blocking import BlockingConnection
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rmqspark.protocol.command import Command
+    from rmqspark.remoting.reply import Reply
+
+OnBrokerRequest: TypeAlias = "Callable[[str, Command, memoryview], Reply | None]"
+"""Handles what the server at an address asks; as `remoting.blocking.OnRequest` otherwise."""
 
 
 @dataclass(slots=True)
@@ -20,8 +31,10 @@ class _Slot:
 class Connections:
     """Opens a connection when an address is first used, and again after it was lost. Safe to share between threads."""
 
-    def __init__(self, connect_timeout_ms: int) -> None:
+    def __init__(self, connect_timeout_ms: int, on_request: OnBrokerRequest | None = None) -> None:
+        """`on_request` is called, on a thread of the connection's own, with what a server asks of this client."""
         self._connect_timeout_ms = connect_timeout_ms
+        self._on_request = on_request
         self._lock = threading.Lock()
         self._slots: dict[str, _Slot] = {}
         self._closed = False
@@ -55,4 +68,5 @@ class Connections:
     def _open(self, address: str) -> BlockingConnection:
         if self._closed:
             raise AlreadyClosed("This client was closed.", hint="Make a new one.")
-        return BlockingConnection(address, connect_timeout_ms=self._connect_timeout_ms)
+        on_request = partial(self._on_request, address) if self._on_request is not None else None
+        return BlockingConnection(address, connect_timeout_ms=self._connect_timeout_ms, on_request=on_request)

@@ -32,6 +32,7 @@ from rmqspark.protocol.headers import SendMessageRequestHeaderV2, SendMessageRes
 from rmqspark.protocol.names import AUTO_CREATE_TOPIC
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from concurrent.futures import Executor
 
     from rmqspark.client.cluster_client import ClusterClient
@@ -60,7 +61,17 @@ class Parcel(NamedTuple):
 class Delivery:
     """Delivers the parcels of one producer group. Safe to share between threads."""
 
-    def __init__(self, cluster: ClusterClient, group: str, tries: int, *, avoid_slow: bool = False) -> None:
+    def __init__(
+        self,
+        cluster: ClusterClient,
+        group: str,
+        tries: int,
+        *,
+        avoid_slow: bool = False,
+        worth_another: Callable[[RmqError], bool] | None = None,
+    ) -> None:
+        """`worth_another` decides which failures are tried again; None: as RocketMQ (`worth_another_try`)."""
+        self._worth_another = worth_another or worth_another_try
         self._cluster = cluster
         self._clock = cluster.clock
         self._faults = LatencyFaults(avoid_slow=avoid_slow)
@@ -199,7 +210,7 @@ class Delivery:
 
     def _try_again(self, error: RmqError, failed: int, deadline_ms: int) -> bool:
         in_time = self._clock.monotonic_ms() < deadline_ms
-        return failed < self._tries and in_time and worth_another_try(error)
+        return failed < self._tries and in_time and self._worth_another(error)
 
 
 def worth_another_try(error: RmqError) -> bool:

@@ -22,6 +22,11 @@ PRINTS = [
     pytest.param(
         "ordered.py", [f"{who}: created -> paid -> shipped" for who in ("ada", "grace", "edsger")], id="ordered"
     ),
+    pytest.param(
+        "transactions.py",
+        ["kettle: UNKNOWN", "in the database: kettle, lamp; messages: kettle, lamp"],
+        id="transactions",
+    ),
     pytest.param("test_orders.py", ["1 passed"], id="orders"),
     pytest.param("spark_batch.py", ["alarms: 1,000, their sum: 45,000"], id="spark_batch", marks=SPARK),
     pytest.param(
