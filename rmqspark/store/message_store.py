@@ -252,6 +252,11 @@ class MessageStore:
         return self._log.end_offset
 
     @property
+    def min_physical_offset(self) -> int:
+        """Physical offset of the oldest record there is."""
+        return self._log.min_offset
+
+    @property
     def flushed_offset(self) -> int:
         """Physical offset below which everything is on disk."""
         return self._log.flushed_offset

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
 from isal.isal_zlib import crc32
 
 from rmqspark.errors import InvalidQueue, NoPermission, NotSupported, OffsetMoved, RecordError, RmqError
+from rmqspark.protocol.bulk_body import records_in
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.filters import TagFilter
 from rmqspark.protocol.headers_bulk import (
@@ -25,8 +25,6 @@ from rmqspark.protocol.headers_bulk import (
 )
 from rmqspark.protocol.names import NOT_SENDABLE, RETRY_PREFIX
 from rmqspark.protocol.properties import Property
-from rmqspark.protocol.record import MIN_RECORD_BYTES
-from rmqspark.protocol.record_batch import RecordBatch
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
 
@@ -35,6 +33,7 @@ if TYPE_CHECKING:
     from rmqspark.broker.config import BrokerConfig
     from rmqspark.broker.stats import BrokerStats
     from rmqspark.broker.topics import TopicTable
+    from rmqspark.protocol.record_batch import RecordBatch
     from rmqspark.remoting.request import Request
     from rmqspark.store.message_store import MessageStore
 
@@ -121,14 +120,9 @@ def split_records(header: BulkSendRequestHeader, body: memoryview) -> RecordBatc
 
     What is inside the records is the store's to check before it takes them.
     """
-    count, record_size = header.count, header.recordSize
-    sizes_bytes = 0 if record_size else count * _SIZE_BYTES
-    if count < 1 or record_size < 0 or sizes_bytes + count * max(record_size, MIN_RECORD_BYTES) > len(body):
-        raise RecordError(f"A bulk of {len(body)} bytes cannot hold {count} records of {record_size or 'any'} bytes.")
     if crc32(body) != header.bodyCrc32:
         raise RecordError("The checksum of the bulk is wrong: it was damaged on the way.")
-    sizes = np.full(count, record_size, np.int64) if record_size else np.frombuffer(body, ">i4", count).astype(np.int64)
-    records = RecordBatch.from_sizes(body[sizes_bytes:], sizes)
+    records = records_in(body, header.count, header.recordSize)
     _refuse_what_is_not_there_yet(records)
     return records
 

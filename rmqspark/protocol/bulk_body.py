@@ -1,0 +1,25 @@
+"""The body of a bulk: records back to back, with their sizes ahead unless all are equally long (`headers_bulk.py`)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from rmqspark.errors import RecordError
+from rmqspark.protocol.record import MIN_RECORD_BYTES
+from rmqspark.protocol.record_batch import RecordBatch
+
+_SIZE_BYTES: Final = 4
+
+
+def records_in(body: memoryview, count: int, record_size: int) -> RecordBatch:
+    """The records of a body, in its memory; `record_size` 0 says that their sizes are ahead.
+
+    Raises RecordError where they do not fill the body. What is inside the records is not looked at.
+    """
+    sizes_bytes = 0 if record_size else count * _SIZE_BYTES
+    if count < 1 or record_size < 0 or sizes_bytes + count * max(record_size, MIN_RECORD_BYTES) > len(body):
+        raise RecordError(f"A bulk of {len(body)} bytes cannot hold {count} records of {record_size or 'any'} bytes.")
+    sizes = np.full(count, record_size, np.int64) if record_size else np.frombuffer(body, ">i4", count).astype(np.int64)
+    return RecordBatch.from_sizes(body[sizes_bytes:], sizes)

@@ -1,0 +1,219 @@
+"""Committed half batches into their topics, over any crash: each message once.
+
+A completion is an event that it has begun, the messages, and an event that it has ended. Every message names its half
+batch (RocketMQ's preparedTransactionOffset), so whoever finds a completion begun and not ended can tell which messages
+are there, and appends the others and no other. At a start that happens before anybody reads (`restore`), so readers
+see all messages of a half batch, or none.
+
+While messages are appended the store publishes nothing, so a transaction becomes readable at once. A large one does so
+in several steps, each of whole half batches: other readers wait no longer than one step takes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from rmqspark.errors import InvalidMessage, NotWritable, RmqError, StoreError, TransactionError
+from rmqspark.fault_points import fault_point
+from rmqspark.protocol.bodies_txn import OutputRange
+from rmqspark.txn.participant_events import Completed, CompletionBegun, Dismissed, Dropped, Summary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator, Sequence
+
+    from rmqspark.txn.half_batch import Batch, HalfBatch
+    from rmqspark.txn.half_store import HalfStore
+    from rmqspark.txn.held import Completion
+    from rmqspark.txn.participant import Participant
+    from rmqspark.txn.participant_events import AttemptKey, Event
+
+_PUBLISHED_TOGETHER_BYTES: Final = 64 << 20
+_SUMMARY_EVERY_EVENTS: Final = 256
+
+log = structlog.get_logger("rmqspark.txn")
+
+
+class NoRoomToMend(StoreError):
+    """Readers would see a part of a half batch."""
+
+
+class Completer:
+    """The only one who tells the participant what has happened. `check_target` raises what forbids sending to a queue
+    of a topic; `broker_name` stands in the output ranges."""
+
+    def __init__(
+        self,
+        participant: Participant,
+        halves: HalfStore,
+        *,
+        check_target: Callable[[str, int], None],
+        broker_name: str,
+    ) -> None:
+        self._participant = participant
+        self._halves = halves
+        self._check_target = check_target
+        self._broker_name = broker_name
+        self._events = 0  # since the newest summary
+        self.summary_offset: int | None = None  # physical
+
+    # --- what happens ------------------------------------------------------------------------------------------------
+
+    def note(self, event: Event) -> None:
+        """Writes an event, and has the participant take it over. Raises NotWritable."""
+        log_offset = self._halves.record(event)
+        self._participant.apply(event, log_offset)
+        self._events += 1
+
+    def summarize(self, *, at_once: bool = False) -> None:
+        """Writes a summary, if it is time for one: a start then reads no more than it and what follows."""
+        is_due = self._events or self.summary_offset is not None if at_once else self._events >= _SUMMARY_EVERY_EVENTS
+        if not is_due:
+            return
+        try:
+            self.summary_offset = self._halves.record(self._participant.summary(self._halves.next_half))
+            self._events = 0
+        except (NotWritable, InvalidMessage) as error:  # a start reads more events instead
+            log.warning("half batches could not be summarized", reason=str(error))
+
+    def begin(self, batch: Batch, attempts: Sequence[AttemptKey]) -> Completion:
+        """The completion of a version, begun now if it was not before.
+
+        Raises TransactionError where something is not held, what stands against sending to one of the topics, and
+        NotWritable where there is no room.
+        """
+        completion = self._participant.completion(batch)
+        if completion is not None and sorted(completion.attempts) != sorted(attempts):
+            raise TransactionError(f"{batch} was committed before, with other attempts.")
+        halves = self._participant.halves_of(batch, attempts)
+        for topic, queue_id in dict.fromkeys((half.topic, half.queue_id) for half in halves):
+            self._check_target(topic, queue_id)
+        self._halves.check_room(sum(half.body_bytes for half in halves))
+        if completion is None:
+            self.note(CompletionBegun(batch.transactional_id, batch.epoch, batch.version, list(attempts)))
+            completion = self._participant.completion(batch)
+        assert completion is not None
+        return completion
+
+    def steps(self, completion: Completion) -> Generator[None]:
+        """Appends what is missing, one half batch a step. Raises NotWritable, and may be tried again then."""
+        for group in _groups(self._missing(completion)):
+            with self._halves.publishing_together():
+                for half in group:
+                    self._append(completion, half)
+                    yield
+
+    def end(self, completion: Completion) -> None:
+        """Notes that all is appended, and drops everything else up to this version."""
+        fault_point("mid_complete")
+        batch, halves = completion.batch, self._participant.halves_of(completion.batch, completion.attempts)
+        outputs = _outputs(completion, halves, self._broker_name)
+        self.note(Completed(batch.transactional_id, batch.epoch, batch.version, outputs))
+        self.summarize()
+
+    def drop(self, batch: Batch) -> None:
+        """Drops a version and what falls with it. Raises TransactionError if it is committed."""
+        self._refuse_if_begun(batch)
+        if self._participant.would_drop(batch):
+            self.note(Dropped(batch.transactional_id, batch.epoch, batch.version))
+            self.summarize()
+
+    def dismiss(self, batch: Batch) -> None:
+        """Drops a version of one epoch and nothing else. Raises TransactionError if it is committed."""
+        self._refuse_if_begun(batch)
+        self.note(Dismissed(batch.transactional_id, batch.epoch, batch.version))
+        self.summarize()
+
+    def _refuse_if_begun(self, batch: Batch) -> None:
+        if self._participant.completion(batch) is not None:
+            raise TransactionError(f"{batch} is committed, it cannot be dropped.")
+
+    # --- at a start --------------------------------------------------------------------------------------------------
+
+    def restore(self) -> None:
+        """Brings back what the log says, and finishes what was begun. To be called once, before anybody reads.
+
+        Raises NoRoomToMend where readers would see a part of a half batch, since there is no room for the rest.
+        """
+        events = self._halves.events()
+        summary = events[0][0] if events and isinstance(events[0][0], Summary) else None
+        if summary is not None:
+            self.summary_offset = events[0][1]
+            self._participant.apply(*events.pop(0))
+        for half in self._halves.find(summary):
+            self._participant.hold(half)
+        for event, log_offset in events:
+            self._participant.apply(event, log_offset)
+        self._events = len(events)
+        for completion in self._participant.completions():
+            self._resume(completion)
+        self.summarize(at_once=True)
+
+    def _resume(self, completion: Completion) -> None:
+        try:
+            halves = self._participant.halves_of(completion.batch, completion.attempts)
+            present = {half.physical_offset for half in halves}
+            completion.appended = self._halves.rows_present(completion.log_offset, present)
+            self._mend(completion, halves)
+            self.begin(completion.batch, completion.attempts)
+            for _ in self.steps(completion):
+                pass
+            self.end(completion)
+        except NoRoomToMend:
+            raise
+        except RmqError as error:  # what is there is whole, or cannot be mended; the rest follows if the reason goes
+            log.error("a committed batch cannot be completed yet", batch=str(completion.batch), reason=str(error))
+
+    def _mend(self, completion: Completion, halves: Sequence[HalfBatch]) -> None:
+        """Completes the half batch in whose messages the last run ended."""
+        for half in halves:
+            if 0 < completion.rows_of(half) < half.rows:
+                try:
+                    self._append(completion, half)
+                except NotWritable as error:
+                    raise NoRoomToMend(
+                        f"{half.topic}/{half.queue_id} ends in the middle of a batch, and the rest cannot be written: "
+                        f"{error.message}",
+                        hint="Free some space on the disk of the store, then start the broker again.",
+                    ) from error
+
+    # --- steps -------------------------------------------------------------------------------------------------------
+
+    def _missing(self, completion: Completion) -> list[HalfBatch]:
+        halves = self._participant.halves_of(completion.batch, completion.attempts)
+        return [half for half in halves if completion.rows_of(half) < half.rows]
+
+    def _append(self, completion: Completion, half: HalfBatch) -> None:
+        known = completion.appended.get(half.physical_offset)
+        there = known.rows if known is not None else 0
+        appended = self._halves.append_messages(half, there)
+        first = known.queue_offset if known is not None else appended.queue_offset
+        completion.appended[half.physical_offset] = appended._replace(queue_offset=first, rows=there + appended.rows)
+
+
+def _groups(halves: Sequence[HalfBatch]) -> Iterator[list[HalfBatch]]:
+    """Half batches that are published together."""
+    group: list[HalfBatch] = []
+    size = 0
+    for half in halves:
+        group.append(half)
+        size += half.body_bytes
+        if size >= _PUBLISHED_TOGETHER_BYTES:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
+def _outputs(completion: Completion, halves: Sequence[HalfBatch], broker_name: str) -> list[OutputRange]:
+    """Where the messages went, ranges that follow each other joined."""
+    outputs: list[OutputRange] = []
+    places = ((half.topic, half.queue_id, *completion.appended[half.physical_offset]) for half in halves)
+    for topic, queue_id, start, rows in sorted(places):
+        last = outputs[-1] if outputs else None
+        if last is not None and (last.topic, last.queueId, last.toOffset) == (topic, queue_id, start):
+            last.toOffset += rows
+        else:
+            outputs.append(OutputRange(topic, broker_name, queue_id, start, start + rows))
+    return outputs

@@ -1,0 +1,172 @@
+"""Half batches and a participant's events in the message store: written, found again at a start, made into messages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import structlog
+
+from rmqspark.errors import DamagedFile, DecodeError, NotWritable, RecordError
+from rmqspark.protocol.bulk_body import records_in
+from rmqspark.protocol.names import HALF_BATCH_TOPIC, OP_HALF_BATCH_TOPIC
+from rmqspark.protocol.record import HEAD_BYTES, MIN_RECORD_BYTES, SysFlag, encode_record
+from rmqspark.protocol.record_batch import RecordBatch
+from rmqspark.store.draft import Draft
+from rmqspark.txn.half_batch import HALF_BATCH_QUEUE, body_bytes_of, decode_half, encode_half
+from rmqspark.txn.held import AppendedRows
+from rmqspark.txn.participant_events import Summary, decode_event, encode_event
+from rmqspark.txn.queue_reader import QueueReader
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from contextlib import AbstractContextManager
+
+    from rmqspark.clock import Clock
+    from rmqspark.store.message_store import MessageStore
+    from rmqspark.txn.half_batch import HalfBatch
+    from rmqspark.txn.participant_events import Event
+
+_EVENT_QUEUE: Final = 0
+_EVENTS_READ_AT_ONCE: Final = 512
+
+log = structlog.get_logger("rmqspark.txn")
+
+
+class HalfStore:
+    """Belongs to the thread of its store."""
+
+    def __init__(self, store: MessageStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._buffer = bytearray()  # a half batch on its way to its topic; fresh memory is dear
+        self.next_half = store.max_offset(HALF_BATCH_TOPIC, HALF_BATCH_QUEUE)
+
+    @property
+    def end_offset(self) -> int:
+        """Physical offset behind all that is stored."""
+        return self._store.end_offset
+
+    @property
+    def min_offset(self) -> int:
+        """Physical offset of the oldest message there is."""
+        return self._store.min_physical_offset
+
+    def publishing_together(self) -> AbstractContextManager[None]:
+        """See `MessageStore.publishing_together`."""
+        return self._store.publishing_together()
+
+    def check_room(self, size_bytes: int) -> None:
+        """Raises NotWritable if the disk has no room for so much."""
+        free_bytes = self._store.figures().disk.free_bytes
+        if free_bytes < size_bytes:
+            raise NotWritable(
+                f"The disk has {free_bytes} bytes free, {size_bytes} are needed.", hint="Free some space."
+            )
+
+    # --- half batches ------------------------------------------------------------------------------------------------
+
+    def put(self, half: HalfBatch, body: memoryview) -> HalfBatch:
+        """Stores a half batch whose body has been checked; returns it with its place. Raises NotWritable."""
+        head, tail = encode_half(half, born_timestamp_ms=self._clock.now_ms())
+        appended = self._store.append_parts(HALF_BATCH_TOPIC, HALF_BATCH_QUEUE, head, (body, tail))
+        self.next_half = appended.queue_offset + 1
+        return half._replace(queue_offset=appended.queue_offset, physical_offset=appended.physical_offset)
+
+    def find(self, summary: Summary | None) -> list[HalfBatch]:
+        """All half batches that may be held: those the summary names, and all that came after it."""
+        first = self._store.min_offset(HALF_BATCH_TOPIC, HALF_BATCH_QUEUE) if summary is None else summary.next_half
+        offsets = [*(summary.held if summary is not None else ()), *range(first, self.next_half)]
+        return [half for offset in offsets if (half := self._read(offset)) is not None]
+
+    def _read(self, queue_offset: int) -> HalfBatch | None:
+        """The half batch at a place, without its body; None where it is gone or damaged."""
+        place = self._store.locate(HALF_BATCH_TOPIC, HALF_BATCH_QUEUE, queue_offset)
+        if place is None:
+            return None
+        physical_offset, size = place
+        try:
+            head = self._store.read_range(physical_offset, HEAD_BYTES)
+            tail_bytes = size - HEAD_BYTES - body_bytes_of(head)
+            if not MIN_RECORD_BYTES - HEAD_BYTES <= tail_bytes <= size - HEAD_BYTES:
+                raise RecordError("Its length and that of its body contradict each other.")
+            return decode_half(head, self._store.read_range(physical_offset + size - tail_bytes, tail_bytes))
+        except (RecordError, DamagedFile) as error:
+            log.error("a half batch is damaged", physical_offset=physical_offset, reason=str(error))
+            return None
+
+    # --- becoming messages -------------------------------------------------------------------------------------------
+
+    def append_messages(self, half: HalfBatch, skipped: int = 0) -> AppendedRows:
+        """Appends the messages of a half batch to their queue, all or none, except for the first `skipped` ones.
+
+        Raises NotWritable, and DamagedFile where the half batch is not what was stored.
+        """
+        if len(self._buffer) < half.body_bytes:
+            self._buffer = bytearray(half.body_bytes)
+        body = memoryview(self._buffer)[: half.body_bytes]
+        self._store.read_range_into(body, half.body_offset)
+        try:
+            records = records_in(body, half.rows, half.record_size)
+            if skipped:
+                first = int(records.positions[skipped])
+                records = RecordBatch.from_sizes(records.buffer[first:], records.sizes[skipped:])
+            records.check()
+        except RecordError as error:
+            raise DamagedFile(f"The half batch at {half.physical_offset} is damaged: {error}") from error
+        appended = self._store.append_committed(half.topic, half.queue_id, records, half.physical_offset)
+        return AppendedRows(appended.queue_offset, appended.count)
+
+    def rows_present(self, log_offset: int, halves: Collection[int]) -> dict[int, AppendedRows]:
+        """Which messages of these half batches (by physical offset) are in the log from `log_offset` on.
+
+        Messages name their half batch (preparedTransactionOffset). Those of one are next to each other in their queue.
+        """
+        wanted = np.fromiter(halves, np.int64, len(halves))
+        found: dict[int, AppendedRows] = {}
+        for batch in self._store.records_from(log_offset):
+            committed = batch.sys_flags & SysFlag.TRANSACTION_MASK == SysFlag.COMMITTED
+            rows = np.flatnonzero(committed & np.isin(batch.prepared_transaction_offsets, wanted))
+            owners, firsts, counts = np.unique(
+                batch.prepared_transaction_offsets[rows], return_index=True, return_counts=True
+            )
+            queue_offsets = batch.queue_offsets[rows][firsts]
+            for half, queue_offset, count in zip(owners.tolist(), queue_offsets.tolist(), counts.tolist(), strict=True):
+                known = found.get(half, AppendedRows(queue_offset, 0))
+                found[half] = known._replace(rows=known.rows + count)
+        return found
+
+    # --- events ------------------------------------------------------------------------------------------------------
+
+    def record(self, event: Event) -> int:
+        """Writes an event; returns its physical offset. Raises NotWritable, InvalidMessage for one too large."""
+        record = encode_record(
+            topic=OP_HALF_BATCH_TOPIC, body=encode_event(event), born_timestamp_ms=self._clock.now_ms()
+        )
+        return self._store.append([Draft(OP_HALF_BATCH_TOPIC, _EVENT_QUEUE, record)])[0].physical_offset
+
+    def events(self) -> list[tuple[Event, int]]:
+        """The events from the newest summary on (from the first on, if there is none), with their physical offsets."""
+        first = self._store.min_offset(OP_HALF_BATCH_TOPIC, _EVENT_QUEUE)
+        end = self._store.max_offset(OP_HALF_BATCH_TOPIC, _EVENT_QUEUE)
+        found: list[tuple[Event, int]] = []
+        while end > first and not (found and isinstance(found[0][0], Summary)):
+            start = max(first, end - _EVENTS_READ_AT_ONCE)
+            found = [*self._events_between(start, end), *found]
+            summaries = [place for place, (event, _) in enumerate(found) if isinstance(event, Summary)]
+            found, end = found[summaries[-1] if summaries else 0 :], start
+        return found
+
+    def _events_between(self, start: int, end: int) -> list[tuple[Event, int]]:
+        found: list[tuple[Event, int]] = []
+        for record in QueueReader(self._store, OP_HALF_BATCH_TOPIC, start).all():
+            if record.queue_offset >= end:
+                break
+            try:
+                found.append((decode_event(record.body), record.physical_offset))
+            except DecodeError as error:
+                raise DamagedFile(
+                    f"Event {record.queue_offset} of {OP_HALF_BATCH_TOPIC} cannot be read: {error}",
+                    hint="Was it written by a later version of rmqspark?",
+                ) from error
+        return found

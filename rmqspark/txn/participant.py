@@ -1,0 +1,188 @@
+"""What a broker knows as a participant of transactions: half batches held, votes given, versions completed or dropped.
+
+Pure: it decides, and is told what has happened (`hold`, `apply`) once that is in the log. What everything rests on:
+
+* A half batch that was voted for is dropped by the coordinator's word alone.
+* A version that is completed stays completed: nothing of it is taken, and nothing appended, again.
+* Version N of a transactional id is completed or dropped before a later one is completed.
+* An older epoch than the newest one seen is fenced, and so is a version that was dropped under its epoch.
+"""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final
+
+from rmqspark.errors import Busy, Fenced, TransactionError
+from rmqspark.txn.half_batch import Batch
+from rmqspark.txn.held import Completion, HeldTransaction
+from rmqspark.txn.participant_events import Completed, CompletionBegun, Dismissed, Dropped, Summary, VotedFor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from rmqspark.protocol.bodies_txn import HeldAttempt, OutputRange
+    from rmqspark.txn.half_batch import HalfBatch
+    from rmqspark.txn.participant_events import AttemptKey, Event
+
+_MOST_IDLE: Final = 10_000  # transactional ids remembered of which nothing is held
+_UNKNOWN: Final = HeldTransaction()  # stands for those of which nothing was ever heard
+
+
+class Participant:
+    """All transactional ids of one broker. It holds at most `max_halves` half batches of `max_bytes` in all."""
+
+    def __init__(self, *, max_halves: int, max_bytes: int) -> None:
+        self._max_halves = max_halves
+        self._max_bytes = max_bytes
+        self._transactions: dict[str, HeldTransaction] = {}  # the longest untouched first
+        self.half_count = 0
+        self.half_bytes = 0
+
+    # --- half batches ------------------------------------------------------------------------------------------------
+
+    def find(self, half: HalfBatch) -> HalfBatch | None:
+        """The same half batch, if it is held. Raises TransactionError if another one is held under its name."""
+        held = self._get(half.name.batch).halves.get(half.name)
+        if held is not None and held._replace(queue_offset=-1, physical_offset=-1) != half:
+            raise TransactionError(
+                f"Half batch {half.name.sequence} of attempt {half.name.attempt} was sent before, with other content."
+            )
+        return held
+
+    def admit(self, half: HalfBatch) -> None:
+        """Raises Fenced for one that comes too late or from a run that was cut off, Busy for one too many."""
+        batch = half.name.batch
+        if self.is_fenced(batch):
+            raise Fenced(f"Nothing more is taken of {batch}.", hint="Another run has taken over, or it was decided.")
+        if self.half_count >= self._max_halves or self.half_bytes + half.body_bytes > self._max_bytes:
+            raise Busy(
+                f"This broker holds {self.half_count} half batches of {self.half_bytes} bytes, the most it may.",
+                hint="Finish open transactions (rmq txn list), or raise max_half_batches or max_half_batch_bytes.",
+            )
+
+    def is_fenced(self, batch: Batch) -> bool:
+        """Whether nothing of this batch is to be taken any more."""
+        return self._get(batch).is_fenced(batch)
+
+    def hold(self, half: HalfBatch) -> None:
+        """It is in the log."""
+        self._touch(half.name.batch.transactional_id).hold(half)
+        self.half_count += 1
+        self.half_bytes += half.body_bytes
+
+    def held(self) -> Iterator[HalfBatch]:
+        """All that is held."""
+        for transaction in self._transactions.values():
+            yield from transaction.halves.values()
+
+    def batches(self) -> dict[Batch, None]:
+        """Those of which half batches are held."""
+        return dict.fromkeys(half.name.batch for half in self.held())
+
+    def forget_before(self, physical_offset: int) -> list[HalfBatch]:
+        """Lets go of the half batches that are in the log no more, and returns them."""
+        gone: list[HalfBatch] = []
+        for transaction in self._transactions.values():
+            gone += transaction.forget_before(physical_offset)
+        self._count_out(gone)
+        return gone
+
+    # --- votes -------------------------------------------------------------------------------------------------------
+
+    def missing(self, batch: Batch, attempts: Sequence[HeldAttempt]) -> str:
+        """What is not held of these attempts, in words; empty if all is."""
+        return self._get(batch).missing(batch, attempts)
+
+    def has_voted(self, batch: Batch, halves: int | None = None) -> bool:
+        """Whether this batch was voted for, and for so many half batches."""
+        voted = self._get(batch).voted.get(batch)
+        return voted is not None and halves in (None, voted)
+
+    # --- decisions ---------------------------------------------------------------------------------------------------
+
+    def is_completed(self, batch: Batch) -> bool:
+        """Whether this version was completed here before."""
+        return batch.version <= self._get(batch).completed
+
+    def outputs(self, batch: Batch) -> list[OutputRange]:
+        """Where a completed version went; empty if it is not the last one."""
+        transaction = self._get(batch)
+        return transaction.outputs if batch.version == transaction.completed else []
+
+    def comes_first(self, batch: Batch) -> Batch | None:
+        """An older version that was voted for, and must be completed or dropped before this one is completed."""
+        return self._get(batch).comes_first(batch)
+
+    def completion(self, batch: Batch) -> Completion | None:
+        """The completion of this batch, if it has begun."""
+        return self._get(batch).completions.get(batch)
+
+    def completions(self) -> list[Completion]:
+        """All that are under way, the oldest first."""
+        begun = (each for transaction in self._transactions.values() for each in transaction.completions.values())
+        return sorted(begun, key=attrgetter("log_offset"))
+
+    def halves_of(self, batch: Batch, attempts: Iterable[AttemptKey]) -> list[HalfBatch]:
+        """The half batches of these attempts, in the order of partitions and sequences.
+
+        Raises TransactionError where an attempt has none, or lacks some.
+        """
+        return self._get(batch).halves_of(batch, attempts)
+
+    def concerns(self, batch: Batch) -> bool:
+        """Whether this broker ever heard of the transactional id."""
+        return batch.transactional_id in self._transactions
+
+    def would_drop(self, batch: Batch) -> bool:
+        """Whether there is anything to be done when the coordinator has this batch dropped."""
+        return self.concerns(batch) and self._get(batch).would_drop(batch)
+
+    # --- what has happened -------------------------------------------------------------------------------------------
+
+    def apply(self, event: Event, log_offset: int) -> None:
+        """Takes over an event that lies at `log_offset` of the log."""
+        if isinstance(event, Summary):
+            self._transactions = {
+                each.transactional_id: HeldTransaction.from_standing(each) for each in event.standings
+            }
+            self.half_count = self.half_bytes = 0
+            return
+        transaction = self._touch(event.transactional_id)
+        batch = Batch(event.transactional_id, event.epoch, event.version)
+        match event:
+            case VotedFor(halves=halves):
+                transaction.vote(batch, halves)
+            case CompletionBegun(attempts=attempts):
+                transaction.begin(Completion(batch, attempts, log_offset))
+            case Completed(outputs=outputs):
+                self._count_out(transaction.complete(batch, outputs, log_offset))
+            case Dropped():
+                self._count_out(transaction.drop(batch, log_offset))
+            case Dismissed():
+                self._count_out(transaction.dismiss(batch, log_offset))
+
+    def summary(self, next_half: int) -> Summary:
+        """Everything, for whoever starts after us. Of those that hold nothing, only the newest are remembered."""
+        idle = [transactional_id for transactional_id, it in self._transactions.items() if it.is_idle]
+        for transactional_id in idle[:-_MOST_IDLE]:
+            del self._transactions[transactional_id]
+        standings = [it.standing(transactional_id) for transactional_id, it in self._transactions.items()]
+        return Summary(standings, sorted(half.queue_offset for half in self.held()), next_half)
+
+    def needed_offset(self) -> int | None:
+        """Physical offset from which on the log has what was voted for; None if nothing was."""
+        voted = (half.physical_offset for half in self.held() if self.has_voted(half.name.batch))
+        return min(voted, default=None)
+
+    def _get(self, batch: Batch) -> HeldTransaction:
+        return self._transactions.get(batch.transactional_id, _UNKNOWN)
+
+    def _touch(self, transactional_id: str) -> HeldTransaction:
+        transaction = self._transactions.pop(transactional_id, None) or HeldTransaction()
+        self._transactions[transactional_id] = transaction
+        return transaction
+
+    def _count_out(self, gone: Sequence[HalfBatch]) -> None:
+        self.half_count -= len(gone)
+        self.half_bytes -= sum(half.body_bytes for half in gone)

@@ -1,0 +1,220 @@
+"""A broker as a participant: takes half batches, votes, completes and drops, and asks about what nobody speaks of.
+
+The thin, waiting side. What may be done says `participant.py`, how it is done `completer.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import closing
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+import structlog
+
+from rmqspark.errors import Busy, RmqError
+from rmqspark.protocol.bodies_txn import AttemptName
+from rmqspark.txn.check_backs import CheckBacks
+from rmqspark.txn.half_batch import Batch
+from rmqspark.txn.participant_events import VotedFor
+from rmqspark.txn.ports import Complete, VoteAnswer
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from rmqspark.clock import Clock
+    from rmqspark.protocol.bodies_txn import OutputRange
+    from rmqspark.txn.completer import Completer
+    from rmqspark.txn.half_batch import HalfBatch
+    from rmqspark.txn.half_store import HalfStore
+    from rmqspark.txn.participant import Participant
+    from rmqspark.txn.ports import Vote
+
+_ASKED_AT_ONCE: Final = 16
+_SUMMARY_INTERVAL_MS: Final = 6 * 3_600_000
+_WRITTEN_BACK_BYTES: Final = 16 << 20
+
+log = structlog.get_logger("rmqspark.txn")
+
+
+class Verdict(NamedTuple):
+    """What a coordinator says of a batch: `is_open`, or for good the attempts of this broker that count, if any do."""
+
+    is_open: bool
+    attempts: Sequence[AttemptName] = ()
+
+
+class Disk(Protocol):
+    """The way to the disk, as far as a participant needs it."""
+
+    async def flushed(self, end_offset: int) -> None:
+        """Returns when the log is on disk up to there. Raises FlushTimeout, NotWritable."""
+
+    def hurry(self) -> None:
+        """Has what is written so far go to the disk soon."""
+
+
+class Resolver:
+    """All methods belong to the event loop's thread. `reads_unsynced` says whether messages are readable before they
+    are on disk (ASYNC_FLUSH)."""
+
+    def __init__(
+        self,
+        participant: Participant,
+        halves: HalfStore,
+        completer: Completer,
+        disk: Disk,
+        clock: Clock,
+        *,
+        ask: Callable[[Batch], Awaitable[Verdict]],
+        timeout_ms: int,
+        check_interval_ms: int,
+        reads_unsynced: bool,
+    ) -> None:
+        self._participant = participant
+        self._halves = halves
+        self._completer = completer
+        self._disk = disk
+        self._clock = clock
+        self._ask = ask
+        self._reads_unsynced = reads_unsynced
+        self._check_backs = CheckBacks(timeout_ms=timeout_ms, interval_ms=check_interval_ms)
+        self._one_at_a_time = asyncio.Lock()
+        self._bytes_to_write_back = 0
+        self._summary_due_ms = clock.monotonic_ms() + _SUMMARY_INTERVAL_MS
+        for batch in participant.batches():
+            self._check_backs.hurry(batch, clock.monotonic_ms())
+
+    # --- half batches ------------------------------------------------------------------------------------------------
+
+    def known(self, half: HalfBatch) -> HalfBatch | None:
+        """The same half batch, if it is held already. Raises Fenced, Busy, TransactionError for one not to be taken."""
+        held = self._participant.find(half)
+        if held is None:
+            self._participant.admit(half)
+        return held
+
+    def take(self, half: HalfBatch, body: memoryview) -> HalfBatch:
+        """Stores a half batch that is new and whose body has been checked. Raises NotWritable.
+
+        Its bytes begin their way to the disk, so that the vote's fsync finds little to do.
+        """
+        held = self._halves.put(half, body)
+        self._participant.hold(held)
+        self._check_backs.expect(half.name.batch, self._clock.monotonic_ms())
+        self._bytes_to_write_back += half.body_bytes
+        if self._bytes_to_write_back >= _WRITTEN_BACK_BYTES:
+            self._bytes_to_write_back = 0
+            self._disk.hurry()
+        return held
+
+    # --- ParticipantPort ---------------------------------------------------------------------------------------------
+
+    async def vote(self, request: Vote) -> VoteAnswer:
+        """Yes when all that is asked for is held, and on disk with everything stored before it."""
+        batch = Batch(request.transactional_id, request.epoch, request.version)
+        if refusal := self._refusal(batch, request):
+            return VoteAnswer(yes=False, remark=refusal)
+        halves = sum(attempt.halves for attempt in request.attempts)
+        if not self._participant.has_voted(batch, halves):
+            self._completer.note(VotedFor(*batch, halves))
+        await self._disk.flushed(self._halves.end_offset)
+        refusal = self._refusal(batch, request)  # its coordinator may have dropped it meanwhile
+        return VoteAnswer(yes=not refusal, remark=refusal)
+
+    async def complete(self, request: Complete) -> list[OutputRange]:
+        """Completes or drops a version; returns where its messages are, as soon as they are readable.
+
+        Raises Busy while an older version that was voted for is neither completed nor dropped, TransactionError where
+        this contradicts what was done or something is not held (any more), and what stands against the appending.
+        """
+        batch = Batch(request.transactional_id, request.epoch, request.version)
+        attempts = [(attempt.partition, attempt.attempt) for attempt in request.attempts]
+        if request.commit:
+            outputs = await self._commit(batch, attempts)
+        else:
+            outputs = await self._drop(batch)
+        if request.durable or not self._reads_unsynced:
+            await self._disk.flushed(self._halves.end_offset)
+        return outputs
+
+    def _refusal(self, batch: Batch, request: Vote) -> str:
+        """Why the answer is no; empty for yes."""
+        if not self._participant.is_completed(batch._replace(version=request.completed)):
+            return f"Version {request.completed} is not complete here."
+        return self._participant.missing(batch, request.attempts)
+
+    def _check_order(self, batch: Batch) -> None:
+        first = self._participant.comes_first(batch)
+        if first is not None:
+            self._check_backs.hurry(first, self._clock.monotonic_ms())
+            raise Busy(f"{first} was voted for, and comes first.")
+
+    async def _commit(self, batch: Batch, attempts: Sequence[tuple[int, str]]) -> list[OutputRange]:
+        if not self._participant.is_completed(batch):  # else there is no need to wait for others
+            async with self._one_at_a_time:
+                if not self._participant.is_completed(batch) and (attempts or self._participant.concerns(batch)):
+                    self._check_order(batch)
+                    await self._append(batch, attempts)
+        return self._participant.outputs(batch)
+
+    async def _append(self, batch: Batch, attempts: Sequence[tuple[int, str]]) -> None:
+        completion = self._completer.begin(batch, attempts)
+        with closing(self._completer.steps(completion)) as steps:
+            for _ in steps:
+                await asyncio.sleep(0)
+        self._completer.end(completion)
+
+    async def _drop(self, batch: Batch) -> list[OutputRange]:
+        async with self._one_at_a_time:
+            self._completer.drop(batch)
+        return []
+
+    # --- what goes on beside the requests ----------------------------------------------------------------------------
+
+    async def check_back(self) -> None:
+        """One round: asks the coordinators of what is due, and completes or drops by the answers."""
+        self._tidy()
+        now_ms = self._clock.monotonic_ms()
+        due = self._check_backs.due(now_ms, self._participant.batches())
+        for first in range(0, len(due), _ASKED_AT_ONCE):
+            await asyncio.gather(*map(self._check_one, due[first : first + _ASKED_AT_ONCE]))
+
+    async def _check_one(self, batch: Batch) -> None:
+        try:
+            verdict = await self._verdict(batch)
+            if verdict.is_open:
+                return
+            if verdict.attempts:
+                await self.complete(Complete(*batch, commit=True, attempts=verdict.attempts))
+            else:
+                await self._dismiss(batch)
+            log.info("settled what its driver left", batch=str(batch), committed=bool(verdict.attempts))
+        except RmqError as error:
+            log.warning("a batch stays in doubt", batch=str(batch), reason=str(error))
+
+    async def _verdict(self, batch: Batch) -> Verdict:
+        """Nobody needs to be asked about what was begun."""
+        begun = self._participant.completion(batch)
+        if begun is not None:
+            return Verdict(is_open=False, attempts=[AttemptName(*attempt) for attempt in begun.attempts])
+        return await self._ask(batch)
+
+    async def _dismiss(self, batch: Batch) -> None:
+        async with self._one_at_a_time:
+            if batch in self._participant.batches():
+                self._completer.dismiss(batch)
+
+    def _tidy(self) -> None:
+        """Lets go of what retention has taken, and renews the summary before that takes it, too."""
+        for half in self._participant.forget_before(self._halves.min_offset):
+            log.warning("an undecided half batch has expired", batch=str(half.name.batch), rows=half.rows)
+        now_ms = self._clock.monotonic_ms()
+        if now_ms >= self._summary_due_ms:
+            self._summary_due_ms = now_ms + _SUMMARY_INTERVAL_MS
+            self._completer.summarize(at_once=True)
+
+    def needed_offset(self) -> int | None:
+        """Physical offset from which on the log is needed: what was voted for, and the newest summary. None if all of
+        it may go."""
+        offsets = (self._participant.needed_offset(), self._completer.summary_offset)
+        return min((offset for offset in offsets if offset is not None), default=None)

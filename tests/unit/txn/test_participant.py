@@ -1,0 +1,406 @@
+"""A participant of transactions: what it takes, what it answers, what becomes readable."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rmqspark.errors import Busy, Fenced, TopicNotFound, TransactionError, Unreachable
+from rmqspark.protocol.bodies_txn import AttemptName, HeldAttempt
+from rmqspark.protocol.record import HEAD_BYTES, SysFlag, encode_record
+from rmqspark.txn.half_batch import Batch
+from rmqspark.txn.resolver import Verdict
+
+from .participant_bench import SMALL, ParticipantBench, Sent, T
+
+N0, N1, N2 = (Batch(T, 1, version) for version in range(3))
+
+
+@pytest.fixture
+def bench() -> ParticipantBench:
+    return ParticipantBench()
+
+
+# --- the way of a micro-batch
+
+
+def test_nothing_is_readable_before_it_is_committed(bench: ParticipantBench) -> None:
+    """What is sent is readable when it is committed, not before; once, and in the order of partitions and sequences."""
+    second = bench.send(N0, Sent("t", 0, [b"21", b"22"]), Sent("u", 1, [b"23"]), partition=1)
+    first = bench.send(N0, Sent("t", 0, [b"1", b"222"]), Sent("t", 0, [b"13"]))
+    assert bench.vote(N0, first, second) == ""
+    assert (bench.bodies("t"), bench.bodies("u", 1)) == ([], [])
+    assert bench.commit(N0, second, first) == [("t", 0, 0, 5), ("u", 1, 0, 1)]
+    assert bench.bodies("t") == [b"1", b"222", b"13", b"21", b"22"]
+    assert bench.bodies("u", 1) == [b"23"]
+    assert bench.held() == []
+    assert bench.commit(N0, second, first) == [("t", 0, 0, 5), ("u", 1, 0, 1)]
+    assert len(bench.bodies("t")) == 5
+
+
+def test_messages_say_that_they_are_committed(bench: ParticipantBench) -> None:
+    """A message carries RocketMQ's mark of a committed one, and where its half batch lies; keys find it."""
+    attempt = bench.send(N0, Sent("t", 0, [b"1", b"22"]))
+    half = next(bench.participant.held())
+    bench.commit(N0, attempt)
+    for record in bench.records("t"):
+        assert (record.sys_flag, record.prepared_transaction_offset) == (SysFlag.COMMITTED, half.physical_offset)
+        assert record.store_host == bench.records("t")[0].store_host != bytes(8)
+    assert len(bench.store.query("t", "22", 0, 1 << 60, 8)) == 1
+
+
+def test_readers_see_a_transaction_at_once(bench: ParticipantBench) -> None:
+    """While it is appended nobody sees a part of it, and what others send meanwhile keeps its place behind."""
+    attempt = bench.send(N0, *(Sent("t", 0, [b"%d" % number] * 3) for number in range(5)), Sent("u", 0, [b"u"]))
+    bench.vote(N0, attempt)
+    seen: list[int] = []
+
+    def look() -> None:
+        seen.append(len(bench.bodies("t")) + len(bench.bodies("u")))
+        bench.store.append_parts("t", 0, *_other())
+
+    assert bench.commit(N0, attempt, each_step=look)[0] == ("t", 0, 0, 3)
+    assert seen == [0] * 6
+    assert [body for body in bench.bodies("t") if body != b"other"] == [b"%d" % (n // 3) for n in range(15)]
+    assert bench.bodies("t").count(b"other") == 6
+
+
+def test_same_half_batch_again(bench: ParticipantBench) -> None:
+    """Sent again, a half batch is held once; something else under its name is refused."""
+    attempt = bench.send(N0, Sent("t", 0, [b"1"]), Sent("t", 0, [b"2"]))
+    end = bench.store.end_offset
+    assert bench.send(N0, Sent("t", 0, [b"1"]), Sent("t", 0, [b"2"])) == attempt
+    assert bench.store.end_offset == end
+    with pytest.raises(TransactionError, match="other content"):
+        bench.send(N0, Sent("t", 0, [b"3"]))
+    bench.kill()
+    assert bench.send(N0, Sent("t", 0, [b"1"]), Sent("t", 0, [b"2"])) == attempt
+    bench.vote(N0, attempt)
+    assert bench.send(N0, Sent("t", 0, [b"1"])).halves == 1
+    bench.commit(N0, attempt)
+    assert bench.bodies("t") == [b"1", b"2"]
+
+
+# --- votes
+
+
+@pytest.mark.parametrize(
+    ("change", "story"),
+    [
+        ({"halves": 3}, "2 half batches are held instead of 3"),
+        ({"rows": 4}, "3 rows"),
+        ({"bytes": 1}, "bytes are held instead of 1"),
+        ({"digest": 5}, "checksums are held instead of 5"),
+        ({"attempt": "b"}, "0 half batches"),
+        ({"partition": 7}, "partition 7, 0 half batches"),
+    ],
+)
+def test_vote_against_what_is_not_held(bench: ParticipantBench, change: dict[str, object], story: str) -> None:
+    """The answer is no, in words, unless exactly this is held; and then nothing is pinned."""
+    attempt = bench.send(N0, Sent("t", 0, [b"1", b"2"]), Sent("t", 0, [b"3"]))
+    for name, value in change.items():
+        setattr(attempt, name, value)
+    assert story in bench.vote(N0, attempt)
+    assert not bench.participant.has_voted(N0)
+
+
+def test_vote_against_a_gap(bench: ParticipantBench) -> None:
+    """Figures that agree do not hide that half batches are numbered with a gap."""
+    attempt = bench.send(N0, Sent("t", 0, [b"1"]), first_sequence=1)
+    assert "missing in between" in bench.vote(N0, attempt)
+
+
+def test_vote_is_on_disk(bench: ParticipantBench) -> None:
+    """What was voted for survives a power loss, whatever the flush mode; what was not, need not."""
+    attempt = bench.send(N0, Sent("t", 0, [b"1"]), Sent("u", 0, [b"2"]))
+    assert bench.vote(N0, attempt) == ""
+    bench.send(N1, Sent("t", 0, [b"3"]))
+    bench.lose_power()
+    assert {name.batch for name in bench.held()} == {N0}
+    assert bench.participant.has_voted(N0)
+    assert bench.vote(N0, attempt) == ""
+    bench.commit(N0, attempt, durable=True)
+    bench.lose_power()
+    assert (bench.bodies("t"), bench.bodies("u")) == ([b"1"], [b"2"])
+    assert bench.commit(N0, attempt) == [("t", 0, 0, 1), ("u", 0, 0, 1)]
+
+
+def test_vote_tells_a_completion_that_was_lost(bench: ParticipantBench) -> None:
+    """A completion that is not on disk may be gone after a power loss: the next vote says so, and it is done again."""
+    first = bench.send(N0, Sent("t", 0, [b"1"]))
+    bench.vote(N0, first)
+    bench.commit(N0, first)
+    bench.lose_power()
+    second = bench.send(N1, Sent("t", 0, [b"2"]))
+    assert bench.vote(N1, second, completed=0) == "Version 0 is not complete here."
+    bench.commit(N0, first)
+    assert bench.vote(N1, second, completed=0) == ""
+    bench.commit(N1, second)
+    assert bench.bodies("t") == [b"1", b"2"]
+
+
+def test_voted_for_is_closed(bench: ParticipantBench) -> None:
+    """To what was voted for nothing is added."""
+    bench.vote(N0, bench.send(N0, Sent("t", 0, [b"1"])))
+    with pytest.raises(Fenced):
+        bench.send(N0, Sent("t", 0, [b"2"]), first_sequence=1)
+
+
+# --- who may still write
+
+
+def test_late_half_batches(bench: ParticipantBench) -> None:
+    """After a version was completed nothing more is taken of it or of older ones, also after a restart."""
+    attempt = bench.send(N1, Sent("t", 0, [b"1"]))
+    bench.commit(N1, attempt)
+    for _ in range(2):
+        for late in (N0, N1, Batch(T, 2, 1)):
+            with pytest.raises(Fenced, match="Nothing more is taken of version"):
+                bench.send(late, Sent("t", 0, [b"1"]))
+        bench.kill()
+    assert bench.commit(N1, attempt) == [("t", 0, 0, 1)]
+    assert bench.bodies("t") == [b"1"]
+
+
+def test_older_epoch(bench: ParticipantBench) -> None:
+    """A run that was cut off can write nothing once the one that took over has."""
+    bench.send(Batch(T, 2, 0), Sent("t", 0, [b"2"]))
+    with pytest.raises(Fenced):
+        bench.send(N0, Sent("t", 0, [b"1"]))
+    bench.send(Batch("another", 1, 0), Sent("t", 0, [b"1"]))
+
+
+def test_dropped_version(bench: ParticipantBench) -> None:
+    """A version that was given up takes nothing more under its epoch, but under the next one it does."""
+    bench.vote(N0, bench.send(N0, Sent("t", 0, [b"1"])))
+    bench.drop(N0)
+    for _ in range(2):
+        assert bench.held() == []
+        with pytest.raises(Fenced):
+            bench.send(N0, Sent("t", 0, [b"1"]))
+        bench.kill()
+    again = Batch(T, 2, 0)
+    attempt = bench.send(again, Sent("t", 0, [b"1"]))
+    bench.drop(N0)  # comes once more
+    assert bench.vote(again, attempt) == ""
+    bench.commit(again, attempt)
+    assert bench.bodies("t") == [b"1"]
+
+
+def test_forged_epoch_shuts_nobody_out(bench: ParticipantBench) -> None:
+    """A half batch under an invented epoch is gone once its coordinator was asked, and has changed nothing."""
+    kept = bench.send(N0, Sent("t", 0, [b"1"]))
+    assert bench.vote(N0, kept) == ""
+    forged = Batch(T, 1 << 60, 0)
+    bench.send(forged, Sent("t", 0, [b"x"]))
+    bench.verdicts[forged] = Verdict(is_open=False)
+    bench.check_back(seconds=6)
+    assert {name.batch for name in bench.held()} == {N0}
+    bench.commit(N0, kept)
+    bench.commit(N1, bench.send(N1, Sent("t", 0, [b"2"])))
+    assert bench.bodies("t") == [b"1", b"2"]
+
+
+@pytest.mark.parametrize("bounds", [{"max_halves": 2}, {"max_bytes": 250}])
+def test_bounds(bounds: dict[str, int]) -> None:
+    """What a broker holds has bounds; beyond them senders are told to try later, when there may be room again."""
+    bench = ParticipantBench(**bounds)
+    attempt = bench.send(N0, Sent("t", 0, [b"1"]), Sent("t", 0, [b"2"]))
+    with pytest.raises(Busy, match="2 half batches"):
+        bench.send(N1, Sent("t", 0, [b"3"]))
+    bench.commit(N0, attempt)
+    bench.send(N1, Sent("t", 0, [b"3"]))
+
+
+# --- order
+
+
+def test_older_version_comes_first(bench: ParticipantBench) -> None:
+    """A version is not completed before an older one that was voted for; it is asked about at once instead."""
+    first = bench.send(N0, Sent("t", 0, [b"1"]))
+    second = bench.send(N1, Sent("t", 0, [b"2"]))
+    bench.vote(N0, first)
+    bench.vote(N1, second)
+    with pytest.raises(Busy, match="version 0 of spark-1"):
+        bench.commit(N1, second)
+    assert bench.bodies("t") == []
+    bench.verdicts[N0] = Verdict(is_open=False, attempts=[AttemptName(0, "a")])
+    bench.check_back()
+    assert bench.asked == [N0]
+    bench.commit(N1, second)
+    assert bench.bodies("t") == [b"1", b"2"]
+
+
+def test_drop_spares_older_versions_voted_for(bench: ParticipantBench) -> None:
+    """Only the coordinator's word for that very version drops what was voted for."""
+    first = bench.send(N0, Sent("t", 0, [b"1"]))
+    bench.vote(N0, first)
+    bench.send(N1, Sent("t", 0, [b"2"]))
+    bench.drop(N1)
+    assert {name.batch for name in bench.held()} == {N0}
+    bench.commit(N0, first)
+    assert bench.bodies("t") == [b"1"]
+
+
+def test_commit_drops_twins(bench: ParticipantBench) -> None:
+    """Of attempts that failed or came second nothing becomes readable, and nothing is left."""
+    bench.send(N0, Sent("t", 0, [b"old"]))
+    bench.send(N1, Sent("t", 0, [b"twin"]), attempt="b")
+    zombie = Batch(T, 2, 1)
+    kept = bench.send(N1, Sent("t", 0, [b"1"]))
+    bench.send(zombie, Sent("t", 0, [b"zombie"]))
+    later = bench.send(Batch(T, 2, 2), Sent("t", 0, [b"2"]))
+    bench.commit(N1, kept)
+    assert {name.batch for name in bench.held()} == {Batch(T, 2, 2)}
+    bench.commit(Batch(T, 2, 2), later)
+    assert bench.bodies("t") == [b"1", b"2"]
+
+
+def test_committed_cannot_be_dropped(bench: ParticipantBench) -> None:
+    """Two coordinators that contradict each other are refused, whoever comes second."""
+    bench.send(N0, Sent("t", 0, [b"1"]))
+    bench.completer.begin(N0, [(0, "a")])
+    with pytest.raises(TransactionError, match="cannot be dropped"):
+        bench.drop(N0)
+    with pytest.raises(TransactionError, match="other attempts"):
+        bench.commit(N0, HeldAttempt(0, "b"))
+
+
+@pytest.mark.parametrize("attempt", ["a", "b"])
+def test_commit_of_what_is_not_there(bench: ParticipantBench, attempt: str) -> None:
+    """A decision for half batches that this broker does not hold is refused, and not answered as if it were done."""
+    with pytest.raises(TransactionError, match="does not hold"):
+        bench.commit(N0, HeldAttempt(0, attempt))
+    bench.send(N0, Sent("t", 0, [b"1"]), first_sequence=1)
+    with pytest.raises(TransactionError, match="does not hold"):
+        bench.commit(N0, HeldAttempt(0, attempt))
+    assert bench.bodies("t") == []
+
+
+def test_commit_without_attempts_here(bench: ParticipantBench) -> None:
+    """A broker that only failed attempts wrote to drops what they left; one that knows nothing has nothing to do."""
+    assert bench.commit(N0) == []
+    assert bench.store.end_offset == 0
+    bench.send(N0, Sent("t", 0, [b"1"]))
+    assert bench.commit(N0) == []
+    assert (bench.held(), bench.bodies("t")) == ([], [])
+
+
+# --- when nobody speaks of it
+
+
+def test_check_back(bench: ParticipantBench) -> None:
+    """Coordinators are asked 6 s after the last half batch, then less and less often, at least once a minute."""
+    bench.send(N0, Sent("t", 0, [b"1"]))
+    bench.check_back(seconds=5)
+    bench.send(N0, Sent("t", 0, [b"2"]), first_sequence=1)
+    asked_at = []
+    for second in range(6, 200):
+        bench.check_back(seconds=1)
+        if len(bench.asked) > len(asked_at):
+            asked_at.append(second)
+    assert asked_at == [11, 23, 47, 95, 155]
+    bench.verdicts[N0] = Verdict(is_open=False)
+    bench.check_back(seconds=60)
+    assert bench.held() == []
+    bench.check_back(seconds=600)
+    assert len(bench.asked) == 6
+
+
+def test_check_back_completes(bench: ParticipantBench) -> None:
+    """What was committed and never completed is completed with no driver alive; after a restart at once."""
+    attempt = bench.send(N0, Sent("t", 0, [b"1"]))
+    bench.send(N0, Sent("t", 0, [b"2"]), attempt="twin")
+    bench.vote(N0, attempt)
+    bench.verdicts[N0] = Unreachable("nobody there", address="a:1")
+    bench.lose_power()
+    bench.check_back()
+    assert len(bench.held()) == 2
+    bench.verdicts[N0] = Verdict(is_open=False, attempts=[AttemptName(0, "a")])
+    bench.check_back(seconds=12)
+    assert (bench.bodies("t"), bench.held()) == ([b"1"], [])
+
+
+# --- topics and disks
+
+
+def test_topic_that_is_gone(bench: ParticipantBench) -> None:
+    """While a topic is missing nothing of a transaction is readable, and nothing lost; when it is back all of it is."""
+    attempt = bench.send(N0, Sent("t", 0, [b"1"]), Sent("u", 0, [b"2"]))
+    bench.vote(N0, attempt)
+    bench.targets = {"t"}
+    for _ in range(2):
+        with pytest.raises(TopicNotFound):
+            bench.commit(N0, attempt)
+        assert bench.bodies("t") == []
+        bench.kill()
+    bench.targets = {"t", "u"}
+    bench.commit(N0, attempt)
+    assert (bench.bodies("t"), bench.bodies("u")) == ([b"1"], [b"2"])
+
+
+def test_write_back_begins_early() -> None:
+    """Half batches are on their way to the disk before the vote asks for it."""
+    bench = ParticipantBench(replace(SMALL, mapped_file_size_commit_log=1 << 25))
+    for sequence in range(9):
+        bench.send(N0, Sent("t", 0, [b"x" * (2 << 20)]), first_sequence=sequence)
+        assert bench.disk.hurried == (sequence >= 7)
+
+
+# --- how long things are kept
+
+
+def test_retention(bench: ParticipantBench) -> None:
+    """What was voted for outlasts its time, the rest does not; a vote for what has expired is a no."""
+    open_one = bench.send(N0, Sent("t", 0, [b"1"]))
+    other = Batch("other", 1, 0)
+    voted = bench.send(other, Sent("t", 0, [b"2"]))
+    bench.vote(other, voted)
+    for _ in range(2):
+        fill_files(bench)
+        bench.clock.advance(hours=bench.config.file_reserved_time + 1)
+        bench.check_back()
+        for _ in range(5):
+            bench.store.expire(bench.clock.now_ms(), keep_from=bench.resolver.needed_offset())
+        bench.check_back()
+    assert [name.batch for name in bench.held()] in ([other], [other, N0])
+    bench.commit(other, voted)
+    fill_files(bench)
+    bench.clock.advance(hours=bench.config.file_reserved_time + 1)
+    bench.check_back()
+    for _ in range(5):
+        bench.store.expire(bench.clock.now_ms(), keep_from=bench.resolver.needed_offset())
+    bench.check_back()
+    assert bench.held() == []
+    assert "0 half batches" in bench.vote(N0, open_one)
+    bench.kill()
+    assert bench.held() == []
+    with pytest.raises(Fenced):  # what was completed is remembered, long as it is gone
+        bench.send(other, Sent("t", 0, [b"2"]))
+
+
+def test_start_reads_only_what_is_new() -> None:
+    """A start reads the newest summary and what follows, however many transactions there were."""
+    bench = ParticipantBench()
+    for version in range(200):
+        batch = Batch(T, 1, version)
+        bench.commit(batch, bench.send(batch, Sent("t", 0, [b"1"])))
+    last = bench.send(Batch(T, 1, 200), Sent("t", 0, [b"2"]))
+    bench.vote(Batch(T, 1, 200), last)
+    bench.kill()
+    assert len(bench.halves.events()) == 1  # a start writes a summary, too
+    bench.commit(Batch(T, 1, 200), last)
+    assert len(bench.bodies("t")) == 201
+    with pytest.raises(Fenced):
+        bench.send(Batch(T, 1, 5), Sent("t", 0, [b"1"]))
+
+
+def fill_files(bench: ParticipantBench) -> None:
+    for _ in range(30):
+        bench.store.append_parts("u", 0, *_other(b"x" * 900))
+
+
+def _other(body: bytes = b"other") -> tuple[bytearray, list[bytes]]:
+    record = encode_record(topic="t", body=body)
+    return record[:HEAD_BYTES], [bytes(record[HEAD_BYTES:])]
