@@ -27,6 +27,7 @@ HOMES = {
     "message": "rmqspark.cli.message:app",
     "txn": "rmqspark.cli.txn:app",
     "audit": "rmqspark.cli.audit:audit",
+    "store": "rmqspark.cli.store:app",
     "doctor": "rmqspark.cli.doctor:doctor",
 }
 

@@ -16,6 +16,7 @@ import numpy as np
 from rmqspark.errors import StoreError
 from rmqspark.protocol.names import SCHEDULE_TOPIC
 from rmqspark.protocol.record import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, SysFlag
+from rmqspark.store.checkpoint import PATH as CHECKPOINT
 from rmqspark.store.config import parse_delay_levels
 from rmqspark.store.consume_queue import ConsumeQueue
 from rmqspark.store.entries import entries_of
@@ -49,8 +50,9 @@ _USUAL_DELAYS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 
 
 
 def is_store(files: FileSystem) -> bool:
-    """Whether a broker, ours or RocketMQ's, has kept its messages here."""
-    return files.is_directory(LOG)
+    """Whether a broker, ours or RocketMQ's, has kept its messages here. One that got none yet has no log."""
+    has_checkpoint = files.exists(CHECKPOINT) and not files.is_directory(CHECKPOINT)
+    return files.is_directory(LOG) or has_checkpoint
 
 
 def inspect_store(files: FileSystem, path: str, *, is_open: bool, on_progress: OnProgress) -> StoreReport:
