@@ -1,4 +1,4 @@
-"""Everything a broker needs to coordinate, lined up: ledger → journal → owners, completion → coordinator, reports."""
+"""Everything a broker needs to coordinate, lined up: ledger → journal → owners, rollout → coordinator, reports."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from rmqspark.errors import RmqError
 from rmqspark.protocol.bodies_txn import TxnDecision
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers_txn import TxnOutcome, TxnStatusRequestHeader, TxnStatusResponseHeader
-from rmqspark.txn.completion import Completion
 from rmqspark.txn.coordinator import Coordinator, Ruling
 from rmqspark.txn.events import InputReported, PeerSeen
 from rmqspark.txn.input_offsets import InputOffsets
@@ -21,9 +20,9 @@ from rmqspark.txn.inputs import InputReports
 from rmqspark.txn.journal import Journal
 from rmqspark.txn.ledger import Answer, Ledger
 from rmqspark.txn.owners import Owners
-from rmqspark.txn.peers import Peers
 from rmqspark.txn.remote_participant import RemoteParticipant
 from rmqspark.txn.report import Reports
+from rmqspark.txn.rollout import Rollout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from rmqspark.store.files import FileSystem
     from rmqspark.store.message_store import MessageStore
     from rmqspark.txn.events import Event
+    from rmqspark.txn.peers import Peers
     from rmqspark.txn.ports import ParticipantPort
 
 _CONFIRM_AFTER_MS: Final = 1_000  # a steady stream confirms each batch by the vote on the next one
@@ -47,7 +47,6 @@ class CoordinationConfig:
     """What a coordinator can be told. Times in ms."""
 
     broker_name: str
-    name_servers: tuple[str, ...]
     retired_brokers: tuple[str, ...]
     max_open_ms: int  # a version of which no attempt was heard for so long is closed
     expiration_ms: int  # an id that nobody has used for so long is forgotten
@@ -65,6 +64,7 @@ class Coordination:
         files: FileSystem,
         clock: Clock,
         *,
+        peers: Peers,
         append: Callable[[Sequence[Draft]], list[Appended]],
         when_flushed: Callable[[int, Callable[[RmqError | None], None]], None],
         participant_here: ParticipantPort,
@@ -76,7 +76,7 @@ class Coordination:
         self._peers_due_ms = 0
         self.ledger = Ledger()
         self.inputs = InputReports()
-        self.peers = Peers(config.broker_name, config.name_servers)
+        self.peers = peers
         self._offsets = InputOffsets(config.broker_name, commit_here, self.peers)
         self.journal = Journal(
             store,
@@ -89,11 +89,11 @@ class Coordination:
             restate_after_bytes=config.restate_after_bytes,
         )
         self.owners = Owners(config.broker_name, self.ledger, self.peers, config.retired_brokers)
-        self.completion = Completion(self.ledger, self._participant, clock)
+        self.rollout = Rollout(self.ledger, self._participant, clock)
         self.coordinator = Coordinator(
-            self.ledger, self.journal, self.owners, self.completion, self._participant, self._offsets.want, clock
+            self.ledger, self.journal, self.owners, self.rollout, self._participant, self._offsets.want, clock
         )
-        self.reports = Reports(config.broker_name, self.ledger, self.journal, self.completion)
+        self.reports = Reports(config.broker_name, self.ledger, self.journal, self.rollout)
         self.journal.replay()
 
     @property

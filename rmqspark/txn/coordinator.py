@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
     from rmqspark.clock import Clock
     from rmqspark.protocol.bodies_txn import HeldAttempt, InputRange, TxnDecision
-    from rmqspark.txn.completion import Completion
     from rmqspark.txn.events import Event, Transaction
     from rmqspark.txn.journal import Journal
     from rmqspark.txn.ledger import Ledger
     from rmqspark.txn.owners import Owners
     from rmqspark.txn.ports import ParticipantPort, VoteAnswer
+    from rmqspark.txn.rollout import Rollout
 
 _MAX_PARTICIPANTS: Final = 1_000
 _MAX_PROPOSALS: Final = 100
@@ -68,7 +68,7 @@ class Coordinator:
         ledger: Ledger,
         journal: Journal,
         owners: Owners,
-        completion: Completion,
+        rollout: Rollout,
         participant: Callable[[str], ParticipantPort],
         on_decided: Callable[[Sequence[InputRange]], None],
         clock: Clock,
@@ -76,7 +76,7 @@ class Coordinator:
         self._ledger = ledger
         self._journal = journal
         self._owners = owners
-        self._completion = completion
+        self._rollout = rollout
         self._participant = participant
         self._on_decided = on_decided
         self._clock = clock
@@ -172,8 +172,8 @@ class Coordinator:
             if self._turns.is_taken(txn.transactional_id):
                 continue
             async with self._turns.of(txn.transactional_id):
-                self._journal.record(await self._completion.complete(txn, durable=True, patient=True))
-        self._completion.forget_finished()
+                self._journal.record(await self._rollout.complete(txn, durable=True, patient=True))
+        self._rollout.forget_finished()
 
     def close_overdue(self, max_open_ms: int) -> None:
         """Closes what no attempt has been heard of for so long: its driver is dead."""
@@ -223,8 +223,8 @@ class Coordinator:
 
         It is told first, once more, of the versions it has not confirmed: a yes comes after a flush of all it has.
         """
-        expected = [pending.version for pending in self._completion.in_order(txn, broker)]
-        done = await self._completion.complete_on(broker, txn)
+        expected = [pending.version for pending in self._rollout.in_order(txn, broker)]
+        done = await self._rollout.complete_on(broker, txn)
         if done != expected:
             return [], f"version {expected[len(done)]} is not complete there yet"
         request = Vote(txn.transactional_id, epoch, version, held, done[-1] if done else -1)
@@ -234,7 +234,7 @@ class Coordinator:
             return [], str(error)
         if not vote.yes:
             return [], vote.remark or "no"
-        return self._completion.confirmations(txn, broker, done), ""
+        return self._rollout.confirmations(txn, broker, done), ""
 
     async def vote(self, broker: str, request: Vote) -> VoteAnswer:
         return await self._participant(broker).vote(request)
@@ -250,8 +250,8 @@ class Coordinator:
         if ruling.answer.outcome not in (TxnOutcome.COMMITTED, TxnOutcome.ALREADY_COMMITTED):
             return ruling
         txn = self._ledger.require(transactional_id)
-        await self._completion.complete(txn)
-        return ruling._replace(unreadable=frozenset(self._completion.unreadable(txn)))
+        await self._rollout.complete(txn)
+        return ruling._replace(unreadable=frozenset(self._rollout.unreadable(txn)))
 
     async def _status_of_unknown(self, transactional_id: str) -> Ruling:
         """What a participant is told of halves whose id we never heard of."""

@@ -10,10 +10,10 @@ from rmqspark.txn.events import Finished, decode_event
 from rmqspark.txn.ledger import audited, is_open
 
 if TYPE_CHECKING:
-    from rmqspark.txn.completion import Completion
     from rmqspark.txn.events import Transaction
     from rmqspark.txn.journal import Journal
     from rmqspark.txn.ledger import Ledger
+    from rmqspark.txn.rollout import Rollout
 
 MAX_LIMIT: Final = 1_000
 _MOST_SCANNED: Final = 10_000  # events for one answer: the loop has other work
@@ -23,11 +23,11 @@ _IS_FINISHED: Final = b'"event":"finished"'
 class Reports:
     """Answers TXN_LIST and TXN_AUDIT on the broker `coordinator`."""
 
-    def __init__(self, coordinator: str, ledger: Ledger, journal: Journal, completion: Completion) -> None:
+    def __init__(self, coordinator: str, ledger: Ledger, journal: Journal, rollout: Rollout) -> None:
         self._coordinator = coordinator
         self._ledger = ledger
         self._journal = journal
-        self._completion = completion
+        self._rollout = rollout
 
     def states(self, transactional_id: str | None, limit: int, cursor: str | None, now_ms: int) -> TxnStates:
         """States by id, from the one after `cursor` on."""
@@ -89,7 +89,7 @@ class Reports:
         )
 
     def _in_words(self, txn: Transaction) -> str:
-        unreadable = sorted(self._completion.unreadable(txn))
+        unreadable = sorted(self._rollout.unreadable(txn))
         waiting = f", readable everywhere but on {', '.join(unreadable)}" if unreadable else ""
         if is_open(txn):
             return f"version {txn.open_version} is being written{waiting}"

@@ -35,7 +35,7 @@ LONGEST_REST_MS: Final = 30_000
 log = structlog.get_logger("rmqspark.txn")
 
 
-class Completion:
+class Rollout:
     """Completes decisions. `participant` gives the way to a broker by its name."""
 
     def __init__(self, ledger: Ledger, participant: Callable[[str], ParticipantPort], clock: Clock) -> None:
