@@ -53,6 +53,8 @@ class BrokerConfig:
     transaction_check_max: int = setting(15, "Questions after which a half message is set aside.")
     reject_transaction_message: bool = setting(False, "Transactional messages are refused.")
     max_half_messages: int = setting(500_000, "(ours) Half messages open at a time; more are answered busy.")
+    max_half_batches: int = setting(50_000, "(ours) Half batches of Spark held at a time; more are answered busy.")
+    max_half_batch_bytes: int = setting(100 << 30, "(ours) Bytes in them; more are answered busy.", unit="bytes")
 
     consume_group_lock_live_time: int = setting(60_000, "Lease of a queue lock of orderly consumers.", unit="ms")
     client_expired_time: int = setting(120_000, "Clients without heartbeat for longer are dropped.", unit="ms")

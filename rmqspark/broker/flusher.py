@@ -59,6 +59,23 @@ class Flusher:
         if self._timer is None:
             self._timer = loop.call_later(self._timeout, self._give_up_late_waiters)
 
+    async def flushed(self, end_offset: int) -> None:
+        """Returns when the log is on disk up to `end_offset`. Raises FlushTimeout, NotWritable."""
+        if self._store.flushed_offset >= end_offset:
+            return
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def finish(error: RmqError | None) -> None:
+            if done.done():  # nobody waits any more
+                return
+            if error is None:
+                done.set_result(None)
+            else:
+                done.set_exception(error)
+
+        self.when_flushed(end_offset, finish)
+        await done
+
     def hurry(self) -> None:
         """Has the next flush begin now, for messages that nobody waits for but readers want to see."""
         self._work.set()

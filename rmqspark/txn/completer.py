@@ -41,7 +41,7 @@ class NoRoomToMend(StoreError):
 
 class Completer:
     """The only one who tells the participant what has happened. `check_target` raises what forbids sending to a queue
-    of a topic; `broker_name` stands in the output ranges."""
+    of a topic; `broker_name` stands in the output ranges; `on_appended` counts rows and bytes of half batches."""
 
     def __init__(
         self,
@@ -50,11 +50,13 @@ class Completer:
         *,
         check_target: Callable[[str, int], None],
         broker_name: str,
+        on_appended: Callable[[int, int], None] = lambda _rows, _bytes: None,
     ) -> None:
         self._participant = participant
         self._halves = halves
         self._check_target = check_target
         self._broker_name = broker_name
+        self._on_appended = on_appended
         self._events = 0  # since the newest summary
         self.summary_offset: int | None = None  # physical
 
@@ -188,6 +190,7 @@ class Completer:
         known = completion.appended.get(half.physical_offset)
         there = known.rows if known is not None else 0
         appended = self._halves.append_messages(half, there)
+        self._on_appended(appended.rows, half.body_bytes)
         first = known.queue_offset if known is not None else appended.queue_offset
         completion.appended[half.physical_offset] = appended._replace(queue_offset=first, rows=there + appended.rows)
 

@@ -81,8 +81,15 @@ class Resolver:
         self._one_at_a_time = asyncio.Lock()
         self._bytes_to_write_back = 0
         self._summary_due_ms = clock.monotonic_ms() + _SUMMARY_INTERVAL_MS
-        for batch in participant.batches():
-            self._check_backs.hurry(batch, clock.monotonic_ms())
+
+    def recover(self) -> None:
+        """Brings back what the log says and finishes what was begun; to be called once, before anybody reads.
+
+        Raises NoRoomToMend where readers would see a part of a half batch.
+        """
+        self._completer.restore()
+        for batch in self._participant.batches():
+            self._check_backs.hurry(batch, self._clock.monotonic_ms())
 
     # --- half batches ------------------------------------------------------------------------------------------------
 

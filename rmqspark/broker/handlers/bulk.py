@@ -23,7 +23,7 @@ from rmqspark.protocol.headers_bulk import (
     BulkSendRequestHeader,
     BulkSendResponseHeader,
 )
-from rmqspark.protocol.names import NOT_SENDABLE, RETRY_PREFIX
+from rmqspark.protocol.names import NOT_SENDABLE, RETRY_PREFIX, Perm
 from rmqspark.protocol.properties import Property
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from rmqspark.broker.config import BrokerConfig
     from rmqspark.broker.stats import BrokerStats
     from rmqspark.broker.topics import TopicTable
+    from rmqspark.protocol.headers_txn import TxnHalfRequestHeader
     from rmqspark.protocol.record_batch import RecordBatch
     from rmqspark.remoting.request import Request
     from rmqspark.store.message_store import MessageStore
@@ -60,7 +61,7 @@ class BulkHandlers:
 
     def send(self, request: Request[BulkSendRequestHeader]) -> None:
         header = request.header
-        self._check_target(header.topic, header.queueId)
+        check_target(self._topics, header.topic, header.queueId)
         records = split_records(header, request.body)
         appended = self._appender.append_bulk(header.topic, header.queueId, records)
         receipt = BulkSendResponseHeader(
@@ -105,17 +106,19 @@ class BulkHandlers:
         )
         return Reply(answer, (found.sizes.astype(">i4").tobytes(), found.body))
 
-    def _check_target(self, topic: str, queue_id: int) -> None:
-        config = self._topics.require(topic)
-        if topic in NOT_SENDABLE or topic.startswith(RETRY_PREFIX):
-            raise NoPermission(f"Topic {topic!r} takes no bulk sends.", hint="Send to a topic of your own.")
-        if not 0 <= queue_id < max(config.readQueueNums, config.writeQueueNums):
-            raise InvalidQueue(
-                f"Topic {topic!r} has {config.writeQueueNums} queues to write to, there is no {queue_id}."
-            )
+
+def check_target(topics: TopicTable, topic: str, queue_id: int) -> None:
+    """Raises TopicNotFound, NoPermission or InvalidQueue unless bulks may be sent to this queue."""
+    config = topics.require(topic)
+    if topic in NOT_SENDABLE or topic.startswith(RETRY_PREFIX):
+        raise NoPermission(f"Topic {topic!r} takes no bulk sends.", hint="Send to a topic of your own.")
+    if not config.perm & Perm.WRITE:
+        raise NoPermission(f"Topic {topic!r} may not be written.")
+    if not 0 <= queue_id < max(config.readQueueNums, config.writeQueueNums):
+        raise InvalidQueue(f"Topic {topic!r} has {config.writeQueueNums} queues to write to, there is no {queue_id}.")
 
 
-def split_records(header: BulkSendRequestHeader, body: memoryview) -> RecordBatch:
+def split_records(header: BulkSendRequestHeader | TxnHalfRequestHeader, body: memoryview) -> RecordBatch:
     """The records of a bulk send, in the memory of its body; raises RecordError where body and header disagree.
 
     What is inside the records is the store's to check before it takes them.

@@ -90,7 +90,6 @@ class ParticipantBench:
         self.completer = Completer(
             self.participant, self.halves, check_target=self._check_target, broker_name="broker-a"
         )
-        self.completer.restore()
         self.disk = Disk(self)
         self.resolver = Resolver(
             self.participant,
@@ -103,6 +102,7 @@ class ParticipantBench:
             check_interval_ms=60_000,
             reads_unsynced=self.config.flush_disk_type == "ASYNC_FLUSH",
         )
+        self.resolver.recover()
 
     def kill(self) -> None:
         self.files.kill()

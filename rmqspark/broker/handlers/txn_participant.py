@@ -1,0 +1,87 @@
+"""RMQ_TXN_HALF (30011), VOTE (30013) and COMPLETE (30014): this broker as a participant of exactly-once transactions.
+
+rmqspark's own; docs/wire-format.md has the fields, docs/exactly-once.md the protocol. A half batch is checked like a
+bulk send and written as it lies in the buffer it was received into; it is answered when it is stored, for the vote
+brings it to the disk.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqspark.broker.handlers.bulk import check_target, split_records
+from rmqspark.errors import InvalidArgument
+from rmqspark.protocol.bodies_txn import OutputRanges, TxnComplete, TxnVote
+from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.headers_txn import (
+    TxnCompleteRequestHeader,
+    TxnHalfRequestHeader,
+    TxnHalfResponseHeader,
+    TxnOutcome,
+    TxnVoteRequestHeader,
+    TxnVoteResponseHeader,
+)
+from rmqspark.protocol.names import check_transactional
+from rmqspark.remoting.reply import Reply
+from rmqspark.remoting.router import Route, Routes
+from rmqspark.store.bulk_check import check_bulk
+from rmqspark.txn.half_batch import half_of
+from rmqspark.txn.ports import Complete, Vote
+
+if TYPE_CHECKING:
+    from rmqspark.broker.topics import TopicTable
+    from rmqspark.remoting.request import Request
+    from rmqspark.txn.resolver import Resolver
+
+
+class TxnParticipantHandlers:
+    """What clients send half batches to, and coordinators on other brokers speak to."""
+
+    def __init__(self, resolver: Resolver, topics: TopicTable, *, max_body_bytes: int) -> None:
+        self._resolver = resolver
+        self._topics = topics
+        self._max_body_bytes = max_body_bytes
+
+    def routes(self) -> Routes:
+        return {
+            RequestCode.RMQ_TXN_HALF: Route(TxnHalfRequestHeader, self.hold),
+            RequestCode.RMQ_TXN_VOTE: Route(TxnVoteRequestHeader, self.vote),
+            RequestCode.RMQ_TXN_COMPLETE: Route(TxnCompleteRequestHeader, self.complete),
+        }
+
+    def hold(self, request: Request[TxnHalfRequestHeader]) -> Reply:
+        header = request.header
+        _check_names(header)
+        check_target(self._topics, header.topic, header.queueId)
+        half = half_of(header, len(request.body))
+        held = self._resolver.known(half)
+        if held is None:
+            check_bulk(split_records(header, request.body), header.topic, header.queueId, self._max_body_bytes)
+            held = self._resolver.take(half, request.body)
+        return Reply(TxnHalfResponseHeader(held.physical_offset))
+
+    async def vote(self, request: Request[TxnVoteRequestHeader]) -> Reply:
+        header, body = request.header, TxnVote.decode_request(request.body)
+        answer = await self._resolver.vote(
+            Vote(header.transactionalId, header.epoch, header.version, body.attempts, header.completed)
+        )
+        return Reply(TxnVoteResponseHeader(answer.yes), remark=answer.remark or None)
+
+    async def complete(self, request: Request[TxnCompleteRequestHeader]) -> Reply:
+        header = request.header
+        if header.outcome not in (TxnOutcome.COMMIT, TxnOutcome.DROP):
+            raise InvalidArgument(f"A version is completed by COMMIT or DROP, not by {header.outcome!r}.")
+        commit = header.outcome == TxnOutcome.COMMIT
+        attempts = TxnComplete.decode_request(request.body).attempts if commit else []
+        outputs = await self._resolver.complete(
+            Complete(header.transactionalId, header.epoch, header.version, commit, attempts, header.durable)
+        )
+        return Reply(body=OutputRanges(outputs).encode(standard=True))
+
+
+def _check_names(header: TxnHalfRequestHeader) -> None:
+    """Raises InvalidName, or InvalidArgument for numbers that nobody was ever given."""
+    check_transactional("transactional id", header.transactionalId)
+    check_transactional("attempt", header.attempt)
+    if header.epoch < 1 or min(header.version, header.partition, header.sequence) < 0:
+        raise InvalidArgument("Epochs begin at 1, versions, partitions and sequences at 0.")

@@ -1,0 +1,77 @@
+"""Everything a broker needs to take part in transactions, lined up: store → participant → completer → resolver."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rmqspark.broker.handlers.bulk import check_target
+from rmqspark.protocol.bodies_txn import AttemptName
+from rmqspark.protocol.headers_txn import TxnOutcome
+from rmqspark.txn.completer import Completer
+from rmqspark.txn.half_store import HalfStore
+from rmqspark.txn.participant import Participant
+from rmqspark.txn.resolver import Resolver, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from rmqspark.broker.config import BrokerConfig
+    from rmqspark.broker.flusher import Flusher
+    from rmqspark.broker.stats import BrokerStats
+    from rmqspark.broker.topics import TopicTable
+    from rmqspark.clock import Clock
+    from rmqspark.store.message_store import MessageStore
+    from rmqspark.txn.coordinator import Ruling
+    from rmqspark.txn.half_batch import Batch
+
+
+def participation(
+    config: BrokerConfig,
+    store: MessageStore,
+    topics: TopicTable,
+    flusher: Flusher,
+    stats: BrokerStats,
+    clock: Clock,
+    *,
+    status_of: Callable[[str, int, int], Awaitable[Ruling]],
+    sync_flush: bool,
+) -> Resolver:
+    """A participant that is yet to `recover`. `status_of` asks a version's coordinator, wherever that is."""
+    participant = Participant(max_halves=config.max_half_batches, max_bytes=config.max_half_batch_bytes)
+    halves = HalfStore(store, clock)
+    completer = Completer(
+        participant,
+        halves,
+        check_target=partial(check_target, topics),
+        broker_name=config.broker_name,
+        on_appended=stats.count_puts,
+    )
+
+    async def ask(batch: Batch) -> Verdict:
+        return verdict(batch, await status_of(*batch), config.broker_name)
+
+    return Resolver(
+        participant,
+        halves,
+        completer,
+        flusher,
+        clock,
+        ask=ask,
+        timeout_ms=config.transaction_time_out,
+        check_interval_ms=config.transaction_check_interval,
+        reads_unsynced=not sync_flush,
+    )
+
+
+def verdict(batch: Batch, ruling: Ruling, broker_name: str) -> Verdict:
+    """What a coordinator's ruling means for what this broker holds of a batch."""
+    answer = ruling.answer
+    if answer.outcome is TxnOutcome.FENCED:
+        return Verdict(is_open=False)
+    if answer.outcome is not TxnOutcome.COMMITTED:
+        return Verdict(is_open=True)
+    if answer.decision is None or answer.epoch != batch.epoch:
+        return Verdict(is_open=False)
+    counted = answer.decision.participants.get(broker_name, [])
+    return Verdict(is_open=False, attempts=[AttemptName(each.partition, each.attempt) for each in counted])
