@@ -1,0 +1,1 @@
+"""Bytes that nobody in his right mind would send, made from a seed: `python -m rmqspark.testing.fuzz --help`."""

@@ -1,0 +1,140 @@
+"""All that takes bytes from outside, called as servers and clients call it. Nothing but an RmqError may escape."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from rmqspark.broker.handlers.bulk import split_records
+from rmqspark.broker.subscriptions import parse_subscription
+from rmqspark.errors import RmqError
+from rmqspark.protocol import fastjson
+from rmqspark.protocol.batch import decode_batch
+from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.command import Envelope, RawCommand, decode_command, decode_envelope, peek_code, split_frame
+from rmqspark.protocol.compression import decompress
+from rmqspark.protocol.faults import from_response
+from rmqspark.protocol.frame import FrameDecoder
+from rmqspark.protocol.headers import REQUEST_HEADERS
+from rmqspark.protocol.headers_bulk import BulkSendRequestHeader
+from rmqspark.protocol.headers_cluster import RegisterBrokerRequestHeader
+from rmqspark.protocol.properties import decode_properties
+from rmqspark.protocol.record import decode_record
+from rmqspark.protocol.record_batch import RecordBatch
+from rmqspark.protocol.register import decode_register_body
+from rmqspark.remoting.response import Response
+from rmqspark.store.bulk_check import check_bulk
+from rmqspark.testing.fuzz.requests import BODIES
+
+if TYPE_CHECKING:
+    import msgspec
+
+SENDS: Final = frozenset({RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE})
+_MAX_BODY_BYTES: Final = 4 << 20
+
+
+def receive(data: bytes) -> int:
+    """Takes bytes in as a server does, up to where a handler would begin; the number of commands found."""
+    commands = 0
+    try:
+        for frame in FrameDecoder().feed(bytearray(data)):
+            commands += 1
+            _take_command(split_frame(frame))
+    except RmqError:
+        pass
+    return commands
+
+
+def _take_command(raw: RawCommand) -> None:
+    code = peek_code(raw)
+    decode_command(raw)
+    header_type = REQUEST_HEADERS.get(code)  # type: ignore[call-overload]
+    try:
+        if header_type is None:
+            take_body(code, None, raw.body)
+        else:
+            take_body(code, decode_envelope(raw, header_type), raw.body)
+    except RmqError:
+        return
+
+
+def take_body(code: int, envelope: Envelope[msgspec.Struct] | None, body: memoryview) -> None:
+    """Decodes a body as the handler of its request does. Raises RmqError."""
+    if code in SENDS:
+        for element in decode_batch(body):
+            decode_properties(element.properties)
+    elif kind := BODIES.get(code):  # type: ignore[call-overload]
+        decoded = kind.decode(body)
+        decoded.encode()
+        decoded.encode(standard=True)
+    if envelope is None:
+        return
+    match envelope.extFields:
+        case BulkSendRequestHeader() as header:
+            records = split_records(header, body)
+            check_bulk(records, header.topic, header.queueId, _MAX_BODY_BYTES)
+            _look_at(records)
+        case RegisterBrokerRequestHeader() as header:
+            decode_register_body(
+                body, compressed=bool(header.compressed), version=envelope.version, crc32=header.bodyCrc32 or 0
+            )
+
+
+def receive_answer(data: bytes) -> None:
+    """Takes bytes in as a client does: an answer whose body is records, JSON or both."""
+    try:
+        for frame in FrameDecoder().feed(data):
+            raw = split_frame(frame)
+            response = Response.of(decode_command(raw), raw.body)
+            str(from_response(response.code, response.remark, topic="t"))
+            read_records(bytes(raw.body))
+    except RmqError:
+        return
+
+
+def read_records(data: bytes) -> None:
+    """Records as they come in pulls, one by one and all at once. Both ways must take the same bytes for records."""
+    try:
+        count = _read_one_by_one(data)
+    except RmqError:
+        count = -1
+    try:
+        batch = RecordBatch.scan(data)
+        batch.check(check_crc=True)
+    except RmqError:
+        batch = None
+    if count != (-1 if batch is None else len(batch)):
+        raise AssertionError(f"One by one there are {count} records, all at once {batch and len(batch)}.")
+    if batch is not None:
+        _look_at(batch)
+
+
+def _read_one_by_one(data: bytes) -> int:
+    count = at = 0
+    while at < len(data):
+        record = decode_record(data, at)
+        record.property_map()
+        with suppress(RmqError):
+            decompress(record.body, record.sys_flag, _MAX_BODY_BYTES)
+        at += record.size
+        count += 1
+    return count
+
+
+def _look_at(records: RecordBatch) -> None:
+    """Reads every column there is."""
+    for name in ("queue_offsets", "physical_offsets", "born_timestamps_ms", "store_timestamps_ms", "reconsume_times"):
+        getattr(records, name)
+    records.property_pairs()
+    records.tags_codes()
+    records.property_spans(b"KEYS")
+    records.has_any_property((b"DELAY",))
+    records.is_all_of_topic(b"fuzz-a")
+
+
+def read_text(data: bytes) -> None:
+    """The small languages: JSON, properties, tag expressions."""
+    decode_properties(data)
+    for read in (lambda: fastjson.loads(data), lambda: parse_subscription(data.decode("utf-8", "replace"), "TAG")):
+        with suppress(RmqError):
+            read()

@@ -1,0 +1,268 @@
+"""Requests of every kind that a server takes, half right and half wrong.
+
+A request is made in the shape it should have, then broken at one of its levels: a value, the JSON, the record, the
+header, the frame. Broken later it does not come as far, so each level gets its share.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from rmqspark.protocol import bodies
+from rmqspark.protocol.batch import BatchElement, encode_batch
+from rmqspark.protocol.binary_header import BinaryHeader, encode_binary_header
+from rmqspark.protocol.codes import Language, RequestCode
+from rmqspark.protocol.command import JSON, MAX_HEADER_BYTES, ROCKETMQ
+from rmqspark.protocol.headers import REQUEST_HEADERS
+from rmqspark.protocol.record import encode_record
+from rmqspark.testing.fuzz import hostile
+from rmqspark.testing.fuzz.shapes import Names, fields_of, members_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from random import Random
+
+BODIES: Final[Mapping[RequestCode, type[bodies.Body]]] = {
+    RequestCode.HEART_BEAT: bodies.HeartbeatData,
+    RequestCode.CHECK_CLIENT_CONFIG: bodies.CheckClientConfigBody,
+    RequestCode.LOCK_BATCH_MQ: bodies.LockBatchBody,
+    RequestCode.UNLOCK_BATCH_MQ: bodies.LockBatchBody,
+    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: bodies.TopicConfigList,
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: bodies.SubscriptionGroupConfig,
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: bodies.SubscriptionGroupList,
+    RequestCode.QUERY_DATA_VERSION: bodies.DataVersion,
+    RequestCode.REGISTER_BROKER: bodies.RegisterBrokerBody,
+    RequestCode.REGISTER_TOPIC_IN_NAMESRV: bodies.TopicRouteData,
+    RequestCode.QUERY_ASSIGNMENT: bodies.QueryAssignmentBody,
+    RequestCode.SET_MESSAGE_REQUEST_MODE: bodies.MessageRequestModeBody,
+}
+"""Requests whose body is JSON."""
+
+_PROPERTIES: Final = (
+    *(b"", b"KEYS\x01k\x02", b"TAGS\x01paid\x02KEYS\x01a b c\x02UNIQ_KEY\x01u\x02", b"WAIT\x01false\x02"),
+    *(
+        b"TAGS\x01",
+        b"\x01\x02\x01\x02",
+        b"DELAY\x013\x02",
+        b"DELAY\x01-9\x02",
+        b"TIMER_DELIVER_MS\x015\x02",
+        b"\xff\xfe\x01\x80\x02",
+    ),
+    *(b"TRAN_MSG\x01true\x02", b"KEYS\x01" + b"k " * 2000 + b"\x02", b"a" * 5000, b"a\x01b" * 500, b"CLUSTER\x01x\x02"),
+)
+
+
+class Frame(NamedTuple):
+    """One frame; `readable` if framing and header are such that a server can go on to the next."""
+
+    wire: bytes
+    readable: bool
+
+
+class Requests:
+    """Frames, length field included, for a server that serves `codes`."""
+
+    def __init__(
+        self, rng: Random, codes: Sequence[int], *, seeds: Sequence[bytes] = (), names: Names | None = None
+    ) -> None:
+        self._rng = rng
+        self._codes = codes
+        self._seeds = seeds
+        self._names = names or Names()
+        self._opaque = 0
+
+    def next(self) -> Frame:
+        rng = self._rng
+        draw = rng.random()
+        if draw < 0.92:
+            return self._request()
+        if draw < 0.95 and self._seeds:
+            return Frame(_framed(hostile.mutated(rng, rng.choice(self._seeds)[4:])), readable=False)
+        if draw < 0.96:
+            return Frame(hostile.noise(rng, 200), readable=False)
+        wire = self._request().wire
+        broken = _framed(hostile.mutated(rng, wire[4:])) if draw < 0.99 else hostile.mutated(rng, wire)
+        return Frame(broken, readable=False)
+
+    def _request(self) -> Frame:
+        """One with nothing wrong but what is in its values."""
+        rng = self._rng
+        code = rng.choice(self._codes) if rng.random() < 0.97 else rng.randint(-(2**31), 2**31 - 1)
+        header = REQUEST_HEADERS.get(code)  # type: ignore[call-overload]
+        fields = fields_of(rng, header, self._names) if header is not None else {}
+        body = self._body(code, fields)
+        if rng.random() < 0.1:
+            body = hostile.mutated(rng, body)
+        if rng.random() < 0.05:
+            fields[hostile.text(rng)] = hostile.text(rng)
+        head, readable = self._head(code, fields)
+        return Frame(_framed(head + body), readable)
+
+    def _head(self, code: int, fields: dict[str, str]) -> tuple[bytes, bool]:
+        """Header word and header; whether a server can read them."""
+        rng = self._rng
+        self._opaque = (self._opaque + 1) & 0x7FFFFFFF
+        flag = 0 if rng.random() < 0.9 else rng.choice((1, 2, 3, -1, 4))
+        version = rng.choice((479, 479, 0, 37, 401, 475, 476))
+        if rng.random() < 0.3:
+            header, kind, readable = self._binary(code, flag, version, fields), ROCKETMQ, True
+        else:
+            readable = rng.random() < 0.97
+            header, kind = self._json(code, flag, version, fields, usual=readable), JSON
+        word = struct.pack(">I", kind << 24 | len(header) & 0xFFFFFF)
+        return word + header, readable and len(header) <= MAX_HEADER_BYTES
+
+    def _binary(self, code: int, flag: int, version: int, fields: dict[str, str]) -> bytes:
+        clean = {_encodable(key)[:32767]: _encodable(value) for key, value in fields.items()}
+        header = BinaryHeader(code, Language.JAVA, version, self._opaque, flag, None, clean)
+        return encode_binary_header(header)
+
+    def _json(self, code: int, flag: int, version: int, fields: dict[str, str], *, usual: bool) -> bytes:
+        members: dict[str, Any] = {
+            "code": code,
+            "extFields": fields,
+            "flag": flag,
+            "language": "JAVA",
+            "opaque": self._opaque,
+            "serializeTypeCurrentRPC": "JSON",
+            "version": version,
+        }
+        if usual:
+            return json.dumps(members).encode()
+        if self._rng.random() < 0.5:
+            members[self._rng.choice(tuple(members))] = hostile.junk(self._rng)
+        return written(self._rng, members)
+
+    # --- bodies ------------------------------------------------------------------------------------------------------
+
+    def _body(self, code: int, fields: dict[str, str]) -> bytes:
+        rng = self._rng
+        make = _MAKERS.get(code)
+        if make is not None:
+            return make(rng, fields, self._names)
+        kind = BODIES.get(code)  # type: ignore[call-overload]
+        if kind is not None:
+            return written(rng, members_of(rng, kind, self._names))
+        return b"" if rng.random() < 0.9 else hostile.noise(rng)
+
+
+def written(rng: Random, value: Any) -> bytes:
+    """JSON, or one of the things fastjson takes for it."""
+    data = json.dumps(value, ensure_ascii=rng.random() < 0.7).encode("utf-8", "surrogatepass")
+    draw = rng.random()
+    if draw < 0.9:
+        return data
+    if draw < 0.93:
+        return data.replace(b'"', b"'")
+    if draw < 0.95:
+        return data.replace(b",", b",,")
+    if draw < 0.97:
+        return b"\xef\xbb\xbf" + data
+    return data + hostile.noise(rng)
+
+
+def _framed(frame: bytes) -> bytes:
+    return struct.pack(">I", len(frame) & 0xFFFFFFFF) + frame
+
+
+def _encodable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
+
+
+def _message(rng: Random, fields: dict[str, str], names: Names) -> bytes:
+    if fields.get("m") == "true" or fields.get("batch") == "true":
+        return _batch(rng, fields, names)
+    if rng.random() < 0.7:
+        name = "i" if "b" in fields or "a" in fields else "properties"
+        fields[name] = rng.choice(_PROPERTIES).decode("utf-8", "replace")
+    return hostile.noise(rng, 120)
+
+
+def _batch(rng: Random, fields: dict[str, str], names: Names) -> bytes:
+    del fields, names
+    count = rng.choice((0, 1, 2, 3, 20))
+    elements = [BatchElement(hostile.noise(rng), rng.choice(_PROPERTIES), rng.randrange(9)) for _ in range(count)]
+    return encode_batch(elements)
+
+
+def bulk_records(rng: Random, topic: str, queue_id: int, *, equal: bool) -> list[bytes]:
+    """Records as a bulk send carries them, some of them not allowed in one."""
+    count = rng.choice((1, 1, 2, 3, 17))
+    body, properties = hostile.noise(rng), rng.choice(_PROPERTIES)
+    records = []
+    for _ in range(count):
+        if not equal:
+            body, properties = hostile.noise(rng), rng.choice(_PROPERTIES)
+        odd = rng.random() < 0.05
+        records.append(
+            bytes(
+                encode_record(
+                    topic=topic if not odd else _encodable(hostile.text(rng))[:9000],
+                    body=body,
+                    properties=properties,
+                    queue_id=queue_id,
+                    sys_flag=rng.choice((0, 0x301, 0x4, 0x8, 0x40, 0x80)) if odd else 0,
+                    born_host=bytes(20) if odd and rng.random() < 0.5 else bytes(8),
+                    reconsume_times=rng.randrange(3),
+                )
+            )
+        )
+    return records
+
+
+def _bulk(rng: Random, fields: dict[str, str], names: Names) -> bytes:
+    topic = fields.setdefault("topic", names.topics[0])
+    equal = rng.random() < 0.5
+    queue_id = rng.randrange(4)
+    records = bulk_records(rng, _encodable(topic)[:3000], queue_id, equal=equal)
+    if rng.random() < 0.2:
+        records[0] = hostile.mutated(rng, records[0])
+    body = b"".join(records)
+    if not equal:
+        body = b"".join(struct.pack(">i", len(record)) for record in records) + body
+    if rng.random() < 0.1:
+        body = hostile.mutated(rng, body)
+    right = {
+        "queueId": str(queue_id),
+        "count": str(len(records)),
+        "recordSize": str(len(records[0])) if equal else "0",
+        "bodyCrc32": str(zlib.crc32(body)),
+    }
+    fields.update({name: value for name, value in right.items() if rng.random() < 0.97})
+    return body
+
+
+def _registration(rng: Random, fields: dict[str, str], names: Names) -> bytes:
+    table = members_of(rng, bodies.RegisterBrokerBody, names)
+    compressed = rng.random() < 0.4
+    body = _compressed(rng, table) if compressed else written(rng, table)
+    if rng.random() < 0.9:
+        fields["compressed"] = "true" if compressed else "false"
+        fields["bodyCrc32"] = str(zlib.crc32(body) & 0x7FFFFFFF) if rng.random() < 0.8 else "0"
+    return body
+
+
+def _compressed(rng: Random, table: dict[str, Any]) -> bytes:
+    wrapper = table.get("topicConfigSerializeWrapper") or {}
+    topics = wrapper.get("topicConfigTable") if isinstance(wrapper, dict) else None
+    lines = [f"{_encodable(str(name))} 4 4 6 SINGLE_TAG" for name in topics] if isinstance(topics, dict) else []
+    if lines and rng.random() < 0.3:
+        lines[0] = rng.choice((lines[0] + ' {"+a":"b"}', lines[0] + " [1,2", "x", "", "a -1 99999999999 6 T {}"))
+    pieces = [b'{"counter":1,"stateVersion":0,"timestamp":5}', *(line.encode() for line in lines), b'["h:1"]']
+    encoded = [struct.pack(">i", len(piece)) + piece for piece in pieces]
+    encoded.insert(1, struct.pack(">i", len(lines) if rng.random() < 0.9 else hostile.integer(rng) & 0x7FFFFFFF))
+    inflated = b"".join(encoded)
+    return zlib.compress(hostile.mutated(rng, inflated) if rng.random() < 0.3 else inflated)
+
+
+_MAKERS: Final[Mapping[int, Callable[[Random, dict[str, str], Names], bytes]]] = {
+    RequestCode.SEND_MESSAGE: _message,
+    RequestCode.SEND_MESSAGE_V2: _message,
+    RequestCode.SEND_REPLY_MESSAGE_V2: _message,
+    RequestCode.SEND_BATCH_MESSAGE: _batch,
+    RequestCode.RMQ_BULK_SEND: _bulk,
+    RequestCode.REGISTER_BROKER: _registration,
+}
