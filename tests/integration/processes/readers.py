@@ -51,7 +51,18 @@ def read_by_pull(history: History, reader: str, broker: BrokerClient, queue: Mes
 
 
 def scan(history: History, reader: str, namesrv: str, begins: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-    """Reads queues to their ends while nobody sends; returns the ends."""
+    """Reads queues to their ends while nobody sends, so that all that was acknowledged must be there; returns the
+    ends."""
+    ends = read_to_ends(history, reader, namesrv, begins)
+    for queue, end in ends.items():
+        history.scanned(reader, queue, begins[queue], end)
+    return ends
+
+
+def read_to_ends(
+    history: History, reader: str, namesrv: str, begins: Mapping[MessageQueue, int]
+) -> dict[MessageQueue, int]:
+    """Reads queues as far as they go now; returns how far."""
     ends = {}
     with ClusterClient(namesrv) as cluster:
         broker = broker_of(cluster)
@@ -62,7 +73,6 @@ def scan(history: History, reader: str, namesrv: str, begins: Mapping[MessageQue
                 following = read_by_bulk(history, reader, broker, queue, at)
                 assert following > at, f"{queue} ends at {end}, and nothing is read at {at}"
                 at = following
-            history.scanned(reader, queue, begin, end)
     return ends
 
 

@@ -71,7 +71,7 @@ class UpProcess:
         for line in process.stdout:
             if _READY in line:
                 return
-        raise AssertionError(f"It ended with {process.wait(_PATIENCE_S)}: {self.errors}")
+        raise AssertionError(f"It ended with {self._reap()}: {self.errors}")
 
     @property
     def process(self) -> subprocess.Popen[bytes]:

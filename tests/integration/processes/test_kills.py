@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from contextlib import suppress
 from random import Random
@@ -12,17 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from rmqspark.client.admin import AdminClient
-from rmqspark.clock import SystemClock
-from rmqspark.entropy import SystemEntropy
-from rmqspark.store.config import StoreConfig
-from rmqspark.store.files import PosixFileSystem
-from rmqspark.store.message_store import MessageStore
 from rmqspark.testing.history import Event, History, JsonLines, Seen, Send, Sent
 from rmqspark.testing.history_checker import Checker
 
+from .derived import assert_derived
 from .load import QUEUES, TOPIC, Doubt, Load
 from .readers import scan, scan_as_consumer
-from .servers import BROKER, SMALL_FILES, UpProcess
+from .servers import BROKER, UpProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -152,7 +147,7 @@ def test_kills_lose_and_invent_nothing(tmp_path: Path, soaking: bool, seed: int,
             assert server.stop() == 0
         finally:
             tell(f"--randomly-seed={seed}: {kills}")
-        assert derived_files(server.broker_files) == rebuilt_files(server.broker_files, tmp_path / "copy")
+        assert_derived(server.broker_files, tmp_path / "copy")
         assert kills.in_flight >= kills.count == wanted
 
 
@@ -185,22 +180,3 @@ def assert_found_by_key(namesrv: str, finds: list[Find]) -> None:
         for find in finds:
             offsets = {message.queue_offset for message in admin.query(TOPIC, find.name)}
             assert find.queue_offset in offsets, f"{find} is not found by its key, but {offsets}"
-
-
-def rebuilt_files(broker_files: Path, copy: Path) -> tuple[dict[str, bytes], list[bytes]]:
-    """What the store makes of its log where there is nothing else."""
-    shutil.copytree(broker_files, copy)
-    for derived in ("consumequeue", "index"):
-        shutil.rmtree(copy / derived)
-    store = MessageStore.open(
-        copy, StoreConfig(**SMALL_FILES), files=PosixFileSystem(), clock=SystemClock(), entropy=SystemEntropy()
-    )
-    store.close()
-    return derived_files(copy)
-
-
-def derived_files(broker_files: Path) -> tuple[dict[str, bytes], list[bytes]]:
-    """The consume queues by name, and the files of the index in their order: they are named by the time."""
-    queues = broker_files / "consumequeue"
-    entries = {str(path.relative_to(queues)): path.read_bytes() for path in queues.rglob("*") if path.is_file()}
-    return entries, [path.read_bytes() for path in sorted((broker_files / "index").iterdir())]
