@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
+_TAGS_A_PLACE = 4
+
 
 @dataclass(slots=True, eq=False)
 class ParkedPull(Generic[R]):
@@ -32,67 +34,114 @@ class ParkedPull(Generic[R]):
     deadline_ms: int  # monotonic
     request: R
 
-    def accepts(self, tags_codes: frozenset[int]) -> bool:
-        return self.tag_codes is None or not self.tag_codes.isdisjoint(tags_codes)
+    @property
+    def places(self) -> int:
+        """What it takes of the room for all: filters of many tags are held, and found by each of them."""
+        return 1 if self.tag_codes is None else 1 + len(self.tag_codes) // _TAGS_A_PLACE
+
+
+class _Waiting(Generic[R]):
+    """The pulls at one queue, in the order they came, and by the tags they want: messages look only at whom they wake,
+    however many others wait for something else."""
+
+    __slots__ = ("_all", "_next", "_of_tag", "_unfiltered")
+
+    def __init__(self) -> None:
+        self._next = 0
+        self._all: dict[int, ParkedPull[R]] = {}
+        self._unfiltered: dict[int, None] = {}
+        self._of_tag: dict[int, dict[int, None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def add(self, pull: ParkedPull[R]) -> None:
+        number, self._next = self._next, self._next + 1
+        self._all[number] = pull
+        for numbers in self._places_of(pull):
+            numbers[number] = None
+
+    def take_wanting(self, max_offset: int, tags_codes: Callable[[], Iterable[int]]) -> list[ParkedPull[R]]:
+        """Takes out those that accept one of the tags of messages before `max_offset`."""
+        numbers = set(self._unfiltered)
+        if self._of_tag:
+            for code in set(tags_codes()) & self._of_tag.keys():
+                numbers.update(self._of_tag[code])
+        return [self._take(number) for number in sorted(numbers) if max_offset > self._all[number].queue_offset]
+
+    def take_if(self, condition: Callable[[ParkedPull[R]], bool]) -> list[ParkedPull[R]]:
+        return [self._take(number) for number in [number for number, pull in self._all.items() if condition(pull)]]
+
+    def _take(self, number: int) -> ParkedPull[R]:
+        pull = self._all.pop(number)
+        for numbers in self._places_of(pull):
+            del numbers[number]
+        for code in pull.tag_codes or ():
+            if not self._of_tag[code]:
+                del self._of_tag[code]
+        return pull
+
+    def _places_of(self, pull: ParkedPull[R]) -> list[dict[int, None]]:
+        if pull.tag_codes is None:
+            return [self._unfiltered]
+        return [self._of_tag.setdefault(code, {}) for code in pull.tag_codes]
 
 
 class ParkedPulls(Generic[R]):
-    """All pulls held by one broker, at most `limit` of them."""
+    """All pulls held by one broker, at most `limit` of them; fewer where their filters are long."""
 
     def __init__(self, *, limit: int) -> None:
         self._limit = limit
-        self._queues: dict[tuple[str, int], list[ParkedPull[R]]] = {}
+        self._queues: dict[tuple[str, int], _Waiting[R]] = {}
         self._count = 0
+        self._places = 0
 
     def __len__(self) -> int:
         return self._count
 
     def park(self, pull: ParkedPull[R]) -> None:
         """Holds `pull` until it is woken. Raises Busy when the broker holds as many as it may."""
-        if self._count >= self._limit:
-            raise Busy(f"This broker holds {self._limit} waiting pulls already.")
-        self._queues.setdefault((pull.topic, pull.queue_id), []).append(pull)
+        if self._places + pull.places > self._limit:
+            raise Busy(f"This broker holds {self._count} waiting pulls already; it has room for {self._limit}.")
+        self._queues.setdefault((pull.topic, pull.queue_id), _Waiting()).add(pull)
         self._count += 1
+        self._places += pull.places
 
     def arrived(
         self, topic: str, queue_id: int, max_offset: int, tags_codes: Callable[[], Iterable[int]]
     ) -> list[ParkedPull[R]]:
         """Takes out the pulls that new messages wake. `tags_codes` is only called if somebody filters."""
-        parked = self._queues.get((topic, queue_id))
-        if parked is None:
-            return []
-        codes = frozenset(tags_codes()) if any(pull.tag_codes is not None for pull in parked) else frozenset()
-        return self._take(lambda pull: max_offset > pull.queue_offset and pull.accepts(codes), (topic, queue_id))
+        key = (topic, queue_id)
+        waiting = self._queues.get(key)
+        return [] if waiting is None else self._taken(key, waiting.take_wanting(max_offset, tags_codes))
 
     def due(
         self, now_ms: int, max_offset: Callable[[str, int], int], is_gone: Callable[[R], bool]
     ) -> list[ParkedPull[R]]:
         """Takes out what the periodic scan wakes; pulls of clients that are gone are dropped on the way."""
         woken: list[ParkedPull[R]] = []
-        for key in list(self._queues):
-            self._take(lambda pull: is_gone(pull.request), key)
-            woken += self._take_due(key, now_ms, max_offset(*key))
+        for key, waiting in list(self._queues.items()):
+            self._taken(key, waiting.take_if(lambda pull: is_gone(pull.request)))
+            end = max_offset(*key)
+            woken += self._taken(key, waiting.take_if(_is_due(now_ms, end)))
         return woken
 
     def take_all(self) -> list[ParkedPull[R]]:
         """Takes out everything, for the shutdown."""
-        everything = [pull for parked in self._queues.values() for pull in parked]
-        self._queues.clear()
-        self._count = 0
-        return everything
+        return [
+            pull
+            for key, waiting in list(self._queues.items())
+            for pull in self._taken(key, waiting.take_if(lambda _: True))
+        ]
 
-    def _take_due(self, key: tuple[str, int], now_ms: int, end: int) -> list[ParkedPull[R]]:
-        return self._take(lambda pull: end > pull.queue_offset or now_ms >= pull.deadline_ms, key)
-
-    def _take(self, condition: Callable[[ParkedPull[R]], bool], key: tuple[str, int]) -> list[ParkedPull[R]]:
-        parked = self._queues.get(key, [])
-        taken = [pull for pull in parked if condition(pull)]
-        if not taken:
-            return taken
-        left = [pull for pull in parked if not condition(pull)]
-        if left:
-            self._queues[key] = left
-        else:
+    def _taken(self, key: tuple[str, int], pulls: list[ParkedPull[R]]) -> list[ParkedPull[R]]:
+        """Accounts for pulls that have been taken out of their queue."""
+        self._count -= len(pulls)
+        self._places -= sum(pull.places for pull in pulls)
+        if key in self._queues and not self._queues[key]:
             del self._queues[key]
-        self._count -= len(taken)
-        return taken
+        return pulls
+
+
+def _is_due(now_ms: int, end: int) -> Callable[[ParkedPull[R]], bool]:
+    return lambda pull: end > pull.queue_offset or now_ms >= pull.deadline_ms

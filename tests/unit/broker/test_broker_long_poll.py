@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rmqspark.broker.long_poll import ParkedPull, ParkedPulls
 from rmqspark.errors import Busy
+
+steps_of_a_day = st.tuples(
+    st.sampled_from(["message", "filtered", "unfiltered"]), st.frozensets(st.integers(0, 4), max_size=3)
+)
 
 
 def parked(name: str, *, queue: int = 0, offset: int = 5, tags: set[int] | None = None, deadline: int = 15_000):
@@ -93,6 +99,45 @@ def test_a_broker_holds_a_bounded_number_of_pulls() -> None:
     with pytest.raises(Busy):
         pulls.park(parked("c"))
     assert len(pulls) == 2
+
+
+def test_long_filters_take_more_room() -> None:
+    """Filters of hundreds of tags cannot fill the memory that is meant for thousands of pulls; room comes back."""
+    pulls = ParkedPulls(limit=100)
+    pulls.park(parked("long", tags=set(range(300))))
+    with pytest.raises(Busy):
+        pulls.park(parked("as long", tags=set(range(300))))
+    assert arrive(pulls, tags=(299,)) == ["long"]
+    pulls.park(parked("as long", tags=set(range(300))))
+
+
+def test_pulls_are_woken_in_the_order_they_came() -> None:
+    """Whoever waits longest is served first, whatever it filters by."""
+    pulls = ParkedPulls(limit=100)
+    wanted = [None, {1}, {2, 1}, {3}, None, {1, 2, 3}]
+    for number, tags in enumerate(wanted):
+        pulls.park(parked(str(number), tags=tags))
+    assert arrive(pulls, tags=(2, 1)) == ["0", "1", "2", "4", "5"]
+    assert arrive(pulls, tags=(1, 2)) == []
+    assert arrive(pulls, tags=(3,)) == ["3"]
+    assert len(pulls) == 0
+
+
+@pytest.mark.property
+@given(st.lists(steps_of_a_day, max_size=30))
+def test_waking_agrees_with_looking_at_everybody(steps: list[tuple[str, frozenset[int]]]) -> None:
+    """However pulls come and messages arrive, the ones woken are those whose filter accepts a tag."""
+    pulls, model = ParkedPulls[str](limit=10_000), dict[str, frozenset[int] | None]()
+    for number, (kind, tags) in enumerate(steps):
+        if kind == "message":
+            woken = [name for name, wanted in model.items() if wanted is None or wanted & tags]
+            assert arrive(pulls, tags=tuple(tags)) == woken
+            model = {name: wanted for name, wanted in model.items() if name not in woken}
+        else:
+            wanted = tags if kind == "filtered" else None
+            pulls.park(parked(str(number), tags=None if wanted is None else set(wanted)))
+            model[str(number)] = wanted
+        assert len(pulls) == len(model)
 
 
 def test_taking_all_leaves_none() -> None:
