@@ -31,7 +31,7 @@ from rmqspark.protocol.names import (
     check_body,
     check_topic,
 )
-from rmqspark.protocol.properties import Property, decode_properties, encode_properties
+from rmqspark.protocol.properties import Property, decode_properties, encode_properties, parse_properties
 from rmqspark.protocol.record import SysFlag, encode_record
 from rmqspark.store.draft import Draft, index_keys
 
@@ -115,9 +115,9 @@ class Intake:
     def admit(self, header: SendMessageRequestHeaderV2, body: memoryview, peer: tuple[str, int]) -> Admitted:
         """One message. Raises TopicNotFound where the topic would have to be created first."""
         check_body(len(body), self._max_body_bytes)
-        topic = header.b
-        encoded = (header.i or "").encode("utf-8", "replace")
-        properties = decode_properties(encoded)
+        topic, text = header.b, header.i or ""
+        encoded = text.encode("utf-8", "replace")
+        properties = parse_properties(text) if text.isascii() else decode_properties(encoded)
         if topic in NOT_SENDABLE:
             self.check_sendable(topic)
         config = self._topics.require(topic)

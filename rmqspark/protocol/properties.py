@@ -122,8 +122,24 @@ def encode_properties(properties: Mapping[str, str]) -> bytes:
 
 def decode_properties(encoded: bytes | bytearray | memoryview) -> dict[str, str]:
     """The pairs that RocketMQ would see; whatever is no pair is skipped, bytes that are not UTF-8 become U+FFFD."""
+    return parse_properties(str(encoded, "utf-8", "replace"))
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """The same from a string, as they travel in the header of a send."""
+    pairs = text.split("\x02")
+    if not pairs[-1]:
+        pairs.pop()  # what is behind the last separator
+    try:
+        properties = dict([pair.split("\x01", 1) for pair in pairs])
+    except ValueError:  # a segment without 0x01
+        return _parse_loosely(pairs)
+    return _parse_loosely(pairs) if "" in properties or "" in properties.values() else properties
+
+
+def _parse_loosely(pairs: list[str]) -> dict[str, str]:
     properties = {}
-    for pair in str(encoded, "utf-8", "replace").split("\x02"):
+    for pair in pairs:
         name, _, value = pair.partition("\x01")
         if name and value:
             properties[name] = value

@@ -29,6 +29,7 @@ This file handles one record at a time; `record_batch.py` and `record_builder.py
 
 from __future__ import annotations
 
+from functools import lru_cache
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -95,6 +96,7 @@ class SysFlag:
 _HEADS: Final = tuple(
     Struct(f">iIIiiqqiq{born}sq{store}siqi") for store in (8, 20) for born in (8, 20)
 )  # by sys flag bits 0x30 >> 4
+_HOSTS_MASK: Final = SysFlag.HOSTS_MASK
 _SIZE_MAGIC: Final = Struct(">iI")
 _INT32: Final = Struct(">i")
 _PLACE: Final = Struct(">qq")
@@ -156,24 +158,17 @@ def encode_record(
     Raises InvalidMessage where topic or properties are too long for their length fields. Names and sizes that a broker
     accepts are `names.py`'s business.
     """
-    encoded_topic = topic.encode()
-    topic_length = len(encoded_topic)
-    if topic_length <= MAX_V1_TOPIC_BYTES:
-        magic, topic_field = MAGIC_V1, _INT8.pack(topic_length)
-    elif topic_length <= MAX_TOPIC_BYTES:
-        magic, topic_field = MAGIC_V2, _INT16.pack(topic_length)
-    else:
-        raise InvalidMessage(f"The topic takes {topic_length} bytes; a record has room for {MAX_TOPIC_BYTES}.")
+    magic, topic_field = _topic_field(topic)
     if len(properties) > MAX_PROPERTIES_BYTES:
         raise InvalidMessage(
             f"The properties take {len(properties)} bytes; a record has room for {MAX_PROPERTIES_BYTES}."
         )
-    born_v6, store_v6 = len(born_host) > 8, len(store_host) > 8
-    head = _HEADS[born_v6 + 2 * store_v6]
-    sys_flag = sys_flag & ~SysFlag.HOSTS_MASK | born_v6 << 4 | store_v6 << 5
+    hosts = (len(born_host) > 8) + 2 * (len(store_host) > 8)
+    head = _HEADS[hosts]
+    sys_flag = sys_flag & ~_HOSTS_MASK | hosts << 4
     body_length = len(body)
     fixed = head.pack(
-        head.size + body_length + len(topic_field) + topic_length + 2 + len(properties),
+        head.size + body_length + len(topic_field) + 2 + len(properties),
         magic,
         crc32(body) & CRC_MASK,
         queue_id,
@@ -189,8 +184,18 @@ def encode_record(
         prepared_transaction_offset,
         body_length,
     )
-    parts = (fixed, body, topic_field, encoded_topic, _INT16.pack(len(properties)), properties)
-    return bytearray().join(parts)
+    return bytearray().join((fixed, body, topic_field, _INT16.pack(len(properties)), properties))
+
+
+@lru_cache(maxsize=4096)
+def _topic_field(topic: str) -> tuple[int, bytes]:
+    """The magic of records of this topic, and the topic with its length in front."""
+    encoded = topic.encode()
+    if len(encoded) <= MAX_V1_TOPIC_BYTES:
+        return MAGIC_V1, _INT8.pack(len(encoded)) + encoded
+    if len(encoded) <= MAX_TOPIC_BYTES:
+        return MAGIC_V2, _INT16.pack(len(encoded)) + encoded
+    raise InvalidMessage(f"The topic takes {len(encoded)} bytes; a record has room for {MAX_TOPIC_BYTES}.")
 
 
 class _Parts(NamedTuple):

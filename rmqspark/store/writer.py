@@ -232,7 +232,7 @@ class _Tick:
 
     def place(self, drafts: Sequence[Draft], physical_offset: int) -> None:
         """Drafts that lie one after another from `physical_offset` on."""
-        now_ms, stamp, lanes = self._now_ms, self._stamp, self._lanes
+        now_ms, stamp, lanes, put_place = self._now_ms, self._stamp, self._lanes, _PLACE_FIELDS.pack_into
         for draft in drafts:
             record, topic = draft.record, draft.topic
             size = len(record)
@@ -242,7 +242,7 @@ class _Tick:
             else:
                 queue_offset = lane.next_offset
                 lane.next_offset = queue_offset + 1
-                record[_PLACE] = _PLACE_FIELDS.pack(queue_offset, physical_offset)
+                put_place(record, QUEUE_OFFSET_AT, queue_offset, physical_offset)
                 record[_STAMP] = stamp
                 entry_code = now_ms + lane.delay_ms if lane.delay_ms else draft.tags_code
                 lane.entries.append(ENTRY.pack(physical_offset, size, entry_code))
