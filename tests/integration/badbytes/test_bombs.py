@@ -31,8 +31,8 @@ MAX_CPU_S: Final = 1.0
 
 
 def test_bombs_do_not_go_off(tmp_path: Path, tell: Callable[[str], None]) -> None:
-    """Lengths, counts, nesting and compression that promise gigabytes cost at most a second and, beside their own bytes,
-    64 MiB; a client is served after each."""
+    """Lengths, counts, nesting and compression that promise gigabytes cost at most a second and 64 MiB beside their
+    own bytes; a client is served after each."""
     clock, worst_bytes, worst_cpu_s, count = SystemClock(), 0, 0.0, 0
     with Victim(tmp_path) as victim, Canary(victim.namesrv) as canary:
         with AdminClient(victim.namesrv) as admin:

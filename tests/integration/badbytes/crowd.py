@@ -1,0 +1,106 @@
+"""Many connections at once, all of them this process's."""
+
+from __future__ import annotations
+
+import resource
+import socket
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from rmqspark.protocol.command import decode_command, encode_request, split_frame
+from rmqspark.protocol.frame import FrameDecoder
+from rmqspark.remoting.address import parse_address
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+    from typing import Self
+
+    import msgspec
+
+    from rmqspark.testing.fuzz.canary import Canary
+    from rmqspark.testing.fuzz.victim import Victim
+
+PATIENCE_S = 30
+_FILES_OF_OUR_OWN = 500
+
+
+def room_for_sockets() -> int:
+    """Sockets this process may open, as many as the system lets it ask for; a server it starts may open as many."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard - _FILES_OF_OUR_OWN
+
+
+class Crowd:
+    """`count` connections to one server."""
+
+    def __init__(self, address: str, count: int, *, receive_buffer: int | None = None) -> None:
+        self._address = parse_address(address)
+        self._count = count
+        self._receive_buffer = receive_buffer
+        self.sockets: list[socket.socket] = []
+
+    def __enter__(self) -> Self:
+        for _ in range(self._count):
+            one = socket.socket()
+            self.sockets.append(one)
+            if self._receive_buffer is not None:
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer)
+            one.settimeout(PATIENCE_S)
+            one.connect(self._address)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for one in self.sockets:
+            one.close()
+
+    def __len__(self) -> int:
+        return len(self.sockets)
+
+    def send(self, data: bytes) -> None:
+        """The same bytes on each connection."""
+        for one in self.sockets:
+            one.sendall(data)
+
+    def answers(self) -> Iterator[int]:
+        """The code of one answer on each connection; raises where a server closed instead."""
+        for one in self.sockets:
+            frames: list[memoryview] = []
+            decoder = FrameDecoder()
+            while not frames:
+                chunk = one.recv(1 << 16)
+                assert chunk, "the server closed a connection of the crowd"
+                frames = decoder.feed(chunk)
+            yield decode_command(split_frame(frames[0])).code
+
+
+def request(code: int, header: msgspec.Struct | None = None, opaque: int = 1) -> bytes:
+    """A whole frame."""
+    return b"".join(encode_request(code, opaque, header))
+
+
+class Pace(NamedTuple):
+    """How long sends of a canary took, and what one cost the server. Waiting includes what else the machine does."""
+
+    median_ms: float
+    p99_ms: float
+    server_ms: float
+    """Processor time."""
+
+    @classmethod
+    def of(cls, canary: Canary, victim: Victim, *, notes: int) -> Pace:
+        took = []
+        cpu_s = victim.cpu_seconds()
+        for _ in range(notes):
+            begin = time.perf_counter()
+            canary.sing()
+            took.append(1000 * (time.perf_counter() - begin))
+        took.sort()
+        server_ms = 1000 * (victim.cpu_seconds() - cpu_s) / notes
+        return cls(took[notes // 2], took[notes * 99 // 100], server_ms)
+
+    def __str__(self) -> str:
+        return f"{self.median_ms:.2f} ms (p99 {self.p99_ms:.1f}, {self.server_ms:.2f} of the server)"
