@@ -47,6 +47,7 @@ class Expiry:
         self._index = index
         self._gate = gate
         self._is_disk_full = False
+        self._followed_offset = -1  # the start of the log that queues and index have been cut to
 
     def run(self, now_ms: int, *, keep_from: int | None = None) -> ExpireReport:
         """One round. While the disk is full beyond the warning level the store takes no messages.
@@ -72,9 +73,23 @@ class Expiry:
         self._note_disk(is_full=plan.is_disk_full)
         deleted: list[str] = []
         if plan.delete:
+            self._make_offsets_durable()
             deleted += self._log.segments.drop_before(plan.delete[-1].base_offset + self._log.segment_bytes)
+        if self._followed_offset != self._log.min_offset:
             deleted += self._follow_log_start()
         return ExpireReport(tuple(deleted), self._log.min_offset, plan.is_forced, plan.is_disk_full)
+
+    def _make_offsets_durable(self) -> None:
+        """The highest offset that a queue ever gave must outlive its messages; from now on the log proves it no more.
+        Raises OSError, after which nothing is written any more."""
+        try:
+            for queue in self._queues:
+                for segment in queue.segments:
+                    if segment.is_dirty:
+                        segment.file().fsync()
+        except OSError as error:
+            self._gate.shut_for_good(f"An fsync failed: {error}.", "Check the disk, then start the broker again.")
+            raise
 
     def _follow_log_start(self) -> list[str]:
         deleted: list[str] = []
@@ -83,6 +98,7 @@ class Expiry:
             deleted += queue.drop_expired()
         if self._index is not None:
             deleted += self._index.expire(self._log.min_offset)
+        self._followed_offset = self._log.min_offset
         return deleted
 
     def _note_disk(self, *, is_full: bool) -> None:

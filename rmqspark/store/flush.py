@@ -75,6 +75,7 @@ class Flusher:
 
     def begin(self, *, thorough: bool = False) -> FlushPlan | None:
         """A plan that covers all there is now; None if all is on disk, or while another plan is under way."""
+        self._writer.dispatch_safe()  # what a full disk refused to queues and index is tried again, traffic or not
         if self._under_way is not None or (not thorough and self._log.flushed_offset == self._log.end_offset):
             return None
         self._under_way = self._plan_thorough() if thorough else self._plan()

@@ -74,10 +74,11 @@ class Recovery:
         self._log.segments.load()
         self._queues.load()
         start, watermark = self._find_start()
+        self._make_log_durable(watermark)
         redispatcher = Redispatcher(self._queues)
         self._go_through(start, watermark, redispatcher)
         self._cut_queues()
-        self._cut_log(watermark)
+        self._cut_log()
         for queue in self._queues:
             for damage in self._damage:
                 queue.mark_lost(*damage)
@@ -137,6 +138,19 @@ class Recovery:
 
     # --- the log and the queues
 
+    def _make_log_durable(self, watermark: int) -> None:
+        """Syncs what is there above the watermark before a queue entry leads to it: of a power loss that comes now,
+        queues know nothing that the log does not.
+
+        It is written again for that: the last run may have died of a failed fsync, and its pages count as clean though
+        they are on no disk (reliability, G6).
+        """
+        for segment in self._log.segments:
+            if segment.base + segment.length > watermark:
+                if not self._last_run.was_closed:
+                    segment.rewrite(max(0, watermark - segment.base), segment.length)
+                segment.file().fsync()
+
     def _go_through(self, start: int, watermark: int, redispatcher: Redispatcher) -> None:
         scan = LogScan(
             self._log.segments,
@@ -148,6 +162,7 @@ class Recovery:
         for found in scan.run():
             if isinstance(found, Damage):
                 self._damage.append(found)
+                self._note_loss()
                 continue
             redispatcher.dispatch(found.batch, found.physical_offset)
             self._store_timestamp_ms = int(found.batch.store_timestamps_ms[-1])
@@ -165,13 +180,10 @@ class Recovery:
         for queue, end in beyond:
             queue.cut(end)
 
-    def _cut_log(self, watermark: int) -> None:
-        """After a crash nothing may be left behind the end; and what is kept above the watermark must be synced."""
+    def _cut_log(self) -> None:
+        """After a crash nothing may be left behind the end."""
         if not (self._last_run.was_closed and self._checkpoint.is_sealed):
             self._log.segments.cut(self._log.end_offset)
-        for segment in self._log.segments:
-            if segment.base + segment.length > watermark:
-                segment.touch()
 
     # --- the index
 

@@ -66,6 +66,12 @@ class Segment:
                 if chunk[at : at + size] != _ZEROS[:size]:
                     self.write(_ZEROS[:size], chunk_start + at)
 
+    def rewrite(self, start: int, end: int) -> None:
+        """Writes [start, end) once more as it is, so that the next fsync covers it: after one that failed, the system
+        may take pages for clean that are on no disk."""
+        for chunk_start, chunk in self._chunks_not_zero(start, end):
+            self.write(chunk, chunk_start)
+
     def _chunks_not_zero(self, start: int, end: int) -> Iterator[tuple[int, bytes]]:
         file = self.file()
         while (start := file.next_data(start)) < end:
@@ -74,9 +80,14 @@ class Segment:
                 yield start, chunk
             start += len(chunk)
 
+    @property
+    def is_dirty(self) -> bool:
+        """Whether it has bytes that may not be on disk."""
+        return self.writes != self.writes_synced
+
     def touch(self) -> None:
         """Counts a write: the segment has bytes that may not be on disk."""
-        if self.writes == self.writes_synced:
+        if not self.is_dirty:
             self._files.dirty[self] = None
         self.writes += 1
 

@@ -32,22 +32,23 @@ class SegmentLog:
         self.segment_bytes = segment_bytes
 
     def load(self) -> None:
-        """Finds the segments that are there. A zero-length last file is deleted, as RocketMQ does; a file that lost
-        its end is given back its length (the rest reads as zeros); any other length is a StoreError."""
+        """Finds the segments that are there. A file that lost its end, or all of it, is given back its length (the
+        rest reads as zeros); one that is too long is a StoreError.
+
+        RocketMQ deletes an empty last file. But where those before it have expired, its name is all that tells how far
+        the log had come: without it every offset would be given a second time.
+        """
         if not self._files.exists(self.directory):
             return
         names = [name for name in self._files.listdir(self.directory) if _NAME.fullmatch(name)]
         for name in names:
-            self._load_one(name, is_last=name == names[-1])
+            self._load_one(name)
 
-    def _load_one(self, name: str, *, is_last: bool) -> None:
+    def _load_one(self, name: str) -> None:
         path, base = f"{self.directory}/{name}", int(name)
         file = self._files.open(path)
         try:
             size = file.size()
-            if is_last and size == 0:
-                self._files.unlink(path)
-                return
             if base % self.segment_bytes or size > self.segment_bytes:
                 raise StoreError(
                     f"{path} has {size} bytes, but this store is configured for files of {self.segment_bytes}.",
@@ -143,8 +144,7 @@ class SegmentLog:
             old.pop()
         for segment in old:
             self._remove(segment)
-        if old:
-            self._files.sync_directory(self.directory)
+            self._files.sync_directory(self.directory)  # each for itself: a power loss must not leave a gap
         return [segment.path for segment in old]
 
     def clear(self) -> None:

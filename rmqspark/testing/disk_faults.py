@@ -73,10 +73,14 @@ class DiskFaults:
             self._dead = True
         return failure
 
-    def restart(self) -> None:
-        """A new process: nothing is planned for it."""
+    def cancel(self) -> None:
+        """Nothing that was planned happens any more."""
         self._next.clear()
         self._at_zero = None
+
+    def restart(self) -> None:
+        """A new process: nothing is planned for it."""
+        self.cancel()
         self._dead = False
 
     def _due(self, operation: str) -> Failure | None:

@@ -166,6 +166,10 @@ class MemoryFileSystem:
         """The process dies in the `count`-th of these operations, and in all after it, until `kill` or `crash`."""
         self._machine.faults.fail_at(count, Failure(ProcessDied(), after_bytes), counted)
 
+    def heal(self) -> None:
+        """Cancels every failure that is planned and has not happened yet."""
+        self._machine.faults.cancel()
+
     def kill(self) -> None:
         """Ends the process: its handles are dead, its locks free; the page cache, and so every write, stays."""
         self._machine.restart()

@@ -10,7 +10,7 @@ from rmqspark.entropy import SystemEntropy
 from rmqspark.protocol.java_hash import tags_code
 from rmqspark.protocol.message_id import pack_host
 from rmqspark.protocol.properties import encode_properties
-from rmqspark.protocol.record import decode_record, encode_record
+from rmqspark.protocol.record import Record, decode_record, encode_record
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.draft import Draft
 from rmqspark.store.message_store import MessageStore
@@ -72,6 +72,10 @@ class StoreBench:
         self.disk.kill()
         return self.open()
 
+    def chance(self, seed: int) -> SystemEntropy:
+        """What decides which of the unsynced changes a power loss leaves."""
+        return SystemEntropy(seed)
+
     def lose_power(self, seed: int | None = None) -> MessageStore:
         """What was not synced is gone, all of it or (with a seed) some of it; the store is opened again."""
         self.disk.crash(None if seed is None else SystemEntropy(seed))
@@ -93,11 +97,17 @@ class StoreBench:
         return [body for _, body in self.numbered_bodies(topic, queue_id, first)]
 
     def numbered_bodies(self, topic: str, queue_id: int, first: int) -> list[tuple[int, bytes]]:
+        return [(record.queue_offset, record.body) for record in self.records(topic, queue_id, first)]
+
+    def records(self, topic: str, queue_id: int, start: int | None = None) -> list[Record]:
+        """What a reader finds in a queue, whole and sound."""
+        first = self.store.min_offset(topic, queue_id) if start is None else start
         result = self.store.read_bulk(topic, queue_id, first, EVERYTHING, max_count=EVERYTHING, max_bytes=EVERYTHING)
         ends = np.cumsum(result.sizes)
-        records = [decode_record(bytes(result.body), int(at)) for at in ends - result.sizes]
+        body = bytes(result.body)
+        records = [decode_record(body, int(at)) for at in ends - result.sizes]
         assert all(record.property_map()["UNIQ_KEY"] == record.body.decode() for record in records)
-        return [(record.queue_offset, record.body) for record in records]
+        return records
 
     def content(self, directory: str) -> dict[str, bytes]:
         """All files below a directory of the store, byte for byte."""

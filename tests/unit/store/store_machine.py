@@ -1,0 +1,452 @@
+"""Everything that can happen to a store, as rules of a hypothesis state machine, checked against a `Model`."""
+
+from __future__ import annotations
+
+from errno import EDQUOT, EIO, ENOSPC
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from rmqspark.errors import NotWritable, StoreError
+from rmqspark.protocol.record import MIN_RECORD_BYTES, decode_record
+from rmqspark.store.checkpoint import Checkpoint
+from rmqspark.store.config import StoreConfig
+from rmqspark.testing.disk_faults import ProcessDied
+
+from .store_bench import SMALL, StoreBench, bulk, draft
+from .store_model import Model, Queue, Sent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+QUEUES: list[Queue] = [("orders", 0), ("orders", 1), ("AaAa", 0), ("BBBB", 0)]  # the last two share their Java hash
+RESERVED_MS = SMALL.file_reserved_time * 3_600_000
+_PROPERTIES_BYTES = 30
+
+queues = st.sampled_from(QUEUES)
+lengths = st.integers(6, 150) | st.integers(400, 900)
+sends = st.lists(st.tuples(queues, lengths), min_size=1, max_size=5)
+few_lengths = st.lists(st.integers(6, 60), min_size=1, max_size=4)
+counts = st.integers(1, 6) | st.integers(1, 25)
+torn = st.sampled_from([0, 1, 90, 512, 600])
+seeds = st.none() | st.integers(0, 1 << 16)  # of a power loss: None takes everything that was not synced
+under_a_check = st.sampled_from([*range(12), *range(28, 36), *range(84, 88)])  # size, magic, CRC, place, body's size
+deaths = st.lists(st.tuples(counts, st.booleans(), seeds), max_size=4)  # in recovery: after so many changes, how
+sizes = st.sampled_from([(1024, 100), (256, 20), (4096, 60), (2048, 400)])  # of log and queue files
+modes = st.sampled_from(["ASYNC_FLUSH", "SYNC_FLUSH"])
+
+
+class StoreMachine(RuleBasedStateMachine):
+    """One store through kills, power losses, failing and full disks, with tiny files."""
+
+    examples = 0
+
+    @initialize(sizes=sizes, mode=modes, index=st.sampled_from([(5, 4), (50, 40)]))
+    def start(self, sizes: tuple[int, int], mode: str, index: tuple[int, int]) -> None:
+        type(self).examples += 1
+        settings = {
+            "mapped_file_size_commit_log": sizes[0],
+            "mapped_file_size_consume_queue": sizes[1],
+            "max_hash_slot_num": index[0],
+            "max_index_num": index[1],
+            "flush_disk_type": mode,
+        }
+        self.config = StoreConfig(**{**SMALL.__dict__, **settings})
+        self.bench = StoreBench(self.config)
+        self.model = Model()
+        self.places: dict[bytes, int] = {}  # where each message was first seen to lie in the log
+        self.number = 0
+        self.is_behind = False  # a fault may have kept queue entries waiting
+        self.has_failed = False  # an fsync has
+        self.damaged: set[int] = set()  # where the log was
+        self.plan: Any = None
+        self.planned = 0
+
+    # --- messages in
+
+    @rule(sends=sends)
+    def append(self, sends: list[tuple[Queue, int]]) -> None:
+        self.store_all(self.messages(sends), together=False)
+
+    @rule(queue=queues, lengths=few_lengths)
+    def append_together(self, queue: Queue, lengths: list[int]) -> None:
+        messages = self.messages([(queue, length) for length in lengths])
+        if sum(MIN_RECORD_BYTES + _PROPERTIES_BYTES + 2 * len(sent.body) for sent in messages) < self.segment_bytes:
+            self.store_all(messages, together=True)
+
+    @rule(queue=queues, lengths=st.lists(st.integers(6, 150), min_size=1, max_size=6))
+    def append_bulk(self, queue: Queue, lengths: list[int]) -> None:
+        self.store_bulk(self.messages([(queue, length) for length in lengths]))
+
+    # --- onto the disk
+
+    @rule(thorough=st.booleans())
+    def flush(self, thorough: bool) -> None:
+        self.finish_flush()
+        if self.has_failed:
+            return
+        self.bench.store.checkpoint() if thorough else self.bench.store.flush()
+        self.is_behind = False
+        self.model.all_durable()
+
+    @precondition(lambda self: self.plan is None)
+    @rule(thorough=st.booleans())
+    def begin_flush(self, thorough: bool) -> None:
+        if not self.has_failed:
+            self.plan, self.planned = self.bench.store.begin_flush(thorough=thorough), len(self.model.sent)
+
+    @rule()
+    def finish_flush(self) -> None:
+        """Ends a flush that is under way, if there is one."""
+        if self.plan is not None:
+            plan, self.plan = self.plan, None
+            plan.run()
+            self.bench.store.finish_flush(plan)
+            self.model.durable = max(self.model.durable, self.planned)
+
+    # --- time
+
+    @rule(ms=st.integers(1, 5000))
+    def let_time_go_by(self, ms: int) -> None:
+        self.bench.clock.advance(ms=ms)
+
+    @rule(hours=st.sampled_from([1, 30, 73]))
+    def expire(self, hours: int) -> None:
+        self.bench.clock.advance(hours=hours)
+        self.drop_expired()
+
+    # --- the end of a process, and the next one
+
+    @rule()
+    def reopen(self) -> None:
+        self.finish_flush()
+        self.bench.store.close()
+        self.come_back([], has_lost_power=self.has_failed and self.cut_power(None))
+
+    @rule(has_lost_power=st.booleans(), seed=seeds, deaths=deaths)
+    def crash(self, has_lost_power: bool, seed: int | None, deaths: list[tuple[int, bool, int | None]]) -> None:
+        self.end(has_lost_power, seed)
+        self.come_back(deaths, has_lost_power=has_lost_power)
+
+    @rule(
+        what=st.sampled_from(["append", "bulk", "flush", "checkpoint", "expire", "reopen"]),
+        sends=sends,
+        at=counts,
+        after_bytes=torn,
+        power=st.booleans(),
+        seed=seeds,
+        deaths=deaths,
+    )
+    def die_in(
+        self,
+        what: str,
+        sends: list[tuple[Queue, int]],
+        at: int,
+        after_bytes: int,
+        power: bool,
+        seed: int | None,
+        deaths: list[tuple[int, bool, int | None]],
+    ) -> None:
+        self.finish_flush()
+        messages = self.messages(sends if what == "append" else [(sends[0][0], length) for _, length in sends])
+        self.bench.disk.stop_at(at, after_bytes=after_bytes)
+        try:
+            self.carry_out(what, messages)
+        except ProcessDied:
+            if what in ("append", "bulk") and not self.has_failed:
+                self.model.sent += messages
+            written = len(self.model.sent) - len(messages) if what in ("append", "bulk") else len(self.model.sent)
+        else:
+            written = len(self.model.sent)
+        self.end(power, seed)
+        self.come_back(deaths, has_lost_power=power, at_least=written)
+
+    # --- a disk that refuses
+
+    @rule(
+        what=st.sampled_from(["append", "bulk", "flush", "checkpoint", "expire", "reopen"]),
+        sends=sends,
+        at=counts,
+        after_bytes=torn,
+        error=st.sampled_from([EIO, ENOSPC, EDQUOT]),
+    )
+    def fail_in(self, what: str, sends: list[tuple[Queue, int]], at: int, after_bytes: int, error: int) -> None:
+        self.finish_flush()
+        messages = self.messages(sends if what == "append" else [(sends[0][0], length) for _, length in sends])
+        self.bench.disk.fail_at(at, OSError(error, "refused"), after_bytes=after_bytes)
+        self.is_behind = True
+        try:
+            self.carry_out(what, messages)
+        except NotWritable:
+            assert what in ("append", "bulk")
+        except (OSError, StoreError):
+            assert what not in ("append", "bulk")
+            if what == "reopen":
+                self.bench.disk.heal()
+                self.bench.kill()
+                self.settle(at_least=len(self.model.sent))
+            else:  # of an expiry it may be a file that could not be deleted
+                self.has_failed = what != "expire" or not self.bench.store.is_writable
+        finally:
+            self.bench.disk.heal()
+            self.is_behind = True
+        if what == "expire":
+            self.drop_expired()
+
+    @rule(all_sends=st.lists(sends, min_size=1, max_size=4), pages=st.integers(0, 3))
+    def fill_the_disk(self, all_sends: list[list[tuple[Queue, int]]], pages: int) -> None:
+        if self.has_failed:
+            return
+        self.finish_flush()
+        disk = self.bench.disk
+        usage = disk.disk_usage()
+        disk.set_budget(usage.total_bytes - usage.free_bytes + pages * 4096)
+        self.is_behind = True
+        for number, some in enumerate(all_sends):
+            messages = self.messages(some)
+            try:
+                self.store_all(messages, together=False)
+            except NotWritable:
+                continue
+            if number % 2:
+                self.bench.store.checkpoint()
+                self.model.all_durable()
+        disk.set_budget(None)
+        self.append(all_sends[0])  # it goes on without a restart
+        self.flush(thorough=True)
+
+    # --- a disk that forgets
+
+    @precondition(lambda self: not self.has_failed)
+    @rule(which=st.integers(0, 100), at=under_a_check, bit=st.integers(0, 7))
+    def rot(self, which: int, at: int, bit: int) -> None:
+        """One bit of a record between checkpoint and watermark is another when the process comes back."""
+        self.flush(thorough=False)
+        checkpoint = Checkpoint.decode(self.bench.read_file("checkpoint"))
+        victims = [
+            place
+            for place in range(self.model.first, len(self.model.sent))
+            if checkpoint.recovery_offset <= self.places.get(self.model.sent[place].body, -1) < checkpoint.watermark
+        ]
+        if not victims:
+            return
+        before = self.bench.store.incarnation
+        victim = victims[which % len(victims)]
+        position = self.places[self.model.sent[victim].body]
+        base = position - position % self.segment_bytes
+        self.bench.disk.kill()
+        self.bench.flip_bit(f"commitlog/{base:020d}", position - base + at, bit)
+        self.bench.open()
+        self.damaged.add(position)
+        assert position in [damage.start for damage in self.bench.store.damage]
+        assert self.bench.store.incarnation > before
+        self.forget_damaged(victim)
+
+    def forget_damaged(self, victim: int) -> None:
+        """Its place in the queue is kept, unless nothing is left that says it was taken."""
+        queue = self.model.sent[victim].queue
+        if self.bench.store.max_offset(*queue) == self.model.count(queue, len(self.model.sent)):
+            self.model.lost.add(victim)
+        else:
+            self.places.pop(self.model.sent[victim].body)
+            del self.model.sent[victim]
+            self.model.lost = {place - (place > victim) for place in self.model.lost}
+        self.model.keep(len(self.model.sent))
+
+    # --- what must hold
+
+    @invariant()
+    def readers_see_what_was_stored(self) -> None:
+        if not hasattr(self, "model"):
+            return
+        store, model = self.bench.store, self.model
+        limit = model.durable if self.is_sync else len(model.sent)
+        for queue in QUEUES:
+            end = store.max_offset(*queue)
+            assert end == model.count(queue, limit) or (self.is_behind and end < model.count(queue, limit))
+            assert self.records(queue) == [message for message in model.queue(queue, limit) if message[0] < end]
+            oldest = min(end, model.count(queue, model.first))
+            assert store.min_offset(*queue) == oldest or (self.damaged and store.min_offset(*queue) > oldest)
+        if not self.is_behind:
+            model.seen = max(model.seen, limit)
+        assert store.is_writable != self.has_failed
+
+    @invariant()
+    def keys_lead_to_their_messages(self) -> None:
+        if not hasattr(self, "model"):
+            return
+        limit = self.model.durable if self.is_sync else len(self.model.sent)
+        for queue in QUEUES:
+            for _, body in self.model.queue(queue, limit)[-1:]:
+                found = self.bench.store.query(queue[0], body.decode(), 0, 1 << 60, 64)
+                count = sum(decode_record(record).body == body for record in found)
+                assert count == 1 or (self.is_behind and count == 0)
+
+    def teardown(self) -> None:
+        """Whatever happened, queues and index are, byte for byte, what a log alone leads to."""
+        if not hasattr(self, "model") or self.has_failed or self.model.first or self.damaged:
+            return
+        self.finish_flush()
+        self.bench.reopen()
+        self.bench.store.close()
+        before = self.derived()
+        for path in [*self.bench.content("consumequeue"), *self.bench.content("index"), "checkpoint"]:
+            self.bench.files.unlink(path)
+        self.bench.write_abort()
+        self.bench.open()
+        self.bench.store.close()
+        assert self.derived() == before
+
+    # --- steps
+
+    @property
+    def is_sync(self) -> bool:
+        return self.config.flush_disk_type == "SYNC_FLUSH"
+
+    @property
+    def segment_bytes(self) -> int:
+        return self.config.mapped_file_size_commit_log
+
+    def messages(self, sends: Sequence[tuple[Queue, int]]) -> list[Sent]:
+        """Messages that each fit into a file of the log."""
+        longest = (self.segment_bytes - MIN_RECORD_BYTES - _PROPERTIES_BYTES) // 2
+        messages = []
+        for queue, length in sends:
+            self.number += 1
+            body = b"%05d" % self.number
+            messages.append(Sent(queue, body.ljust(min(length, longest), b"."), self.bench.clock.now_ms()))
+        return messages
+
+    def store_all(self, messages: list[Sent], *, together: bool) -> None:
+        drafts = [draft(*sent.queue, sent.body) for sent in messages]
+        if self.expects_refusal(lambda: self.bench.store.append(drafts, together=together)):
+            return
+        appended = self.bench.store.append(drafts, together=together)
+        assert not together or len({where.physical_offset // self.segment_bytes for where in appended}) == 1
+        for sent, where in zip(messages, appended, strict=True):
+            assert where.queue_offset == self.model.count(sent.queue, len(self.model.sent))
+            self.model.sent.append(sent)
+
+    def store_bulk(self, messages: list[Sent]) -> None:
+        queue = messages[0].queue
+        buffer, sizes = bulk(*queue, [sent.body for sent in messages])
+        if self.expects_refusal(lambda: self.bench.store.append_bulk(*queue, buffer, sizes)):
+            return
+        appended = self.bench.store.append_bulk(*queue, buffer, sizes)
+        assert appended.queue_offset == self.model.count(queue, len(self.model.sent))
+        buffer[:] = bytes(len(buffer))  # the next request is received into it
+        self.model.sent += messages
+
+    def expects_refusal(self, send: Callable[[], object]) -> bool:
+        if not self.has_failed:
+            return False
+        try:
+            send()
+        except NotWritable:
+            return True
+        raise AssertionError("a message was taken after a failed fsync")
+
+    def carry_out(self, what: str, messages: list[Sent]) -> None:
+        if what == "append":
+            self.store_all(messages, together=False)
+        elif what == "bulk":
+            self.store_bulk(messages)
+        elif what == "reopen":
+            self.reopen()
+        elif what == "expire":
+            self.expire(73)
+        elif not self.has_failed:
+            self.bench.store.checkpoint() if what == "checkpoint" else self.bench.store.flush()
+            self.model.all_durable()
+
+    def drop_expired(self) -> None:
+        """Only what has been readable is expired here: of other messages the model does not know where they lie."""
+        self.finish_flush()
+        if self.is_sync or self.is_behind:
+            self.flush(thorough=False)
+        if any(self.bench.store.max_offset(*queue) < self.model.count(queue, len(self.model.sent)) for queue in QUEUES):
+            return
+        now_ms = self.bench.clock.now_ms()
+        for queue in QUEUES:
+            self.records(queue)  # notes their places
+        while self.bench.store.expire(now_ms).deleted:
+            pass
+        self.note_first(now_ms)
+
+    def note_first(self, now_ms: int) -> None:
+        """What the log begins with now; nothing that has its time still before it is gone."""
+        oldest = self.bench.store.figures().min_physical_offset
+        model = self.model
+        while model.first < len(model.sent) and self.places.get(model.sent[model.first].body, oldest) < oldest:
+            assert model.sent[model.first].stored_ms <= now_ms - RESERVED_MS
+            model.first += 1
+
+    def end(self, has_lost_power: bool, seed: int | None) -> None:
+        self.plan = None
+        if has_lost_power:
+            self.cut_power(seed)
+        else:
+            self.bench.disk.kill()
+
+    def cut_power(self, seed: int | None) -> bool:
+        self.bench.disk.crash(None if seed is None else self.bench.chance(seed))
+        return True
+
+    def come_back(
+        self, deaths: list[tuple[int, bool, int | None]], *, has_lost_power: bool, at_least: int | None = None
+    ) -> None:
+        """The store is opened, dying in that some times over; then what is there is looked at."""
+        before = self.bench.store.incarnation
+        for at, power, seed in deaths:
+            self.bench.disk.stop_at(at)
+            try:
+                self.bench.open()
+            except ProcessDied:
+                pass
+            else:
+                self.bench.disk.heal()
+            self.end(power, seed)
+            has_lost_power = has_lost_power or power
+        self.bench.disk.heal()
+        self.bench.open()
+        written = len(self.model.sent) if at_least is None else at_least
+        seen = self.model.seen
+        self.settle(at_least=self.model.durable if has_lost_power else written)
+        if len(self.model.sent) < seen:
+            assert self.bench.store.incarnation > before
+        assert self.bench.store.incarnation >= before
+        if (not has_lost_power or self.is_sync) and not self.damaged:
+            assert self.bench.store.incarnation == before
+
+    def settle(self, *, at_least: int) -> None:
+        """An opened store has a prefix of the log, not shorter than promised, and all of it is on disk."""
+        self.has_failed = False
+        self.plan = None
+        self.is_behind = False
+        end = self.readable()
+        assert at_least <= end <= len(self.model.sent)
+        self.model.keep(end)
+        assert {damage.start for damage in self.bench.store.damage} <= self.damaged
+        self.model.first = 0  # a power loss may bring back files whose deletion failed half way
+        self.note_first(self.bench.clock.now_ms())
+
+    def readable(self) -> int:
+        """How many messages, in the order of the log, readers can see: the queues must agree on it."""
+        ends = {queue: self.bench.store.max_offset(*queue) for queue in QUEUES}
+        end = sum(ends.values())
+        assert ends == {queue: self.model.count(queue, end) for queue in QUEUES}
+        return end
+
+    def records(self, queue: Queue) -> list[tuple[int, bytes]]:
+        """What a reader finds; each message lies for ever where it was first found."""
+        found = self.bench.records(*queue)
+        for record in found:
+            assert self.places.setdefault(record.body, record.physical_offset) == record.physical_offset
+        return [(record.queue_offset, record.body) for record in found]
+
+    def derived(self) -> list[bytes]:
+        """Queues by name and index files in their order; files without an entry say nothing."""
+        found = self.bench.content("consumequeue")
+        queues = [path.encode() + data for path, data in sorted(found.items()) if any(data)]
+        return queues + [data for _, data in sorted(self.bench.content("index").items()) if any(data)]
