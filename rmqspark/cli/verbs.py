@@ -28,6 +28,7 @@ HOMES = {
     "txn": "rmqspark.cli.txn:app",
     "audit": "rmqspark.cli.audit:audit",
     "store": "rmqspark.cli.store:app",
+    "bench": "rmqspark.cli.bench.verb:bench",
     "doctor": "rmqspark.cli.doctor:doctor",
 }
 

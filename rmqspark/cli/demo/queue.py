@@ -1,4 +1,4 @@
-"""A queue for the demo: `rmq up` as a process of its own, as everybody starts it."""
+"""A queue of one's own, for the demo and for measuring: `rmq up` as a process, as everybody starts it."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ _STOP_S = 30
 
 
 @contextmanager
-def own_queue(directory: Path) -> Iterator[str]:
-    """Starts a queue on free ports, its store in `directory`; gives the name server's address, stops it at the end."""
+def own_queue(directory: Path, *words: str) -> Iterator[str]:
+    """Starts a queue on free ports, its store in `directory`, with these words on the command line besides; gives the
+    name server's address, stops it at the end."""
     directory.mkdir(parents=True, exist_ok=True)
     command = [
         sys.executable,
@@ -36,6 +37,7 @@ def own_queue(directory: Path) -> Iterator[str]:
         "0",
         "--broker-port",
         "0",
+        *words,
     ]
     log = directory / "rmq-up.log"
     with log.open("wb") as output:
@@ -57,7 +59,7 @@ def _wait_for_address(process: subprocess.Popen[bytes], endpoints: Path, log: Pa
     deadline_ms = clock.monotonic_ms() + _START_MS
     while not endpoints.exists():
         if process.poll() is not None or clock.monotonic_ms() > deadline_ms:
-            raise RmqError(f"The demo's queue does not start: {log.read_text(errors='replace')[-400:]}")
+            raise RmqError(f"The queue does not start: {log.read_text(errors='replace')[-400:]}")
         clock.sleep_ms(20)
     address: str = json.loads(endpoints.read_text(encoding="utf-8"))["namesrv"]
     return address

@@ -1,0 +1,1 @@
+"""`rmq bench`: how fast a cluster takes and gives messages."""

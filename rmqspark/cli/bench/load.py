@@ -1,0 +1,132 @@
+"""A load generator: many connections on one thread, each with a fixed number of sends under way.
+
+Plain sockets and epoll around requests that are encoded already (`frames`). Answers are told apart by their frames and
+looked at only as far as "stored" begins. Where several sends of a connection are under way, an answer is taken for that
+of the oldest, so latencies of a server that answers out of order are those of the sends as a whole, not of each.
+"""
+
+from __future__ import annotations
+
+import selectors
+import socket
+from array import array
+from collections import deque
+from struct import Struct
+from time import perf_counter_ns, process_time
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rmqspark.errors import ConnectionLost, RequestTimeout
+from rmqspark.remoting.address import parse_address
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rmqspark.cli.bench.frames import SendFrame
+
+_LENGTH: Final = Struct(">I").unpack_from
+_STORED: Final = b'{"code":0,'
+_RECEIVE_BYTES: Final = 1 << 16
+_TIMEOUT_S: Final = 10
+
+
+class LoadResult(NamedTuple):
+    """What a load came to: messages stored, how long it took, how long each request, refusals, our own time."""
+
+    messages: int
+    seconds: float
+    latencies_ns: array[int]
+    refused: int
+    cpu_seconds: float
+
+
+class Lane:
+    """One connection and its requests, as many of them as may be under way."""
+
+    def __init__(self, address: str, frames: Sequence[SendFrame]) -> None:
+        self.address = address
+        self._frames = deque(frames)
+        self._sent_ns: deque[int] = deque()
+        self._rest = b""
+        self.socket = socket.create_connection(parse_address(address), _TIMEOUT_S)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def send(self, requests: int, number: int) -> None:
+        """Sends so many more requests, their messages numbered from `number` on."""
+        frames, parts = self._frames, []
+        for _ in range(requests):
+            frame = frames[0]
+            frames.rotate(-1)
+            parts.append(frame.next(number))
+            number += frame.messages
+        self._sent_ns.extend([perf_counter_ns()] * requests)
+        self.socket.sendall(parts[0] if requests == 1 else b"".join(parts))
+
+    def receive(self, latencies_ns: array[int]) -> tuple[int, int]:
+        """Takes what has come; returns the number of answers, and how many of them are refusals."""
+        chunk = self.socket.recv(_RECEIVE_BYTES)
+        if not chunk:
+            raise ConnectionLost(f"{self.address} closed a connection.", address=self.address)
+        now_ns = perf_counter_ns()
+        data = self._rest + chunk if self._rest else chunk
+        at = answers = 0
+        total = len(data)
+        while at + 4 <= total and (end := at + 4 + _LENGTH(data, at)[0]) <= total:
+            latencies_ns.append(now_ns - self._sent_ns.popleft())
+            answers += 1
+            at = end
+        self._rest = data[at:]
+        return answers, answers - data.count(_STORED, 0, at)
+
+    @property
+    def under_way(self) -> int:
+        return len(self._sent_ns)
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+class SendLoad:
+    """Lanes kept busy until it is enough."""
+
+    def __init__(self, lanes: Sequence[Lane], messages_per_request: int) -> None:
+        self._lanes = lanes
+        self._per_request = messages_per_request
+        self._number = 0
+        self._selector = selectors.DefaultSelector()
+        for lane in lanes:
+            self._selector.register(lane.socket, selectors.EVENT_READ, lane)
+
+    def run(self, depth: int, is_enough: Callable[[int, int], bool]) -> LoadResult:
+        """Keeps `depth` requests under way on each lane until `is_enough(messages, nanoseconds)`; then waits for those
+        that are. Raises RequestTimeout where no answer comes for ten seconds."""
+        latencies_ns = array("q")
+        began_ns, began_cpu = perf_counter_ns(), process_time()
+        answered = refused = 0
+        for lane in self._lanes:
+            self._send(lane, depth)
+        is_ending = False
+        while True:
+            ready = self._selector.select(_TIMEOUT_S)
+            if not ready:
+                raise RequestTimeout(f"No answer to any send for {_TIMEOUT_S} s.")
+            is_ending = is_ending or is_enough(answered * self._per_request, perf_counter_ns() - began_ns)
+            for key, _ in ready:
+                answers, refusals = key.data.receive(latencies_ns)
+                answered += answers
+                refused += refusals
+                if answers and not is_ending:
+                    self._send(key.data, answers)
+            if is_ending and not any(lane.under_way for lane in self._lanes):
+                break
+        seconds = (perf_counter_ns() - began_ns) / 1e9
+        stored = (answered - refused) * self._per_request
+        return LoadResult(stored, seconds, latencies_ns, refused, process_time() - began_cpu)
+
+    def close(self) -> None:
+        self._selector.close()
+        for lane in self._lanes:
+            lane.close()
+
+    def _send(self, lane: Lane, requests: int) -> None:
+        lane.send(requests, self._number)
+        self._number += requests * self._per_request

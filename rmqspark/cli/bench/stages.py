@@ -1,0 +1,195 @@
+"""The three things that are measured: sending, reading what was sent, and the way from one end to the other."""
+
+from __future__ import annotations
+
+import threading
+from array import array
+from struct import Struct
+from time import perf_counter_ns, process_time
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rmqspark.cli.bench.cpu import ServerCpu
+from rmqspark.cli.bench.figures import Latencies, StageFigures
+from rmqspark.cli.bench.frames import SendFrame
+from rmqspark.cli.bench.load import Lane, SendLoad
+from rmqspark.client.producer import Producer
+from rmqspark.client.pull_consumer import PullConsumer
+from rmqspark.errors import RmqError
+from rmqspark.model import Message
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rmqspark.clock import Clock
+    from rmqspark.model import MessageQueue
+
+    Stopped = Callable[[], bool]
+
+SENT_AT: Final = Struct(">q")
+_WARM_UP_SHARE: Final = 5  # a fifth of the time, at most a second, is not counted
+_POLL_MS: Final = 200
+_FETCH_MESSAGES: Final = 50_000
+
+
+class Plan(NamedTuple):
+    """What is asked for. `messages`, where given, beats `seconds`."""
+
+    seconds: float
+    messages: int | None
+    body_bytes: int
+    connections: int
+    depth: int
+    batch: int
+    rate: int  # messages a second from end to end
+
+
+class Bench:
+    """Measures one topic. `addresses` are those of the brokers, by name; `is_stopped` says that it is enough."""
+
+    def __init__(
+        self,
+        namesrv: str,
+        addresses: dict[str, str],
+        queues: Sequence[MessageQueue],
+        plan: Plan,
+        clock: Clock,
+        is_stopped: Stopped,
+    ) -> None:
+        self._namesrv = namesrv
+        self._addresses = addresses
+        self._queues = queues
+        self._plan = plan
+        self._clock = clock
+        self._is_stopped = is_stopped
+        self._cpu = ServerCpu(addresses.values())
+
+    @property
+    def server_pids(self) -> list[int]:
+        return self._cpu.pids
+
+    # --- sending
+
+    def produce(self) -> StageFigures:
+        """Sends over many connections, each with its own queue, and a number of requests under way."""
+        plan = self._plan
+        load = SendLoad(self._lanes(), plan.batch)
+        try:
+            warm_up_ns = 0 if plan.messages else int(1e9 * min(1.0, plan.seconds / _WARM_UP_SHARE))
+            if warm_up_ns:
+                load.run(plan.depth, lambda messages, ns: ns >= warm_up_ns or self._is_stopped())
+            used = self._cpu.seconds()
+            result = load.run(plan.depth, self._is_enough)
+            server_us = _per_message(used, self._cpu.seconds(), result.messages)
+        finally:
+            load.close()
+        return StageFigures(
+            "producer",
+            result.messages,
+            result.seconds,
+            plan.body_bytes,
+            Latencies.of(result.latencies_ns),
+            server_us,
+            _per_message(0.0, result.cpu_seconds, result.messages),
+            result.refused,
+            {"connections": plan.connections, "depth": plan.depth, "batch": plan.batch},
+        )
+
+    def _lanes(self) -> list[Lane]:
+        plan, born_ms = self._plan, self._clock.now_ms()
+        lanes: list[Lane] = []
+        for number in range(plan.connections):
+            queue = self._queues[number % len(self._queues)]
+            run = f"{born_ms:012X}{number:08X}"
+            frames = [
+                SendFrame(queue, 1 + opaque, plan.batch, plan.body_bytes, run, born_ms) for opaque in range(plan.depth)
+            ]
+            lanes.append(Lane(self._addresses[queue.broker_name], frames))
+        return lanes
+
+    def _is_enough(self, messages: int, nanoseconds: int) -> bool:
+        plan = self._plan
+        is_over = messages >= plan.messages if plan.messages else nanoseconds >= plan.seconds * 1e9
+        return is_over or self._is_stopped()
+
+    # --- reading
+
+    def consume(self) -> StageFigures:
+        """Reads the topic from its beginning through one PullConsumer; the time of each poll that gave something."""
+        polls_ns = array("q")
+        messages = 0
+        with PullConsumer(self._namesrv, max_poll_messages=_FETCH_MESSAGES) as consumer:
+            ends = {queue: consumer.max_offset(queue) for queue in self._queues}
+            consumer.assign(self._queues)
+            consumer.seek_to_beginning()
+            used, began_cpu, began_ns = self._cpu.seconds(), process_time(), perf_counter_ns()
+            last_ns = began_ns
+            while not self._is_enough(messages, last_ns - began_ns) and self._is_behind(consumer, ends):
+                polled = len(consumer.poll(_POLL_MS))
+                now_ns = perf_counter_ns()
+                if polled:
+                    messages += polled
+                    polls_ns.append(now_ns - last_ns)
+                last_ns = now_ns
+            seconds = (last_ns - began_ns) / 1e9
+            server_us = _per_message(used, self._cpu.seconds(), messages)
+            own_us = _per_message(began_cpu, process_time(), messages)
+        return StageFigures(
+            "consumer", messages, seconds, self._plan.body_bytes, Latencies.of(polls_ns), server_us, own_us
+        )
+
+    @staticmethod
+    def _is_behind(consumer: PullConsumer, ends: dict[MessageQueue, int]) -> bool:
+        return any(consumer.position(queue) < end for queue, end in ends.items())
+
+    # --- from end to end
+
+    def end_to_end(self) -> StageFigures:
+        """Sends at a steady rate and reads at the same time: how long from `send` until `poll` has the message."""
+        latencies_ns = array("q")
+        ended = threading.Event()
+        errors: list[RmqError] = []
+        sender = threading.Thread(target=self._send_steadily, args=(ended, errors), name="rmq bench")
+        with PullConsumer(self._namesrv) as consumer:
+            consumer.assign(self._queues)
+            consumer.seek_to_end()
+            used, began_ns = self._cpu.seconds(), perf_counter_ns()
+            sender.start()
+            try:
+                while not self._is_enough(len(latencies_ns), perf_counter_ns() - began_ns) and not ended.is_set():
+                    polled = consumer.poll(_POLL_MS)
+                    now_ns = perf_counter_ns()
+                    latencies_ns.extend(now_ns - SENT_AT.unpack_from(message.body)[0] for message in polled)
+            finally:
+                ended.set()
+                sender.join()
+            seconds = (perf_counter_ns() - began_ns) / 1e9
+        if errors:
+            raise errors[0]
+        return StageFigures(
+            "end-to-end",
+            len(latencies_ns),
+            seconds,
+            self._plan.body_bytes,
+            Latencies.of(latencies_ns),
+            _per_message(used, self._cpu.seconds(), len(latencies_ns)),
+            settings={"rate": self._plan.rate},
+        )
+
+    def _send_steadily(self, ended: threading.Event, errors: list[RmqError]) -> None:
+        padding = bytes(max(0, self._plan.body_bytes - SENT_AT.size))
+        pause_ns, due_ns = 1_000_000_000 // self._plan.rate, perf_counter_ns()
+        with Producer(self._namesrv, group="rmq-bench") as producer:
+            while not ended.wait(max(0.0, (due_ns - perf_counter_ns()) / 1e9)):
+                due_ns += pause_ns
+                try:
+                    producer.send(Message(self._queues[0].topic, SENT_AT.pack(perf_counter_ns()) + padding))
+                except RmqError as error:
+                    errors.append(error)
+                    ended.set()
+
+
+def _per_message(before: float | None, after: float | None, messages: int) -> float | None:
+    """Microseconds of a processor for each message."""
+    if before is None or after is None or not messages:
+        return None
+    return round((after - before) * 1e6 / messages, 3)

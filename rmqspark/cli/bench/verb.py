@@ -1,0 +1,206 @@
+"""`rmq bench`: what to measure, where, and how it is told."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rmqspark.cli.options import Json, Namesrv
+from rmqspark.cli.output import print_json, print_table
+from rmqspark.errors import InvalidArgument, Unreachable
+
+if TYPE_CHECKING:
+    from rmqspark.cli.bench.figures import StageFigures
+    from rmqspark.cli.bench.stages import Bench, Plan
+
+_STAGES = ("producer", "consumer", "end-to-end")
+_SMALLEST_BODY = 8  # holds the time a message was sent
+_MOST_BODY = 4 << 20
+
+
+def bench(
+    stage: Annotated[
+        list[str] | None, typer.Option(help="producer, consumer or end-to-end; may be given again. Default: all.")
+    ] = None,
+    seconds: Annotated[float, typer.Option(min=0.1, help="How long each stage takes.")] = 5.0,
+    count: Annotated[int | None, typer.Option(min=1, help="Messages of each stage, instead of --seconds.")] = None,
+    size: Annotated[int, typer.Option(min=_SMALLEST_BODY, max=_MOST_BODY, help="Bytes of a body.")] = 128,
+    connections: Annotated[int, typer.Option(min=1, max=4096, help="Connections that send.")] = 64,
+    depth: Annotated[int, typer.Option(min=1, max=1024, help="Sends under way on each connection.")] = 1,
+    batch: Annotated[int, typer.Option(min=1, max=4096, help="Messages in each send.")] = 1,
+    rate: Annotated[int, typer.Option(min=1, max=100_000, help="Messages a second from end to end.")] = 500,
+    topic: Annotated[
+        str | None, typer.Option(help="A topic that exists and stays; the default is one made for it and deleted.")
+    ] = None,
+    queues: Annotated[int, typer.Option(min=1, max=1024, help="Queues of the topic on each broker.")] = 8,
+    own: Annotated[bool, typer.Option("--own", help="Servers of its own, also where others run.")] = False,
+    brokers: Annotated[int, typer.Option(min=1, max=26, help="Brokers of its own servers.")] = 1,
+    flush_disk_type: Annotated[str | None, typer.Option(help="ASYNC_FLUSH or SYNC_FLUSH, for its own servers.")] = None,
+    namesrv: Namesrv = None,
+    as_json: Json = False,
+) -> None:
+    """Measures sends, reads and the way from one end to the other, with percentiles.
+
+    Against the servers that run, or, where none do, against its own: started for it on free ports, their files in a
+    temporary directory. Ctrl-C gives the figures so far. The load comes from one process on this machine: its time on
+    a processor for each message is told beside the server's.
+
+    Examples: rmq bench | rmq bench --connections 64 --depth 4 --stage producer | rmq bench --own --batch 32 --json
+    """
+    from rmqspark.cli.bench.stages import Plan
+
+    wanted = _stages(stage or [])
+    plan = Plan(seconds, count, size, connections, depth, batch, rate)
+    with _stop_flag() as stopped, ExitStack() as servers:
+        where = None if own else _running(namesrv)
+        is_own = where is None
+        if where is None:
+            words = ("--brokers", str(brokers), *(("--flush-disk-type", flush_disk_type) if flush_disk_type else ()))
+            where = _start_own(servers, words)
+        elif brokers > 1 or flush_disk_type:
+            raise InvalidArgument("--brokers and --flush-disk-type are for servers of its own.", hint="Say --own.")
+        with _bench(where, topic, queues, plan, stopped) as measuring:
+            figures = _measure(measuring, wanted, stopped, quiet=as_json)
+    if as_json:
+        print_json({**_surroundings(where, measuring, plan, is_own=is_own), "stages": [f.as_object() for f in figures]})
+    if stopped:
+        raise typer.Exit(130)
+
+
+def _stages(named: list[str]) -> list[str]:
+    for name in named:
+        if name not in _STAGES:
+            raise InvalidArgument(f"--stage {name!r} is none of {', '.join(_STAGES)}.")
+    return [name for name in _STAGES if not named or name in named]
+
+
+@contextmanager
+def _stop_flag() -> Iterator[list[int]]:
+    """A list that is empty until Ctrl-C; the second one interrupts in earnest."""
+    stopped: list[int] = []
+
+    def stop(number: int, frame: object) -> None:
+        if stopped:
+            raise KeyboardInterrupt
+        stopped.append(number)
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield stopped
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _running(namesrv: str | None) -> str | None:
+    """The name server of the servers that run. None if nobody said where and there is none at the usual place."""
+    from rmqspark.client.addresses import VARIABLES, resolve_namesrv
+    from rmqspark.client.cluster_client import ClusterClient
+
+    address = resolve_namesrv(namesrv)
+    try:
+        with ClusterClient(address) as client:
+            client.cluster_info()
+    except Unreachable:
+        if namesrv is not None or any(os.environ.get(name) for name in VARIABLES):
+            raise
+        return None
+    return address
+
+
+def _start_own(servers: ExitStack, words: tuple[str, ...]) -> str:
+    from rmqspark.cli.demo.queue import own_queue
+
+    directory = servers.enter_context(tempfile.TemporaryDirectory(prefix="rmq-bench-", ignore_cleanup_errors=True))
+    return servers.enter_context(own_queue(Path(directory) / "store", *words))
+
+
+@contextmanager
+def _bench(namesrv: str, topic: str | None, queues: int, plan: Plan, stopped: list[int]) -> Iterator[Bench]:
+    """The bench over the topic, which is deleted afterwards if it was made for this."""
+    from rmqspark.cli.bench.stages import Bench
+    from rmqspark.client.admin import AdminClient
+    from rmqspark.clock import SystemClock
+    from rmqspark.entropy import SystemEntropy
+
+    name = topic or f"rmq-bench-{SystemEntropy().token(4).hex()}"
+    with AdminClient(namesrv) as admin:
+        if topic is None:
+            admin.create_topic(name, queues)
+        try:
+            addresses = {broker.name: broker.addresses[min(broker.addresses)] for broker in admin.brokers()}
+            yield Bench(namesrv, addresses, admin.queues(name), plan, SystemClock(), lambda: bool(stopped))
+        finally:
+            if topic is None:
+                admin.delete_topic(name)
+
+
+def _measure(measuring: Bench, stages: list[str], stopped: list[int], *, quiet: bool) -> list[StageFigures]:
+    """Stage after stage, each printed when it is done. Reading needs something to read: then it is sent first."""
+    runs = {"producer": measuring.produce, "consumer": measuring.consume, "end-to-end": measuring.end_to_end}
+    if "consumer" in stages and "producer" not in stages:
+        _say("Sending what is to be read ...", quiet=quiet)
+        measuring.produce()
+    figures: list[StageFigures] = []
+    for stage in stages:
+        if stopped:
+            break
+        _say(f"Measuring: {stage} ...", quiet=quiet)
+        figures.append(runs[stage]())
+    if not quiet:
+        _print(figures)
+    return figures
+
+
+def _say(text: str, *, quiet: bool) -> None:
+    if not quiet and sys.stderr.isatty():
+        print(text, file=sys.stderr)
+
+
+def _print(figures: list[StageFigures]) -> None:
+    rows = [
+        (
+            figure.stage,
+            figure.messages,
+            round(figure.rate),
+            f"{figure.rate * figure.body_bytes / 1e6:.1f}",
+            *_latency_cells(figure),
+            _microseconds(figure.server_cpu_us),
+            _microseconds(figure.generator_cpu_us),
+        )
+        for figure in figures
+    ]
+    columns = ("stage", "messages", "a second", "MB/s", "p50 us", "p99 us", "p99.9 us", "longest us")
+    print_table((*columns, "server CPU us", "own CPU us"), rows, empty="Nothing was measured.")
+    if any(figure.errors for figure in figures):
+        print(f"Refused: {sum(figure.errors for figure in figures):,} sends.")
+    print("Times are of a send, of a poll that gave messages, and of a message from send to poll; CPU is per message.")
+
+
+def _latency_cells(figure: StageFigures) -> tuple[Any, ...]:
+    if figure.latencies is None:
+        return ("-",) * 4
+    percentiles = figure.latencies.percentiles
+    times = (percentiles["p50"], percentiles["p99"], percentiles["p99.9"], figure.latencies.longest)
+    return tuple(round(time) for time in times)
+
+
+def _microseconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _surroundings(namesrv: str, measuring: Bench, plan: Plan, *, is_own: bool) -> dict[str, Any]:
+    return {
+        "namesrv": namesrv,
+        "own": is_own,
+        "serverPids": measuring.server_pids,
+        "bodyBytes": plan.body_bytes,
+        "cores": os.cpu_count(),
+    }

@@ -1,0 +1,92 @@
+"""`rmq bench` against servers that run, and against its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rmqspark.testing.rmq import Rmq
+
+pytestmark = pytest.mark.integration
+FEW = ("--count", "400", "--connections", "8", "--queues", "2")
+
+
+def test_every_stage_has_figures(ok: Callable[..., Any], rmq: Rmq) -> None:
+    """Rates, percentiles and time on a processor for sending, reading and both; the topic is gone afterwards."""
+    document = ok("bench", *FEW, "--depth", "2", "--rate", "2000", "--json").json
+    assert (document["own"], document["serverPids"], document["bodyBytes"]) == (False, [os.getpid()], 128)
+    stages = {stage["stage"]: stage for stage in document["stages"]}
+    assert list(stages) == ["producer", "consumer", "end-to-end"]
+    assert stages["producer"]["messages"] >= 400
+    assert stages["consumer"]["messages"] >= 400
+    assert stages["end-to-end"]["messages"] >= 400
+    for stage in stages.values():
+        assert stage["messagesPerSecond"] > 0
+        assert stage["errors"] == 0
+        times = stage["latencyMicros"]
+        assert 0 < times["percentiles"]["p50"] <= times["percentiles"]["p99.9"] <= times["longest"]
+        assert stage["serverCpuMicros"] is not None
+    assert (stages["producer"]["connections"], stages["producer"]["depth"], stages["producer"]["batch"]) == (8, 2, 1)
+    assert [topic for topic in rmq.admin.topics() if topic.startswith("rmq-bench")] == []
+
+
+def test_batches_to_a_topic_that_stays(ok: Callable[..., Any], rmq: Rmq, topic: str) -> None:
+    """Batches are counted by their messages; a topic that was there before is there after, with what was sent."""
+    outcome = ok("bench", *FEW, "--batch", "20", "--topic", topic, "--stage", "producer", "--size", "10")
+    assert "producer" in outcome.out
+    assert "consumer" not in outcome.out
+    messages = rmq.messages(topic)
+    assert len(messages) >= 400
+    assert len(messages) % 20 == 0
+    assert {message.body for message in messages} == {b"x" * 10}
+    assert len({message.msg_id for message in messages}) == len(messages)
+
+
+def test_without_servers_it_starts_its_own(processes: Any) -> None:
+    """Two brokers with SYNC_FLUSH for the time of the measurement; nothing of them is left."""
+    words = ("bench", *FEW, "--own", "--brokers", "2", "--flush-disk-type", "SYNC_FLUSH", "--stage", "producer")
+    outcome = processes.run(*words, "--json", TMPDIR=str(processes.directory))
+    assert outcome.code == 0, outcome.err
+    document = outcome.json
+    assert (document["own"], len(document["serverPids"])) == (True, 2)
+    assert list(processes.directory.glob("rmq-bench-*")) == []
+    assert not any(os.path.exists(f"/proc/{pid}") for pid in document["serverPids"])
+
+
+def test_an_interrupted_one_gives_the_figures_so_far(processes: Any, rmq: Rmq, mq: Any) -> None:
+    """Ctrl-C ends the stage that runs, leaves out the rest, and deletes the topic all the same."""
+    words = ("bench", "--seconds", "600", "--connections", "2", "--queues", "1")
+    process = processes.start(*words, RMQ_NAMESRV=mq.namesrv)
+    while not any(stored(rmq, topic) for topic in rmq.admin.topics() if topic.startswith("rmq-bench")):
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 130
+    printed = process.stdout.read().decode()
+    assert "producer" in printed
+    assert "end-to-end" not in printed
+    assert [topic for topic in rmq.admin.topics() if topic.startswith("rmq-bench")] == []
+
+
+def stored(rmq: Rmq, topic: str) -> int:
+    return sum(queue.max_offset for queue in rmq.admin.topic(topic).queues)
+
+
+@pytest.mark.parametrize(
+    ("words", "story"),
+    [
+        (("--stage", "everything"), "--stage 'everything' is none of producer, consumer, end-to-end."),
+        (("--brokers", "2"), "are for servers of its own"),
+        (("--namesrv", "127.0.0.1:1"), "No name server answers at 127.0.0.1:1"),
+    ],
+)
+def test_what_cannot_be_measured_is_said(words: tuple[str, ...], story: str, cli: Callable[..., Any]) -> None:
+    """A slip is named before anything is sent."""
+    outcome = cli("bench", *words)
+    assert outcome.code in (1, 2)
+    assert story in outcome.err

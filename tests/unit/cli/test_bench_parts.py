@@ -1,0 +1,122 @@
+"""What `rmq bench` measures with: requests made once, answers counted, times summed up."""
+
+from __future__ import annotations
+
+import os
+import socket
+from array import array
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmqspark.cli.bench.cpu import ServerCpu
+from rmqspark.cli.bench.figures import Latencies, StageFigures
+from rmqspark.cli.bench.frames import SendFrame
+from rmqspark.cli.bench.load import Lane, SendLoad
+from rmqspark.errors import ConnectionLost
+from rmqspark.model import MessageQueue
+from rmqspark.protocol.batch import decode_batch
+from rmqspark.protocol.codes import RequestCode, ResponseCode
+from rmqspark.protocol.command import decode_command, encode_response, split_frame
+from rmqspark.protocol.frame import FrameDecoder
+from rmqspark.protocol.properties import Property, decode_properties
+from rmqspark.testing.scripted_peer import ScriptedPeer, answer, cut, expect, send_bytes
+
+QUEUE = MessageQueue("t", "broker-a", 3)
+RUN = "0123456789ABCDEF0123"
+
+
+def decoded(frame: bytes | bytearray) -> tuple[dict[str, str], int, bytes]:
+    """Fields, code and body of a request."""
+    (whole,) = FrameDecoder().feed(bytes(frame))
+    raw = split_frame(whole)
+    command = decode_command(raw)
+    return command.fields, command.code, bytes(raw.body)
+
+
+def test_every_message_has_an_id_of_its_own() -> None:
+    """A single send is what a producer sends, with the next number in its unique id each time."""
+    frame = SendFrame(QUEUE, 7, 1, 100, RUN, 1_700_000_000_000)
+    ids = []
+    for number in (0, 1, (1 << 48) - 1):
+        fields, code, body = decoded(frame.next(number))
+        assert (code, fields["b"], fields["e"], fields["n"]) == (RequestCode.SEND_MESSAGE_V2, "t", "3", "broker-a")
+        assert body == b"x" * 100
+        ids.append(decode_properties(fields["i"].encode())[Property.UNIQ_KEY])
+    assert ids == [f"{RUN}{number:012X}" for number in (0, 1, (1 << 48) - 1)]
+
+
+def test_so_have_those_of_a_batch() -> None:
+    """A batch is RocketMQ's batch request, its messages numbered on."""
+    fields, code, body = decoded(SendFrame(QUEUE, 7, 3, 10, RUN, 1_700_000_000_000).next(255))
+    assert (code, fields["m"]) == (RequestCode.SEND_BATCH_MESSAGE, "true")
+    elements = decode_batch(body)
+    assert [bytes(element.body) for element in elements] == [b"x" * 10] * 3
+    ids = [decode_properties(element.properties)[Property.UNIQ_KEY] for element in elements]
+    assert [int(unique_id[20:], 16) for unique_id in ids] == [255, 256, 257]
+
+
+def frames(count: int) -> list[SendFrame]:
+    return [SendFrame(QUEUE, number, 1, 10, RUN, 0) for number in range(count)]
+
+
+STORED, REFUSED = answer(msgId="x", queueId="0"), answer(ResponseCode.SYSTEM_BUSY)
+SEND = expect(RequestCode.SEND_MESSAGE_V2)
+
+
+def test_answers_are_counted_however_they_arrive() -> None:
+    """Several at once, or one in pieces; refusals are counted apart, and nothing is left under way at the end."""
+    whole = b"".join(encode_response(1, 0, extra={"msgId": "x"}))
+    pieces = [send_bytes(whole[:3]), send_bytes(whole[3:50]), send_bytes(whole[50:] + whole)]
+    with ScriptedPeer([SEND, SEND, *pieces, SEND, SEND, STORED, REFUSED]) as peer:
+        lane = Lane(peer.address, frames(2))
+        load = SendLoad([lane], 1)
+        result = load.run(2, lambda messages, nanoseconds: messages >= 2)
+        load.close()
+    assert (result.messages, result.refused, len(result.latencies_ns)) == (3, 1, 4)
+    assert lane.under_way == 0
+    assert all(nanoseconds > 0 for nanoseconds in result.latencies_ns)
+    ids = {request.fields["i"] for request in peer.requests}
+    assert len(ids) == 4
+
+
+def test_a_server_that_goes_is_named() -> None:
+    """A broker that dies under the load ends it with its address."""
+    with ScriptedPeer([SEND, cut()]) as peer:
+        load = SendLoad([Lane(peer.address, frames(1))], 1)
+        with pytest.raises((ConnectionLost, ConnectionResetError)):
+            load.run(1, lambda messages, nanoseconds: False)
+        load.close()
+
+
+@given(st.lists(st.integers(1, 10**12), min_size=1, max_size=200))
+def test_percentiles_are_within_what_was_measured(nanoseconds: list[int]) -> None:
+    """They ascend, and none is above the longest."""
+    told = Latencies.of(array("q", nanoseconds))
+    assert told is not None
+    values = list(told.percentiles.values())
+    assert values == sorted(values)
+    assert values[-1] <= told.longest == round(max(nanoseconds) / 1000, 1)
+    assert (told.count, list(told.percentiles)) == (len(nanoseconds), ["p50", "p90", "p99", "p99.9"])
+
+
+def test_nothing_measured_is_no_number() -> None:
+    """An interrupted stage has no percentiles, and no division by zero."""
+    assert Latencies.of(array("q")) is None
+    figures = StageFigures("producer", 0, 0.0, 128, None)
+    assert (figures.rate, figures.as_object()["latencyMicros"]) == (0.0, None)
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/net/tcp"), reason="reads /proc")
+def test_the_process_behind_an_address_is_found() -> None:
+    """By the port it listens on, on this machine; elsewhere nothing is known."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        here = ServerCpu([f"127.0.0.1:{port}"])
+        assert here.pids == [os.getpid()]
+        used = here.seconds()
+        assert used is not None
+        assert used > 0
+    assert ServerCpu([f"10.1.2.3:{port}"]).seconds() is None
+    assert ServerCpu([]).pids == []
