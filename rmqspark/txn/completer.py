@@ -35,8 +35,8 @@ _SUMMARY_EVERY_EVENTS: Final = 256
 log = structlog.get_logger("rmqspark.txn")
 
 
-class NoRoomToMend(StoreError):
-    """Readers would see a part of a half batch."""
+class TornBatch(StoreError):
+    """Readers would see a part of a half batch, and the rest cannot be written."""
 
 
 class Completer:
@@ -136,7 +136,7 @@ class Completer:
     def restore(self) -> None:
         """Brings back what the log says, and finishes what was begun. To be called once, before anybody reads.
 
-        Raises NoRoomToMend where readers would see a part of a half batch, since there is no room for the rest.
+        Raises TornBatch where readers would see a part of a half batch, since there is no room for the rest.
         """
         events = self._halves.events()
         summary = events[0][0] if events and isinstance(events[0][0], Summary) else None
@@ -150,6 +150,10 @@ class Completer:
         self._events = len(events)
         for completion in self._participant.completions():
             self._resume(completion)
+        try:
+            self._halves.flush()  # with SYNC_FLUSH, only then what was mended is readable as the rest is already
+        except OSError as error:
+            raise TornBatch(f"What was completed could not be written to the disk: {error}.") from error
         self.summarize(at_once=True)
 
     def _resume(self, completion: Completion) -> None:
@@ -162,7 +166,7 @@ class Completer:
             for _ in self.steps(completion):
                 pass
             self.end(completion)
-        except NoRoomToMend:
+        except TornBatch:
             raise
         except RmqError as error:  # what is there is whole, or cannot be mended; the rest follows if the reason goes
             log.error("a committed batch cannot be completed yet", batch=str(completion.batch), reason=str(error))
@@ -174,7 +178,7 @@ class Completer:
                 try:
                     self._append(completion, half)
                 except NotWritable as error:
-                    raise NoRoomToMend(
+                    raise TornBatch(
                         f"{half.topic}/{half.queue_id} ends in the middle of a batch, and the rest cannot be written: "
                         f"{error.message}",
                         hint="Free some space on the disk of the store, then start the broker again.",

@@ -85,7 +85,7 @@ class Resolver:
     def recover(self) -> None:
         """Brings back what the log says and finishes what was begun; to be called once, before anybody reads.
 
-        Raises NoRoomToMend where readers would see a part of a half batch.
+        Raises TornBatch where readers would see a part of a half batch.
         """
         self._completer.restore()
         for batch in self._participant.batches():
