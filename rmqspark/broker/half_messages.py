@@ -18,23 +18,22 @@ from rmqspark.errors import (
     InvalidArgument,
     MessageNotFound,
     NotFound,
+    NotWritable,
     ServerFault,
     TransactionError,
 )
 from rmqspark.protocol.bodies import TopicConfig
 from rmqspark.protocol.message_id import ZERO_HOST
 from rmqspark.protocol.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, Perm
-from rmqspark.protocol.properties import Property
-from rmqspark.protocol.record import SysFlag, decode_record
+from rmqspark.protocol.record import decode_record
 from rmqspark.txn.half_ledger import HalfLedger, Outcome
 from rmqspark.txn.half_message import HalfMessage, committed_draft, resumed_draft, set_aside_draft
-from rmqspark.txn.half_operations import CHECK_GROUP, OperationQueue, decode_operation, operation_draft
-from rmqspark.txn.half_replay import HalfReplay
-from rmqspark.txn.prepared_scan import prepared_offsets
+from rmqspark.txn.half_operations import CHECK_GROUP, OperationQueue, operation_draft
+from rmqspark.txn.half_recovery import halves_among, records_of, recover_halves, was_committed
 from rmqspark.txn.queue_reader import QueueReader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from rmqspark.broker.offsets import ConsumerOffsets
     from rmqspark.broker.topics import TopicTable
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
     from rmqspark.txn.half_ledger import Ask, CheckRules, OpenHalf, SetAside
 
 _MARKED_AT_ONCE: Final = 500  # halves that one op record names
-_MOST_COPIES: Final = 64
 _SET_ASIDE_TOPIC: Final = TopicConfig(
     topicName=CHECK_MAX_TIME_TOPIC, readQueueNums=1, writeQueueNums=1, perm=int(Perm.READ | Perm.WRITE)
 )
@@ -105,37 +103,24 @@ class HalfMessages:
 
     def recover(self) -> None:
         """Finds out what is open, and marks what ended without being marked. Once, before anything is served."""
-        half_offset, op_offset = self._committed(HALF_TOPIC), self._committed(OP_HALF_TOPIC)
-        self._operations = OperationQueue(op_offset)
-        marked: set[int] = set()
-        for record in QueueReader(self._store, OP_HALF_TOPIC, op_offset).all():
-            named = decode_operation(record.body)
-            self._operations.add(record.queue_offset, named)
-            marked.update(offset for offset in named if offset >= half_offset)
-        reader = QueueReader(self._store, HALF_TOPIC, half_offset)
-        replay = HalfReplay(marked)
-        for half in _halves(reader.all()):
-            replay.see(half)
-        oldest = replay.first_unmarked
-        open_halves, unmarked = replay.settle(self._find_committed(oldest) if oldest else set())
-        for first in range(0, len(unmarked), _MARKED_AT_ONCE):
-            self._mark(unmarked[first : first + _MARKED_AT_ONCE])
-        self._ledger.skip_to(half_offset)
-        for half in open_halves:
+        found = recover_halves(self._store, self._committed(HALF_TOPIC), self._committed(OP_HALF_TOPIC))
+        self._operations = found.operations
+        for half in found.open:
             self._admit(half)
-        self._ledger.skip_to(reader.next_offset)
-        if open_halves or unmarked:
-            log.info("half messages were found", open=len(open_halves), ended_unmarked=len(unmarked))
-
-    def _find_committed(self, oldest: HalfMessage) -> set[int]:
-        """Which halves from `oldest` on were committed, whatever is marked."""
-        return prepared_offsets(self._store, oldest.physical_offset)
+        self._ledger.skip_to(found.next_offset)
+        if found.open or found.unmarked:
+            log.info("half messages were found", open=len(found.open), ended_unmarked=len(found.unmarked))
+        try:
+            for first in range(0, len(found.unmarked), _MARKED_AT_ONCE):
+                self._mark(found.unmarked[first : first + _MARKED_AT_ONCE])
+        except NotWritable as error:  # what ended is known all the same, and found out again next time
+            log.error("half messages that ended could not be marked", reason=str(error))
 
     def follow(self) -> bool:
         """Takes in half messages that came since, a chunk at a time; returns whether to go on."""
         reader = QueueReader(self._store, HALF_TOPIC, self._ledger.next_offset)
         records = reader.chunk()
-        for half in _halves(records):
+        for half in halves_among(records):
             self._admit(half)
         self._ledger.skip_to(reader.next_offset)
         return bool(records)
@@ -203,21 +188,11 @@ class HalfMessages:
             raise NotFound(f"The message at {physical_offset} was not set aside.", hint=f"See {CHECK_MAX_TIME_TOPIC}.")
         draft = resumed_draft(record)
         half = HalfMessage.of(decode_record(draft.record))
-        if any(found.sys_flag & SysFlag.COMMITTED for found in self._same_as(half, half.real_topic)):
+        if was_committed(self._store, half):
             raise TransactionError("The transaction was committed already.")
-        if any(self._ledger.is_open(found.queue_offset) for found in self._same_as(half, HALF_TOPIC)):
+        if any(self._ledger.is_open(found.queue_offset) for found in records_of(self._store, half, HALF_TOPIC)):
             raise TransactionError("The transaction is open once more already.")
         self._append([draft])
-
-    def _same_as(self, half: HalfMessage, topic: str) -> Iterator[Record]:
-        """Records of the same transaction in a topic, as the index leads to them."""
-        for raw in self._store.query(topic, half.identity.unique_key, 0, self._clock.now_ms(), _MOST_COPIES):
-            record = decode_record(raw)
-            properties = record.property_map()
-            if (record.topic, properties.get(Property.UNIQ_KEY), record.born_timestamp_ms) == (
-                topic, half.identity.unique_key, half.identity.born_timestamp_ms,
-            ):  # fmt: skip
-                yield record
 
     def _mark(self, half_offsets: Sequence[int], messages: Sequence[Draft] = ()) -> Appended:
         """Writes that these halves ended, behind `messages` and in one piece with them."""
@@ -271,15 +246,6 @@ class HalfMessages:
     def _committed(self, topic: str) -> int:
         committed = self._offsets.committed(CHECK_GROUP, topic, 0)
         return self._store.min_offset(topic, 0) if committed is None else committed
-
-
-def _halves(records: Iterator[Record] | Sequence[Record]) -> Iterator[HalfMessage]:
-    """Those that are half messages; one that is none must not hold up the others (RocketMQ's issue 9500)."""
-    for record in records:
-        try:
-            yield HalfMessage.of(record)
-        except InvalidArgument as error:
-            log.error("passed over in the half queue", queue_offset=record.queue_offset, reason=str(error))
 
 
 def _check(half: HalfMessage, request: EndTransactionRequestHeader) -> None:
