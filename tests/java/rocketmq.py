@@ -157,17 +157,18 @@ class RocketMQ:
             server.kill()  # it has nothing to save
 
     @contextmanager
-    def broker(self, store: Path, namesrv: str) -> Iterator[Running]:
-        """A stock broker over a store, registered."""
+    def broker(self, store: Path, namesrv: str, **settings: object) -> Iterator[Running]:
+        """A stock broker over a store, registered; `settings` are its own, under its own names."""
         port = free_port()
-        settings = self.home / f"broker-{port}.conf"
-        settings.write_text(
+        conf = self.home / f"broker-{port}.conf"
+        conf.write_text(
             f"brokerClusterName=DefaultCluster\nbrokerName=broker-a\nbrokerId=0\nbrokerIP1=127.0.0.1\nlistenPort={port}\n"
             f"haListenPort={port + 1}\nnamesrvAddr={namesrv}\nstorePathRootDir={store}\n"
             f"storePathCommitLog={store}/commitlog\ndiskMaxUsedSpaceRatio=95\nenablePropertyFilter=true\n"
             "maxTransferBytesOnMessageInMemory=1048576\n"
+            + "".join(f"{name}={value}\n" for name, value in settings.items())
         )
-        with self.running("broker.BrokerStartup", "-c", str(settings), heap="1g") as server:
+        with self.running("broker.BrokerStartup", "-c", str(conf), heap="1g") as server:
             address = f"127.0.0.1:{port}"
             with ClusterClient(namesrv) as client:
                 wait_for(lambda: address in _masters(client), f"the stock broker registers: {server.output}")

@@ -5,18 +5,16 @@ Last, what both write of the same messages is compared byte by byte.
 
 from __future__ import annotations
 
-from struct import Struct
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from ours import name_server, read, up
 from rocketmq import wait_for
+from stored import stored
 
 from rmqspark.client.admin import AdminClient
 from rmqspark.client.producer import Producer
 from rmqspark.model import Message
-from rmqspark.protocol.properties import Property, decode_properties
-from rmqspark.protocol.record import decode_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -137,42 +135,6 @@ def test_we_go_on_with_rocketmqs_store(end: str, names: str, rocketmq: RocketMQ,
         assert_found_by_key(running.namesrv, more)
         said = jvm.mqadmin("queryMsgByKey", "-n", running.namesrv, "-t", TOPIC, "-k", written[0].keys[0])
         assert written[0].msg_id in said
-
-
-class Stored(NamedTuple):
-    """What a broker has on disk of a message, without what depends on where and when it was stored."""
-
-    head: bytes
-    body_and_topic: bytes
-    properties: dict[str, str]
-    size: int
-    tags_code: int
-
-
-ENTRY = Struct(">qiq")
-PLACES = [(28, 36), (40, 72)]  # physical offset; born and stored, with their hosts (spec: storage, section 2)
-HEAD_BYTES = 88
-
-
-def stored(store: Path, topic: str) -> list[Stored]:
-    """The messages of a topic's queue 0, as its consume queue leads to them in the commit log."""
-    entries = (store / "consumequeue" / topic / "0" / f"{0:020d}").read_bytes()
-    found = []
-    with (store / "commitlog" / f"{0:020d}").open("rb") as log:
-        for physical_offset, size, tags_code in ENTRY.iter_unpack(entries[: len(entries) // 20 * 20]):
-            if size == 0:
-                break
-            log.seek(physical_offset)
-            record = bytearray(log.read(size))
-            decoded = decode_record(record)
-            assert decoded.physical_offset == physical_offset
-            for start, end in PLACES:
-                record[start:end] = bytes(end - start)
-            properties = decode_properties(decoded.properties)
-            properties[Property.UNIQ_KEY] = f"{len(properties[Property.UNIQ_KEY])} letters, drawn when it was sent"
-            rest = bytes(record[HEAD_BYTES : size - len(decoded.properties)])
-            found.append(Stored(bytes(record[:HEAD_BYTES]), rest, properties, size, tags_code))
-    return found
 
 
 def send_with_java(jvm: Jvm, namesrv: str, topic: str) -> None:
