@@ -36,6 +36,11 @@ class Limits:
     outgoing_max_bytes: int = setting(
         64 * _MIB, "unsent answers of a connection above which it is closed as too slow", unit="bytes"
     )
+    max_unsent_bytes: int = setting(
+        512 * _MIB,
+        "unsent answers of all connections together, above which those are closed that have waited longest",
+        unit="bytes",
+    )
     max_requests_under_way: int = setting(
         16_384, "requests of a connection that wait for their answer; more are answered SYSTEM_BUSY"
     )

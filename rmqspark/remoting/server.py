@@ -19,6 +19,7 @@ from rmqspark.remoting.closings import Closings
 from rmqspark.remoting.limits import Limits
 from rmqspark.remoting.receive import SHARED_BUFFER_BYTES, Budget
 from rmqspark.remoting.server_connection import ServerConnection, Ticks
+from rmqspark.remoting.unsent import UnsentAnswers
 from rmqspark.remoting.wheel import TimerWheel
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class RemotingServer:
         self.shared_buffer = memoryview(bytearray(SHARED_BUFFER_BYTES))
         self.newcomers = Budget(self.limits.max_newcomer_bytes)
         self.buffered = Budget(self.limits.max_buffered_bytes)
+        self.unsent = UnsentAnswers(self.limits.max_unsent_bytes)
         self.closings = Closings()
         self.going_away = False
         self._host = host

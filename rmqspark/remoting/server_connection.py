@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rmqspark.remoting.reply import Body, Buffer
     from rmqspark.remoting.response import Response
     from rmqspark.remoting.router import Router
+    from rmqspark.remoting.unsent import UnsentAnswers
 
 _TLS_HANDSHAKE = 0x16
 _WRITE_AT_ONCE_BYTES = 256 * 1024
@@ -51,6 +52,7 @@ class Host(Protocol):
     shared_buffer: memoryview
     newcomers: Budget
     buffered: Budget
+    unsent: UnsentAnswers
     closings: Closings
     going_away: bool
 
@@ -87,6 +89,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._flush_due = False
         self._working = False  # in the middle of the frames received
         self._write_paused = False
+        self._holds = False  # answers that the client has not taken, when last noted
         self._unsent_bytes = 0  # at the last check, while writing was paused
         self._proven = False  # has sent a whole frame
         self._opened = self._active = host.now
@@ -105,8 +108,12 @@ class ServerConnection(asyncio.BufferedProtocol):
     @property
     def idle(self) -> bool:
         """True if nothing is under way and nothing waits to be sent."""
-        unsent = 0 if self._transport is None else self._transport.get_write_buffer_size()
-        return self.under_way == 0 and not self._outgoing and unsent == 0
+        return self.under_way == 0 and not self._outgoing and self.unsent_bytes == 0
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Answers written that the client has not taken."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     # --- what handlers use -------------------------------------------------------------------------------------------
 
@@ -192,12 +199,14 @@ class ServerConnection(asyncio.BufferedProtocol):
             return
         self._active = self._host.now
         self._frame_since = None
+        self._note_unsent()
         self._transport.resume_reading()
         if not self._working:  # a write may succeed, and get here, while a handler is answering
             self._work_off()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
+        self._host.unsent.note(self, 0)
         self._outgoing.clear()
         self._receiver.release()
         self._calls.fail()
@@ -273,8 +282,15 @@ class ServerConnection(asyncio.BufferedProtocol):
             transport.write(b"".join(outgoing))
         else:
             transport.writelines(_joined(outgoing))
-        if self._write_paused and transport.get_write_buffer_size() > self._host.limits.outgoing_max_bytes:
-            self.close("the client does not take its answers")
+        if transport.get_write_buffer_size() or self._holds:
+            self._note_unsent()
+            if self._write_paused and self.unsent_bytes > self._host.limits.outgoing_max_bytes:
+                self.close("the client does not take its answers")
+
+    def _note_unsent(self) -> None:
+        unsent = self.unsent_bytes
+        self._holds = unsent > 0
+        self._host.unsent.note(self, unsent)
 
     # --- time --------------------------------------------------------------------------------------------------------
 
@@ -303,6 +319,8 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def _note_progress(self, now: int) -> None:
         """A client that takes its answers slowly is slow, not idle."""
+        if self._holds:
+            self._note_unsent()
         if self._write_paused and self._transport is not None:
             unsent = self._transport.get_write_buffer_size()
             if unsent != self._unsent_bytes:

@@ -148,6 +148,26 @@ def test_tls_is_refused_in_words(serve: Any, raw_client: Any) -> None:
 
 
 @pytest.mark.faults
+def test_many_that_do_not_read_are_bounded_together(serve: Any, raw_client: Any) -> None:
+    """However many clients ask and do not read, what waits for them all is bounded; those that waited longest go."""
+    limits = Limits(outgoing_high_bytes=2 << 20, max_unsent_bytes=10 << 20)
+    served = serve(routes(large=bytes(4 << 20)), limits=limits)
+    idlers = []
+    for number in range(20):
+        idler = raw_client(served.address, receive_buffer=4096)
+        for opaque in range(3):
+            idler.request(LARGE, opaque)
+        idlers.append(idler)
+        neighbour = raw_client(served.address)
+        neighbour.request(LARGE, number)
+        assert len(neighbour.receive()[1]) == 4 << 20
+        neighbour.socket.close()
+    served.wait_until(lambda: served.server.unsent.total_bytes <= limits.max_unsent_bytes)
+    served.wait_until(lambda: served.server.connection_count <= 5)
+    assert_serves(served, raw_client)
+
+
+@pytest.mark.faults
 def test_cut_within_a_frame(serve: Any, raw_client: Any) -> None:
     """A client that dies in the middle of a request leaves nothing behind."""
     served = serve(routes())

@@ -46,6 +46,7 @@ def test_limits_are_todays() -> None:
         f"{limits.max_newcomer_bytes >> 20} MiB · {limits.max_buffered_bytes >> 20} MiB",
         f"{limits.outgoing_high_bytes >> 20} MiB",
         f"{limits.outgoing_max_bytes >> 20} MiB",
+        f"{limits.max_unsent_bytes >> 20} MiB",
         f"{limits.max_requests_under_way:,}",
     ):
         assert f"| {text} |" in PAGE
