@@ -10,18 +10,25 @@ messages whose property WAIT is false. A store that refuses or fails is told to 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol
 
+from rmqspark.broker.batches import records_of
 from rmqspark.errors import InvalidMessage, RmqError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from rmqspark.broker.batches import Batch
     from rmqspark.broker.flusher import Flusher
     from rmqspark.broker.stats import BrokerStats
     from rmqspark.protocol.record_batch import RecordBatch
     from rmqspark.store.draft import Appended, BulkAppended, Draft
     from rmqspark.store.message_store import MessageStore
+
+
+_LEAST_BULK_BYTES: Final = 32 * 1024  # of batches: below, making arrays of them costs more than it saves
+_MOST_BATCHES_BYTES: Final = 8 * 1024 * 1024  # gathered in one turn
 
 
 class Sending(Protocol):
@@ -40,6 +47,19 @@ class Sending(Protocol):
         """Not stored."""
 
 
+class BatchSending(Protocol):
+    """One batch on its way, and whoever wants to know."""
+
+    @property
+    def batch(self) -> Batch: ...
+
+    def finish(self, queue_offset: int, physical_offsets: Sequence[int], error: RmqError | None) -> None:
+        """Stored, the first message at `queue_offset`; `error` as in `Sending.finish`."""
+
+    def refuse(self, error: RmqError) -> None:
+        """Nothing of it is stored."""
+
+
 class Appender:
     """The only writer of the store's log. All methods belong to the event loop's thread."""
 
@@ -49,18 +69,36 @@ class Appender:
         self._stats = stats
         self._sync_flush = sync_flush
         self._gathered: list[Sending] = []
+        self._batches: list[BatchSending] = []
+        self._batches_bytes = 0
 
     def submit(self, sending: Sending) -> None:
         """Appends at the end of this turn of the loop; `sending` hears of the outcome."""
+        if self._batches:
+            self.append_gathered()
         if not self._gathered:
             asyncio.get_running_loop().call_soon(self.append_gathered)
         self._gathered.append(sending)
+
+    def submit_batch(self, sending: BatchSending) -> None:
+        """Appends a batch at the end of this turn, its messages side by side, all or none."""
+        if self._gathered:
+            self.append_gathered()
+        if not self._batches:
+            asyncio.get_running_loop().call_soon(self.append_gathered)
+        self._batches.append(sending)
+        self._batches_bytes += len(sending.batch.body)
+        if self._batches_bytes >= _MOST_BATCHES_BYTES:
+            self.append_gathered()
 
     def append_gathered(self) -> None:
         """Appends what was submitted so far. Whoever appends by another way calls it first, to keep the order."""
         if self._gathered:
             sendings, self._gathered = self._gathered, []
             self._append_all(sendings)
+        elif self._batches:
+            batches, self._batches, self._batches_bytes = self._batches, [], 0
+            self._append_batches(batches)
 
     def append_together(self, drafts: Sequence[Draft]) -> list[Appended]:
         """Appends the messages of one batch side by side, all or none."""
@@ -97,6 +135,60 @@ class Appender:
         else:
             self._stats.count_puts(len(appended), sum([place.size for place in appended]))
             self._answer(sendings, appended)
+
+    def _append_batches(self, sendings: list[BatchSending]) -> None:
+        lanes: dict[tuple[str, int], list[BatchSending]] = {}
+        for sending in sendings:
+            origin = sending.batch.origin
+            lanes.setdefault((origin.topic, origin.queue_id), []).append(sending)
+        for lane in lanes.values():
+            if not self._append_as_bulk(lane):
+                for sending in lane:
+                    self._append_batch(sending)
+
+    def _append_as_bulk(self, sendings: list[BatchSending]) -> bool:
+        """Appends batches for one queue as one bulk; False, with nothing done, where that is not possible or not
+        worth it."""
+        batches = [sending.batch for sending in sendings]
+        found = records_of(batches) if sum(len(batch.body) for batch in batches) >= _LEAST_BULK_BYTES else None
+        if found is None or not self._store.has_room(len(found.records.buffer)):
+            return False
+        records, counts = found
+        try:
+            appended = self._store.append_bulk(batches[0].origin.topic, batches[0].origin.queue_id, records)
+        except InvalidMessage:
+            return False  # one of them is at fault: which, and why, shows one by one
+        except RmqError as error:
+            self._stats.count_failed_puts(len(records))
+            for sending in sendings:
+                sending.refuse(error)
+            return True
+        self._stats.count_puts(len(records), len(records.buffer))
+        places = (records.positions + appended.physical_offset).tolist()
+        first = 0
+        for sending, count in zip(sendings, counts.tolist(), strict=True):
+            self._tell(sending, appended.queue_offset + first, places[first : first + count])
+            first += count
+        return True
+
+    def _append_batch(self, sending: BatchSending) -> None:
+        try:
+            drafts = sending.batch.drafts()
+            places = self._store.append(drafts, together=True)
+        except RmqError as error:
+            self._stats.count_failed_puts(1)
+            sending.refuse(error)
+            return
+        self._stats.count_puts(len(places), sum(place.size for place in places))
+        self._tell(sending, places[0].queue_offset, [place.physical_offset for place in places])
+
+    def _tell(self, sending: BatchSending, queue_offset: int, physical_offsets: Sequence[int]) -> None:
+        """Answers a batch when it is safe. All that has been appended so far is flushed with it."""
+        self.when_safe(
+            self._store.end_offset,
+            partial(sending.finish, queue_offset, physical_offsets),
+            waits=sending.batch.waits_for_flush,
+        )
 
     def _append_one_by_one(self, sendings: list[Sending], error: InvalidMessage) -> None:
         """One message cannot be stored as it is; the others of its turn have nothing to do with it."""

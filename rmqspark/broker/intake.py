@@ -18,9 +18,18 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from rmqspark.broker.batches import Batch
+from rmqspark.broker.drafting import (
+    TIMER_PROPERTIES,
+    Origin,
+    asks_for_transaction,
+    delay_level,
+    draft_of,
+    refuse_half,
+    refuse_what_is_not_there_yet,
+    waits_for_flush,
+)
 from rmqspark.errors import InvalidMessage, InvalidQueue, NoPermission, NotSupported
-from rmqspark.protocol.batch import decode_batch
-from rmqspark.protocol.java_hash import tags_code
 from rmqspark.protocol.message_id import pack_host
 from rmqspark.protocol.names import (
     HALF_TOPIC,
@@ -32,8 +41,8 @@ from rmqspark.protocol.names import (
     check_topic,
 )
 from rmqspark.protocol.properties import Property, decode_properties, encode_properties, parse_properties
-from rmqspark.protocol.record import SysFlag, encode_record
-from rmqspark.store.draft import Draft, index_keys
+from rmqspark.protocol.record import SysFlag
+from rmqspark.store.draft import Draft
 
 if TYPE_CHECKING:
     from rmqspark.broker.config import BrokerConfig
@@ -44,16 +53,11 @@ if TYPE_CHECKING:
     from rmqspark.protocol.bodies import TopicConfig
     from rmqspark.protocol.headers import SendMessageRequestHeaderV2
     from rmqspark.protocol.message_id import UniqueIds
-    from rmqspark.protocol.record import Buffer
 
 MULTI_TAG: Final = "MULTI_TAG"
-MAX_BATCH_KEYS: Final = 1 << 17
-"""Keys of one batch, ids included: two for each of the most messages it may have. Each costs a microsecond."""
 
 _SENDERS_FLAGS: Final = SysFlag.COMPRESSED | SysFlag.MULTI_TAGS | SysFlag.COMPRESSION_MASK
 _REFUSED_FLAGS: Final = SysFlag.TRANSACTION_MASK | SysFlag.NEED_UNWRAP | SysFlag.INNER_BATCH
-_TIMER_PROPERTIES: Final = (Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS, Property.TIMER_DELIVER_MS)
-_NOT_THERE_YET: Final = frozenset({Property.DELAY, *_TIMER_PROPERTIES})
 _BROKERS_NAMES: Final = frozenset({Property.MSG_REGION, Property.TRACE_ON, Property.CLUSTER, Property.POP_CK})
 
 _born_host = lru_cache(maxsize=4096)(pack_host)
@@ -66,15 +70,6 @@ class Admitted(msgspec.Struct, gc=False, frozen=True):
     draft: Draft
     transaction_id: str  # the sender's UNIQ_KEY
     waits_for_flush: bool
-
-
-class _Target(msgspec.Struct, gc=False, frozen=True):
-    """What the messages of one request have in common."""
-
-    topic: str
-    queue_id: int
-    sys_flag: int
-    born_host: bytes
 
 
 class Intake:
@@ -133,14 +128,12 @@ class Intake:
         if is_half:
             encoded = _joined(encoded, _as_half(topic, queue_id, properties))
             topic, queue_id = HALF_TOPIC, 0
-        place = _Target(topic, queue_id, sys_flag, _born_host(*peer))
-        draft = _draft(header, place, body, header.h, encoded, properties)
-        return Admitted(draft, properties[Property.UNIQ_KEY], _waits(properties))
+        origin = Origin(topic, queue_id, sys_flag, _born_host(*peer), header.g, header.j or 0)
+        draft = draft_of(origin, body, header.h, encoded, properties)
+        return Admitted(draft, properties[Property.UNIQ_KEY], waits_for_flush(properties))
 
-    def admit_batch(
-        self, header: SendMessageRequestHeaderV2, body: memoryview, peer: tuple[str, int]
-    ) -> list[Admitted]:
-        """The messages of one batch request, at least one. All are for the same queue.
+    def admit_batch(self, header: SendMessageRequestHeaderV2, body: memoryview, peer: tuple[str, int]) -> Batch:
+        """One batch, its messages unseen so far. All are for the same queue.
 
         Each keeps its own properties and nothing else (spec: requests, section 4). Brokers of 5.3 append those of the
         request, whose UNIQ_KEY then hides each message's own; later ones do not (RocketMQ's issue 9416).
@@ -152,24 +145,12 @@ class Intake:
         queue_id = self.choose_queue(config, header.e)
         if topic.startswith(RETRY_PREFIX) or len(topic) > MAX_TOPIC_LENGTH:
             raise InvalidMessage(f"Topic {topic!r} takes no batches.", hint="Send the messages one by one.")
-        place = _Target(topic, queue_id, self._check_flags(header.f, config), _born_host(*peer))
+        sys_flag = self._check_flags(header.f, config)
+        origin = Origin(topic, queue_id, sys_flag, _born_host(*peer), header.g, header.j or 0)
         wrapper = decode_properties((header.i or "").encode("utf-8", "replace"))
-        _refuse_what_is_not_there_yet(wrapper)
-        _refuse_half(wrapper)
-        transaction_id, waits = wrapper.get(Property.UNIQ_KEY, ""), _waits(wrapper)
-        admitted = []
-        keys_left = MAX_BATCH_KEYS
-        for element in decode_batch(body):
-            properties = decode_properties(element.properties)
-            _refuse_half(properties)
-            draft = _draft(header, place, element.body, element.flag, element.properties, properties)
-            keys_left -= len(draft.index_keys)
-            if keys_left < 0:
-                raise InvalidMessage(f"The batch has more than {MAX_BATCH_KEYS} keys.", hint="Send it in several.")
-            admitted.append(Admitted(draft, transaction_id, waits))
-        if not admitted:
-            raise InvalidMessage("The batch has no messages in it.")
-        return admitted
+        refuse_what_is_not_there_yet(wrapper)
+        refuse_half(wrapper)
+        return Batch(origin, bytes(body), wrapper.get(Property.UNIQ_KEY, ""), waits_for_flush(wrapper))
 
     def choose_queue(self, config: TopicConfig, queue_id: int) -> int:
         """The queue asked for, or any if it is below 0; raises InvalidQueue outside the topic's."""
@@ -195,14 +176,14 @@ class Intake:
 
     def _is_half(self, header: SendMessageRequestHeaderV2, properties: dict[str, str]) -> bool:
         """Whether this is a half message. Raises NoPermission, and InvalidMessage for one that could not be ended."""
-        is_sent_back = (header.j or 0) > 0 and _delay_level(properties) > 0  # RocketMQ's issue 1648
-        if not _asks_for_transaction(properties) or is_sent_back:
+        is_sent_back = (header.j or 0) > 0 and delay_level(properties) > 0  # RocketMQ's issue 1648
+        if not asks_for_transaction(properties) or is_sent_back:
             return False
         if self._rejects_transactions:
             raise NoPermission("This broker takes no transactional messages.", hint="See reject_transaction_message.")
         if Property.PRODUCER_GROUP not in properties:
             raise InvalidMessage("A transactional message needs the group of its producer, in property PGROUP.")
-        if properties.get(Property.DELAY, "0") != "0" or not properties.keys().isdisjoint(_TIMER_PROPERTIES):
+        if properties.get(Property.DELAY, "0") != "0" or not properties.keys().isdisjoint(TIMER_PROPERTIES):
             raise InvalidMessage("A transactional message cannot be delayed.", hint="Send it without a delay.")
         return True
 
@@ -211,38 +192,6 @@ class Intake:
         if not _BROKERS_NAMES.isdisjoint(properties):
             encoded = _without_brokers_own(encoded)
         return _joined(encoded, self._brokers_own)
-
-
-def _draft(
-    header: SendMessageRequestHeaderV2,
-    target: _Target,
-    body: Buffer,
-    flag: int,
-    encoded: bytes,
-    properties: dict[str, str],
-) -> Draft:
-    """A message with its properties as they will be stored, `encoded` and read as `properties`."""
-    if not _NOT_THERE_YET.isdisjoint(properties):
-        _refuse_what_is_not_there_yet(properties)
-    record = encode_record(
-        topic=target.topic,
-        body=body,
-        properties=encoded,
-        queue_id=target.queue_id,
-        flag=flag,
-        sys_flag=target.sys_flag,
-        born_timestamp_ms=header.g,
-        born_host=target.born_host,
-        reconsume_times=header.j or 0,
-    )
-    return Draft(
-        target.topic, target.queue_id, record, tags_code(properties.get(Property.TAGS)), index_keys(properties)
-    )
-
-
-def _waits(properties: dict[str, str]) -> bool:
-    """Whether the sender wants to be answered only after the flush."""
-    return properties.get(Property.WAIT) != "false"
 
 
 def _joined(encoded: bytes, more: bytes) -> bytes:
@@ -258,23 +207,6 @@ def _without_brokers_own(encoded: bytes) -> bytes:
     )
 
 
-def _refuse_what_is_not_there_yet(properties: dict[str, str]) -> None:
-    """Raises NotSupported for messages that must not be delivered at once."""
-    if _delay_level(properties) > 0:
-        raise NotSupported("Delayed messages are not supported yet.", hint="Send without a delay level.")
-    if not properties.keys().isdisjoint(_TIMER_PROPERTIES) and Property.TIMER_OUT_MS not in properties:
-        raise NotSupported("Messages with a deliver time are not supported yet.", hint="Send without one.")
-
-
-def _asks_for_transaction(properties: dict[str, str]) -> bool:
-    return properties.get(Property.TRANSACTION_PREPARED, "").lower() == "true"
-
-
-def _refuse_half(properties: dict[str, str]) -> None:
-    if _asks_for_transaction(properties):
-        raise InvalidMessage("A batch takes no transactional messages.", hint="Send them one by one.")
-
-
 def _as_half(topic: str, queue_id: int, properties: dict[str, str]) -> bytes:
     """What a half message says of itself besides (RocketMQ's TransactionalMessageBridge.parseHalfMessageInner)."""
     return encode_properties(
@@ -284,11 +216,3 @@ def _as_half(topic: str, queue_id: int, properties: dict[str, str]) -> bytes:
             Property.REAL_QUEUE_ID: str(queue_id),
         }
     )
-
-
-def _delay_level(properties: dict[str, str]) -> int:
-    text = properties.get(Property.DELAY, "0")
-    try:
-        return int(text)
-    except ValueError:
-        raise InvalidMessage(f"Property DELAY is a level from 0 to 18, not {text!r}.") from None

@@ -14,7 +14,6 @@ from rmqspark.errors import FlushTimeout, RmqError
 from rmqspark.protocol.codes import VERSION, ResponseCode
 from rmqspark.protocol.faults import to_response
 from rmqspark.protocol.headers_produce import SendMessageResponseHeader
-from rmqspark.protocol.message_id import offset_msg_id
 from rmqspark.remoting.reply import Reply
 
 if TYPE_CHECKING:
@@ -36,9 +35,9 @@ class Receipts:
 
     def set_store_host(self, host: bytes) -> None:
         """The host field that message ids of this store begin with."""
-        self._host = host
+        self._id_prefix = host.hex().upper()
         fields = ",".join(f'"{name}":"{value}"' for name, value in self._extra.items())
-        self._form = f'{{"code":0,"extFields":{{{fields},"msgId":"{host.hex().upper()}'
+        self._form = f'{{"code":0,"extFields":{{{fields},"msgId":"{self._id_prefix}'
 
     def give(
         self, request: Request[Any], queue_id: int, transaction_id: str, place: Appended, error: RmqError | None
@@ -47,16 +46,23 @@ class Receipts:
         if error is None and request.serialize == "JSON" and transaction_id.isalnum() and transaction_id.isascii():
             request.reply_encoded(self._filled_in(request.opaque, queue_id, transaction_id, place))
         else:
-            request.answer(self.reply(queue_id, transaction_id, [place], error))
+            request.answer(self.reply(queue_id, transaction_id, place.queue_offset, (place.physical_offset,), error))
 
-    def reply(self, queue_id: int, transaction_id: str, places: Sequence[Appended], error: RmqError | None) -> Reply:
-        """The answer to a send or batch stored at `places`."""
+    def reply(
+        self,
+        queue_id: int,
+        transaction_id: str,
+        queue_offset: int,
+        physical_offsets: Sequence[int],
+        error: RmqError | None,
+    ) -> Reply:
+        """The answer to a send or batch stored at `physical_offsets`, with consecutive queue offsets."""
         if error is not None and not isinstance(error, FlushTimeout):
             return self.refusal(error)
         header = SendMessageResponseHeader(
-            msgId=",".join([offset_msg_id(self._host, place.physical_offset) for place in places]),
+            msgId=",".join([f"{self._id_prefix}{physical_offset:016X}" for physical_offset in physical_offsets]),
             queueId=queue_id,
-            queueOffset=places[0].queue_offset,
+            queueOffset=queue_offset,
             transactionId=transaction_id,
         )
         if error is None:

@@ -40,6 +40,17 @@ class Column(NamedTuple):
         return Spans(offsets[:-1], lengths)
 
 
+class Pieces(NamedTuple):
+    """Row i is the span `rows[i]` of `values`: a column whose rows have something else between them."""
+
+    values: Bytes
+    rows: Spans
+
+    def spans(self) -> Spans:
+        """As of a Column."""
+        return self.rows
+
+
 class MapColumn(NamedTuple):
     """Row i has the entries `offsets[i]` to `offsets[i + 1]` of `names` and `values`, as in Arrow's map arrays."""
 

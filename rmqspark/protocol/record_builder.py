@@ -20,12 +20,12 @@ from rmqspark.protocol.body_crcs import body_crcs
 from rmqspark.protocol.properties import MAX_PROPERTIES_BYTES
 from rmqspark.protocol.record import SysFlag, encode_record
 from rmqspark.protocol.record_heads import HEAD
-from rmqspark.protocol.spans import copy_spans, scatter_rows, sliding, spacing
+from rmqspark.protocol.spans import copy_spans, gather_rows, scatter_rows, sliding, spacing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from rmqspark.protocol.columns import Column
+    from rmqspark.protocol.columns import Column, Pieces
     from rmqspark.protocol.spans import Bytes, Positions, Spans
 
     Integers = int | NDArray[np.integer[Any]]
@@ -44,17 +44,18 @@ class EncodedRecords(NamedTuple):
 def encode_records(
     topic: str,
     queue_id: int,
-    bodies: Column,
-    properties: Column,
+    bodies: Column | Pieces,
+    properties: Column | Pieces,
     *,
     born_timestamp_ms: Integers,
-    born_host: bytes,
+    born_host: bytes | NDArray[np.void],
     flags: Integers = 0,
     sys_flags: Integers = 0,
     crcs: NDArray[np.uint32] | None = None,
     out: Bytes | None = None,
 ) -> EncodedRecords:
-    """One record per row. `sys_flags` may hold compression bits only; `crcs` are made here unless given.
+    """One record per row. `sys_flags` may hold compression bits only; `crcs` are made here unless given. `born_host` is
+    one host field of 8 bytes, or an array of them.
 
     The result lies at the beginning of `out` if that is given and large enough: fresh memory is dear. Raises
     InvalidMessage where topic or properties are too long for a record.
@@ -63,7 +64,7 @@ def encode_records(
     body_lengths, tail_lengths = body.spans.lengths, tail.spans.lengths
     _check_lengths(tail_lengths)
     # An empty record of this topic: its head is the pattern of all heads, the rest stands between body and properties.
-    pattern = bytes(encode_record(topic=topic, body=b"", queue_id=queue_id, born_host=born_host))
+    pattern = bytes(encode_record(topic=topic, body=b"", queue_id=queue_id))
     sizes = body_lengths + tail_lengths + len(pattern)
     fields = {
         "size": sizes,
@@ -71,6 +72,7 @@ def encode_records(
         "flag": flags,
         "sys_flag": sys_flags,
         "born_timestamp": born_timestamp_ms,
+        "born_host": np.void(born_host) if isinstance(born_host, bytes) else born_host,
         "body_length": body_lengths,
     }
     total = int(sizes.sum())
@@ -175,10 +177,12 @@ class _Source(NamedTuple):
     spans: Spans
 
     def rectangle(self) -> Bytes:
-        """Rows of one length as a table over the values: they follow each other without gaps."""
+        """Rows of one length as a table: a view of the values where they are evenly spaced."""
         starts, lengths = self.spans
-        width, first = int(lengths[0]), int(starts[0])
-        return self.values[first : first + width * len(lengths)].reshape(len(lengths), width)
+        width, step = int(lengths[0]), spacing(starts)
+        if step or len(starts) == 1:
+            return np.ndarray((len(lengths), width), np.uint8, self.values, int(starts[0]), (step, 1))
+        return gather_rows(self.values, starts, width)
 
 
 def _fill_heads(heads: NDArray[Any], fields: dict[str, Any]) -> None:

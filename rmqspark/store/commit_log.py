@@ -77,6 +77,11 @@ class CommitLog:
     def segment_bytes(self) -> int:
         return self.segments.segment_bytes
 
+    @property
+    def room(self) -> int:
+        """How many bytes of records the file at the end of the log still takes."""
+        return self.segment_bytes - self.end_offset % self.segment_bytes - BLANK_BYTES
+
     def place(self, ends: Sequence[int], *, together: bool = False) -> list[Placement]:
         """Where records would go now whose sizes add up to `ends`."""
         return place(ends, self.end_offset, self.segment_bytes, together=together)

@@ -214,6 +214,10 @@ class MessageStore:
         """Stores messages in this order, all or none, with one write; see `Writer.append`."""
         return self._writer.append(drafts, together=together)
 
+    def has_room(self, size_bytes: int) -> bool:
+        """Whether records of that many bytes would go into the newest file of the log, side by side."""
+        return size_bytes <= self._log.room
+
     def append_bulk(
         self, topic: str, queue_id: int, records: RecordBatch | Buffer, sizes: NDArray[np.int32] | None = None
     ) -> BulkAppended:
@@ -415,8 +419,12 @@ class MessageStore:
             earliest_timestamp_ms=self._earliest_timestamp_ms(),
             newest_timestamp_ms=self._writer.store_timestamp_ms,
             indexed_physical_offset=index.end_physical_offset if index is not None else -1,
-            disk=self._files.disk_usage(),
+            disk=self.disk_usage(),
         )
+
+    def disk_usage(self) -> DiskUsage:
+        """Room on the partition of the store."""
+        return self._files.disk_usage()
 
     def _earliest_timestamp_ms(self) -> int:
         try:

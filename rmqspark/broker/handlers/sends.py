@@ -8,6 +8,7 @@ are refused; topics with queue.type BatchCQ cannot be created.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
@@ -21,9 +22,10 @@ from rmqspark.remoting.router import Route, Routes
 from rmqspark.store.draft import Draft
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from rmqspark.broker.appender import Appender
+    from rmqspark.broker.batches import Batch
     from rmqspark.broker.groups import SubscriptionGroups
     from rmqspark.broker.half_messages import HalfMessages
     from rmqspark.broker.intake import Admitted, Intake
@@ -102,19 +104,8 @@ class SendHandlers:
         return admitted
 
     def _store_batch(self, request: SendRequest, header: SendMessageRequestHeaderV2) -> None:
-        self._append_batch(request, header, request.answer)
-
-    def _append_batch(
-        self, request: SendRequest, header: SendMessageRequestHeaderV2, answer: Callable[[Reply], None]
-    ) -> None:
         batch = self._intake.admit_batch(header, request.body, request.connection.peer)
-        places = self._appender.append_together([message.draft for message in batch])
-        queue_id, transaction_id = batch[0].draft.queue_id, batch[0].transaction_id
-        self._appender.when_safe(
-            places[-1].physical_offset + places[-1].size,
-            lambda error: answer(self._receipts.reply(queue_id, transaction_id, places, error)),
-            waits=any(message.waits_for_flush for message in batch),
-        )
+        self._appender.submit_batch(BatchSend(batch, request.answer, self._receipts))
 
     def _send_to_new_topic(
         self, request: SendRequest, header: SendMessageRequestHeaderV2, *, is_batch: bool
@@ -128,7 +119,8 @@ class SendHandlers:
         try:
             self._create_topic(header)
             if is_batch:
-                self._append_batch(request, header, reply.set_result)
+                batch = self._intake.admit_batch(header, request.body, request.connection.peer)
+                self._appender.submit_batch(BatchSend(batch, partial(_settle, reply), self._receipts))
             else:
                 admitted = self._admit(request, header)
                 self._appender.submit(AwaitedSend(admitted, reply, self._receipts))
@@ -182,9 +174,31 @@ class AwaitedSend:
         self._receipts = receipts
 
     def finish(self, appended: Appended, error: RmqError | None) -> None:
-        if not self._reply.done():  # else the server closed meanwhile
-            self._reply.set_result(self._receipts.reply(self.draft.queue_id, self._transaction_id, [appended], error))
+        queue_id, places = self.draft.queue_id, (appended.physical_offset,)
+        _settle(self._reply, self._receipts.reply(queue_id, self._transaction_id, appended.queue_offset, places, error))
 
     def refuse(self, error: RmqError) -> None:
-        if not self._reply.done():
-            self._reply.set_result(self._receipts.refusal(error))
+        _settle(self._reply, self._receipts.refusal(error))
+
+
+class BatchSend:
+    """A batch on its way into the log, and the way to answer it."""
+
+    __slots__ = ("_answer", "_receipts", "batch")
+
+    def __init__(self, batch: Batch, answer: Callable[[Reply], None], receipts: Receipts) -> None:
+        self.batch = batch
+        self._answer = answer
+        self._receipts = receipts
+
+    def finish(self, queue_offset: int, physical_offsets: Sequence[int], error: RmqError | None) -> None:
+        queue_id, transaction_id = self.batch.origin.queue_id, self.batch.transaction_id
+        self._answer(self._receipts.reply(queue_id, transaction_id, queue_offset, physical_offsets, error))
+
+    def refuse(self, error: RmqError) -> None:
+        self._answer(self._receipts.refusal(error))
+
+
+def _settle(reply: asyncio.Future[Reply], answer: Reply) -> None:
+    if not reply.done():  # else the server closed meanwhile
+        reply.set_result(answer)

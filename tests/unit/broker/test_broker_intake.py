@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmqspark.broker.batches import MAX_KEYS
 from rmqspark.broker.config import BrokerConfig
 from rmqspark.broker.groups import SubscriptionGroups
-from rmqspark.broker.intake import MAX_BATCH_KEYS, Intake
+from rmqspark.broker.intake import Intake
 from rmqspark.broker.topics import TopicTable
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import InvalidMessage, RmqError
@@ -59,10 +60,12 @@ def test_a_batch_of_keys_is_refused() -> None:
     """A batch that is nothing but keys cannot keep a broker busy for seconds and take half a gigabyte."""
     takes = intake(max_body_bytes=1 << 22)
     element = BatchElement(b"x", b"KEYS\x01" + b" ".join([b"k"] * 16_000) + b"\x02")
-    fitting = MAX_BATCH_KEYS // 16_000
-    assert len(takes.admit_batch(header(), memoryview(encode_batch([element] * fitting)), PEER)) == fitting
+    fitting = MAX_KEYS // 16_000
+    batch = takes.admit_batch(header(), memoryview(encode_batch([element] * fitting)), PEER)
+    assert len(batch.drafts()) == fitting
+    one_more = takes.admit_batch(header(), memoryview(encode_batch([element] * (fitting + 1))), PEER)
     with pytest.raises(InvalidMessage, match="keys"):
-        takes.admit_batch(header(), memoryview(encode_batch([element] * (fitting + 1))), PEER)
+        one_more.drafts()
 
 
 def check_derived(draft: Draft) -> None:
@@ -87,16 +90,16 @@ def test_tags_and_keys_of_a_draft_are_those_of_its_record(properties: str) -> No
 def test_tags_and_keys_of_a_batch_are_those_of_its_records(shared: str, own: list[str]) -> None:
     """Each message's own properties, then the request's: of two with one name the last counts, as for every reader."""
     body = encode_batch([BatchElement(b"x", text.encode("utf-8", "replace")) for text in own])
-    for admitted in intake().admit_batch(header(shared), memoryview(body), PEER):
-        check_derived(admitted.draft)
+    for draft in intake().admit_batch(header(shared), memoryview(body), PEER).drafts():
+        check_derived(draft)
 
 
 @given(st.binary(max_size=200))
 def test_any_bytes_as_a_batch_are_messages_or_an_error(body: bytes) -> None:
     """Never an exception that is a bug of ours."""
     try:
-        for admitted in intake().admit_batch(header(), memoryview(body), PEER):
-            check_derived(admitted.draft)
+        for draft in intake().admit_batch(header(), memoryview(body), PEER).drafts():
+            check_derived(draft)
     except RmqError:
         pass
 

@@ -42,7 +42,7 @@ def answer(transaction_id: str, *, serialize: str = "JSON", error=None, common_w
 
     def handle(request: Request) -> None:
         if common_way:
-            request.answer(receipts.reply(1, transaction_id, [PLACE], error))
+            request.answer(receipts.reply(1, transaction_id, PLACE.queue_offset, (PLACE.physical_offset,), error))
         else:
             receipts.give(request, 1, transaction_id, PLACE, error)
 

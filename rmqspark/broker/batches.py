@@ -1,0 +1,118 @@
+"""The messages of batch requests on their way into the store.
+
+Batches for one queue that come in the same moment are made into records together, without a step of Python per message
+(`records_of`). Alone a batch is too small for that, and one that has anything unusual about it must be looked at
+message by message: `Batch.drafts` does so, and finds the words for what is wrong. The bytes stored are the same.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
+import numpy as np
+
+from rmqspark.broker.drafting import NOT_THERE_YET, Origin, draft_of, refuse_half
+from rmqspark.errors import DecodeError, InvalidMessage
+from rmqspark.protocol.batch import MAX_ELEMENTS, decode_batch
+from rmqspark.protocol.batch_columns import BatchColumns, batch_columns
+from rmqspark.protocol.columns import Pieces
+from rmqspark.protocol.properties import Property, decode_properties
+from rmqspark.protocol.record_batch import RecordBatch
+from rmqspark.protocol.record_builder import encode_records
+from rmqspark.protocol.spans import as_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from rmqspark.protocol.spans import Bytes, Positions
+    from rmqspark.store.draft import Draft
+
+MAX_KEYS: Final = 1 << 17
+"""Keys of one batch, ids included: two for each of the most messages it may have. Each costs a microsecond."""
+
+_IPV4_HOST_BYTES: Final = 8
+_UNUSUAL_PROPERTIES: Final = tuple(name.encode() for name in (*sorted(NOT_THERE_YET), Property.TRANSACTION_PREPARED))
+
+
+class Batch(msgspec.Struct, gc=False, frozen=True):
+    """The messages of one request, as they came: they may still turn out not to be ones."""
+
+    origin: Origin
+    body: bytes
+    transaction_id: str  # the sender's UNIQ_KEY for the whole
+    waits_for_flush: bool
+
+    def drafts(self) -> list[Draft]:
+        """Every message, looked at one by one. Raises BodyError, InvalidMessage, NotSupported."""
+        drafts = []
+        keys_left = MAX_KEYS
+        for body, encoded, flag in decode_batch(self.body):
+            properties = decode_properties(encoded)
+            refuse_half(properties)
+            draft = draft_of(self.origin, body, flag, encoded, properties)
+            keys_left -= len(draft.index_keys)
+            if keys_left < 0:
+                raise InvalidMessage(f"The batch has more than {MAX_KEYS} keys.", hint="Send it in several.")
+            drafts.append(draft)
+        if not drafts:
+            raise InvalidMessage("The batch has no messages in it.")
+        return drafts
+
+
+class Records(NamedTuple):
+    """The records of several batches, and how many each batch has."""
+
+    records: RecordBatch
+    counts: Positions
+
+
+def records_of(batches: Sequence[Batch]) -> Records | None:
+    """The records of batches for one queue, one after another; None where they must be looked at one by one."""
+    if not all(_is_usual(batch.origin) for batch in batches):
+        return None
+    body = as_bytes(b"".join([batch.body for batch in batches]))
+    try:
+        columns = batch_columns(body)
+    except DecodeError:
+        return None
+    counts = _counts(columns.ends, [len(batch.body) for batch in batches])
+    if counts is None:
+        return None
+    records = RecordBatch.from_sizes(*_encoded(batches, counts, body, columns))
+    return None if records.has_any_property(_UNUSUAL_PROPERTIES) else Records(records, counts)
+
+
+def _is_usual(origin: Origin) -> bool:
+    return len(origin.born_host) == _IPV4_HOST_BYTES and not origin.reconsume_times
+
+
+def _counts(ends: Positions, sizes: Sequence[int]) -> Positions | None:
+    """How many messages each batch has; None unless every batch ends with one, has one, and not too many."""
+    bounds = np.cumsum(sizes)
+    last = np.searchsorted(ends, bounds, "right")
+    counts = np.diff(last, prepend=0)
+    if counts.min() < 1 or counts.max() > MAX_ELEMENTS or (ends[last - 1] != bounds).any():
+        return None
+    return counts
+
+
+def _encoded(
+    batches: Sequence[Batch], counts: Positions, body: Bytes, columns: BatchColumns
+) -> tuple[Bytes, NDArray[np.int32]]:
+    origins = [batch.origin for batch in batches]
+    hosts = np.frombuffer(b"".join([origin.born_host for origin in origins]), f"V{_IPV4_HOST_BYTES}")
+    times = np.array([origin.born_timestamp_ms for origin in origins], np.int64)
+    sys_flags = np.array([origin.sys_flag for origin in origins], np.int32)
+    return encode_records(
+        origins[0].topic,
+        origins[0].queue_id,
+        Pieces(body, columns.bodies),
+        Pieces(body, columns.properties),
+        born_timestamp_ms=np.repeat(times, counts),
+        born_host=np.repeat(hosts, counts),
+        flags=columns.flags,
+        sys_flags=np.repeat(sys_flags, counts),
+    )

@@ -1,0 +1,86 @@
+"""From what a sender said of a message to a draft for the store, and what may not be stored as it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from rmqspark.errors import InvalidMessage, NotSupported
+from rmqspark.protocol.java_hash import tags_code
+from rmqspark.protocol.properties import Property
+from rmqspark.protocol.record import encode_record
+from rmqspark.store.draft import Draft, index_keys
+
+if TYPE_CHECKING:
+    from rmqspark.protocol.record import Buffer
+
+TIMER_PROPERTIES: Final = (Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS, Property.TIMER_DELIVER_MS)
+NOT_THERE_YET: Final = frozenset({Property.DELAY, *TIMER_PROPERTIES})
+
+
+class Origin(msgspec.Struct, gc=False, frozen=True):
+    """What the messages of one request have in common: where they go, where and when they come from."""
+
+    topic: str
+    queue_id: int
+    sys_flag: int
+    born_host: bytes
+    born_timestamp_ms: int
+    reconsume_times: int
+
+
+def draft_of(origin: Origin, body: Buffer, flag: int, encoded: bytes, properties: dict[str, str]) -> Draft:
+    """A message with its properties as they will be stored, `encoded` and read as `properties`.
+
+    Raises NotSupported or InvalidMessage for one that must not be delivered at once.
+    """
+    if not NOT_THERE_YET.isdisjoint(properties):
+        refuse_what_is_not_there_yet(properties)
+    record = encode_record(
+        topic=origin.topic,
+        body=body,
+        properties=encoded,
+        queue_id=origin.queue_id,
+        flag=flag,
+        sys_flag=origin.sys_flag,
+        born_timestamp_ms=origin.born_timestamp_ms,
+        born_host=origin.born_host,
+        reconsume_times=origin.reconsume_times,
+    )
+    return Draft(
+        origin.topic, origin.queue_id, record, tags_code(properties.get(Property.TAGS)), index_keys(properties)
+    )
+
+
+def refuse_what_is_not_there_yet(properties: dict[str, str]) -> None:
+    """Raises NotSupported for messages that must not be delivered at once."""
+    if delay_level(properties) > 0:
+        raise NotSupported("Delayed messages are not supported yet.", hint="Send without a delay level.")
+    if not properties.keys().isdisjoint(TIMER_PROPERTIES) and Property.TIMER_OUT_MS not in properties:
+        raise NotSupported("Messages with a deliver time are not supported yet.", hint="Send without one.")
+
+
+def asks_for_transaction(properties: dict[str, str]) -> bool:
+    """Whether the message says that it is a half message."""
+    return properties.get(Property.TRANSACTION_PREPARED, "").lower() == "true"
+
+
+def refuse_half(properties: dict[str, str]) -> None:
+    """Raises InvalidMessage for a half message in a batch."""
+    if asks_for_transaction(properties):
+        raise InvalidMessage("A batch takes no transactional messages.", hint="Send them one by one.")
+
+
+def waits_for_flush(properties: dict[str, str]) -> bool:
+    """Whether the sender wants to be answered only after the flush."""
+    return properties.get(Property.WAIT) != "false"
+
+
+def delay_level(properties: dict[str, str]) -> int:
+    """Property DELAY, 0 where there is none; raises InvalidMessage for what is no number."""
+    text = properties.get(Property.DELAY, "0")
+    try:
+        return int(text)
+    except ValueError:
+        raise InvalidMessage(f"Property DELAY is a level from 0 to 18, not {text!r}.") from None

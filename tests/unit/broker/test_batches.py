@@ -1,0 +1,88 @@
+"""Batches: made into records together they are, byte for byte, what they are message by message."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmqspark.broker.batches import Batch, records_of
+from rmqspark.broker.drafting import Origin
+from rmqspark.errors import RmqError
+from rmqspark.protocol.batch import BatchElement, decode_batch, encode_batch
+from rmqspark.protocol.batch_columns import batch_columns
+from rmqspark.protocol.spans import as_bytes
+
+ELEMENTS = st.builds(
+    BatchElement,
+    st.binary(max_size=40) | st.just(b"always the same length"),
+    st.sampled_from([b"", b"TAGS\x01a\x02UNIQ_KEY\x010123456789abcdef\x02", b"KEYS\x01a b", b"a\x01b\x02"]),
+    st.integers(-(2**31), 2**31 - 1),
+)
+
+
+def origin(port: int = 4711, **other: object) -> Origin:
+    fields = {"sys_flag": 0x301, "born_timestamp_ms": 1_700_000_000_000 + port, "reconsume_times": 0} | other
+    return Origin("orders", 3, born_host=bytes([10, 0, 0, 7]) + port.to_bytes(4, "big"), **fields)  # type: ignore[arg-type]
+
+
+def batch(body: bytes, port: int = 4711, **other: object) -> Batch:
+    return Batch(origin(port, **other), body, "", waits_for_flush=True)
+
+
+@given(st.lists(st.lists(ELEMENTS, min_size=1, max_size=6), min_size=1, max_size=5))
+def test_records_of_several_batches_are_those_of_each_message(requests: list[list[BatchElement]]) -> None:
+    """Whether a broker is busy or idle, a batch leaves the same bytes in the log."""
+    batches = [batch(encode_batch(elements), port) for port, elements in enumerate(requests)]
+    found = records_of(batches)
+    assert found is not None
+    assert found.counts.tolist() == [len(elements) for elements in requests]
+    one_by_one = b"".join(bytes(draft.record) for each in batches for draft in each.drafts())
+    assert found.records.buffer.tobytes() == one_by_one
+
+
+SOUND = encode_batch([BatchElement(b"one"), BatchElement(b"two", b"TAGS\x01a\x02")])
+UNUSUAL = [
+    batch(b""),
+    batch(SOUND[:-1]),
+    batch(SOUND + bytes(3)),
+    batch(encode_batch([BatchElement(b"late", b"DELAY\x013\x02")])),
+    batch(encode_batch([BatchElement(b"half", b"TRAN_MSG\x01true\x02")])),
+    batch(SOUND, reconsume_times=1),
+    Batch(Origin("orders", 3, 0, bytes(20), 5, 0), SOUND, "", waits_for_flush=True),
+]
+
+
+@pytest.mark.parametrize("unusual", UNUSUAL)
+@pytest.mark.parametrize("first", [True, False])
+def test_a_batch_with_anything_unusual_is_looked_at_by_itself(unusual: Batch, first: bool) -> None:
+    """What is wrong with one request is not blamed on another that came in the same moment."""
+    sound = batch(SOUND)
+    assert records_of([unusual, sound] if first else [sound, unusual]) is None
+
+
+def test_two_halves_of_a_message_do_not_make_one() -> None:
+    """A message never consists of the bytes of two requests."""
+    assert records_of([batch(SOUND[:30]), batch(SOUND[30:])]) is None
+
+
+@given(st.binary(max_size=120) | st.lists(ELEMENTS, max_size=3).map(encode_batch), st.data())
+def test_columns_are_read_where_elements_are(body: bytes, data: st.DataObject) -> None:
+    """The vectorised reading accepts what the reading one by one accepts, and finds the same."""
+    if body and data.draw(st.booleans()):
+        at = data.draw(st.integers(0, len(body) - 1))
+        body = body[:at] + bytes([data.draw(st.integers(0, 255))]) + body[at + 1 :]
+    try:
+        elements = decode_batch(body)
+    except RmqError:
+        with pytest.raises(RmqError):
+            batch_columns(as_bytes(body))
+        return
+    columns = batch_columns(as_bytes(body))
+    assert columns.flags.tolist() == [element.flag for element in elements]
+    for spans, values in (
+        (columns.bodies, [bytes(element.body) for element in elements]),
+        (columns.properties, [element.properties for element in elements]),
+    ):
+        found = [body[start:end] for start, end in zip(spans.starts.tolist(), spans.ends.tolist(), strict=True)]
+        assert found == values
