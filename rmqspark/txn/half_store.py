@@ -58,7 +58,7 @@ class HalfStore:
 
     def check_room(self, size_bytes: int) -> None:
         """Raises NotWritable if the disk has no room for so much."""
-        free_bytes = self._store.figures().disk.free_bytes
+        free_bytes = self._store.disk_usage().free_bytes
         if free_bytes < size_bytes:
             raise NotWritable(
                 f"The disk has {free_bytes} bytes free, {size_bytes} are needed.", hint="Free some space."
