@@ -36,25 +36,25 @@ def decoded(frame: bytes | bytearray) -> tuple[dict[str, str], int, bytes]:
 
 
 def test_every_message_has_an_id_of_its_own() -> None:
-    """A single send is what a producer sends, with the next number in its unique id each time."""
+    """A single send is what a producer sends, with the number of the request in its unique id."""
     frame = SendFrame(QUEUE, 7, 1, 100, RUN, 1_700_000_000_000)
     ids = []
-    for number in (0, 1, (1 << 48) - 1):
-        fields, code, body = decoded(frame.next(number))
+    for number in (0, 1, (1 << 32) - 1):
+        fields, code, body = decoded(frame.numbered(number))
         assert (code, fields["b"], fields["e"], fields["n"]) == (RequestCode.SEND_MESSAGE_V2, "t", "3", "broker-a")
         assert body == b"x" * 100
         ids.append(decode_properties(fields["i"].encode())[Property.UNIQ_KEY])
-    assert ids == [f"{RUN}{number:012X}" for number in (0, 1, (1 << 48) - 1)]
+    assert ids == [f"{RUN}{number:08X}0000" for number in (0, 1, (1 << 32) - 1)]
 
 
 def test_so_have_those_of_a_batch() -> None:
-    """A batch is RocketMQ's batch request, its messages numbered on."""
-    fields, code, body = decoded(SendFrame(QUEUE, 7, 3, 10, RUN, 1_700_000_000_000).next(255))
+    """A batch is RocketMQ's batch request, its messages numbered."""
+    fields, code, body = decoded(SendFrame(QUEUE, 7, 3, 10, RUN, 1_700_000_000_000).numbered(255))
     assert (code, fields["m"]) == (RequestCode.SEND_BATCH_MESSAGE, "true")
     elements = decode_batch(body)
     assert [bytes(element.body) for element in elements] == [b"x" * 10] * 3
     ids = [decode_properties(element.properties)[Property.UNIQ_KEY] for element in elements]
-    assert [int(unique_id[20:], 16) for unique_id in ids] == [255, 256, 257]
+    assert ids == [f"{RUN}000000FF{number:04X}" for number in range(3)]
 
 
 def frames(count: int) -> list[SendFrame]:
