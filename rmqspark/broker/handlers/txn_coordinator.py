@@ -79,7 +79,7 @@ class TxnCoordinatorHandlers:
         )
 
     async def decide(self, request: Request[TxnDecideRequestHeader]) -> Reply:
-        header, decision = request.header, TxnDecision.decode(request.body)
+        header, decision = request.header, TxnDecision.decode_request(request.body)
         ruling = await self._coordinator.decide(
             header.transactionalId, header.run, header.epoch, header.version, decision
         )
@@ -134,7 +134,7 @@ class TxnCoordinatorHandlers:
     def report_input(self, request: Request[TxnReportInputRequestHeader]) -> Reply:
         header = request.header
         check_transactional("query id", header.queryId)
-        ranges = InputRanges.decode(request.body).inputs
+        ranges = InputRanges.decode_request(request.body).inputs
         self._journal.record(self._inputs.report(header.queryId, header.batchId, ranges))
         return Reply()
 

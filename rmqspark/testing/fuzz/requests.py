@@ -11,7 +11,7 @@ import struct
 import zlib
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from rmqspark.protocol import bodies
+from rmqspark.protocol import bodies, bodies_txn
 from rmqspark.protocol.batch import BatchElement, encode_batch
 from rmqspark.protocol.binary_header import BinaryHeader, encode_binary_header
 from rmqspark.protocol.codes import Language, RequestCode
@@ -38,6 +38,10 @@ BODIES: Final[Mapping[RequestCode, type[bodies.Body]]] = {
     RequestCode.REGISTER_TOPIC_IN_NAMESRV: bodies.TopicRouteData,
     RequestCode.QUERY_ASSIGNMENT: bodies.QueryAssignmentBody,
     RequestCode.SET_MESSAGE_REQUEST_MODE: bodies.MessageRequestModeBody,
+    RequestCode.RMQ_TXN_DECIDE: bodies_txn.TxnDecision,
+    RequestCode.RMQ_TXN_VOTE: bodies_txn.TxnVote,
+    RequestCode.RMQ_TXN_COMPLETE: bodies_txn.TxnComplete,
+    RequestCode.RMQ_TXN_REPORT_INPUT: bodies_txn.InputRanges,
 }
 """Requests whose body is JSON."""
 
@@ -264,5 +268,6 @@ _MAKERS: Final[Mapping[int, Callable[[Random, dict[str, str], Names], bytes]]] =
     RequestCode.SEND_REPLY_MESSAGE_V2: _message,
     RequestCode.SEND_BATCH_MESSAGE: _batch,
     RequestCode.RMQ_BULK_SEND: _bulk,
+    RequestCode.RMQ_TXN_HALF: _bulk,
     RequestCode.REGISTER_BROKER: _registration,
 }

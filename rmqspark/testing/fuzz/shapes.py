@@ -29,6 +29,8 @@ class Names(NamedTuple):
     topics: tuple[str, ...] = ("fuzz-a", "fuzz-b", "%RETRY%fuzz-g", "TBW102")
     groups: tuple[str, ...] = ("fuzz-g", "fuzz-h", "TOOLS_CONSUMER")
     brokers: tuple[str, ...] = ("fuzz-broker", "fuzz-broker-2")
+    ids: tuple[str, ...] = ("fuzz-id",)
+    """Of transactions, their runs and attempts."""
     addresses: tuple[str, ...] = ("127.0.0.1:1", "10.0.0.1:10911", "[::1]:2")
 
 
@@ -85,7 +87,15 @@ def _count(rng: Random) -> int:
     return rng.choice((0, 1, 1, 2, 3, 12))
 
 
-_POOLS: Final = (("topic", "topics"), ("group", "groups"), ("brokername", "brokers"), ("addr", "addresses"))
+_POOLS: Final = (
+    ("topic", "topics"),
+    ("group", "groups"),
+    ("brokername", "brokers"),
+    ("addr", "addresses"),
+    ("transactionalid", "ids"),
+    ("run", "ids"),
+    ("attempt", "ids"),
+)
 _LETTERS: Final = {"a": "groups", "b": "topics", "c": "topics"}  # of SendMessageRequestHeaderV2
 
 
