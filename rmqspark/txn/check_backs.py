@@ -10,8 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Container
-
     from rmqspark.txn.half_batch import Batch
 
 
@@ -37,9 +35,12 @@ class CheckBacks:
         turn = self._turns.get(batch)
         self._turns[batch] = _Turn(now_ms, turn.asked if turn is not None else 0)
 
-    def due(self, now_ms: int, held: Container[Batch]) -> list[Batch]:
-        """Whom to ask about now, and plans when to ask again. What is not `held` any more is forgotten."""
-        self._turns = {batch: turn for batch, turn in self._turns.items() if batch in held}
+    def forget(self, batch: Batch) -> None:
+        """Nothing of it is held any more."""
+        self._turns.pop(batch, None)
+
+    def due(self, now_ms: int) -> list[Batch]:
+        """Whom to ask about now, and plans when to ask again."""
         due = [batch for batch, turn in self._turns.items() if turn.due_ms <= now_ms]
         for batch in due:
             asked = self._turns[batch].asked + 1

@@ -49,6 +49,7 @@ class HeldTransaction:
         self.voted: dict[Batch, int] = {}  # and for how many half batches
         self.completions: dict[Batch, Completion] = {}
         self.completed = -1  # all versions up to this one are
+        self.completed_epoch = 0
         self.outputs: list[OutputRange] = []  # of the version completed last
         self._epoch = 0  # the newest one that the coordinator spoke of
         self._dropped = -1  # under that epoch, all versions up to this one are
@@ -110,7 +111,7 @@ class HeldTransaction:
     def complete(self, batch: Batch, outputs: list[OutputRange], log_offset: int) -> list[HalfBatch]:
         """Lets go of everything up to this version, and returns it."""
         self._raise_epoch(batch.epoch)
-        self.completed, self.outputs = max(self.completed, batch.version), outputs
+        self.completed, self.completed_epoch, self.outputs = batch.version, batch.epoch, outputs
         self.voted = {other: count for other, count in self.voted.items() if other.version > batch.version}
         self.completions.pop(batch, None)
         return self._let_go(lambda other: other.version <= batch.version, log_offset)
@@ -164,6 +165,7 @@ class HeldTransaction:
             transactional_id,
             self._epoch,
             self.completed,
+            self.completed_epoch,
             self._dropped,
             self.outputs,
             [Vote(batch.epoch, batch.version, halves) for batch, halves in self.voted.items()],
@@ -177,7 +179,8 @@ class HeldTransaction:
     def from_standing(cls, standing: Standing) -> Self:
         self = cls()
         self._epoch, self._dropped = standing.epoch, standing.dropped
-        self.completed, self.outputs = standing.completed, standing.outputs
+        self.completed, self.completed_epoch = standing.completed, standing.completed_epoch
+        self.outputs = standing.outputs
         for vote in standing.voted:
             self.voted[Batch(standing.transactional_id, vote.epoch, vote.version)] = vote.halves
         for begun in standing.begun:
@@ -187,12 +190,16 @@ class HeldTransaction:
 
     def _by_attempt(self, batch: Batch) -> dict[AttemptKey, list[HalfBatch]]:
         """The half batches of a batch by partition and attempt, each in the order of sequences."""
-        chosen = sorted((half for half in self.halves.values() if half.name.batch == batch), key=attrgetter("name"))
+        chosen = sorted((half for half in self.halves.values() if half.name.batch == batch), key=_place)
         return {key: list(halves) for key, halves in groupby(chosen, key=_attempt_of)}
 
 
 def _attempt_of(half: HalfBatch) -> AttemptKey:
     return half.name.partition, half.name.attempt
+
+
+def _place(half: HalfBatch) -> tuple[int, str, int]:
+    return half.name.partition, half.name.attempt, half.name.sequence
 
 
 def _is_whole(halves: Sequence[HalfBatch]) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
-from rmqspark.errors import Busy, Fenced, TransactionError
+from rmqspark.errors import Busy, Fenced, TransactionError, TwoCoordinators
 from rmqspark.txn.half_batch import Batch
 from rmqspark.txn.held import Completion, HeldTransaction
 from rmqspark.txn.participant_events import Completed, CompletionBegun, Dismissed, Dropped, Summary, VotedFor
@@ -76,9 +76,13 @@ class Participant:
         for transaction in self._transactions.values():
             yield from transaction.halves.values()
 
-    def batches(self) -> dict[Batch, None]:
+    def batches(self) -> set[Batch]:
         """Those of which half batches are held."""
-        return dict.fromkeys(half.name.batch for half in self.held())
+        return {half.name.batch for half in self.held()}
+
+    def holds(self, batch: Batch) -> bool:
+        """Whether a half batch of it is held."""
+        return any(name.batch == batch for name in self._get(batch).halves)
 
     def forget_before(self, physical_offset: int) -> list[HalfBatch]:
         """Lets go of the half batches that are in the log no more, and returns them."""
@@ -104,6 +108,12 @@ class Participant:
     def is_completed(self, batch: Batch) -> bool:
         """Whether this version was completed here before."""
         return batch.version <= self._get(batch).completed
+
+    def check_decision(self, batch: Batch) -> None:
+        """Raises TwoCoordinators where this version was completed under another epoch."""
+        transaction = self._get(batch)
+        if batch.version == transaction.completed and batch.epoch != transaction.completed_epoch:
+            raise TwoCoordinators(f"{batch} was committed before, under epoch {transaction.completed_epoch}.")
 
     def outputs(self, batch: Batch) -> list[OutputRange]:
         """Where a completed version went; empty if it is not the last one."""

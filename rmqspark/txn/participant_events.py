@@ -86,6 +86,7 @@ class Standing(msgspec.Struct, frozen=True):
     transactional_id: str
     epoch: int
     completed: int
+    completed_epoch: int
     dropped: int
     outputs: list[OutputRange]
     voted: list[Vote]

@@ -81,6 +81,7 @@ class Resolver:
         self._one_at_a_time = asyncio.Lock()
         self._bytes_to_write_back = 0
         self._summary_due_ms = clock.monotonic_ms() + _SUMMARY_INTERVAL_MS
+        self._min_offset = halves.min_offset
 
     def recover(self) -> None:
         """Brings back what the log says and finishes what was begun; to be called once, before anybody reads.
@@ -157,6 +158,7 @@ class Resolver:
             raise Busy(f"{first} was voted for, and comes first.")
 
     async def _commit(self, batch: Batch, attempts: Sequence[tuple[int, str]]) -> list[OutputRange]:
+        self._participant.check_decision(batch)
         if not self._participant.is_completed(batch):  # else there is no need to wait for others
             async with self._one_at_a_time:
                 if not self._participant.is_completed(batch) and (attempts or self._participant.concerns(batch)):
@@ -182,11 +184,14 @@ class Resolver:
         """One round: asks the coordinators of what is due, and completes or drops by the answers."""
         self._tidy()
         now_ms = self._clock.monotonic_ms()
-        due = self._check_backs.due(now_ms, self._participant.batches())
+        due = self._check_backs.due(now_ms)
         for first in range(0, len(due), _ASKED_AT_ONCE):
             await asyncio.gather(*map(self._check_one, due[first : first + _ASKED_AT_ONCE]))
 
     async def _check_one(self, batch: Batch) -> None:
+        if not self._participant.holds(batch):
+            self._check_backs.forget(batch)
+            return
         try:
             verdict = await self._verdict(batch)
             if verdict.is_open:
@@ -208,13 +213,15 @@ class Resolver:
 
     async def _dismiss(self, batch: Batch) -> None:
         async with self._one_at_a_time:
-            if batch in self._participant.batches():
+            if self._participant.holds(batch):
                 self._completer.dismiss(batch)
 
     def _tidy(self) -> None:
         """Lets go of what retention has taken, and renews the summary before that takes it, too."""
-        for half in self._participant.forget_before(self._halves.min_offset):
-            log.warning("an undecided half batch has expired", batch=str(half.name.batch), rows=half.rows)
+        if self._min_offset != self._halves.min_offset:
+            self._min_offset = self._halves.min_offset
+            for half in self._participant.forget_before(self._min_offset):
+                log.warning("an undecided half batch has expired", batch=str(half.name.batch), rows=half.rows)
         now_ms = self._clock.monotonic_ms()
         if now_ms >= self._summary_due_ms:
             self._summary_due_ms = now_ms + _SUMMARY_INTERVAL_MS

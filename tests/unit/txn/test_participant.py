@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rmqspark.errors import Busy, Fenced, TopicNotFound, TransactionError, Unreachable
+from rmqspark.errors import Busy, Fenced, TopicNotFound, TransactionError, TwoCoordinators, Unreachable
 from rmqspark.protocol.bodies_txn import AttemptName, HeldAttempt
 from rmqspark.protocol.record import HEAD_BYTES, SysFlag, encode_record
 from rmqspark.txn.half_batch import Batch
@@ -265,6 +265,16 @@ def test_committed_cannot_be_dropped(bench: ParticipantBench) -> None:
         bench.drop(N0)
     with pytest.raises(TransactionError, match="other attempts"):
         bench.commit(N0, HeldAttempt(0, "b"))
+
+
+def test_version_committed_under_two_epochs(bench: ParticipantBench) -> None:
+    """A second coordinator's decision for a version that is completed is refused, not answered as if it were done."""
+    bench.commit(N0, bench.send(N0, Sent("t", 0, [b"1"])))
+    for _ in range(2):
+        with pytest.raises(TwoCoordinators, match="under epoch 1"):
+            bench.commit(Batch(T, 2, 0), HeldAttempt(0, "a"))
+        bench.kill()
+    assert bench.bodies("t") == [b"1"]
 
 
 @pytest.mark.parametrize("attempt", ["a", "b"])

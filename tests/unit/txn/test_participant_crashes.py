@@ -14,8 +14,9 @@ from rmqspark.errors import NotWritable, StoreError
 from rmqspark.protocol.bodies_txn import HeldAttempt
 from rmqspark.protocol.record import HEAD_BYTES, encode_record
 from rmqspark.testing.disk_faults import ProcessDied
-from rmqspark.txn.completer import TornBatch
+from rmqspark.txn.completer import Completer, TornBatch
 from rmqspark.txn.half_batch import Batch
+from rmqspark.txn.half_store import HalfStore
 
 from .participant_bench import SMALL, ParticipantBench, Sent, T
 
@@ -116,6 +117,36 @@ def test_every_crash_point(
         looks += driver.looks
     assert count > 60
     tell(f"{crashes} crashes, {looks} looks of readers")
+
+
+@pytest.mark.parametrize(
+    ("part", "switched_off"),
+    [
+        pytest.param("HalfStore.rows_present", lambda *_: {}, id="the scan for messages that are there"),
+        pytest.param("HalfStore.flush", lambda _: None, id="the flush that makes mended messages readable"),
+        pytest.param("Completer._resume", lambda *_: None, id="completing before anybody reads"),
+    ],
+)
+def test_crashes_find_what_is_switched_off(
+    part: str, switched_off: Callable[..., object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without any one of the steps of a recovery, some crash shows a part of a half batch, or a message twice."""
+    owner, _, name = part.partition(".")
+    monkeypatch.setattr({"HalfStore": HalfStore, "Completer": Completer}[owner], name, switched_off)
+    for count, after_bytes in itertools.product(range(20, 90), (150, 700)):
+        bench = ParticipantBench(replace(TINY, flush_disk_type="SYNC_FLUSH"))
+        driver = Driver(bench)
+        bench.files.stop_at(count, after_bytes=after_bytes)
+        with pytest.raises(ProcessDied):
+            driver.run()
+        _restart(bench, power=False, seed=0)
+        try:
+            driver.look()
+            driver.run(epoch=2)
+            driver.check()
+        except AssertionError:
+            return
+    pytest.fail("no crash showed it")
 
 
 @pytest.mark.parametrize("power", [False, True], ids=["kill", "power loss"])
