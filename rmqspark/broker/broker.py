@@ -20,6 +20,7 @@ import structlog
 from rmqspark.broker.appender import Appender
 from rmqspark.broker.check_back import CheckBack
 from rmqspark.broker.clients import ClientRegistry
+from rmqspark.broker.coordinating import coordination
 from rmqspark.broker.flusher import Flusher
 from rmqspark.broker.half_messages import HalfMessages
 from rmqspark.broker.handlers.bulk import BulkHandlers
@@ -39,8 +40,11 @@ from rmqspark.broker.handlers.sends import SendHandlers
 from rmqspark.broker.handlers.settings import SettingsHandlers
 from rmqspark.broker.handlers.topics import TopicHandlers
 from rmqspark.broker.handlers.transactions import TransactionHandlers
+from rmqspark.broker.handlers.txn_coordinator import TxnCoordinatorHandlers
+from rmqspark.broker.handlers.txn_participant import TxnParticipantHandlers
 from rmqspark.broker.intake import Intake
 from rmqspark.broker.locks import QueueLocks
+from rmqspark.broker.participation import participation
 from rmqspark.broker.receipts import Receipts
 from rmqspark.broker.registration import BrokerIdentity, Registrar
 from rmqspark.broker.stats import BrokerStats
@@ -70,6 +74,7 @@ log = structlog.get_logger("rmqspark.broker")
 
 _CLEANING_INTERVAL_MS = 10_000
 _CHECK_BACK_INTERVAL_MS = 200
+_TRANSACTION_INTERVAL_MS = 1_000
 _HOUR_MS = 3_600_000
 _HA_PORT_OFFSET = 1
 _VIP_PORT_OFFSET = -2
@@ -153,6 +158,8 @@ class Broker:
 
         self._take_address(store, self._config.listen_port)
         self._halves.recover()
+        self._resolver.recover()
+        running.push_async_callback(self._coordination.close)
         await running.enter_async_context(self._server)
         self._take_address(store, self.port)
         running.callback(self._pulls.stop_waiting)
@@ -202,6 +209,22 @@ class Broker:
         )
         self._check_back = CheckBack(self._halves, clients, publisher, broker_name=config.broker_name)
 
+        sync_flush = store_config.flush_disk_type == "SYNC_FLUSH"
+        self._resolver = participation(
+            config,
+            store,
+            topics,
+            self._flusher,
+            self._stats,
+            clock,
+            status_of=lambda *batch: self._coordination.status_of(*batch),  # the two know each other
+            sync_flush=sync_flush,
+        )
+        files = self._files.within(self._store_dir)
+        self._coordination = coordination(
+            config, store_config, store, files, tables, self._flusher, appender, clock, self._resolver
+        )
+
         self._heartbeats = HeartbeatHandlers(clients, groups, topics, publisher, clock)
         self._pulls = PullHandlers(config, store, topics, groups, clients, offsets, self._stats, clock)
         store.on_readable = self._pulls.messages_arrived
@@ -209,6 +232,8 @@ class Broker:
             SendHandlers(intake, appender, self._receipts, self._halves, topics, groups, publisher, clock),
             SendBackHandlers(groups),
             TransactionHandlers(self._halves, appender),
+            TxnCoordinatorHandlers(self._coordination, clock),
+            TxnParticipantHandlers(self._resolver, topics, max_body_bytes=store_config.max_message_size),
             BulkHandlers(config, store, topics, appender, self._stats),
             self._pulls,
             ConsumerOffsetHandlers(config, store, topics, groups, offsets, clock),
@@ -243,8 +268,10 @@ class Broker:
             every(_CLEANING_INTERVAL_MS, self._heartbeats.expire),
             every(_CLEANING_INTERVAL_MS, lambda: self._locks.expire(self._clock.monotonic_ms())),
             every(_CLEANING_INTERVAL_MS, lambda: self._stats.sample(self._clock.now_ms())),
-            every(_CLEANING_INTERVAL_MS, lambda: store.expire(self._clock.now_ms())),
+            every(_CLEANING_INTERVAL_MS, lambda: self._expire(store)),
             every(_CHECK_BACK_INTERVAL_MS, self._check_back.run_round),
+            every(_TRANSACTION_INTERVAL_MS, self._resolver.check_back),
+            every(_TRANSACTION_INTERVAL_MS, self._coordination.tick),
             every(self._config.flush_consumer_offset_interval, tables.save),
         ]
 
@@ -270,6 +297,11 @@ class Broker:
         for queue, offset in moved:
             inside = tables.offsets.committed(*queue)
             log.warning("consumer offset outside its queue was moved", queue=str(queue), offset=offset, moved_to=inside)
+
+    def _expire(self, store: MessageStore) -> None:
+        """Lets go what has had its time, but nothing that a transaction still needs."""
+        needed = (self._coordination.needed_offset, self._resolver.needed_offset())
+        store.expire(self._clock.now_ms(), keep_from=min(offset for offset in needed if offset is not None))
 
     def _take_address(self, store: MessageStore, port: int) -> None:
         host = pack_host(store_ip(self._host), port)

@@ -60,6 +60,15 @@ class BrokerConfig:
     client_expired_time: int = setting(120_000, "Clients without heartbeat for longer are dropped.", unit="ms")
     flush_consumer_offset_interval: int = setting(5000, "Time between writes of changed offsets.", unit="ms")
     use_server_side_reset_offset: bool = setting(True, "Offset resets are kept here and told to the next pull.")
+    transaction_max_open: int = setting(
+        60, "(ours) A Spark batch that no task was heard of for so long is given up, and written again.", unit="min"
+    )
+    transactional_id_expiration: int = setting(
+        90, "(ours) A transactional id that nobody has used for so long is forgotten.", unit="d"
+    )
+    retired_brokers: str = setting(
+        "", "(ours) Brokers that are gone for good, whose transactional ids may be adopted: a;b."
+    )
     region_id: str = setting("DefaultRegion", "Region written into messages (MSG_REGION).")
     trace_on: bool = setting(True, "Tells clients that traces are welcome (TRACE_ON).")
 

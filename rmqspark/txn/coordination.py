@@ -25,7 +25,7 @@ from rmqspark.txn.report import Reports
 from rmqspark.txn.rollout import Rollout
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from rmqspark.clock import Clock
     from rmqspark.store.draft import Appended, Draft
@@ -66,14 +66,14 @@ class Coordination:
         *,
         peers: Peers,
         append: Callable[[Sequence[Draft]], list[Appended]],
-        when_flushed: Callable[[int, Callable[[RmqError | None], None]], None],
+        flush_to: Callable[[int], Awaitable[None]],
         participant_here: ParticipantPort,
         commit_here: Callable[[str, str, int, int], None],
     ) -> None:
         self._config = config
         self._clock = clock
         self._here = participant_here
-        self._peers_due_ms = 0
+        self._peers_due_ms = clock.monotonic_ms() + _PEERS_INTERVAL_MS
         self.ledger = Ledger()
         self.inputs = InputReports()
         self.peers = peers
@@ -83,7 +83,7 @@ class Coordination:
             files,
             clock,
             append=append,
-            when_flushed=when_flushed,
+            flush_to=flush_to,
             apply=self._apply,
             max_event_bytes=config.max_event_bytes,
             restate_after_bytes=config.restate_after_bytes,

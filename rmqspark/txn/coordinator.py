@@ -223,10 +223,9 @@ class Coordinator:
 
         It is told first, once more, of the versions it has not confirmed: a yes comes after a flush of all it has.
         """
-        expected = [pending.version for pending in self._rollout.in_order(txn, broker)]
-        done = await self._rollout.complete_on(broker, txn)
-        if done != expected:
-            return [], f"version {expected[len(done)]} is not complete there yet"
+        done = await self.complete_earlier(broker, txn)
+        if done is None:
+            return [], "an earlier version is not complete there yet"
         request = Vote(txn.transactional_id, epoch, version, held, done[-1] if done else -1)
         try:
             vote = await self.vote(broker, request)
@@ -235,6 +234,12 @@ class Coordinator:
         if not vote.yes:
             return [], vote.remark or "no"
         return self._rollout.confirmations(txn, broker, done), ""
+
+    async def complete_earlier(self, broker: str, txn: Transaction) -> list[int] | None:
+        """Completes what is pending on a broker before it votes on more; None if that does not work now."""
+        expected = [pending.version for pending in self._rollout.in_order(txn, broker)]
+        done = await self._rollout.complete_on(broker, txn)
+        return done if done == expected else None
 
     async def vote(self, broker: str, request: Vote) -> VoteAnswer:
         return await self._participant(broker).vote(request)

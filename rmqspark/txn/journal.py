@@ -25,10 +25,9 @@ from rmqspark.store.json_table import JsonTable
 from rmqspark.txn.events import Decided, EpochClosed, RunOpened, decode_event, encode_event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
     from rmqspark.clock import Clock
-    from rmqspark.errors import RmqError
     from rmqspark.store.draft import Appended
     from rmqspark.store.files import FileSystem
     from rmqspark.store.message_store import MessageStore
@@ -51,8 +50,7 @@ class _Start(msgspec.Struct):
 class Journal:
     """Writes events and has them applied, in one order; `apply` takes what is in the log.
 
-    `append` stores messages, all or none; `when_flushed(end_offset, done)` has `done(None)` called once the log is on
-    disk up to there, else `done` with what went wrong.
+    `append` stores messages, all or none; `flush_to(end_offset)` returns once the log is on disk up to there.
     """
 
     def __init__(
@@ -62,7 +60,7 @@ class Journal:
         clock: Clock,
         *,
         append: Callable[[Sequence[Draft]], list[Appended]],
-        when_flushed: Callable[[int, Callable[[RmqError | None], None]], None],
+        flush_to: Callable[[int], Awaitable[None]],
         apply: Callable[[Event], None],
         max_event_bytes: int,
         restate_after_bytes: int,
@@ -70,7 +68,7 @@ class Journal:
         self._store = store
         self._clock = clock
         self._append = append
-        self._when_flushed = when_flushed
+        self._flush_to = flush_to
         self._apply = apply
         self._max_event_bytes = max_event_bytes
         self._restate_after_bytes = restate_after_bytes
@@ -99,20 +97,6 @@ class Journal:
         if self._store.flushed_offset >= self._promised_end:
             return
         await self._flush_to(self._promised_end)
-
-    async def _flush_to(self, end_offset: int) -> None:
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def finish(error: RmqError | None) -> None:
-            if done.done():
-                return
-            if error is None:
-                done.set_result(None)
-            else:
-                done.set_exception(error)
-
-        self._when_flushed(end_offset, finish)
-        await done
 
     def _draft(self, event: Event) -> Draft:
         body = encode_event(event)

@@ -77,6 +77,7 @@ class Owners:
 
     async def _ask_all(self, transactional_id: str) -> tuple[str | None, str | None]:
         """The first owner by name, and the first that did not answer."""
+        await self._peers.refresh()
         names = sorted({*self._ledger.peers, *self._peers.names()} - self._retired - {self._own_name})
         answers = await asyncio.gather(*(self._ask(name, transactional_id) for name in names))
         found = next((name for name, answer in zip(names, answers, strict=True) if answer), None)

@@ -25,8 +25,6 @@ from rmqspark.txn.ledger import Ledger
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
-    from rmqspark.errors import RmqError
-
 CONFIG = StoreConfig(
     mapped_file_size_commit_log=16 << 10,
     message_index_enable=False,
@@ -63,20 +61,18 @@ class Desk:
             self.files.within("store"),
             self.clock,
             append=self.store.append,
-            when_flushed=self.flush,
+            flush_to=self.flush,
             apply=self.ledger.apply,
             max_event_bytes=8_000,
             restate_after_bytes=16 << 10,
         )
         self.journal.replay()
 
-    def flush(self, end_offset: int, done: Callable[[RmqError | None], None]) -> None:
+    async def flush(self, end_offset: int) -> None:
         try:
             self.store.flush()
         except OSError as error:
-            done(NotWritable(str(error)))
-        else:
-            done(None)
+            raise NotWritable(str(error)) from error
 
     def lose_power(self) -> None:
         self.files.crash()

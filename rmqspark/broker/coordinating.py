@@ -1,0 +1,72 @@
+"""Everything a broker needs to coordinate transactions, lined up from its own parts; see `txn/coordination.py`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rmqspark.client.addresses import parse_addresses
+from rmqspark.txn.coordination import Coordination, CoordinationConfig
+from rmqspark.txn.peers import Peers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rmqspark.broker.appender import Appender
+    from rmqspark.broker.config import BrokerConfig
+    from rmqspark.broker.flusher import Flusher
+    from rmqspark.broker.tables import BrokerTables
+    from rmqspark.clock import Clock
+    from rmqspark.store.config import StoreConfig
+    from rmqspark.store.files import FileSystem
+    from rmqspark.store.message_store import MessageStore
+    from rmqspark.txn.ports import ParticipantPort
+
+_MINUTE_MS: Final = 60_000
+_DAY_MS: Final = 86_400_000
+
+
+def coordination(
+    config: BrokerConfig,
+    store_config: StoreConfig,
+    store: MessageStore,
+    files: FileSystem,
+    tables: BrokerTables,
+    flusher: Flusher,
+    appender: Appender,
+    clock: Clock,
+    participant_here: ParticipantPort,
+) -> Coordination:
+    """A coordinator with its ledger replayed. Raises DamagedFile for a ledger that cannot be read."""
+    name_servers = parse_addresses(config.namesrv_addr, "namesrv_addr") if config.namesrv_addr else ()
+    return Coordination(
+        CoordinationConfig(
+            config.broker_name,
+            tuple(name.strip() for name in config.retired_brokers.split(";") if name.strip()),
+            max_open_ms=config.transaction_max_open * _MINUTE_MS,
+            expiration_ms=config.transactional_id_expiration * _DAY_MS,
+            max_event_bytes=store_config.max_message_size,
+            restate_after_bytes=store_config.mapped_file_size_commit_log,
+        ),
+        store,
+        files,
+        clock,
+        peers=Peers(config.broker_name, name_servers),
+        append=appender.append_together,
+        flush_to=flusher.flushed,
+        participant_here=participant_here,
+        commit_here=_committing(store, tables, clock),
+    )
+
+
+def _committing(store: MessageStore, tables: BrokerTables, clock: Clock) -> Callable[[str, str, int, int], None]:
+    """Moves a group forward to an offset of one of this broker's queues, never back and never beyond its end."""
+
+    def commit(group: str, topic: str, queue_id: int, offset: int) -> None:
+        tables.groups.find_or_create(group, clock.now_ms())
+        tables.topics.require_readable(topic, queue_id)
+        offset = min(offset, store.max_offset(topic, queue_id))
+        committed = tables.offsets.committed(group, topic, queue_id)
+        if committed is None or committed < offset:
+            tables.offsets.commit(group, topic, queue_id, offset)
+
+    return commit

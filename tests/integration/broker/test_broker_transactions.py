@@ -1,0 +1,304 @@
+"""Exactly-once transactions over real sockets: one broker, two brokers, and what happens when one of them is away."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+from isal.isal_zlib import crc32
+
+from rmqspark.broker.broker import Broker
+from rmqspark.broker.config import BrokerConfig
+from rmqspark.clock import SystemClock
+from rmqspark.entropy import SystemEntropy
+from rmqspark.namesrv.config import NamesrvConfig
+from rmqspark.namesrv.server import NameServer
+from rmqspark.protocol.bodies import (
+    AuditedBatches,
+    HeldAttempt,
+    InputRange,
+    InputRanges,
+    OutputRange,
+    TxnDecision,
+    TxnStates,
+)
+from rmqspark.protocol.codes import RequestCode, ResponseCode
+from rmqspark.protocol.headers import (
+    TxnAbortRequestHeader,
+    TxnAuditRequestHeader,
+    TxnDecideRequestHeader,
+    TxnDecideResponseHeader,
+    TxnHalfRequestHeader,
+    TxnInputsRequestHeader,
+    TxnListRequestHeader,
+    TxnPrepareRequestHeader,
+    TxnPrepareResponseHeader,
+    TxnReportInputRequestHeader,
+    TxnResolveRequestHeader,
+    TxnResolveResponseHeader,
+    TxnStatusRequestHeader,
+    TxnStatusResponseHeader,
+)
+from rmqspark.protocol.headers_admin import CreateTopicRequestHeader
+from rmqspark.protocol.headers_bulk import BulkReadRequestHeader, BulkReadResponseHeader
+from rmqspark.protocol.headers_consume import QueryConsumerOffsetRequestHeader
+from rmqspark.protocol.record import encode_record
+from rmqspark.remoting.connection import AsyncConnection
+from rmqspark.store.config import StoreConfig
+from rmqspark.testing.memory_files import MemoryFileSystem
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from rmqspark.remoting.response import Response
+
+T = "spark-q"
+STORE = StoreConfig(mapped_file_size_commit_log=1 << 20, message_index_enable=False)
+
+
+class Cluster:
+    """Brokers on in-memory files, with a name server, that can be stopped and started."""
+
+    def __init__(self, names: tuple[str, ...], stack: AsyncExitStack, namesrv: str) -> None:
+        self.files = {name: MemoryFileSystem() for name in names}
+        self.brokers: dict[str, Broker] = {}
+        self._stack = stack
+        self._namesrv = namesrv
+        self._ends: dict[str, AsyncExitStack] = {}
+        self._connections: dict[str, AsyncConnection] = {}
+
+    async def start(self, name: str, **settings: Any) -> None:
+        broker = Broker(
+            BrokerConfig(broker_name=name, listen_port=0, namesrv_addr=self._namesrv, **settings),
+            STORE,
+            store_dir="store",
+            files=self.files[name],
+            clock=SystemClock(),
+            entropy=SystemEntropy(),
+        )
+        end = self._ends[name] = await self._stack.enter_async_context(AsyncExitStack())
+        self.brokers[name] = await end.enter_async_context(broker)
+
+    async def stop(self, name: str) -> None:
+        self._connections.pop(name, None)
+        await self._ends[name].aclose()
+
+    async def ask(self, broker: str, code: RequestCode, header: Any = None, body: bytes = b"") -> Response:
+        connection = self._connections.get(broker)
+        if connection is None or connection.closed:
+            connection = self._connections[broker] = await AsyncConnection.open(self.brokers[broker].address)
+        return await connection.call(code, header, body, timeout_ms=20_000)
+
+    # --- what a sink does
+
+    async def prepare(self, broker: str, run: str, version: int) -> TxnPrepareResponseHeader:
+        header = TxnPrepareRequestHeader(T, run, version, 0, "attempt", "q")
+        answer = await self.ask(broker, RequestCode.RMQ_TXN_PREPARE, header)
+        return answer.raise_for_code().header(TxnPrepareResponseHeader)
+
+    async def hold(self, broker: str, epoch: int, version: int, text: str) -> HeldAttempt:
+        await self.ask(broker, RequestCode.UPDATE_AND_CREATE_TOPIC, topic_header())
+        record = bytes(encode_record(topic="out", body=text.encode()))
+        header = TxnHalfRequestHeader(T, epoch, version, 0, "attempt", 0, "out", 0, 1, len(record), crc32(record))
+        (await self.ask(broker, RequestCode.RMQ_TXN_HALF, header, record)).raise_for_code()
+        return HeldAttempt(0, "attempt", 1, 1, len(record), crc32(record))
+
+    async def decide(self, broker: str, run: str, epoch: int, version: int, decision: TxnDecision) -> Response:
+        header = TxnDecideRequestHeader(T, run, epoch, version)
+        return await self.ask(broker, RequestCode.RMQ_TXN_DECIDE, header, decision.encode(standard=True))
+
+    async def rows(self, broker: str) -> int:
+        header = BulkReadRequestHeader("out", 0, 0, 1 << 40, 100, 1 << 20)
+        answer = await self.ask(broker, RequestCode.RMQ_BULK_READ, header)
+        return answer.header(BulkReadResponseHeader).count
+
+    async def write(self, coordinator: str, run: str, version: int, *targets: str) -> str:
+        """One batch from the first request to the last; returns the outcome of DECIDE."""
+        prepared = await self.prepare(coordinator, run, version)
+        if prepared.outcome != "WRITE":
+            return prepared.outcome
+        held = {name: [await self.hold(name, prepared.epoch, version, f"{version}")] for name in targets}
+        decision = TxnDecision("q", held, rows=len(targets), checksum="5")
+        answer = await self.decide(coordinator, run, prepared.epoch, version, decision)
+        return answer.raise_for_code().header(TxnDecideResponseHeader).outcome
+
+
+def topic_header() -> CreateTopicRequestHeader:
+    return CreateTopicRequestHeader("out", "TBW102", 1, 1, 6, "SINGLE_TAG", 0, False)
+
+
+def with_cluster(*names: str) -> Callable[[Callable[[Cluster], Awaitable[None]]], Callable[[], None]]:
+    """Runs the test beside these brokers."""
+
+    def decorate(talk: Callable[[Cluster], Awaitable[None]]) -> Callable[[], None]:
+        def run() -> None:
+            async def main() -> None:
+                async with AsyncExitStack() as stack:
+                    server = await stack.enter_async_context(
+                        NameServer(NamesrvConfig(listen_port=0), clock=SystemClock())
+                    )
+                    cluster = Cluster(names, stack, server.address)
+                    for name in names:
+                        await cluster.start(name)
+                    await talk(cluster)
+
+            asyncio.run(main())
+
+        run.__name__, run.__doc__ = talk.__name__, talk.__doc__
+        return run
+
+    return decorate
+
+
+@with_cluster("a")
+async def test_a_batch_is_written_and_read(cluster: Cluster) -> None:
+    """Rows can be read when the commit is answered, not before; the same batch again adds nothing."""
+    assert await cluster.write("a", "r1", 0, "a") == "COMMITTED"
+    assert await cluster.rows("a") == 1
+    assert await cluster.write("a", "r2", 0, "a") == "ALREADY_COMMITTED"
+    assert await cluster.write("a", "r2", 1, "a") == "COMMITTED"
+    assert await cluster.rows("a") == 2
+    assert await cluster.write("a", "r2", 0, "a") == "STALE"
+
+
+@with_cluster("a")
+async def test_a_restarted_coordinator_remembers(cluster: Cluster) -> None:
+    """Epochs and decisions are in its ledger."""
+    await cluster.write("a", "r1", 0, "a")
+    await cluster.stop("a")
+    await cluster.start("a")
+    assert await cluster.write("a", "r1", 0, "a") == "ALREADY_COMMITTED"
+    assert (await cluster.prepare("a", "r2", 1)).epoch == 2
+    assert (await cluster.prepare("a", "r1", 1)).outcome == "FENCED"
+
+
+@with_cluster("a", "b")
+async def test_two_brokers_commit_together(cluster: Cluster) -> None:
+    """And the one that was not asked first redirects."""
+    assert await cluster.write("a", "r1", 0, "a", "b") == "COMMITTED"
+    assert [await cluster.rows(name) for name in ("a", "b")] == [1, 1]
+    redirect = await cluster.prepare("b", "r1", 1)
+    assert (redirect.outcome, redirect.coordinator) == ("REDIRECT", "a")
+
+
+@with_cluster("a", "b")
+async def test_a_broker_that_is_away_refuses_the_commit(cluster: Cluster) -> None:
+    """Nothing is half done: the remark names the broker, and no row can be read anywhere."""
+    prepared = await cluster.prepare("a", "r1", 0)
+    held = {name: [await cluster.hold(name, prepared.epoch, 0, "0")] for name in ("a", "b")}
+    await cluster.stop("b")
+    answer = await cluster.decide("a", "r1", prepared.epoch, 0, TxnDecision("q", held, rows=2))
+    assert answer.header(TxnDecideResponseHeader).outcome == "REFUSED"
+    assert "b: " in (answer.remark or "")
+    assert await cluster.rows("a") == 0
+
+
+@with_cluster("a", "b")
+async def test_an_id_is_not_adopted_while_its_owner_may_be_away(cluster: Cluster) -> None:
+    """A broker that has seen another one asks it first, and says what to do when it cannot."""
+    await cluster.write("a", "r1", 0, "a")
+    coordination = cluster.brokers["b"]._coordination
+    await coordination._look_around()
+    await cluster.stop("a")
+    header = TxnPrepareRequestHeader(T, "r2", 0, 0, "attempt")
+    answer = await cluster.ask("b", RequestCode.RMQ_TXN_PREPARE, header)
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert "'a' may own" in (answer.remark or "")
+    await cluster.stop("b")
+    await cluster.start("b", retired_brokers="a")
+    assert (await cluster.prepare("b", "r2", 0)).outcome == "WRITE"
+
+
+@with_cluster("a")
+async def test_a_question_of_the_driver_closes_what_is_open(cluster: Cluster) -> None:
+    """After FENCED the commit that was on its way comes too late; after COMMITTED an abort does nothing."""
+    prepared = await cluster.prepare("a", "r1", 0)
+    held = {"a": [await cluster.hold("a", prepared.epoch, 0, "0")]}
+    status = TxnStatusRequestHeader(T, prepared.epoch, 0, fence=True, run="r1")
+    answer = await cluster.ask("a", RequestCode.RMQ_TXN_STATUS, status)
+    assert answer.header(TxnStatusResponseHeader).outcome == "FENCED"
+    late = await cluster.decide("a", "r1", prepared.epoch, 0, TxnDecision("q", held, rows=1))
+    assert late.header(TxnDecideResponseHeader).outcome == "FENCED"
+    assert await cluster.write("a", "r2", 0, "a") == "COMMITTED"
+    abort = await cluster.ask("a", RequestCode.RMQ_TXN_ABORT, TxnAbortRequestHeader(T, "r2", 2, 0))
+    assert abort.fields["outcome"] == "COMMITTED"
+
+
+@with_cluster("a")
+async def test_operators_see_and_decide(cluster: Cluster) -> None:
+    """What is open can be given up by name, and what is decided stays decided."""
+    await cluster.prepare("a", "r1", 0)
+
+    async def resolve(decision: str, version: int = 0) -> str:
+        header = TxnResolveRequestHeader(T, version, decision, "ada")
+        answer = await cluster.ask("a", RequestCode.RMQ_TXN_RESOLVE, header)
+        return answer.raise_for_code().header(TxnResolveResponseHeader).outcome
+
+    async def state() -> tuple[str, str]:
+        answer = await cluster.ask("a", RequestCode.RMQ_TXN_LIST, TxnListRequestHeader(10))
+        (found,) = TxnStates.decode(answer.body).transactions
+        return found.state, found.decidedBy
+
+    assert await state() == ("version 0 is being written", "")
+    assert (await resolve("COMMIT"), await resolve("COMMIT", 9)) == ("REFUSED", "REFUSED")
+    assert await resolve("ROLLBACK") == "FENCED"
+    assert await state() == ("version 0 was given up by ada", "ada")
+    assert await cluster.write("a", "r2", 0, "a") == "COMMITTED"
+    assert await resolve("ROLLBACK") == "COMMITTED"
+    assert await state() == ("version 0 is committed", "driver")
+
+
+@with_cluster("a")
+async def test_an_audit_shows_what_went_in_and_what_came_out(cluster: Cluster) -> None:
+    """Input ranges reported by tasks, the decision, the output ranges; and the group's offsets have moved."""
+    read = InputRange("group", "out", "a", 0, 0, 1)
+    assert await cluster.write("a", "r1", 0, "a") == "COMMITTED"
+    report = TxnReportInputRequestHeader("q", 1)
+    for _ in range(2):  # a task that runs again
+        body = InputRanges([read]).encode(standard=True)
+        (await cluster.ask("a", RequestCode.RMQ_TXN_REPORT_INPUT, report, body)).raise_for_code()
+    answer = await cluster.ask("a", RequestCode.RMQ_TXN_INPUTS, TxnInputsRequestHeader("q", 1))
+    assert InputRanges.decode(answer.body).inputs == [read]
+
+    prepared = await cluster.prepare("a", "r1", 1)
+    held = {"a": [await cluster.hold("a", prepared.epoch, 1, "1")]}
+    await cluster.decide("a", "r1", prepared.epoch, 1, TxnDecision("q", held, rows=1, checksum="7", inputs=[read]))
+    while True:
+        answer = await cluster.ask("a", RequestCode.RMQ_TXN_AUDIT, TxnAuditRequestHeader(10, queryId="q"))
+        batches = AuditedBatches.decode(answer.body).batches
+        if all(batch.completed for batch in batches):
+            break
+        await asyncio.sleep(0.05)
+    assert [(batch.version, batch.rows, batch.checksum) for batch in batches] == [(0, 1, "5"), (1, 1, "7")]
+    assert [batch.outputs for batch in batches] == [[OutputRange("out", "a", 0, n, n + 1)] for n in (0, 1)]
+    assert (batches[1].inputs, batches[1].decidedBy) == ([read], "driver")
+    offset = await cluster.ask("a", RequestCode.QUERY_CONSUMER_OFFSET, offset_header())
+    assert offset.fields["offset"] == "1"
+
+
+def offset_header() -> QueryConsumerOffsetRequestHeader:
+    return QueryConsumerOffsetRequestHeader("group", "out", 0, setZeroIfNotFound=False)
+
+
+@with_cluster("a", "b")
+async def test_two_coordinators_are_refused_by_name(cluster: Cluster) -> None:
+    """Nobody writes on while two brokers both believe."""
+    await cluster.write("a", "r1", 0, "a")
+    other = cluster.brokers["b"]._coordination
+    other.journal.record(other.ledger.prepare(T, "r9", 5, "q", 0).events)
+    answer = await cluster.ask("a", RequestCode.RMQ_TXN_PREPARE, TxnPrepareRequestHeader(T, "r2", 1, 0, "attempt"))
+    assert answer.code == ResponseCode.TRANSACTION_FAILED
+    assert "'a' and 'b' both coordinate" in (answer.remark or "")
+    assert (await cluster.prepare("a", "r1", 1)).outcome == "WRITE"
+
+
+@with_cluster("a")
+async def test_clients_neither_read_nor_write_the_ledger(cluster: Cluster) -> None:
+    """It is in no listing, and its topic cannot be read, sent to, or created."""
+    await cluster.write("a", "r1", 0, "a")
+    topics = await cluster.ask("a", RequestCode.GET_TOPIC_NAME_LIST)
+    listing = await cluster.ask("a", RequestCode.GET_ALL_TOPIC_CONFIG)
+    assert b"TXN_LEDGER" not in bytes(topics.body) + bytes(listing.body)
+    header = BulkReadRequestHeader("RMQ_SYS_TXN_LEDGER_TOPIC", 0, 0, 10, 10, 1 << 20)
+    assert (await cluster.ask("a", RequestCode.RMQ_BULK_READ, header)).code == ResponseCode.TOPIC_NOT_EXIST
