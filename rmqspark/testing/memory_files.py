@@ -42,6 +42,7 @@ class _Machine:
         self.boot = 0  # handles of an earlier boot are dead
         self.power_cuts = 0
         self.locked: set[Inode] = set()
+        self.bytes_read = 0
 
     def used_bytes(self) -> int:
         return PAGE_BYTES * sum(inode.page_count for inode in self.names.inodes())
@@ -76,7 +77,9 @@ class MemoryFile:
     def pread(self, size: int, offset: int) -> bytes:
         content = self._content
         self._machine.begin("pread", self.path)
-        return content.read(size, offset)
+        data = content.read(size, offset)
+        self._machine.bytes_read += len(data)
+        return data
 
     def pread_into(self, buffer: bytearray | memoryview, offset: int) -> int:
         view = memoryview(buffer).cast("B")
@@ -152,6 +155,11 @@ class MemoryFileSystem:
     def log(self) -> Sequence[Operation]:
         """The operations so far, the newest last."""
         return self._machine.faults.log
+
+    @property
+    def bytes_read(self) -> int:
+        """How many bytes were read from all files so far."""
+        return self._machine.bytes_read
 
     def fail_next(self, operation: str, error: OSError | None = None, *, after_bytes: int = 0) -> None:
         """The next `operation` raises `error` (EIO). A pwrite has then written `after_bytes`; a failed fsync leaves its
