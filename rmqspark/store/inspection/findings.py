@@ -27,6 +27,7 @@ class Kind(StrEnum):
     INDEX_HEADER = "index-header"
     INDEX_CHAIN = "index-chain"
     INDEX_SLOTS = "index-slots"
+    INDEX_ENTRIES = "index-entries"
     BAD_TABLE = "bad-table"
     BAD_COPY = "bad-copy"
     BAD_CHECKPOINT = "bad-checkpoint"

@@ -30,24 +30,22 @@ if TYPE_CHECKING:
 _CHUNK_ENTRIES: Final = 1 << 16
 
 
-def check_index(file: File, layout: IndexLayout, findings: Findings, *, has_slots: bool, log_end: int) -> IndexFigures:
-    """Checks one file. `has_slots`: the store was closed, so the slots are in the file and not only in memory."""
+def check_index(file: File, layout: IndexLayout, findings: Findings, *, has_slots: bool) -> IndexFigures | None:
+    """Checks one file; None if its entries cannot be read in order. `has_slots`: the store was closed, so the slots are
+    in the file and not only in memory."""
     found = partial(_add, findings, file.path, is_broken=has_slots)
     header = IndexHeader.decode(file.pread(HEADER.size, 0))
     is_blank = file.next_data(0) >= file.size()
     if header.next_entry > layout.entry_count or (header.next_entry == 1 and not is_blank and has_slots):
         detail = f"Counts {header.next_entry - 1:,} entries; there is room for {layout.entry_count - 1:,}."
         found(Kind.INDEX_HEADER, 0, detail)
-        return IndexFigures(file.path, 0, 0)
+        return None
     table = SlotTable(layout.slot_count)
     used = _check_chains(file, layout, header, table, found)
     if used is None:
-        return IndexFigures(file.path, header.next_entry - 1, header.used_slots)
+        return None
     if used != header.used_slots:
         detail = f"Counts {header.used_slots:,} slots in use where {used:,} are."
-        found(Kind.INDEX_HEADER, 0, detail)
-    if header.next_entry > 1 and header.end_physical_offset >= log_end:
-        detail = f"Goes up to {header.end_physical_offset:,}; the log ends at {log_end:,}."
         found(Kind.INDEX_HEADER, 0, detail)
     if has_slots:
         _check_slots(file, table, found)

@@ -1,6 +1,6 @@
 """Inspects a whole store, in one pass over its log (spec: storage; `recovery.py` is the same way, with a cure).
 
-    names and lengths → checkpoint → the log, record by record, with its queues → the log's tail → index → tables
+    names and lengths → checkpoint → index files → the log, with its queues and keys → the log's tail → tables
 
 Nothing is changed, nothing is locked: every file is opened for reading alone. Memory is bounded by one chunk of the log
 and a few figures for each queue.
@@ -21,6 +21,7 @@ from rmqspark.store.config import parse_delay_levels
 from rmqspark.store.consume_queue import ConsumeQueue
 from rmqspark.store.entries import entries_of
 from rmqspark.store.inspection.findings import Finding, Kind, StoreReport
+from rmqspark.store.inspection.index_entries import IndexEntries
 from rmqspark.store.inspection.index_files import check_index
 from rmqspark.store.inspection.layout import LOG, Layout, find_layout, queue_directory
 from rmqspark.store.inspection.queues import QueueCheck
@@ -28,7 +29,7 @@ from rmqspark.store.inspection.read_only import ReadOnlyFiles
 from rmqspark.store.inspection.tables import check_tables, read_checkpoint, read_identity
 from rmqspark.store.redispatch import by_queue
 from rmqspark.store.run_marker import read_last_run
-from rmqspark.store.scan import Damage, LogScan, Records
+from rmqspark.store.scan import LogScan, Records
 from rmqspark.store.segment import SegmentFiles
 from rmqspark.store.segment_log import SegmentLog
 
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from rmqspark.protocol.bodies import TopicConfigTable
     from rmqspark.store.checkpoint import Checkpoint
     from rmqspark.store.files import File, FileSystem
+    from rmqspark.store.scan import Damage
 
     OnProgress = Callable[[int, int], None]
     """Told how many bytes of the log are behind us, and how many there are."""
@@ -97,11 +99,13 @@ class _Inspection:
         report.written_by = "rmqspark" if checkpoint.is_sealed else "rocketmq"
         self._load_queues(checkpoint)
         report.start, report.watermark = self._log.start, self._watermark(checkpoint)
-        self._go_through_log()
+        index = self._check_index()
+        self._go_through_log(index)
         if not report.is_open:
             self._check_tail()
         self._finish_queues(checkpoint, check_tables(self._files, report))
-        self._check_index()
+        if index is not None:
+            index.finish(is_open=report.is_open)
 
     # --- the log
 
@@ -126,7 +130,7 @@ class _Inspection:
             watermark = max(watermark, min(reached, self._log.capacity_end))
         return watermark
 
-    def _go_through_log(self) -> None:
+    def _go_through_log(self, index: IndexEntries | None) -> None:
         report = self._report
         scan = LogScan(
             self._log, report.start, report.watermark, check_crc=True, may_be_torn=not self._report.was_closed
@@ -134,10 +138,14 @@ class _Inspection:
         is_known = report.written_by == "rmqspark" and report.was_closed
         whole = (report.watermark if is_known else self._log.capacity_end) - report.start
         for found in scan.run():
-            if isinstance(found, Damage):
-                self._report_damage(found)
-            else:
+            if isinstance(found, Records):
                 self._take(found)
+                if index is not None:
+                    index.compare(found.batch, found.physical_offset)
+            else:
+                self._report_damage(found)
+                if index is not None:
+                    index.skip(found.end)
             self._on_progress(scan.position - report.start, whole)
         report.end = scan.position
 
@@ -224,19 +232,30 @@ class _Inspection:
 
     # --- the index
 
-    def _check_index(self) -> None:
+    def _check_index(self) -> IndexEntries | None:
+        """Each file by itself; then what is in them, in order, to be compared with the log. None if that is not there,
+        or in no order."""
         layout, report = self._layout, self._report
+        has_slots = report.was_closed and not report.is_open
         for path in layout.index_files:
             with closing(self._files.open(path)) as file:
                 if layout.index_layout is None or file.size() != layout.index_layout.file_bytes:
                     detail = f"Has {file.size():,} bytes, which no index of the usual proportions has; not looked into."
                     self._findings.add(Finding(Kind.WRONG_LENGTH, path, -1, detail, is_broken=False))
-                    continue
-                has_slots = report.was_closed and not report.is_open
-                log_end = 1 << 62 if report.is_open else report.end
-                report.index.append(
-                    check_index(file, layout.index_layout, self._findings, has_slots=has_slots, log_end=log_end)
-                )
+                    return None
+                figures = check_index(file, layout.index_layout, self._findings, has_slots=has_slots)
+            if figures is not None:
+                report.index.append(figures)
+        if layout.index_layout is None or len(report.index) < len(layout.index_files):
+            return None
+        return IndexEntries(
+            self._files,
+            layout.index_files,
+            layout.index_layout,
+            self._findings,
+            log_start=report.start,
+            is_exact=has_slots,
+        )
 
 
 def _first_written(file: File, start: int, end: int) -> int | None:

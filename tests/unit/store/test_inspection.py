@@ -256,6 +256,29 @@ def test_an_index_that_contradicts_itself_is_found(at: int, kind: Kind) -> None:
     assert (only(report).kind, only(report).path) == (kind, path)
 
 
+def test_index_entries_that_lead_to_no_record_are_found() -> None:
+    """An entry whose place is off, but still in order, contradicts nothing in its file: the log does."""
+    bench = closed()
+    path = min(bench.content("index"))
+    flip(bench, path, 40 + 40 + 20 + 11)
+    report = inspect(bench)
+    extra, missing = report.findings.kept
+    assert (extra.kind, extra.path, extra.offset, extra.is_broken) == (Kind.INDEX_ENTRIES, path, 100, True)
+    assert "1 keys of the records from 0" in missing.detail
+
+
+@pytest.mark.parametrize("which", [0, -1])
+def test_an_index_that_does_not_cover_the_log_is_told(which: int) -> None:
+    """It may have been switched off for a while, so it is a note; but messages cannot be found by their keys."""
+    bench = closed()
+    gone = sorted(bench.content("index"))[which]
+    bench.files.unlink(gone)
+    report = inspect(bench)
+    assert not report.is_broken
+    assert only(report).kind is Kind.INDEX_ENTRIES
+    assert "keys of the log are in none" in only(report).detail
+
+
 def test_what_follows_damage_is_still_looked_at() -> None:
     """A flipped bit in the first record hides no second one in the last."""
     bench = closed()
