@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 VERSION = "5.5.0"
 PACKAGE = "org.apache.rocketmq"
 _QUICK = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dtls.server.mode=disabled"]
-_OPENED = [
+OPENED = [
     "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
     "--add-opens=java.base/java.nio=ALL-UNNAMED",
     "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
@@ -101,7 +101,7 @@ class RocketMQ:
 
     def options(self, heap: str) -> list[str]:
         """What every JVM is started with."""
-        return [f"-Xmx{heap}", f"-Duser.home={self.home}", "-Drocketmq.client.logUseSlf4j=true", *_QUICK, *_OPENED]
+        return [f"-Xmx{heap}", f"-Duser.home={self.home}", "-Drocketmq.client.logUseSlf4j=true", *_QUICK, *OPENED]
 
     def command(self, main: str, *arguments: str, heap: str) -> list[str]:
         return [java(), *self.options(heap), "-cp", self.class_path, f"{PACKAGE}.{main}", *arguments]
