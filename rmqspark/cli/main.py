@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from errno import EDQUOT, ENOSPC
 
 from rmqspark import __version__
 from rmqspark.errors import InvalidArgument, RmqError
@@ -39,3 +40,8 @@ def os_error_story(error: OSError) -> str:
     """What the operating system refused, in its words: 'rmq-store: Permission denied'."""
     reason = error.strerror or str(error)
     return f"{os.fsdecode(error.filename)}: {reason}" if error.filename is not None else reason
+
+
+def _advice(error: OSError) -> str:
+    is_full = error.errno in (ENOSPC, EDQUOT)
+    return "The disk is full: make room on it, or use another place." if is_full else ""

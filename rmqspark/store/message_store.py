@@ -8,11 +8,11 @@ It belongs to one thread; only `FlushPlan.run` may be called from another. READM
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import structlog
 
-from rmqspark.errors import MessageNotFound, RecordError, StoreError
+from rmqspark.errors import MessageNotFound, RecordError
 from rmqspark.protocol.message_id import ZERO_HOST
 from rmqspark.protocol.record import decode_record
 from rmqspark.protocol.record_batch import RecordBatch
@@ -22,8 +22,10 @@ from rmqspark.store.checkpoint import CheckpointFile
 from rmqspark.store.commit_log import CommitLog
 from rmqspark.store.config import memory_bytes, parse_delay_levels
 from rmqspark.store.consume_queues import ConsumeQueues
+from rmqspark.store.disk_errors import as_store_errors
 from rmqspark.store.dispatcher import Dispatcher
 from rmqspark.store.expiry import Expiry
+from rmqspark.store.figures import StoreFigures
 from rmqspark.store.flush import Flusher
 from rmqspark.store.identity import StoreIdentity
 from rmqspark.store.index import Index
@@ -58,19 +60,6 @@ if TYPE_CHECKING:
 log = structlog.get_logger("rmqspark.store")
 
 
-class StoreFigures(NamedTuple):
-    """How much a store holds. Times in ms, -1 where there is no message."""
-
-    min_physical_offset: int
-    end_physical_offset: int
-    flushed_physical_offset: int
-    readable_physical_offset: int
-    earliest_timestamp_ms: int
-    newest_timestamp_ms: int
-    indexed_physical_offset: int
-    disk: DiskUsage
-
-
 class MessageStore:
     """Messages of one broker on disk. Made by `open`, given back by `close`."""
 
@@ -78,6 +67,7 @@ class MessageStore:
         self, config: StoreConfig, files: FileSystem, clock: Clock, entropy: Entropy, lock: File, store_host: bytes
     ) -> None:
         self._files = files
+        self._root: str | os.PathLike[str] = ""  # for messages
         self._config = config
         self._lock = lock
         self._identity = StoreIdentity.open(files, entropy)
@@ -131,18 +121,17 @@ class MessageStore:
         Raises StoreLocked if another process has it, StoreError if it cannot be used.
         """
         files = files.within(root)
-        try:
+        with as_store_errors("opened", root, files):
             files.make_root()
             lock = files.lock("lock")
             try:
                 lock.pwrite(b"lock", 0)
                 store = cls(config, files, clock, entropy, lock, store_host)
+                store._root = root
                 store._recover()
             except BaseException:
                 lock.close()
                 raise
-        except OSError as error:
-            raise StoreError(f"The store {root} cannot be opened: {error}.") from error
         return store
 
     def _recover(self) -> None:
@@ -166,14 +155,13 @@ class MessageStore:
         run_marker.mark_running(self._files, self._config.flush_disk_type)
 
     def close(self) -> None:
-        """Makes everything durable and gives the files back. What cannot be made durable is recovered next time."""
+        """Makes everything durable and gives the files back. What cannot be made durable is recovered next time.
+
+        Raises StoreError if the disk refused something; the files are given back all the same.
+        """
         try:
-            if not self._gate.has_failed and not self._flusher.is_busy:
-                self._flush_to_disk()
-                if self._index is not None:
-                    self._index.close()
-                if self._dispatcher.offset == self._log.end_offset:
-                    run_marker.mark_closed(self._files)
+            with as_store_errors("closed in order", self._root, self._files, "The next start recovers it."):
+                self._make_all_durable()
         finally:
             self._gate.shut_for_good("The store is closed.")
             self._log_files.close()
@@ -182,6 +170,15 @@ class MessageStore:
                 self._index.abandon()
             self._checkpoint_file.close()
             self._lock.close()
+
+    def _make_all_durable(self) -> None:
+        if self._gate.has_failed or self._flusher.is_busy:
+            return
+        self._flush_to_disk()
+        if self._index is not None:
+            self._index.close()
+        if self._dispatcher.offset == self._log.end_offset:
+            run_marker.mark_closed(self._files)
 
     # --- who it is
 

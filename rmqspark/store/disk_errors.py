@@ -1,0 +1,33 @@
+"""What the operating system refuses while a store is opened or closed, said so that an operator can do something."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, suppress
+from errno import EDQUOT, ENOSPC
+from typing import TYPE_CHECKING, Final
+
+from rmqspark.errors import StoreError
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator
+
+    from rmqspark.store.files import FileSystem
+
+_NEEDED_MIB: Final = 1  # for what a new store consists of, and for what recovery notes down
+
+
+@contextmanager
+def as_store_errors(deed: str, root: str | os.PathLike[str], files: FileSystem, hint: str = "") -> Iterator[None]:
+    """An OSError inside becomes a StoreError: which store, what could not be done to it, and, of a full disk, how much
+    room there is and how much is needed. `hint` is added to what is said of a full disk."""
+    try:
+        yield
+    except OSError as error:
+        refusal = f"The store {root} cannot be {deed}: {error}."
+        if error.errno not in (ENOSPC, EDQUOT):
+            raise StoreError(refusal) from error
+        with suppress(OSError):  # the directory may not even be there
+            refusal += f" {files.disk_usage().free_bytes} bytes are free."
+        advice = f"At least {_NEEDED_MIB} MiB must be free on that disk: make room, or keep the store elsewhere."
+        raise StoreError(refusal, hint=f"{advice} {hint}".strip()) from error
