@@ -9,6 +9,7 @@ and class filters are refused; reading from a replica is never suggested; one li
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from rmqspark.broker.long_poll import ParkedPull, ParkedPulls
@@ -56,6 +57,7 @@ _CODES: Final = {
     ReadStatus.NO_MESSAGE_IN_QUEUE: ResponseCode.PULL_OFFSET_MOVED,
     ReadStatus.NO_MATCHED_LOGIC_QUEUE: ResponseCode.PULL_OFFSET_MOVED,
 }
+_WOKEN_A_TURN: Final = 32
 _EMPTY_QUEUE: Final = (ReadStatus.NO_MESSAGE_IN_QUEUE, ReadStatus.NO_MATCHED_LOGIC_QUEUE)
 
 
@@ -90,7 +92,7 @@ class PullHandlers:
         self._stats = stats
         self._clock = clock
         self._parked: ParkedPulls[PullRequest] = ParkedPulls(limit=config.max_parked_pulls)
-        self._woken: list[ParkedPull[PullRequest]] = []
+        self._woken: deque[ParkedPull[PullRequest]] = deque()
         self._may_park = True
 
     def routes(self) -> Routes:
@@ -131,8 +133,9 @@ class PullHandlers:
     def stop_waiting(self) -> None:
         """Answers all pulls that are held, and holds none from now on."""
         self._may_park = False
-        self._wake(self._parked.take_all())
-        self._run_woken()
+        self._woken += self._parked.take_all()
+        while self._woken:
+            self._answer_woken()
 
     # --- checks, in RocketMQ's order ---------------------------------------------------------------------------------
 
@@ -223,12 +226,18 @@ class PullHandlers:
         self._woken += pulls
 
     def _run_woken(self) -> None:
-        woken, self._woken = self._woken, []
-        for pull in woken:
-            try:
-                pull.request.answer(self._rerun(pull.request.header))
-            except Exception as error:  # noqa: BLE001 - as the router does for pulls that did not wait
-                pull.request.fail(error)
+        """Answers some of them; others have their turn before the rest, for thousands may be woken at once."""
+        for _ in range(min(_WOKEN_A_TURN, len(self._woken))):
+            self._answer_woken()
+        if self._woken:
+            asyncio.get_running_loop().call_soon(self._run_woken)
+
+    def _answer_woken(self) -> None:
+        pull = self._woken.popleft()
+        try:
+            pull.request.answer(self._rerun(pull.request.header))
+        except Exception as error:  # noqa: BLE001 - as the router does for pulls that did not wait
+            pull.request.fail(error)
 
     def _rerun(self, header: PullMessageRequestHeader) -> Reply:
         """The pull once more, this time without waiting and without committing again."""

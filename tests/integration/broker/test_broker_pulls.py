@@ -245,3 +245,25 @@ def test_a_reset_is_told_to_the_next_pull_and_to_no_other(on_broker) -> None:
         assert (await client.pull("orders", 1)).code == 0
 
     on_broker(talk)
+
+
+def test_thousands_that_are_woken_do_not_hold_others_up(on_broker) -> None:
+    """When a message wakes very many waiting pulls, somebody else's request is answered in between."""
+
+    async def talk(bench) -> None:
+        waiting, sender, other = [await bench.connect() for _ in range(3)]
+        await sender.create_topic("t", queues=1)
+        header = bench.pull_header("t", wait_ms=60_000)
+        pulls = [asyncio.ensure_future(waiting.ask(RequestCode.PULL_MESSAGE, header)) for _ in range(1_000)]
+        await asyncio.sleep(0)  # all are under way
+        await waiting.settle()
+        answered: list[object] = []
+        for pull in pulls:
+            pull.add_done_callback(answered.append)
+        await sender.send("t")
+        await other.settle()
+        before_other = len(answered)
+        assert {answer.code for answer in await asyncio.gather(*pulls)} == {ResponseCode.SUCCESS}
+        assert before_other < 900
+
+    on_broker(talk)
