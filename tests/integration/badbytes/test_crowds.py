@@ -36,6 +36,8 @@ PARKED: Final = 10_000
 MAX_CONNECTION_BYTES: Final = 8 * 1024
 """Memory of one idle or slow connection; what is required is 64 KiB."""
 SLACK_BYTES: Final = 24 << 20
+PATIENT: Final = ("--first-frame-timeout-ms", "900000", "--frame-timeout-ms", "900000", "--idle-timeout-ms", "900000")
+"""However long the test takes, nobody is to be closed for being slow."""
 CAPABILITIES: Final = request(RequestCode.RMQ_CAPABILITIES)
 
 
@@ -57,7 +59,7 @@ def test_thousands_of_idle_and_slow_connections(
     """5,000 clients that say nothing and 5,000 that send a byte now and then cost kilobytes each, and all of them are
     answered when they do ask."""
     count = min(CROWD, room_for_sockets() // 2)
-    flags = ("--max-connections-per-address", str(3 * count))
+    flags = ("--max-connections-per-address", str(3 * count), *PATIENT)
     with Victim(tmp_path, *flags) as victim, Canary(victim.namesrv) as canary:
         before, empty_bytes = Pace.of(canary, victim, notes=notes), victim.resident_bytes()
         with Crowd(victim.broker, count) as idle, Crowd(victim.broker, count) as slow:
@@ -81,7 +83,7 @@ def test_thousands_of_idle_and_slow_connections(
 def test_thousands_of_waiting_pulls(tmp_path: Path, soaking: bool, notes: int, tell: Callable[[str], None]) -> None:
     """10,000 pulls that wait for tags nobody sends, at the very queues that others send to, slow nobody down, and go
     on waiting."""
-    with Victim(tmp_path) as victim, Canary(victim.namesrv) as canary:
+    with Victim(tmp_path, *PATIENT) as victim, Canary(victim.namesrv) as canary:
         before, empty_bytes = Pace.of(canary, victim, notes=notes), victim.resident_bytes()
         with AdminClient(victim.namesrv) as admin:
             ends = {queue.queue.queue_id: queue.max_offset for queue in admin.topic(TOPIC).queues}
@@ -107,7 +109,7 @@ def test_thousands_of_waiting_pulls(tmp_path: Path, soaking: bool, notes: int, t
 
 def test_a_consumer_that_never_reads(tmp_path: Path, soaking: bool, notes: int, tell: Callable[[str], None]) -> None:
     """Who asks for everything and takes nothing holds a few megabytes, and nobody else up."""
-    with Victim(tmp_path) as victim, Canary(victim.namesrv) as canary, Producer(victim.namesrv) as producer:
+    with Victim(tmp_path, *PATIENT) as victim, Canary(victim.namesrv) as canary, Producer(victim.namesrv) as producer:
         with AdminClient(victim.namesrv) as admin:
             admin.create_topic("large", 1)
         for _ in range(10):
