@@ -1,0 +1,275 @@
+"""A broker as a participant of exactly-once transactions: half batches in, votes, completions; and what it refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from typing import Any
+from zlib import crc32
+
+import pytest
+
+from rmqspark.protocol.bodies import OutputRanges
+from rmqspark.protocol.bodies_txn import AttemptName, HeldAttempt, TxnComplete, TxnVote
+from rmqspark.protocol.codes import RequestCode, ResponseCode
+from rmqspark.protocol.headers import BulkReadRequestHeader, GetMaxOffsetRequestHeader
+from rmqspark.protocol.headers_txn import TxnCompleteRequestHeader, TxnHalfRequestHeader, TxnVoteRequestHeader
+from rmqspark.protocol.names import HALF_BATCH_TOPIC, HIDDEN_TOPICS
+from rmqspark.protocol.properties import encode_properties
+from rmqspark.protocol.record import encode_record
+from rmqspark.testing.memory_files import MemoryFileSystem
+
+from .transaction_talk import eventually
+
+pytestmark = pytest.mark.integration
+
+T = "spark-1"
+
+
+def half(*bodies: bytes, sizes: bool = False, **fields: Any) -> tuple[TxnHalfRequestHeader, bytes]:
+    """A HALF request for queue 0 of `orders`."""
+    record_fields = {name: fields.pop(name) for name in ("properties", "sys_flag", "queue_id") if name in fields}
+    records = [bytes(encode_record(topic="orders", body=body, **record_fields)) for body in bodies]
+    body = b"".join(records)
+    if sizes:
+        body = struct.pack(f">{len(records)}i", *map(len, records)) + body
+    header = {
+        "transactionalId": T,
+        "epoch": 1,
+        "version": 0,
+        "partition": 0,
+        "attempt": "a",
+        "sequence": 0,
+        "topic": "orders",
+        "queueId": 0,
+        "count": len(records),
+        "recordSize": 0 if sizes else len(records[0]),
+        "bodyCrc32": crc32(body),
+    }
+    return TxnHalfRequestHeader(**header | fields), body
+
+
+def held(*requests: tuple[TxnHalfRequestHeader, bytes]) -> HeldAttempt:
+    """What a driver says of these halves of one attempt."""
+    header = requests[0][0]
+    return HeldAttempt(
+        header.partition,
+        header.attempt,
+        len(requests),
+        sum(each.count for each, _ in requests),
+        sum(len(body) for _, body in requests),
+        sum(each.bodyCrc32 for each, _ in requests),
+    )
+
+
+async def hold(client: Any, request: tuple[TxnHalfRequestHeader, bytes]) -> int:
+    answer = await client.ask(RequestCode.RMQ_TXN_HALF, *request)
+    assert answer.code == 0, answer.remark
+    return int(answer.fields["physicalOffset"])
+
+
+async def vote(client: Any, *attempts: HeldAttempt, epoch: int = 1, version: int = 0) -> str:
+    header = TxnVoteRequestHeader(T, epoch, version, -1)
+    answer = await client.ask(RequestCode.RMQ_TXN_VOTE, header, TxnVote(list(attempts)).encode(standard=True))
+    assert answer.code == 0, answer.remark
+    return "" if answer.fields["yes"] == "true" else str(answer.remark)
+
+
+async def complete(client: Any, *attempts: HeldAttempt, outcome: str = "COMMIT", **fields: Any) -> Any:
+    header = TxnCompleteRequestHeader(
+        **{"transactionalId": T, "epoch": 1, "version": 0, "outcome": outcome, "durable": False} | fields
+    )
+    body = TxnComplete([AttemptName(each.partition, each.attempt) for each in attempts]).encode(standard=True)
+    return await client.ask(RequestCode.RMQ_TXN_COMPLETE, header, body)
+
+
+async def bodies(bench: Any, client: Any, topic: str = "orders") -> list[bytes]:
+    answer = await client.pull(topic)
+    return [record.body for record in bench.records(answer)] if answer.code == 0 else []
+
+
+@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+@pytest.mark.parametrize("durable", [False, True])
+def test_the_way_of_a_batch(on_broker, flush, durable) -> None:
+    """Sent, voted for, completed: then it is readable, once, and a reader that waited is told."""
+
+    async def talk(bench) -> None:
+        client, reader = await bench.connect(), await bench.connect()
+        await client.create_topic("orders")
+        waiting = asyncio.ensure_future(reader.pull("orders", wait_ms=9_000))
+        requests = [half(b"1", b"2"), half(b"3", b"444", sizes=True, sequence=1)]
+        places = [await hold(client, request) for request in requests]
+        assert [await hold(client, request) for request in requests] == places
+        assert not await vote(client, held(*requests))
+        assert not waiting.done()
+        for _ in range(2):
+            answer = await complete(client, held(*requests), durable=durable)
+            outputs = OutputRanges.decode(answer.body).outputs
+            assert [(each.topic, each.brokerName, each.fromOffset, each.toOffset) for each in outputs] == [
+                ("orders", "broker-a", 0, 4)
+            ]
+        assert [record.body for record in bench.records(await waiting)][:1] == [b"1"]
+        assert await bodies(bench, client) == [b"1", b"2", b"3", b"444"]
+
+    on_broker(talk, store={"flush_disk_type": flush})
+
+
+def test_over_restarts(on_broker) -> None:
+    """Restarts between half batches, vote and completion change nothing of what comes out."""
+    files = MemoryFileSystem()
+    request = half(*(b"%03d" % number for number in range(500)))
+    place: list[int] = []
+
+    async def send(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders")
+        place.append(await hold(client, request))
+
+    async def vote_for_it(bench) -> None:
+        client = await bench.connect()
+        assert await hold(client, request) == place[0]
+        assert not await vote(client, held(request))
+
+    async def finish(bench) -> None:
+        client = await bench.connect()
+        answer = await complete(client, held(request), durable=True)
+        assert answer.code == 0, answer.remark
+
+    async def look(bench) -> None:
+        client = await bench.connect()
+        answer = await client.ask(RequestCode.GET_MAX_OFFSET, GetMaxOffsetRequestHeader(topic="orders", queueId=0))
+        assert answer.fields["offset"] == "500"
+        assert (await complete(client, held(request))).code == 0
+        assert (await client.ask(RequestCode.RMQ_TXN_HALF, *request)).code == ResponseCode.TRANSACTION_FAILED
+        answer = await client.ask(RequestCode.GET_MAX_OFFSET, GetMaxOffsetRequestHeader(topic="orders", queueId=0))
+        assert answer.fields["offset"] == "500"
+
+    for life in (send, vote_for_it, finish, look):
+        on_broker(life, files=files)
+        files.crash()  # closed, it has nothing to lose
+
+
+def test_dropped(on_broker) -> None:
+    """What is dropped never becomes readable, and its run may write no more of it."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders")
+        await hold(client, half(b"1"))
+        assert (await complete(client, outcome="DROP")).code == 0
+        answer = await client.ask(RequestCode.RMQ_TXN_HALF, *half(b"1"))
+        assert (answer.code, "Nothing more is taken" in answer.remark) == (ResponseCode.TRANSACTION_FAILED, True)
+        assert "0 half batches are held instead of 1" in await vote(client, held(half(b"1")))
+        again = half(b"1", epoch=2)
+        await hold(client, again)
+        assert (await complete(client, held(again), epoch=2)).code == 0
+        assert await bodies(bench, client) == [b"1"]
+
+    on_broker(talk)
+
+
+BAD_HALVES = [
+    pytest.param(half(b"1", bodyCrc32=5), ResponseCode.MESSAGE_ILLEGAL, "checksum", id="false checksum"),
+    pytest.param(half(b"1", queue_id=3), ResponseCode.MESSAGE_ILLEGAL, "not of queue 0", id="another queue"),
+    pytest.param(half(b"1", sys_flag=8), ResponseCode.MESSAGE_ILLEGAL, "system flags", id="committed already"),
+    pytest.param(half(b"1", sys_flag=4), ResponseCode.MESSAGE_ILLEGAL, "system flags", id="a half message"),
+    pytest.param(half(b"1", recordSize=92), ResponseCode.MESSAGE_ILLEGAL, "", id="wrong sizes"),
+    pytest.param(half(b"1", count=2), ResponseCode.MESSAGE_ILLEGAL, "cannot hold", id="too many"),
+    pytest.param(
+        half(b"1", count=1 << 30, recordSize=0), ResponseCode.MESSAGE_ILLEGAL, "cannot hold", id="far too many"
+    ),
+    pytest.param(
+        half(b"1", properties=encode_properties({"DELAY": "3"})),
+        ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+        "DELAY",
+        id="a delayed one",
+    ),
+    pytest.param(half(b"1", topic="refunds"), ResponseCode.TOPIC_NOT_EXIST, "refunds", id="no such topic"),
+    pytest.param(half(b"1", topic=HALF_BATCH_TOPIC), ResponseCode.TOPIC_NOT_EXIST, "", id="a topic of ours"),
+    pytest.param(half(b"1", queueId=99), ResponseCode.INVALID_PARAMETER, "no 99", id="no such queue"),
+    pytest.param(
+        half(b"1", transactionalId="../x\x01"), ResponseCode.INVALID_PARAMETER, "", id="a name with separators"
+    ),
+    pytest.param(half(b"1", transactionalId="x" * 300), ResponseCode.INVALID_PARAMETER, "", id="an endless name"),
+    pytest.param(half(b"1", attempt=""), ResponseCode.INVALID_PARAMETER, "attempt", id="no attempt"),
+    pytest.param(half(b"1", epoch=0), ResponseCode.INVALID_PARAMETER, "Epochs begin at 1", id="epoch 0"),
+    pytest.param(half(b"1", version=-1), ResponseCode.INVALID_PARAMETER, "", id="a negative version"),
+    pytest.param(half(b"1", sequence=-5), ResponseCode.INVALID_PARAMETER, "", id="a negative sequence"),
+]
+
+
+@pytest.mark.parametrize(("request_", "code", "story"), BAD_HALVES)
+def test_half_batches_that_are_refused(on_broker, request_, code, story) -> None:
+    """A half batch that is not right is refused in words, and nothing of it is stored."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders")
+        answer = await client.ask(RequestCode.RMQ_TXN_HALF, *request_)
+        assert (answer.code, story in answer.remark) == (code, True), answer.remark
+        assert await hold(client, half(b"good")) == 0
+        assert not await vote(client, held(half(b"good")))
+
+    on_broker(talk)
+
+
+def test_more_than_a_broker_holds(on_broker) -> None:
+    """Beyond its bound a broker answers busy, which clients may try again."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders")
+        await hold(client, half(b"1"))
+        answer = await client.ask(RequestCode.RMQ_TXN_HALF, *half(b"2", sequence=1))
+        assert (answer.code, "max_half_batches" in answer.remark) == (ResponseCode.SYSTEM_BUSY, True)
+
+    on_broker(talk, max_half_batches=1)
+
+
+def test_decisions_that_are_refused(on_broker) -> None:
+    """A decision for what is not there, and one that is neither COMMIT nor DROP, are refused; nothing is done."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders")
+        answer = await complete(client, held(half(b"1")))
+        assert (answer.code, "does not hold" in answer.remark) == (ResponseCode.TRANSACTION_FAILED, True)
+        assert (await complete(client, outcome="PERHAPS")).code == ResponseCode.INVALID_PARAMETER
+        assert await bodies(bench, client) == []
+
+    on_broker(talk)
+
+
+def test_own_topics_are_nobodys(on_broker) -> None:
+    """Nobody reads, sends to, or deletes the topics in which transactions are kept."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders")
+        await hold(client, half(b"1"))
+        for topic in HIDDEN_TOPICS:
+            read = BulkReadRequestHeader(topic=topic, queueId=0, queueOffset=0, endOffset=9, maxCount=9, maxBytes=9_999)
+            assert (await client.ask(RequestCode.RMQ_BULK_READ, read)).code != 0
+            assert (await client.pull(topic)).code != 0
+            assert (await client.send(topic)).code != 0
+            assert (await client.create_topic(topic)).code != 0
+
+    on_broker(talk)
+
+
+def test_half_batches_of_nobody(on_broker) -> None:
+    """Half batches of a transaction that no broker has ever heard of are gone after a check-back."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders")
+        forged = half(b"1", epoch=1 << 40)
+        await hold(client, forged)
+
+        async def is_gone() -> bool:
+            return "0 half batches" in await vote(client, HeldAttempt(0, "a", halves=2), epoch=1 << 40)
+
+        await eventually(is_gone)
+        await hold(client, half(b"1"))  # and its epoch shuts nobody out
+
+    on_broker(talk, transaction_time_out=1)
