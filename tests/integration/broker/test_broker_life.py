@@ -10,7 +10,7 @@ from contextlib import suppress
 import pytest
 
 from rmqspark.clock import SystemClock
-from rmqspark.errors import InvalidArgument, PortInUse, StoreLocked
+from rmqspark.errors import InvalidArgument, PortInUse, StoreError, StoreLocked
 from rmqspark.namesrv.config import NamesrvConfig
 from rmqspark.namesrv.server import NameServer
 from rmqspark.protocol.bodies import ConsumerData, HeartbeatData, TopicRouteData
@@ -80,7 +80,7 @@ def test_a_topic_made_by_a_send_survives_a_crash_right_behind_the_answer(on_brok
         client = await bench.connect()
         assert [record.body for record in bench.records(await client.pull("orders"))] == [b"kept"]
 
-    with suppress(OSError):  # its files are gone: it ends as it can
+    with suppress(StoreError):  # its files are gone: it ends as it can
         on_broker(before, files=files, store=SYNC)
     on_broker(after, files=files, store=SYNC)
 
@@ -144,7 +144,7 @@ def test_what_is_answered_under_sync_flush_survives_power_loss(on_broker) -> Non
         client = await bench.connect()
         assert [record.body for record in bench.records(await client.pull("orders"))] == [b"%d" % n for n in range(30)]
 
-    with suppress(OSError):  # its files are gone: it ends as it can
+    with suppress(StoreError):  # its files are gone: it ends as it can
         on_broker(before, files=files, store=SYNC)
     on_broker(after, files=files, store=SYNC)
 
@@ -223,7 +223,7 @@ def test_a_table_that_could_not_be_written_is_written_in_the_next_round(on_broke
         query = QueryConsumerOffsetRequestHeader("g", "orders", 0)
         assert (await client.ask(RequestCode.QUERY_CONSUMER_OFFSET, query)).fields["offset"] == "7"
 
-    with suppress(OSError):  # its files are gone: it ends as it can
+    with suppress(StoreError):  # its files are gone: it ends as it can
         on_broker(commit, files=files, flush_consumer_offset_interval=10)
     on_broker(ask, files=files)
 
