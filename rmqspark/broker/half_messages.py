@@ -240,7 +240,7 @@ class HalfMessages:
         self._progress = _Progress(self._store.end_offset, first_open, self._operations.first_needed(first_open))
 
     def _commit(self, topic: str, offset: int) -> None:
-        if self._offsets.committed(CHECK_GROUP, topic, 0) != offset:
+        if self._committed(topic) != offset:
             self._offsets.commit(CHECK_GROUP, topic, 0, offset)
 
     def _committed(self, topic: str) -> int:

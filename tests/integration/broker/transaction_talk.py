@@ -61,12 +61,12 @@ async def eventually(holds: Any) -> None:
 
 
 async def committed_offsets(client: Any) -> list[int]:
-    """How far CID_RMQ_SYS_TRANS is with half and op queue."""
+    """How far CID_RMQ_SYS_TRANS is with half and op queue; 0 where it never committed."""
     offsets = []
     for topic in (HALF_TOPIC, OP_HALF_TOPIC):
         header = QueryConsumerOffsetRequestHeader("CID_RMQ_SYS_TRANS", topic, 0)
         answer = await client.ask(RequestCode.QUERY_CONSUMER_OFFSET, header)
-        offsets.append(int(answer.fields["offset"]) if answer.code == 0 else -1)
+        offsets.append(int(answer.fields["offset"]) if answer.code == 0 else 0)
     return offsets
 
 

@@ -1,0 +1,271 @@
+"""Half messages through kills, power losses and restarts: whatever is said how often, a transaction ends once.
+
+Beside the real thing over files in memory runs a reader of the log that knows only what the log says: a half is open if
+no op record names it and no message says it is its commit.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from random import Random
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from rmqspark.broker.half_messages import HalfMessages
+from rmqspark.broker.offsets import ConsumerOffsets
+from rmqspark.broker.topics import TopicTable
+from rmqspark.entropy import SystemEntropy
+from rmqspark.errors import NotWritable, TransactionError
+from rmqspark.protocol.bodies import ConsumerOffsetTable, TopicConfig
+from rmqspark.protocol.headers import EndTransactionRequestHeader
+from rmqspark.protocol.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
+from rmqspark.protocol.properties import encode_properties
+from rmqspark.protocol.record import Record, SysFlag, decode_record, encode_record
+from rmqspark.store.config import StoreConfig
+from rmqspark.store.draft import Draft, index_keys
+from rmqspark.store.message_store import MessageStore
+from rmqspark.testing.disk_faults import ProcessDied
+from rmqspark.testing.manual_clock import ManualClock
+from rmqspark.testing.memory_files import MemoryFileSystem
+from rmqspark.txn.half_ledger import CheckRules, Outcome, SetAside
+from rmqspark.txn.half_operations import decode_operation
+
+pytestmark = [pytest.mark.property, pytest.mark.faults]
+
+RULES = CheckRules(timeout_ms=6_000, interval_ms=60_000, max_checks=2, reserved_ms=72 * 3_600_000)
+CONFIG = StoreConfig(mapped_file_size_commit_log=4096, max_hash_slot_num=50, max_index_num=200)
+OUTCOMES = {Outcome.COMMITTED: SysFlag.COMMITTED, Outcome.ROLLED_BACK: SysFlag.ROLLED_BACK}
+
+places = st.integers(0, 5)  # which of the halves there are, from the newest on
+seeds = st.none() | st.integers(0, 1 << 16)
+
+
+class Seen(NamedTuple):
+    """What the log says."""
+
+    halves: list[Record]
+    marked: set[int]  # queue offsets
+    committed: list[int]  # physical offsets, one for each message
+    set_aside: int
+
+
+class Luck:
+    """What of unsynced bytes survives a power loss, by a seed."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = Random(seed)
+
+    def below(self, limit: int) -> int:
+        return self._random.randrange(limit)
+
+    def token(self, size: int) -> bytes:
+        return self._random.randbytes(size)
+
+
+class HalfMessageMachine(RuleBasedStateMachine):
+    """One broker's half messages, its offsets saved now and then."""
+
+    @initialize()
+    def start(self) -> None:
+        self.files, self.clock = MemoryFileSystem(), ManualClock()
+        self.saved = ConsumerOffsetTable()
+        self.number = 0
+        self.rolled_back: set[int] = set()  # queue offsets of halves whose rollback was taken
+        self.open()
+
+    def open(self) -> None:
+        self.store = MessageStore.open("store", CONFIG, files=self.files, clock=self.clock, entropy=SystemEntropy())
+        topics, self.offsets = TopicTable(max_topics=10, now_ms=0), ConsumerOffsets()
+        topics.put(TopicConfig(topicName="orders", readQueueNums=1, writeQueueNums=1, perm=6), 0)
+        self.offsets.load(self.saved)
+        self.offsets.clamp(lambda *queue: (self.store.min_offset(*queue), self.store.max_offset(*queue)))
+        self.halves = HalfMessages(self.store, self.append, topics, self.offsets, RULES, self.clock, max_open=100)
+        self.halves.recover()
+
+    def append(self, drafts: Any) -> Any:
+        return self.store.append(drafts, together=True)
+
+    # --- producers
+
+    @rule()
+    def send(self) -> None:
+        self.number += 1
+        named = {"PGROUP": "PG", "UNIQ_KEY": f"U{self.number}", "REAL_TOPIC": "orders", "REAL_QID": "0"}
+        record = encode_record(
+            topic=HALF_TOPIC,
+            body=b"%d" % self.number,
+            properties=encode_properties(named),
+            born_timestamp_ms=self.clock.now_ms(),
+        )
+        self.store.append([Draft(HALF_TOPIC, 0, record, index_keys=index_keys(named))])
+
+    @rule(place=places, outcome=st.sampled_from(list(OUTCOMES)))
+    def end(self, place: int, outcome: Outcome) -> None:
+        before = self.look()
+        if place >= len(before.halves):
+            return
+        half = before.halves[-1 - place]
+        was_open = self.is_open(half, before)
+        try:
+            self.halves.end(_header(half, outcome), outcome)
+        except TransactionError:
+            assert not was_open
+        else:
+            if was_open and outcome is Outcome.ROLLED_BACK:
+                self.rolled_back.add(half.queue_offset)
+        if not was_open:
+            assert self.look() == before
+
+    @rule(place=places, count=st.integers(1, 3), after_bytes=st.sampled_from([0, 50, 150, 250]), seed=seeds)
+    def end_and_die(self, place: int, count: int, after_bytes: int, seed: int | None) -> None:
+        """The process dies in the middle of a commit, and perhaps the machine with it."""
+        before = self.look()
+        if place < len(before.halves) and self.is_open(before.halves[-1 - place], before):
+            self.files.stop_at(count, after_bytes=after_bytes)
+            with suppress(ProcessDied, NotWritable):
+                self.halves.end(_header(before.halves[-1 - place], Outcome.COMMITTED), Outcome.COMMITTED)
+            self.files.heal()
+        self.die(seed)
+
+    # --- the broker
+
+    @rule(seconds=st.sampled_from([1, 6, 60]))
+    def let_time_go_by(self, seconds: int) -> None:
+        self.clock.advance(seconds=seconds)
+
+    @rule(limit=st.integers(1, 5))
+    def check_back(self, limit: int) -> None:
+        self.halves.follow()
+        for action in self.halves.take_due(limit):
+            if isinstance(action, SetAside):
+                self.halves.set_aside(action.half, action.reason)
+
+    @rule()
+    def save_progress(self) -> None:
+        self.halves.save_progress()
+
+    @rule()
+    def save_offsets(self) -> None:
+        self.saved = self.offsets.table(0)
+
+    @rule(thorough=st.booleans())
+    def flush(self, thorough: bool) -> None:
+        self.store.checkpoint() if thorough else self.store.flush()
+
+    @rule()
+    def restart(self) -> None:
+        self.store.close()
+        self.open()
+
+    @rule(seed=seeds)
+    def die(self, seed: int | None) -> None:
+        """A kill; with a seed a power loss."""
+        if seed is None:
+            self.files.kill()
+        else:
+            self.files.crash(Luck(seed))
+        self.open()
+        known = {half.queue_offset for half in self.look().halves}
+        self.rolled_back &= known if seed is None else self.look().marked
+
+    # --- what holds
+
+    @precondition(lambda self: hasattr(self, "store"))
+    @invariant()
+    def every_transaction_ended_once(self) -> None:
+        seen = self.look()
+        assert len(set(seen.committed)) == len(seen.committed)
+        by_place = {half.physical_offset: half.queue_offset for half in seen.halves}
+        assert not self.rolled_back & {by_place.get(place) for place in seen.committed}
+        for half in seen.halves:
+            assert self.halves._ledger.is_open(half.queue_offset) == self.is_open(half, seen)
+
+    def is_open(self, half: Record, seen: Seen) -> bool:
+        return half.queue_offset not in seen.marked and half.physical_offset not in seen.committed
+
+    def look(self) -> Seen:
+        seen = Seen([], set(), [], 0)
+        aside = 0
+        for batch in self.store.records_from(0):
+            raw = bytes(batch.buffer.data)
+            for at in batch.positions.tolist():
+                record = decode_record(raw, at)
+                if record.topic == HALF_TOPIC:
+                    seen.halves.append(record)
+                elif record.topic == OP_HALF_TOPIC:
+                    seen.marked.update(decode_operation(record.body))
+                elif record.topic == CHECK_MAX_TIME_TOPIC:
+                    aside += 1
+                else:
+                    assert record.topic == "orders"
+                    seen.committed.append(record.prepared_transaction_offset)
+        return seen._replace(set_aside=aside)
+
+    def teardown(self) -> None:
+        if hasattr(self, "store"):
+            self.store.close()
+
+
+def _header(half: Record, outcome: Outcome) -> EndTransactionRequestHeader:
+    return EndTransactionRequestHeader("PG", half.queue_offset, half.physical_offset, OUTCOMES[outcome], "U")
+
+
+HalfMessageMachine.TestCase.settings = settings(stateful_step_count=40)
+TestHalfMessages = HalfMessageMachine.TestCase
+
+
+SWITCHED_OFF = {
+    "the idempotence check": ("rmqspark.txn.half_ledger.HalfLedger.is_open", lambda ledger, offset: True),
+    "the scan for committed messages": ("rmqspark.txn.half_recovery.prepared_offsets", lambda store, offset: set()),
+}
+
+
+@pytest.mark.parametrize("what", SWITCHED_OFF)
+def test_the_model_bites(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one of its safeguards switched off the fault is found."""
+    target, mutant = SWITCHED_OFF[what]
+    monkeypatch.setattr(target, mutant)
+    quick = settings(
+        max_examples=3000, stateful_step_count=40, phases=[Phase.generate], database=None, derandomize=True
+    )
+    with pytest.raises(AssertionError):
+        run_state_machine_as_test(HalfMessageMachine, settings=quick)
+
+
+def test_offsets_wait_for_the_disk() -> None:
+    """A committed offset that outlived the end it rests on would pass over a half message that nobody ended."""
+    machine = HalfMessageMachine()
+    machine.start()
+    machine.send()
+    machine.flush(thorough=False)
+    machine.end(0, Outcome.COMMITTED)
+    machine.save_progress()
+    machine.save_progress()
+    machine.save_offsets()
+    assert machine.saved.offsetTable == {}
+    machine.files.crash()
+    machine.open()
+    (half,) = machine.look().halves
+    assert machine.halves._ledger.is_open(half.queue_offset)
+    machine.end(0, Outcome.COMMITTED)
+    machine.flush(thorough=False)
+    machine.save_progress()
+    machine.flush(thorough=False)
+    machine.save_progress()
+    machine.save_offsets()
+    assert machine.saved.offsetTable == {
+        f"{HALF_TOPIC}@CID_RMQ_SYS_TRANS": {0: 1},
+        f"{OP_HALF_TOPIC}@CID_RMQ_SYS_TRANS": {0: 1},
+    }
+    machine.teardown()
