@@ -148,7 +148,11 @@ class Delivery:
         """Writes it to the connection; whether it arrives, nobody hears. Never tried again."""
         queue = self._queue(parcel.topic, target, None)
         broker = self._cluster.broker(queue.broker_name)
-        broker.send_oneway(self._header(parcel, queue), parcel.contents.body)
+        try:
+            broker.send_oneway(self._header(parcel, queue), parcel.contents.body)
+        except RmqError as error:
+            self._note_failure(queue, error)
+            raise
         self._cluster.heartbeats.reach(broker)
 
     def _queue(self, topic: str, target: Target, avoid_broker: str | None) -> MessageQueue:

@@ -343,6 +343,23 @@ def test_a_oneway_message_asks_for_no_answer() -> None:
         Delivery(cluster, "g", tries=3).deliver_oneway(PARCEL, Target())
 
 
+def test_a_oneway_message_that_finds_nobody_spares_the_next_one_the_trouble() -> None:
+    """Its failure is told, never tried again; and the messages after it go to another broker."""
+    with ScriptedPeer() as nobody:
+        address = nobody.address
+    with (
+        broker(*[expect(SEND, oneway=True)] * 2) as server,
+        namesrv(route(address, server.address)) as names,
+        ClusterClient(names.address) as cluster,
+    ):
+        delivery = Delivery(cluster, "g", tries=3)
+        delivery._round_robin._turns["t"] = iter([0, 0, 0])
+        with pytest.raises(Unreachable, match="broker-0"):
+            delivery.deliver_oneway(PARCEL, ANYWHERE)
+        for _ in range(2):
+            delivery.deliver_oneway(PARCEL, ANYWHERE)
+
+
 def test_routes_are_asked_for_every_thirty_seconds() -> None:
     """Sends within 30 s share a route; later ones see what has changed since."""
     clock = ManualClock()
