@@ -33,6 +33,8 @@ pytestmark = [
 
 CROWD: Final = 5_000
 PARKED: Final = 10_000
+RERUN_MS: Final = 0.25
+"""Within five seconds each is run once more, finds nothing that it wants, and is answered so."""
 MAX_CONNECTION_BYTES: Final = 8 * 1024
 """Memory of one idle or slow connection; what is required is 64 KiB."""
 SLACK_BYTES: Final = 24 << 20
@@ -47,10 +49,10 @@ def notes(soaking: bool) -> int:
     return 5_000 if soaking else 200
 
 
-def judge(before: Pace, during: Pace, *, soaking: bool) -> None:
-    """To serve others does not take more than twice as much."""
+def judge(before: Pace, during: Pace, *, soaking: bool, own_ms: float = 0) -> None:
+    """To serve others does not take more than twice as much; `own_ms` is what answering the crowd itself takes."""
     if soaking:
-        assert during.server_ms <= 2 * before.server_ms
+        assert during.server_ms - own_ms <= 2 * before.server_ms
 
 
 def test_thousands_of_idle_and_slow_connections(
@@ -104,7 +106,7 @@ def test_thousands_of_waiting_pulls(tmp_path: Path, soaking: bool, notes: int, t
         canary.check()
         assert victim.complaints() == []
     tell(f"{PARKED} waiting pulls: {growth >> 20} MiB; a send took {before}, with them {during}")
-    judge(before, during, soaking=soaking)
+    judge(before, during, soaking=soaking, own_ms=PARKED * RERUN_MS / notes)
 
 
 def test_a_consumer_that_never_reads(tmp_path: Path, soaking: bool, notes: int, tell: Callable[[str], None]) -> None:
