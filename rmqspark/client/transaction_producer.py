@@ -102,7 +102,7 @@ class TransactionProducer:
             group,
             1 + self._config.retry_times_when_send_failed,
             avoid_slow=self._config.send_latency_fault_enable,
-            worth_another=_surely_not_stored,
+            worth_another=surely_not_stored,
         )
         self._cluster.heartbeats.add_producer(group)
         self._reach_brokers()
@@ -268,7 +268,7 @@ def _heard(method: str, msg_id: str, call: Callable[[], object]) -> TransactionS
     return TransactionState.UNKNOWN
 
 
-def _surely_not_stored(error: RmqError) -> bool:
+def surely_not_stored(error: RmqError) -> bool:
     """A half message that may be stored is not sent again: the broker would ask about both, and both could count."""
     return worth_another_try(error) and not isinstance(error, RequestTimeout | ConnectionLost)
 

@@ -11,7 +11,6 @@ import pytest
 from rmqspark.clock import SystemClock
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import StoreError
-from rmqspark.errors import StoreError
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.headers_admin import ResumeCheckHalfMessageRequestHeader
 from rmqspark.protocol.message_id import offset_msg_id, parse_offset_msg_id
