@@ -95,6 +95,11 @@ class HeldTransaction:
             raise _lost(batch, f"{self.voted[batch]} half batches, but {len(chosen)}")
         return chosen
 
+    def needed_offset(self) -> int | None:
+        """Physical offset from which on the log has what was voted for; None if nothing of it is held."""
+        voted = (half.physical_offset for half in self.halves.values() if half.name.batch in self.voted)
+        return min(voted, default=None)
+
     # --- what has happened -------------------------------------------------------------------------------------------
 
     def hold(self, half: HalfBatch) -> None:

@@ -182,8 +182,8 @@ class Participant:
 
     def needed_offset(self) -> int | None:
         """Physical offset from which on the log has what was voted for; None if nothing was."""
-        voted = (half.physical_offset for half in self.held() if self.has_voted(half.name.batch))
-        return min(voted, default=None)
+        offsets = (transaction.needed_offset() for transaction in self._transactions.values() if transaction.voted)
+        return min((offset for offset in offsets if offset is not None), default=None)
 
     def _get(self, batch: Batch) -> HeldTransaction:
         return self._transactions.get(batch.transactional_id, _UNKNOWN)
