@@ -29,6 +29,7 @@ SENT_AT: Final = Struct(">q")
 _WARM_UP_SHARE: Final = 5  # a fifth of the time, at most a second, is not counted
 _POLL_MS: Final = 200
 _FETCH_MESSAGES: Final = 50_000
+_FILL_BATCH, _FILL_DEPTH, _FILL_BYTES = 32, 4, 1 << 20
 
 
 class Plan(NamedTuple):
@@ -72,7 +73,7 @@ class Bench:
     def produce(self) -> StageFigures:
         """Sends over many connections, each with its own queue, and a number of requests under way."""
         plan = self._plan
-        load = SendLoad(self._lanes(), plan.batch)
+        load = SendLoad(self._lanes(plan), plan.batch)
         try:
             warm_up_ns = 0 if plan.messages else int(1e9 * min(1.0, plan.seconds / _WARM_UP_SHARE))
             if warm_up_ns:
@@ -94,8 +95,21 @@ class Bench:
             {"connections": plan.connections, "depth": plan.depth, "batch": plan.batch},
         )
 
-    def _lanes(self) -> list[Lane]:
-        plan, born_ms = self._plan, self._clock.now_ms()
+    def fill(self, backlog: int) -> None:
+        """Sends until the topic has so many messages, as quickly as batches allow: something to be read."""
+        with PullConsumer(self._namesrv) as consumer:
+            missing = backlog - sum(consumer.max_offset(queue) for queue in self._queues)
+        if missing <= 0:
+            return
+        batch = max(1, min(_FILL_BATCH, _FILL_BYTES // self._plan.body_bytes))
+        load = SendLoad(self._lanes(self._plan._replace(depth=_FILL_DEPTH, batch=batch)), batch)
+        try:
+            load.run(_FILL_DEPTH, lambda messages, ns: messages >= missing or self._is_stopped())
+        finally:
+            load.close()
+
+    def _lanes(self, plan: Plan) -> list[Lane]:
+        born_ms = self._clock.now_ms()
         lanes: list[Lane] = []
         for number in range(plan.connections):
             queue = self._queues[number % len(self._queues)]

@@ -36,6 +36,9 @@ def bench(
     connections: Annotated[int, typer.Option(min=1, max=4096, help="Connections that send.")] = 64,
     depth: Annotated[int, typer.Option(min=1, max=1024, help="Sends under way on each connection.")] = 1,
     batch: Annotated[int, typer.Option(min=1, max=4096, help="Messages in each send.")] = 1,
+    backlog: Annotated[
+        int, typer.Option(min=1, help="Messages that are there to be read; with --count as many as that.")
+    ] = 200_000,
     rate: Annotated[int, typer.Option(min=1, max=100_000, help="Messages a second from end to end.")] = 500,
     topic: Annotated[
         str | None, typer.Option(help="A topic that exists and stays; the default is one made for it and deleted.")
@@ -68,7 +71,7 @@ def bench(
         elif brokers > 1 or flush_disk_type:
             raise InvalidArgument("--brokers and --flush-disk-type are for servers of its own.", hint="Say --own.")
         with _bench(where, topic, queues, plan, stopped) as measuring:
-            figures = _measure(measuring, wanted, stopped, quiet=as_json)
+            figures = _measure(measuring, wanted, count or backlog, stopped, quiet=as_json)
     if as_json:
         print_json({**_surroundings(where, measuring, plan, is_own=is_own), "stages": [f.as_object() for f in figures]})
     if stopped:
@@ -142,14 +145,16 @@ def _bench(namesrv: str, topic: str | None, queues: int, plan: Plan, stopped: li
                 admin.delete_topic(name)
 
 
-def _measure(measuring: Bench, stages: list[str], stopped: list[int], *, quiet: bool) -> list[StageFigures]:
-    """Stage after stage, each printed when it is done. Reading needs something to read: then it is sent first."""
+def _measure(
+    measuring: Bench, stages: list[str], backlog: int, stopped: list[int], *, quiet: bool
+) -> list[StageFigures]:
+    """Stage after stage, until Ctrl-C. Reading needs something to read: what is missing of it is sent before."""
     runs = {"producer": measuring.produce, "consumer": measuring.consume, "end-to-end": measuring.end_to_end}
-    if "consumer" in stages and "producer" not in stages:
-        _say("Sending what is to be read ...", quiet=quiet)
-        measuring.produce()
     figures: list[StageFigures] = []
     for stage in stages:
+        if stage == "consumer":
+            _say("Sending what is to be read ...", quiet=quiet)
+            measuring.fill(backlog)
         if stopped:
             break
         _say(f"Measuring: {stage} ...", quiet=quiet)

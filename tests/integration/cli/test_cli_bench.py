@@ -48,6 +48,14 @@ def test_batches_to_a_topic_that_stays(ok: Callable[..., Any], rmq: Rmq, topic: 
     assert len({message.msg_id for message in messages}) == len(messages)
 
 
+def test_a_backlog_is_there_before_it_is_read(ok: Callable[..., Any], rmq: Rmq, topic: str) -> None:
+    """Reading alone is measured over as many messages as were asked for; what is there already counts."""
+    words = ("bench", "--stage", "consumer", "--connections", "4", "--backlog", "3000", "--topic", topic, "--json")
+    first, second = (ok(*words).json["stages"][0] for _ in range(2))
+    assert first["messages"] == second["messages"] >= 3_000
+    assert len(rmq.messages(topic)) == first["messages"]
+
+
 def test_without_servers_it_starts_its_own(processes: Any) -> None:
     """Two brokers with SYNC_FLUSH for the time of the measurement; nothing of them is left."""
     words = ("bench", *FEW, "--own", "--brokers", "2", "--flush-disk-type", "SYNC_FLUSH", "--stage", "producer")
