@@ -118,7 +118,7 @@ def _as_object(report: StoreReport) -> dict[str, Any]:
 
 
 def _camel(value: Any) -> Any:
-    """The same with keys in camelCase, and without the `Ms` that stands for itself in the docs."""
+    """The same with keys in camelCase; times lose their unit, which is ms in all JSON of ours."""
     if isinstance(value, dict):
         return {_camel_name(name): _camel(member) for name, member in value.items()}
     return [_camel(member) for member in value] if isinstance(value, list) else value
