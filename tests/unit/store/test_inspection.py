@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmqspark.protocol.record import SysFlag
+from rmqspark.protocol.record_batch import RecordBatch
 from rmqspark.store.checkpoint import Checkpoint
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.consume_queue import ENTRY
@@ -16,7 +18,7 @@ from rmqspark.store.inspection.findings import MOST_PER_KIND, Finding, Findings,
 from rmqspark.store.inspection.read_only import ReadOnlyFiles
 from rmqspark.store.inspection.store import inspect_store
 
-from .store_bench import SMALL, StoreBench
+from .store_bench import SMALL, StoreBench, bulk, draft
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -142,6 +144,19 @@ def test_topics_that_were_deleted_and_made_again_are_no_damage() -> None:
     assert report.findings.kept == []
     assert [(queue.topic, queue.max_offset) for queue in report.queues] == [("t", 2)]
     assert report.unqueued == 48 + 12
+
+
+def test_half_messages_are_in_no_queue() -> None:
+    """What producers have prepared or rolled back is in the log alone; what was committed is a message like others."""
+    bench = filled(4)
+    for flag in (SysFlag.PREPARED, SysFlag.ROLLED_BACK):
+        bench.store.append([draft("t", 0, b"half", sys_flag=flag)])
+    bench.store.append_committed("t", 0, RecordBatch.from_sizes(*bulk("t", 0, [b"whole1", b"whole2"])), 4711)
+    bench.store.close()
+    report = inspect(bench)
+    assert report.findings.kept == []
+    assert (report.records, report.unqueued) == (16, 2)
+    assert report.queues[0].max_offset == 4
 
 
 def test_files_that_have_expired_are_no_damage() -> None:
