@@ -110,7 +110,9 @@ class Writing:
             )
             self._participant.find(half)
             self._participant.admit(half)
-            check_bulk(records_in(self._body, self._rows, self._record_size), TOPIC, 0, MAX_BODY_BYTES)
+            records = records_in(self._body, self._rows, self._record_size)
+            check_bulk(records, TOPIC, 0, MAX_BODY_BYTES)
+            half = half._replace(has_tags=records.has_any_property((b"TAGS",)))
             self._participant.hold(self._halves.put(half, self._body))
 
     def complete(self) -> None:

@@ -231,9 +231,11 @@ class MessageStore:
         """Stores one message handed over in parts, the head first; see `Writer.append_parts`."""
         return self._writer.append_parts(topic, queue_id, head, rest)
 
-    def append_committed(self, topic: str, queue_id: int, records: RecordBatch, half_offset: int) -> BulkAppended:
+    def append_committed(
+        self, topic: str, queue_id: int, records: RecordBatch, half_offset: int, *, has_tags: bool = True
+    ) -> BulkAppended:
         """Stores the messages of a half batch that is committed; see `Writer.append_committed`."""
-        return self._writer.append_committed(topic, queue_id, records, half_offset)
+        return self._writer.append_committed(topic, queue_id, records, half_offset, has_tags=has_tags)
 
     @contextmanager
     def publishing_together(self) -> Iterator[None]:

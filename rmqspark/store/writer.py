@@ -104,15 +104,22 @@ class Writer:
         check_bulk(records, topic, queue_id, self._max_body_bytes)
         return self._append_records(topic, queue_id, records)
 
-    def append_committed(self, topic: str, queue_id: int, records: RecordBatch, half_offset: int) -> BulkAppended:
+    def append_committed(
+        self, topic: str, queue_id: int, records: RecordBatch, half_offset: int, *, has_tags: bool = True
+    ) -> BulkAppended:
         """Stores the messages of a half batch whose transaction is committed; they fill a writable buffer.
 
-        Like a bulk, but checked when the half batch was stored, and not again. Each message carries from now on the
-        half batch's physical offset, so that a recovery can tell which are there. Raises NotWritable.
+        Like a bulk, but checked when the half batch was stored, and again only as far as what follows looks into them.
+        Each message carries from now on the half batch's physical offset, so that a recovery can tell which are there.
+        Raises NotWritable, and RecordError for records that are none (any more).
         """
         self._admit()
+        if has_tags or self._index is not None:
+            records.check()
+        else:
+            records.check_sizes()
         mark_committed(records.buffer, records.positions, half_offset)
-        return self._append_records(topic, queue_id, records)
+        return self._append_records(topic, queue_id, records, has_tags=has_tags)
 
     def append_parts(self, topic: str, queue_id: int, head: bytearray, rest: Sequence[Buffer]) -> Appended:
         """Stores one message handed over in parts: its head, which is patched, and what follows, written as it lies.
@@ -138,7 +145,9 @@ class Writer:
         self._finish(now_ms, [QueuedEntries(queue, queue_offset, entry, (0,))], None)
         return Appended(physical_offset, queue_offset, size, now_ms)
 
-    def _append_records(self, topic: str, queue_id: int, records: RecordBatch) -> BulkAppended:
+    def _append_records(
+        self, topic: str, queue_id: int, records: RecordBatch, *, has_tags: bool = True
+    ) -> BulkAppended:
         """Gives the records of one queue their places, writes them and leaves the rest to the dispatcher."""
         queue = self._queues.get_or_make(topic, queue_id)
         now_ms = self._clock.now_ms()
@@ -152,7 +161,7 @@ class Writer:
             for p in placements
         )
         self._log.write(pieces)
-        tags_codes = records.tags_codes()
+        tags_codes = records.tags_codes() if has_tags else np.zeros(len(records), np.int64)
         entry_codes = np.full(len(records), now_ms + queue.delay_ms) if queue.delay_ms else tags_codes
         entries = entries_of(physical_offsets, records.sizes, entry_codes)
         queued = [QueuedEntries(queue, first_offset, entries.view(np.uint8).data, tags_codes)]

@@ -36,6 +36,7 @@ _ATTEMPT: Final = "RMQ_TXN_ATTEMPT"
 _SEQUENCE: Final = "RMQ_TXN_SEQUENCE"
 _COUNT: Final = "RMQ_TXN_COUNT"
 _RECORD_SIZE: Final = "RMQ_TXN_RECORD_SIZE"
+_HAS_TAGS: Final = "RMQ_TXN_TAGS"
 _BODY_CRC: Final = "RMQ_TXN_BODY_CRC"  # with its sign bit, which a record has no room for
 
 _INT32: Final = Struct(">i")
@@ -72,13 +73,21 @@ class HalfBatch(NamedTuple):
     record_size: int  # 0: the body begins with the sizes of the records
     body_bytes: int
     body_crc32: int
+    has_tags: bool = True  # whether any message has
     queue_offset: int = -1
     physical_offset: int = -1
+
+    def is_same_as(self, other: HalfBatch) -> bool:
+        """Whether the two bring the same, wherever they are."""
+        return self[:_WHAT_IT_BRINGS] == other[:_WHAT_IT_BRINGS]
 
     @property
     def body_offset(self) -> int:
         """Physical offset of its body."""
         return self.physical_offset + HEAD_BYTES
+
+
+_WHAT_IT_BRINGS: Final = HalfBatch._fields.index("has_tags")
 
 
 def half_of(header: TxnHalfRequestHeader, body_bytes: int) -> HalfBatch:
@@ -103,6 +112,7 @@ def encode_half(half: HalfBatch, *, born_timestamp_ms: int) -> tuple[bytearray, 
             Property.REAL_QUEUE_ID: str(half.queue_id),
             _COUNT: str(half.rows),
             _RECORD_SIZE: str(half.record_size),
+            _HAS_TAGS: str(int(half.has_tags)),
             _BODY_CRC: str(half.body_crc32),
         }
     )
@@ -137,6 +147,7 @@ def decode_half(head: bytes, tail: bytes) -> HalfBatch:
             int(found[_RECORD_SIZE]),
             body_bytes_of(head),
             int(found[_BODY_CRC]),
+            found[_HAS_TAGS] != "0",
             record.queue_offset,
             record.physical_offset,
         )

@@ -115,10 +115,11 @@ class HalfStore:
             if skipped:
                 first = int(records.positions[skipped])
                 records = RecordBatch.from_sizes(records.buffer[first:], records.sizes[skipped:])
-            records.check()
+            appended = self._store.append_committed(
+                half.topic, half.queue_id, records, half.physical_offset, has_tags=half.has_tags
+            )
         except RecordError as error:
             raise DamagedFile(f"The half batch at {half.physical_offset} is damaged: {error}") from error
-        appended = self._store.append_committed(half.topic, half.queue_id, records, half.physical_offset)
         return AppendedRows(appended.queue_offset, appended.count)
 
     def rows_present(self, log_offset: int, halves: Collection[int]) -> dict[int, AppendedRows]:

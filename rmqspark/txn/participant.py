@@ -44,7 +44,7 @@ class Participant:
     def find(self, half: HalfBatch) -> HalfBatch | None:
         """The same half batch, if it is held. Raises TransactionError if another one is held under its name."""
         held = self._get(half.name.batch).halves.get(half.name)
-        if held is not None and held._replace(queue_offset=-1, physical_offset=-1) != half:
+        if held is not None and not held.is_same_as(half):
             raise TransactionError(
                 f"Half batch {half.name.sequence} of attempt {half.name.attempt} was sent before, with other content."
             )

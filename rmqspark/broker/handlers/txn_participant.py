@@ -22,6 +22,7 @@ from rmqspark.protocol.headers_txn import (
     TxnVoteResponseHeader,
 )
 from rmqspark.protocol.names import check_transactional
+from rmqspark.protocol.properties import Property
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
 from rmqspark.store.bulk_check import check_bulk
@@ -56,8 +57,10 @@ class TxnParticipantHandlers:
         half = half_of(header, len(request.body))
         held = self._resolver.known(half)
         if held is None:
-            check_bulk(split_records(header, request.body), header.topic, header.queueId, self._max_body_bytes)
-            held = self._resolver.take(half, request.body)
+            records = split_records(header, request.body)
+            check_bulk(records, header.topic, header.queueId, self._max_body_bytes)
+            has_tags = records.has_any_property((Property.TAGS.encode(),))
+            held = self._resolver.take(half._replace(has_tags=has_tags), request.body)
         return Reply(TxnHalfResponseHeader(held.physical_offset))
 
     async def vote(self, request: Request[TxnVoteRequestHeader]) -> Reply:

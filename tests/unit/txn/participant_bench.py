@@ -46,6 +46,7 @@ class Sent(NamedTuple):
     topic: str
     queue_id: int
     bodies: Sequence[bytes]
+    tags: str = ""
 
 
 class Disk:
@@ -193,7 +194,7 @@ def make_half(batch: Batch, partition: int, attempt: str, sequence: int, sent: S
             topic=sent.topic,
             queue_id=sent.queue_id,
             body=body,
-            properties=encode_properties({"UNIQ_KEY": body.decode()[:64]}),
+            properties=encode_properties({"UNIQ_KEY": body.decode()[:64], "TAGS": sent.tags}),
         )
         for body in sent.bodies
     ]
@@ -202,7 +203,9 @@ def make_half(batch: Batch, partition: int, attempt: str, sequence: int, sent: S
     ahead = b"" if record_size else np.array([len(record) for record in records], ">i4").tobytes()
     body = bytearray(ahead + b"".join(records))
     name = HalfName(batch, partition, attempt, sequence)
-    half = HalfBatch(name, sent.topic, sent.queue_id, len(records), record_size, len(body), crc32(body))
+    half = HalfBatch(
+        name, sent.topic, sent.queue_id, len(records), record_size, len(body), crc32(body), has_tags=bool(sent.tags)
+    )
     return half, body
 
 

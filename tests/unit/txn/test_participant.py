@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from rmqspark.errors import Busy, Fenced, TopicNotFound, TransactionError, TwoCoordinators, Unreachable
+from rmqspark.errors import Busy, DamagedFile, Fenced, TopicNotFound, TransactionError, TwoCoordinators, Unreachable
 from rmqspark.protocol.bodies_txn import AttemptName, HeldAttempt
+from rmqspark.protocol.java_hash import tags_code
 from rmqspark.protocol.record import HEAD_BYTES, SysFlag, encode_record
 from rmqspark.txn.half_batch import Batch
 from rmqspark.txn.resolver import Verdict
@@ -80,6 +81,36 @@ def test_same_half_batch_again(bench: ParticipantBench) -> None:
     assert bench.send(N0, Sent("t", 0, [b"1"])).halves == 1
     bench.commit(N0, attempt)
     assert bench.bodies("t") == [b"1", b"2"]
+
+
+@pytest.mark.parametrize("index", [True, False])
+def test_tags_and_keys(index: bool) -> None:
+    """Messages of half batches are found by their tags and keys, those without tags by their keys."""
+    bench = ParticipantBench(replace(SMALL, message_index_enable=index))
+    attempt = bench.send(N0, Sent("t", 0, [b"1", b"2"]), Sent("t", 0, [b"3", b"444"], tags="red"))
+    bench.kill()
+    bench.commit(N0, attempt)
+    for _ in range(2):
+        found = bench.store.read("t", 0, 0, max_count=9, max_bytes=9999, tag_codes=frozenset({tags_code("red")}))
+        assert found.count == 2
+        assert len(bench.store.query("t", "444", 0, 1 << 60, 9)) == index
+        assert len(bench.store.query("t", "2", 0, 1 << 60, 9)) == index
+        bench.kill()
+
+
+@pytest.mark.parametrize("index", [True, False])
+def test_damaged_half_batch(index: bool) -> None:
+    """What the disk has spoiled is not appended, and not taken for done."""
+    bench = ParticipantBench(replace(SMALL, message_index_enable=index))
+    attempt = bench.send(N0, Sent("t", 0, [b"1", b"2", b"3"]))
+    bench.vote(N0, attempt)
+    half = next(bench.participant.held())
+    file = bench.files.within("store").open("commitlog/00000000000000000000")
+    file.pwrite(b"\x07", half.body_offset + half.record_size + 3)
+    for _ in range(2):
+        with pytest.raises(DamagedFile, match="is damaged"):
+            bench.commit(N0, attempt)
+        assert bench.bodies("t") == []
 
 
 # --- votes
