@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from dataclasses import replace
 
 import pytest
@@ -11,6 +13,7 @@ from rmqspark.protocol.bodies_txn import AttemptName, HeldAttempt
 from rmqspark.protocol.java_hash import tags_code
 from rmqspark.protocol.record import HEAD_BYTES, SysFlag, encode_record
 from rmqspark.txn.half_batch import Batch
+from rmqspark.txn.ports import Complete
 from rmqspark.txn.resolver import Verdict
 
 from .participant_bench import SMALL, ParticipantBench, Sent, T
@@ -326,6 +329,36 @@ def test_commit_without_attempts_here(bench: ParticipantBench) -> None:
     bench.send(N0, Sent("t", 0, [b"1"]))
     assert bench.commit(N0) == []
     assert (bench.held(), bench.bodies("t")) == ([], [])
+
+
+def test_several_at_once(bench: ParticipantBench) -> None:
+    """Transactions that are completed at the same time do not see each other; what is broken off is taken up again."""
+    batches = [Batch(f"spark-{number}", 1, 0) for number in range(4)]
+    attempts = [
+        bench.send(batch, *(Sent("t", 0, [b"%s-%d" % (batch.transactional_id.encode(), n)]) for n in range(5)))
+        for batch in batches
+    ]
+    requests = [
+        Complete(*batch, True, [AttemptName(attempt.partition, attempt.attempt)])
+        for batch, attempt in zip(batches, attempts, strict=True)
+    ]
+
+    async def complete_all() -> None:
+        tasks = [asyncio.create_task(bench.resolver.complete(request)) for request in requests * 2]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        tasks[0].cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await tasks[0]
+        outputs = await asyncio.gather(*tasks[1:])
+        assert outputs[3:] == [*outputs[3:4], *outputs[:3]]
+
+    asyncio.run(complete_all())
+    found = bench.bodies("t")
+    for batch in batches:
+        mine = [body for body in found if body.startswith(batch.transactional_id.encode())]
+        assert mine == [b"%s-%d" % (batch.transactional_id.encode(), n) for n in range(5)]
+    assert len(found) == 20
 
 
 # --- when nobody speaks of it
