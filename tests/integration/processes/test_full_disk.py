@@ -67,9 +67,8 @@ def test_a_full_disk_refuses_and_recovers(tmp_path: Path, mode: str, seed: int, 
         assert server.stop() == 0
         full.judge()
         assert_derived(server.broker_files, tmp_path / "copy")
-        tell(
-            f"{mode}: {stored} messages until full, {full.history.refused} refused, {full.history.acknowledged} in all"
-        )
+        refused, acknowledged = full.history.refused, full.history.acknowledged
+        tell(f"--randomly-seed={seed}: {stored} messages until full, {refused} refused, {acknowledged} in all")
 
 
 @pytest.mark.usefixtures("mountable")

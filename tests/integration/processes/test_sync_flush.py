@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+from collections import Counter
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
@@ -18,11 +21,10 @@ from .durability import TRACED, LogFiles, acknowledgements, premature
 from .load import ONE_TRY, QUEUES, TOPIC, Load
 from .messages import bulk_of, messages
 from .readers import scan
-from .servers import UpProcess, broker_of
+from .servers import BROKER, UpProcess, broker_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 WHY_NOT = strace.why_not()
 pytestmark = [
@@ -33,7 +35,7 @@ pytestmark = [
 SYNC_FLUSH = ("--flush-disk-type", "SYNC_FLUSH", "--min-free-bytes", "1")
 _MESSAGES = 2000
 _FAILED_FSYNCS, _FAILED_FSYNCS_OF_A_SOAK = 3, 30
-_STARTED = 8  # fdatasyncs of a thread after which no start and no creation of a topic is under way any more
+_STARTED, _LATEST = 8, 24  # fdatasyncs of a thread; before the first of these a topic may still be being created
 _PATIENCE_S = 60
 
 
@@ -52,6 +54,7 @@ def test_every_answer_follows_the_fsync_of_its_message(
     with trace.open() as lines:
         calls = strace.parse(lines)
     answers = list(acknowledgements(calls))
+    trace.unlink()  # it is large
     assert sum(answer.messages for answer in answers) == history.acknowledged
     assert list(premature(calls, answers, LogFiles(server.broker_files / "commitlog"))) == []
     syncs = sum(call.name == "fdatasync" and "commitlog" in call.target for call in calls)
@@ -65,21 +68,33 @@ def test_after_a_failed_fsync_nothing_is_acknowledged(
     """A disk that fails once: no answer that counts on it, no more writes, reads as before, all of it after a start."""
     rng = Random(seed)
     rounds = _FAILED_FSYNCS_OF_A_SOAK if soaking else _FAILED_FSYNCS
-    told = [fail_fsync(tmp_path / str(number), rng) for number in range(rounds)]
-    tell(f"--randomly-seed={seed}: {'; '.join(told)}")
+    outcomes = [fail_fsync(tmp_path / str(number), rng) for number in range(rounds)]
+    where = ", ".join(f"{count} of {kind}" for kind, count in Counter(outcome.file for outcome in outcomes).items())
+    acknowledged, more = (sum(outcome[field] for outcome in outcomes) for field in (1, 2))
+    tell(
+        f"--randomly-seed={seed}: failed fdatasyncs: {where}; {acknowledged} messages acknowledged, {more} more stored"
+    )
 
 
-def fail_fsync(directory: Path, rng: Random) -> str:
+class Outcome(NamedTuple):
+    """Of which kind of file an fdatasync failed, and what was there after the next start."""
+
+    file: str
+    acknowledged: int
+    more: int
+
+
+def fail_fsync(directory: Path, rng: Random) -> Outcome:
     """One broker whose n-th fdatasync returns EIO."""
     directory.mkdir()
-    trace, fails_at = directory / "trace", rng.randint(_STARTED, 40)
+    trace, fails_at = directory / "trace", rng.randint(_STARTED, _LATEST)
     checker = Checker()
     history = History(checker.feed)
     injected = ("-e", f"inject=fdatasync:error=EIO:when={fails_at}")
     with UpProcess(directory, strace.command(trace, TRACED, *injected)) as server:
         server.start(*SYNC_FLUSH)
         server.create_topic(TOPIC, len(QUEUES))
-        history.opened("broker-a", server.incarnation)
+        history.opened(BROKER, server.incarnation)
         load = Load(
             history,
             server.namesrv,
@@ -101,14 +116,14 @@ def fail_fsync(directory: Path, rng: Random) -> str:
     assert list(premature(calls, acknowledgements(calls), LogFiles(server.broker_files / "commitlog"))) == []
     with UpProcess(directory) as server:
         server.start(*SYNC_FLUSH)
-        history.opened("broker-a", server.incarnation)
+        history.opened(BROKER, server.incarnation)
         ends = scan(history, "after a start", server.namesrv, dict.fromkeys(QUEUES, 0))
     checker.finish()
     assert not checker.violations, "\n".join(map(str, checker.violations[:20]))
     more = sum(ends.values()) - history.acknowledged
     assert 0 <= more <= history.unknown
-    where = failed[0].partition("broker-a/")[2]
-    return f"fdatasync {fails_at}, of {where}: {history.acknowledged} acknowledged and {more} more are there"
+    shutil.rmtree(directory)  # traces are large
+    return Outcome(Path(failed[0]).relative_to(server.broker_files).parts[0], history.acknowledged, more)
 
 
 def assert_refused(history: History, namesrv: str, rng: Random) -> None:
