@@ -56,13 +56,13 @@ def batch_columns(body: Bytes) -> BatchColumns:
 
 def _sizes(body: Bytes) -> Positions:
     """The sizes of elements that fill the body: one look if all are equal, a walk if not."""
-    total = len(body)
-    first = _SIZE.unpack_from(body)[0] if total >= _FIXED_BYTES else 0
+    total, raw = len(body), body.data
+    first = _SIZE.unpack_from(raw)[0] if total >= _FIXED_BYTES else 0
     if first >= _FIXED_BYTES and total % first == 0:
         sizes = np.ndarray((total // first,), ">i4", body, 0, (first,)).astype(np.int64)
         if (sizes == first).all():
             return sizes
-    walked, at, raw = [], 0, body.data
+    walked, at = [], 0
     while at < total:
         size = _SIZE.unpack_from(raw, at)[0] if total - at >= _FIXED_BYTES else 0
         if not _FIXED_BYTES <= size <= total - at:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, cast
 import msgspec
 from msgspec import UNSET
 
-from rmqspark.errors import BodyError, FrameError, HeaderError, InvalidArgument
+from rmqspark.errors import BodyError, DecodeError, FrameError, HeaderError, InvalidArgument
 from rmqspark.protocol import fastjson
 from rmqspark.protocol.binary_header import MAX_FIELDS, BinaryHeader, decode_binary_header, encode_binary_header
 from rmqspark.protocol.codes import VERSION, Language
@@ -142,18 +142,23 @@ _STOCK_STARTS: Final = {f'{{"code":{code},"'.encode()[:_STOCK_START_BYTES]: code
 
 def split_frame(frame: Buffer, *, max_header_bytes: int = MAX_HEADER_BYTES) -> RawCommand:
     """Takes a frame (without its length) apart. Raises FrameError or HeaderError; the connection is lost then."""
-    view = memoryview(frame)
-    if len(view) < 4:
-        raise FrameError(f"A frame of {len(view)} bytes has no room for its header length.")
-    (word,) = _HEADER_WORD.unpack_from(view)
+    view = frame if type(frame) is memoryview else memoryview(frame)
+    size = len(view)
+    word = _HEADER_WORD.unpack_from(view)[0] if size >= 4 else -1
     serialize_type, end = word >> 24, 4 + (word & 0xFFFFFF)
-    if end > len(view):
-        raise FrameError(f"A frame of {len(view)} bytes claims a header of {end - 4}.")
-    if end - 4 > max_header_bytes:
-        raise HeaderError(f"A header of {end - 4} bytes is over the limit of {max_header_bytes}.")
-    if serialize_type > ROCKETMQ:
-        raise HeaderError(f"There is no header serialization type {serialize_type}.")
+    if end > size or end - 4 > max_header_bytes or not JSON <= serialize_type <= ROCKETMQ:
+        raise _bad_frame(size, serialize_type, end - 4, max_header_bytes)
     return RawCommand(serialize_type, view[4:end], view[end:])
+
+
+def _bad_frame(size: int, serialize_type: int, header_bytes: int, max_header_bytes: int) -> DecodeError:
+    if size < 4:
+        return FrameError(f"A frame of {size} bytes has no room for its header length.")
+    if header_bytes > size - 4:
+        return FrameError(f"A frame of {size} bytes claims a header of {header_bytes}.")
+    if header_bytes > max_header_bytes:
+        return HeaderError(f"A header of {header_bytes} bytes is over the limit of {max_header_bytes}.")
+    return HeaderError(f"There is no header serialization type {serialize_type}.")
 
 
 def peek_code(raw: RawCommand) -> int:

@@ -92,20 +92,10 @@ class Router:
         if envelope.flag & RESPONSE_FLAG:
             connection.deliver(Response.of(decode_command(raw), bytes(raw.body)))
             return None
-        return self._handle(route.handle, Request(code, envelope, raw, connection), raw)
-
-    def refuse(self, raw: RawCommand, connection: Connection, error: RmqError) -> None:
-        """Answers a request with an error without handling it. Answers of the client are delivered all the same."""
-        command = decode_command(raw)
-        if command.is_response:
-            connection.deliver(Response.of(command, bytes(raw.body)))
-        else:
-            _bare_request(command, raw, connection).fail(error)
-
-    def _handle(self, handle: Handle, request: Request[Any], raw: RawCommand) -> Coroutine[Any, Any, None] | None:
+        request = Request(code, envelope, raw, connection)
         rest = None
         try:
-            answer = handle(request)
+            answer = route.handle(request)
             if answer is None:
                 request.park()
             elif isinstance(answer, Reply):
@@ -120,11 +110,19 @@ class Router:
         raw.body.release()
         return rest
 
+    def refuse(self, raw: RawCommand, connection: Connection, error: RmqError) -> None:
+        """Answers a request with an error without handling it. Answers of the client are delivered all the same."""
+        command = decode_command(raw)
+        if command.is_response:
+            connection.deliver(Response.of(command, bytes(raw.body)))
+        else:
+            _bare_request(command, raw, connection).fail(error)
+
 
 async def _finish(request: Request[Any], answer: Awaitable[Reply | None]) -> None:
     try:
         reply = await answer
-    except Exception as error:  # noqa: BLE001 as in Router._handle
+    except Exception as error:  # noqa: BLE001 as in Router.dispatch
         request.fail(error)
     else:
         if reply is not None:

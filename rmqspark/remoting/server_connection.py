@@ -221,8 +221,16 @@ class ServerConnection(asyncio.BufferedProtocol):
         handled = 0
         try:
             if not self._write_paused:
+                host = self._host
+                dispatch, most_under_way = host.router.dispatch, host.limits.max_requests_under_way
                 for frame in self._receiver.frames():
-                    self._handle(split_frame(frame))
+                    raw = split_frame(frame)
+                    if host.going_away or self.under_way >= most_under_way:
+                        rest = self._turn_away(raw)
+                    else:
+                        rest = dispatch(raw, self)
+                    if rest is not None:
+                        host.run(rest)
                     handled += 1
                     if self._write_paused:
                         break
@@ -236,16 +244,16 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._note_partial(handled)
         self.flush()
 
-    def _handle(self, raw: RawCommand) -> None:
+    def _turn_away(self, raw: RawCommand) -> Coroutine[Any, Any, None] | None:
+        """Refuses a request, unless the server is going away and the client would not understand that."""
         host = self._host
         if host.going_away and self._may_be_sent_away(raw):
             host.router.refuse(raw, self, GoingAway("please go away"))
         elif self.under_way >= host.limits.max_requests_under_way:
             host.router.refuse(raw, self, Busy("too many requests of this connection are under way"))
         else:
-            rest = host.router.dispatch(raw, self)
-            if rest is not None:
-                host.run(rest)
+            return host.router.dispatch(raw, self)
+        return None
 
     @staticmethod
     def _may_be_sent_away(raw: RawCommand) -> bool:
