@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from rmqspark.errors import InvalidMessage
 from rmqspark.protocol.names import check_topic
 from rmqspark.protocol.record import SysFlag
-from rmqspark.store.index_keys import count_keys
+from rmqspark.store.index_keys import has_more_keys
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,7 +34,7 @@ def check_bulk(records: RecordBatch, topic: str, queue_id: int, max_body_bytes: 
     _require((topics.starts == bodies.ends + 1).all(), "A record is not of version 1.")
     _require(int(bodies.lengths.max()) <= max_body_bytes, f"A body has more than {max_body_bytes} bytes.")
     _require(records.is_all_of_topic(topic.encode()), f"A record is not of topic {topic}.")
-    _require(count_keys(records) <= MAX_KEYS, f"It has more than {MAX_KEYS} keys.")
+    _require(not has_more_keys(records, MAX_KEYS), f"It has more than {MAX_KEYS} keys.")
 
 
 def _fill_their_buffer(records: RecordBatch) -> bool:
