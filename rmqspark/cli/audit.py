@@ -58,7 +58,7 @@ def _batches(client: ClusterClient, query: str) -> list[AuditedBatch]:
 def _show(batches: Sequence[AuditedBatch], found: Sequence[Finding]) -> None:
     from rmqspark.client.audit import messages_in
 
-    columns = ("id", "version", "read", "committed", "written", "decided", "by", "readable")
+    columns = ("id", "version", "read", "committed", "written", "decided", "by", "confirmed")
     rows = [
         (
             b.transactionalId,
@@ -77,11 +77,14 @@ def _show(batches: Sequence[AuditedBatch], found: Sequence[Finding]) -> None:
     for finding in found:
         print(f"{finding.kind} in version {finding.version} of {finding.transactional_id}: {finding.story}")
     read = messages_in(piece for batch in batches for piece in batch.inputs)
-    written = messages_in(piece for batch in batches for piece in batch.outputs)
+    committed = sum(batch.rows for batch in batches)
     print(
         f"{counted(len(batches), 'batch', 'batches')}: {counted(read, 'message')} read, "
-        f"{counted(written, 'row')} written; {_total(found)}."
+        f"{counted(committed, 'row')} committed; {_total(found)}."
     )
+    unconfirmed = sum(not batch.completed for batch in batches)
+    if unconfirmed:
+        print(f"{counted(unconfirmed, 'batch', 'batches')} not confirmed by all brokers yet; that takes some seconds.")
 
 
 def _total(found: Sequence[Finding]) -> str:

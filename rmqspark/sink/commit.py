@@ -108,10 +108,10 @@ def _conclude(transaction: TransactionOptions, speaker: Attempt, total: RowCheck
     match decided.outcome:
         case TxnOutcome.COMMITTED | TxnOutcome.ALREADY_COMMITTED:
             _compare(transaction, speaker, total, decided.decision)
-        case TxnOutcome.FENCED:
-            raise fenced(speaker)
-        case TxnOutcome.STALE:
+        case TxnOutcome.STALE if speaker.epoch == NO_EPOCH:
             raise stale(speaker, decided.last_version)
+        case TxnOutcome.FENCED | TxnOutcome.STALE:  # it was allowed to write, and others have gone on meanwhile
+            raise fenced(speaker)
         case _:
             raise not_committed(speaker, decided.remark or f"the coordinator answered {decided.outcome}.")
     if decided.incomplete:

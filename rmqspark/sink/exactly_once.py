@@ -47,28 +47,34 @@ class WriteExactlyOnce:
     run: str
 
     def write(self, batches: Iterable[Any]) -> AttemptWritten:
-        """Raises Fenced, StaleVersion, or what ended the task; nothing of a failed attempt is ever readable."""
         client = shared_client(self.options.namesrv)
         attempt = attempt_of_task(self.transaction, self.run, client.entropy)
-        answer = _prepared(client, attempt)
-        fault_point("after_prepare")
-        match answer.outcome:
-            case TxnOutcome.WRITE:
-                return _written(client, self.options, replace(attempt, epoch=answer.epoch), batches)
-            case TxnOutcome.ALREADY_COMMITTED:
-                return _drained(attempt, batches)
-            case TxnOutcome.STALE if self.transaction.skip_stale:
-                return replace(_drained(attempt, batches), skipped=True)
-            case TxnOutcome.STALE:
-                raise stale(attempt, answer.lastVersion)
-            case _:
-                raise fenced(attempt)
+        return write_attempt(client, self.options, attempt, batches, skip_stale=self.transaction.skip_stale)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         commit(shared_client(self.options.namesrv), self.transaction, _of_attempts(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         abort(shared_client(self.options.namesrv), _of_attempts(messages))
+
+
+def write_attempt(
+    client: ClusterClient, options: SinkOptions, attempt: Attempt, batches: Iterable[Any], *, skip_stale: bool = False
+) -> AttemptWritten:
+    """Raises Fenced, StaleVersion, or what ended the task; nothing of a failed attempt is ever readable."""
+    answer = _prepared(client, attempt)
+    fault_point("after_prepare")
+    match answer.outcome:
+        case TxnOutcome.WRITE:
+            return _written(client, options, replace(attempt, epoch=answer.epoch), batches)
+        case TxnOutcome.ALREADY_COMMITTED:
+            return _drained(attempt, batches)
+        case TxnOutcome.STALE if skip_stale:
+            return replace(_drained(attempt, batches), skipped=True)
+        case TxnOutcome.STALE:
+            raise stale(attempt, answer.lastVersion)
+        case _:
+            raise fenced(attempt)
 
 
 def _of_attempts(messages: Sequence[WriterCommitMessage | None]) -> list[AttemptWritten]:

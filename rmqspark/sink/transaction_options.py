@@ -71,7 +71,7 @@ class TransactionOptions:
     @classmethod
     def of(cls, values: Mapping[str, Any], *, streaming: bool) -> TransactionOptions | None:
         """None for at-least-once. Raises InvalidArgument for options that contradict each other."""
-        default = "exactly-once" if "transactionalId" in values else "at-least-once"
+        default = "exactly-once" if streaming or "transactionalId" in values else "at-least-once"
         if values.get("deliveryGuarantee", default) == "at-least-once":
             _refuse_leftovers(values)
             return None

@@ -117,12 +117,7 @@ def test_without_an_answer_the_version_is_closed_before_anything_is_raised() -> 
     ("answer", "error", "story"),
     [
         ({"outcome": "FENCED"}, Fenced, "another run has taken over.*let that one go on and stop this one"),
-        (
-            {"outcome": "STALE", "lastVersion": "9"},
-            StaleVersion,
-            "Version 7 of transactional id 'T' is below the last one that was committed, 9: the checkpoint was deleted "
-            "or restored.*new transactionalId.*onStaleVersion=skip",
-        ),
+        ({"outcome": "STALE", "lastVersion": "9"}, Fenced, "another run has taken over"),
         ({"outcome": "REFUSED", "remark": "broker-b holds 1 of 2 halves"}, NotCommitted, "broker-b holds 1 of 2"),
         (TransactionError("forged"), TransactionError, "forged"),
     ],
@@ -131,6 +126,16 @@ def test_refusals_say_what_they_mean(answer: dict[str, str] | RmqError, error: t
     """The error says what became of the rows and what to do."""
     with pytest.raises(error, match=story):
         run(Cluster(DECIDE=[answer]), message(0))
+
+
+def test_a_version_that_became_stale_while_its_tasks_read() -> None:
+    """Tasks that were told that it was committed, and versions above it since: the two ways on are named."""
+    story = (
+        "Version 7 of transactional id 'T' is below the last one that was committed, 9: the checkpoint was deleted "
+        "or restored.*new transactionalId.*onStaleVersion=skip"
+    )
+    with pytest.raises(StaleVersion, match=story):
+        run(Cluster(DECIDE=[{"outcome": "STALE", "lastVersion": "9"}]), message(0, epoch=0))
 
 
 def test_a_batch_that_comes_again_is_compared(caplog: pytest.LogCaptureFixture) -> None:

@@ -64,6 +64,7 @@ NIGHTLY = {"transactionalId": "nightly", "transactionVersion": "7"}
 @pytest.mark.parametrize(
     ("given", "streaming", "meant"),
     [
+        ({}, True, TransactionOptions()),
         ({}, False, None),
         ({"deliveryGuarantee": "at-least-once"}, True, None),
         ({"deliveryGuarantee": "exactly-once"}, True, TransactionOptions()),

@@ -1,0 +1,107 @@
+"""For tests of streaming queries: is everything there once, also when something crashes at the worst moment?
+
+with crash_at("after_decide"):            # the decision is on disk, its answer is lost
+    query.processAllAvailable()
+assert_exactly_once(query, namesrv=rmq.namesrv)
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rmqspark.client.audit import findings
+from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.pull_consumer import PullConsumer
+from rmqspark.client.txn import audited_batches
+from rmqspark.fault_points import VARIABLE, arm, disarm
+from rmqspark.model import MessageQueue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rmqspark.protocol.bodies_txn import AuditedBatch
+
+_SHOWN = 10
+_PATIENCE_MS = 60_000
+
+
+def assert_exactly_once(query: Any, *, namesrv: str | None = None) -> None:
+    """Raises AssertionError unless every batch of `query` was read, committed and written once.
+
+    `query` is a StreamingQuery, its id, or a transactional id. Two things are looked at: what the brokers recorded, as
+    `rmq audit` does, and the messages themselves: each offset that a batch was given must hold one, and no two of them
+    may have the same unique id.
+    """
+    name = str(getattr(query, "id", query))
+    batches = _complete_batches(name, namesrv)
+    found = [finding.story for finding in findings(batches)]
+    found += [f"Version {batch.version} was not confirmed by all brokers." for batch in batches if not batch.completed]
+    found += _compare(batches, namesrv)
+    if found:
+        more = f" … and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        raise AssertionError(f"{name} is not exactly-once: {' '.join(found[:_SHOWN])}{more}")
+
+
+@contextmanager
+def crash_at(name: str, *, arrival: int = 1) -> Iterator[None]:
+    """Within the block, what comes to fault point `name` for the `arrival`-th time fails there, once.
+
+    Brokers of `cluster()` live in this process: what they were about to do ends with an error, and the answer is lost.
+    A process that is started in the block (a driver, `rmq up`) is killed with SIGKILL instead. The names, in the
+    protocol's order, are `rmqspark.fault_points.NAMES`; another one is InvalidArgument.
+    """
+    arm(name, "raise", arrival=arrival)
+    before = os.environ.get(VARIABLE)
+    os.environ[VARIABLE] = f"{name}:kill:{arrival}"
+    try:
+        yield
+    finally:
+        disarm(name)
+        if before is None:
+            del os.environ[VARIABLE]
+        else:
+            os.environ[VARIABLE] = before
+
+
+def _complete_batches(name: str, namesrv: str | None) -> list[AuditedBatch]:
+    """What was decided. The last versions are confirmed by all brokers some seconds after they are readable."""
+    with ClusterClient(namesrv) as client:
+        deadline_ms = client.clock.monotonic_ms() + _PATIENCE_MS
+        while True:
+            batches = audited_batches(client, query_id=name) or audited_batches(client, transactional_id=name)
+            if not batches:
+                raise AssertionError(f"No batch of {name} was committed exactly-once.")
+            if all(batch.completed for batch in batches) or client.clock.monotonic_ms() > deadline_ms:
+                return batches
+            client.clock.sleep_ms(50)
+
+
+def _compare(batches: Sequence[AuditedBatch], namesrv: str | None) -> list[str]:
+    """What the topics hold where the batches say that they wrote."""
+    ids: Counter[str] = Counter()
+    stories = []
+    with PullConsumer(namesrv) as consumer:
+        for out in (out for batch in batches for out in batch.outputs):
+            queue = MessageQueue(out.topic, out.brokerName, out.queueId)
+            found = list(_ids(consumer, queue, out.fromOffset, out.toOffset))
+            ids.update(found)
+            if len(found) != out.toOffset - out.fromOffset:
+                stories.append(f"{queue}, offsets {out.fromOffset} to {out.toOffset - 1}, has {len(found)} messages.")
+    twice = [msg_id for msg_id, times in ids.items() if times > 1]
+    if twice:
+        stories.append(f"{len(twice)} rows are there more than once, {twice[0]} among them.")
+    return stories
+
+
+def _ids(consumer: PullConsumer, queue: MessageQueue, first: int, end: int) -> Iterator[str]:
+    """The unique ids of the messages from offset `first` up to, not including, `end`."""
+    consumer.assign([queue])
+    consumer.seek(queue, first)
+    while consumer.position(queue) < end:
+        messages = consumer.poll(timeout_ms=1_000)
+        yield from (message.msg_id for message in messages if first <= message.queue_offset < end)
+        if not messages:
+            return

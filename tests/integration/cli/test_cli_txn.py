@@ -1,0 +1,83 @@
+"""`rmq txn` and `rmq audit` on transactions of a real cluster."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.sink.attempt import Attempt, AttemptWritten
+from rmqspark.sink.commit import commit
+from rmqspark.sink.exactly_once import write_attempt
+from rmqspark.sink.options import SinkOptions
+from rmqspark.sink.transaction_options import TransactionOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rmqspark.testing.rmq import Rmq
+
+    Run = Callable[..., Any]
+
+pytestmark = pytest.mark.integration
+
+_numbers = count()
+
+
+def written(rmq: Rmq, topic: str, version: int, *bodies: str) -> AttemptWritten:
+    """What a task of query `q-<topic>` has sent under the topic's name as its transactional id."""
+    attempt = Attempt(topic, "run-1", version, 0, f"{next(_numbers)}-x", query_id=f"q-{topic}", batch_id=version)
+    batch = pa.record_batch({"body": pa.array(bodies)})
+    with ClusterClient(rmq.namesrv) as client:
+        return write_attempt(client, SinkOptions(topic=topic), attempt, [batch])
+
+
+def committed(rmq: Rmq, topic: str, version: int, *bodies: str) -> None:
+    message = written(rmq, topic, version, *bodies)
+    with ClusterClient(rmq.namesrv) as client:
+        commit(client, TransactionOptions(), [message])
+
+
+def test_transactions_are_listed_and_described(ok: Run, cli: Run, rmq: Rmq, topic: str) -> None:
+    """What was committed last, what is open, where, for how long: as a table, in full, and for scripts."""
+    committed(rmq, topic, 4, "a", "b")
+    (state,) = [state for state in ok("txn", "list", "--json").json if state["transactionalId"] == topic]
+    assert (state["version"], state["lastVersion"], state["rows"]) == (4, 4, 2)
+    assert topic in ok("txn", "list").out
+    written(rmq, topic, 5, "c")
+    described = ok("txn", "describe", topic).out
+    assert f"q-{topic}" in described
+    assert ok("txn", "describe", topic, "--json").json["version"] == 5
+    missing = cli("txn", "describe", "nobody")
+    assert missing.code == 1
+    assert "rmq txn list" in missing.err
+
+
+def test_a_rollback_asks_and_cannot_be_taken_back(ok: Run, cli: Run, rmq: Rmq, topic: str) -> None:
+    """What is open is given up once somebody says so; a decision that was made stays."""
+    committed(rmq, topic, 0, "a")
+    message = written(rmq, topic, 1, "b")
+    refused = cli("txn", "rollback", topic)
+    assert refused.code == 2
+    assert "Version 1" in refused.err
+    assert "--yes" in refused.err
+    assert "rolled back, decided by" in ok("txn", "rollback", topic, "--yes").out
+    with ClusterClient(rmq.namesrv) as client, pytest.raises(Exception, match="closed to this run"):
+        commit(client, TransactionOptions(), [message])
+    assert cli("txn", "rollback", topic, "--version", "0", "--yes").code == 1
+    assert [message.body for message in rmq.messages(topic)] == [b"a"]
+
+
+def test_an_audit_shows_both_sides(ok: Run, cli: Run, rmq: Rmq, topic: str) -> None:
+    """Per batch what was read, committed and written; by query or by transactional id."""
+    committed(rmq, topic, 0, "a", "b")
+    committed(rmq, topic, 1, "c")
+    shown = ok("audit", f"q-{topic}").out
+    assert "2 batches: 0 messages read, 3 rows committed; no gaps, no duplicates." in shown
+    document = ok("audit", topic, "--json").json
+    assert (document["gaps"], document["duplicates"], document["findings"]) == (0, 0, [])
+    assert [batch["rows"] for batch in document["batches"]] == [2, 1]
+    assert cli("audit", "nobody").code == 1

@@ -1,0 +1,189 @@
+"""The sink's transactions on real brokers, without Spark: its tasks and its driver as Spark would call them."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from rmqspark.client.admin import AdminClient
+from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.txn import audited_batches, input_keeper, report_input, transactions
+from rmqspark.errors import Fenced, NotCommitted, ReplayMismatch, RmqError, StaleVersion
+from rmqspark.protocol.bodies import InputRange
+from rmqspark.sink.attempt import Attempt, AttemptWritten
+from rmqspark.sink.commit import abort, commit
+from rmqspark.sink.exactly_once import write_attempt
+from rmqspark.sink.options import SinkOptions
+from rmqspark.sink.transaction_options import TransactionOptions
+from rmqspark.testing import LocalCluster, assert_exactly_once, cluster, crash_at
+from rmqspark.testing.rmq import Rmq
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.integration
+
+_numbers = count()
+
+
+@pytest.fixture(scope="module")
+def mq() -> Iterator[LocalCluster]:
+    with cluster(brokers=2) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def client(mq: LocalCluster) -> Iterator[ClusterClient]:
+    with ClusterClient(mq.namesrv) as connected:
+        yield connected
+
+
+class Sink:
+    """One sink of one query, under a topic and a transactional id of its own."""
+
+    def __init__(self, mq: LocalCluster, client: ClusterClient) -> None:
+        self.mq = mq
+        self.client = client
+        self.name = f"exactly-{next(_numbers)}"
+        with AdminClient(mq.namesrv) as admin:
+            admin.create_topic(self.name, queues=2)
+
+    def task(
+        self, version: int, partition: int, *bodies: str, run: str = "run-1", skip_stale: bool = False
+    ) -> AttemptWritten:
+        """One task's message."""
+        name = f"{next(_numbers)}-x"
+        attempt = Attempt(self.name, run, version, partition, name, query_id=f"q-{self.name}", batch_id=version)
+        batches = [pa.record_batch({"body": pa.array([body])}) for body in bodies]
+        return write_attempt(self.client, SinkOptions(topic=self.name), attempt, batches, skip_stale=skip_stale)
+
+    def commit(self, *messages: AttemptWritten, strict: bool = False) -> None:
+        commit(self.client, TransactionOptions(self.name, fail_on_mismatch=strict), messages)
+
+    def bodies(self) -> list[str]:
+        with Rmq(self.mq) as rmq:
+            return sorted(message.body.decode() for message in rmq.messages(self.name))
+
+
+@pytest.fixture
+def sink(mq: LocalCluster, client: ClusterClient) -> Sink:
+    return Sink(mq, client)
+
+
+def test_nothing_is_readable_before_the_decision_and_everything_after(sink: Sink) -> None:
+    """The rows of a batch appear together, over both brokers; a task without rows is a task, too."""
+    messages = [sink.task(0, 0, "a", "b", "c", "d"), sink.task(0, 1, "e", "f"), sink.task(0, 2)]
+    assert {name for message in messages for name in message.held} == {"broker-a", "broker-b"}
+    assert sink.bodies() == []
+    sink.commit(*messages)
+    assert sink.bodies() == list("abcdef")
+    assert_exactly_once(sink.name, namesrv=sink.mq.namesrv)
+
+
+def test_a_batch_that_comes_again_adds_nothing(sink: Sink) -> None:
+    """Whatever run it comes from; other rows are found out, and change nothing."""
+    sink.commit(sink.task(0, 0, "a", "b"))
+    again = sink.task(0, 0, "b", run="run-2"), sink.task(0, 1, "a", run="run-2")
+    assert all(message.held == {} for message in again)
+    sink.commit(*again, strict=True)
+    with pytest.raises(ReplayMismatch, match="committed with 2 rows"):
+        sink.commit(sink.task(0, 0, "a", "x", run="run-3"), strict=True)
+    assert sink.bodies() == ["a", "b"]
+    assert_exactly_once(sink.name, namesrv=sink.mq.namesrv)
+
+
+def test_twins_and_failed_attempts_leave_nothing(sink: Sink) -> None:
+    """Of all attempts at a partition only the one that Spark took counts."""
+    sink.task(0, 0, "a", "b")
+    sink.task(0, 0, "a")
+    sink.commit(sink.task(0, 0, "a", "b"))
+    sink.commit(sink.task(1, 0, "c"))
+    assert sink.bodies() == ["a", "b", "c"]
+
+
+def test_a_driver_that_was_cut_off_can_neither_write_nor_commit(sink: Sink) -> None:
+    """Once another run has begun the old one is fenced, wherever it was."""
+    late = sink.task(0, 0, "a")
+    sink.commit(sink.task(0, 0, "a", run="run-2"))
+    following = sink.task(1, 0, "b", run="run-2")
+    sink.commit(late)  # it is: by the other one
+    with pytest.raises(Fenced, match="another run has taken over"):
+        sink.task(1, 0, "b")
+    sink.commit(following)
+    with pytest.raises(Fenced, match="another run has taken over"):
+        sink.commit(late)
+    assert sink.bodies() == ["a", "b"]
+
+
+def test_what_was_aborted_is_not_committed(sink: Sink) -> None:
+    """abort closes the version, so a commit that was under way comes too late; another run writes it."""
+    given_up = sink.task(0, 0, "a")
+    abort(sink.client, [given_up])
+    with pytest.raises(Fenced):
+        sink.commit(given_up)
+    sink.commit(sink.task(0, 0, "a", run="run-2"))
+    assert sink.bodies() == ["a"]
+    abort(sink.client, [given_up])
+    assert sink.bodies() == ["a"]
+
+
+def test_a_checkpoint_that_was_restored(sink: Sink) -> None:
+    """A version below the last one is refused, or passed over without a trace."""
+    for version in range(3):
+        sink.commit(sink.task(version, 0, str(version)))
+    with pytest.raises(StaleVersion, match="below the last one that was committed, 2"):
+        sink.task(1, 0, "x", run="run-2")
+    sink.commit(sink.task(1, 0, "x", run="run-2", skip_stale=True))
+    sink.commit(sink.task(3, 0, "3", run="run-2"))
+    assert sink.bodies() == ["0", "1", "2", "3"]
+
+
+def test_a_broker_that_lost_what_it_held(sink: Sink) -> None:
+    """A participant that does not hold everything refuses, and the error says who."""
+    message = sink.task(0, 0, "a", "b", "c", "d")
+    held = message.held["broker-b"]
+    held.halves += 1
+    with pytest.raises(NotCommitted, match="broker-b"):
+        sink.commit(message)
+    assert sink.bodies() == []
+
+
+@pytest.mark.parametrize("point", ["before_vote", "after_vote", "after_decide", "before_complete", "mid_complete"])
+def test_a_step_that_fails_is_made_up_for(sink: Sink, point: str) -> None:
+    """The driver asks again where an answer is lost, and the batch is there once."""
+    messages = [sink.task(0, 0, "a", "b", "c", "d")]
+    with crash_at(point):
+        try:
+            sink.commit(*messages)
+        except RmqError:
+            sink.commit(sink.task(0, 0, "a", "b", "c", "d", run="run-2"))
+    sink.commit(sink.task(1, 0, "e", run="run-2"))
+    assert sink.bodies() == list("abcde")
+
+
+def test_what_was_read_is_recorded_and_moves_the_group(sink: Sink) -> None:
+    """Input ranges stand beside the output in the audit, and the group's offsets are at their end."""
+    with Rmq(sink.mq) as rmq:
+        rmq.send(sink.name, *"abc")
+        queue = rmq.messages(sink.name)[0].queue
+    piece = InputRange("readers", queue.topic, queue.broker_name, queue.queue_id, 0, 1)
+    keeper = input_keeper(sink.client, f"q-{sink.name}")
+    report_input(keeper, f"q-{sink.name}", 0, [piece]).result().raise_for_code()
+    sink.commit(sink.task(0, 0, "x"))
+    assert_exactly_once(sink.name, namesrv=sink.mq.namesrv)
+    (batch,) = audited_batches(sink.client, query_id=f"q-{sink.name}")
+    assert batch.inputs == [piece]
+    assert (batch.rows, sum(out.toOffset - out.fromOffset for out in batch.outputs)) == (1, 1)
+    broker = sink.client.broker(queue.broker_name)
+    assert broker.query_offset("readers", queue.topic, queue.queue_id) == 1
+
+
+def test_how_it_stands_is_listed(sink: Sink) -> None:
+    """What is open is there with what is decided."""
+    sink.commit(sink.task(0, 0, "a"))
+    sink.task(1, 0, "b")
+    (state,) = [state for state in transactions(sink.client) if state.transactionalId == sink.name]
+    assert (state.version, state.lastVersion, state.epoch) == (1, 0, 1)
