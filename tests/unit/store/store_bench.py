@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -121,6 +122,17 @@ class StoreBench:
             else:
                 found[path] = self.read_file(path)
         return found
+
+    def check_tail(self) -> None:
+        """Behind the end of the log there are zeros, and after a power loss at this very moment there would be."""
+        left = copy.deepcopy(self.disk)
+        left.crash(None)
+        for disk in (self.disk, left):
+            files = disk.within(self._root)
+            for name in files.listdir("commitlog") if files.exists("commitlog") else ():
+                file = files.open(f"commitlog/{name}", read_only=True)
+                behind = max(0, self.store.end_offset - int(name))
+                assert not any(file.pread(file.size(), behind))
 
     def read_file(self, path: str) -> bytes:
         file = self.files.open(path, read_only=True)

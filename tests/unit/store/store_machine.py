@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from rmqspark.broker.offsets import ConsumerOffsets
 from rmqspark.errors import NotWritable, StoreError
 from rmqspark.protocol.record import MIN_RECORD_BYTES, decode_record
 from rmqspark.store.checkpoint import Checkpoint
@@ -55,6 +56,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.config = StoreConfig(**{**SMALL.__dict__, **settings})
         self.bench = StoreBench(self.config)
         self.model = Model()
+        self.groups = ConsumerOffsets()
         self.places: dict[bytes, int] = {}  # where each message was first seen to lie in the log
         self.number = 0
         self.is_behind = False  # a fault may have kept queue entries waiting
@@ -78,6 +80,10 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(queue=queues, lengths=st.lists(st.integers(6, 150), min_size=1, max_size=6))
     def append_bulk(self, queue: Queue, lengths: list[int]) -> None:
         self.store_bulk(self.messages([(queue, length) for length in lengths]))
+
+    @rule(queue=queues)
+    def consume(self, queue: Queue) -> None:
+        self.groups.commit("g", *queue, self.bench.store.max_offset(*queue))
 
     # --- onto the disk
 
@@ -428,6 +434,10 @@ class StoreMachine(RuleBasedStateMachine):
         assert at_least <= end <= len(self.model.sent)
         self.model.keep(end)
         assert {damage.start for damage in self.bench.store.damage} <= self.damaged
+        self.groups.clamp(lambda *queue: (self.bench.store.min_offset(*queue), self.bench.store.max_offset(*queue)))
+        for (_, *queue), offset in self.groups:
+            assert self.bench.store.min_offset(*queue) <= offset <= self.bench.store.max_offset(*queue)
+        self.bench.check_tail()
         self.model.first = 0  # a power loss may bring back files whose deletion failed half way
         self.note_first(self.bench.clock.now_ms())
 

@@ -1,0 +1,172 @@
+"""Bugs of the kind that others have shipped, each planted by changing one step of the store while a test runs.
+
+The product knows nothing of this: a step is one small method, and a bug is another method in its place.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rmqspark.broker.offsets import ConsumerOffsets
+from rmqspark.store import recovery
+from rmqspark.store.commit_log import CommitLog
+from rmqspark.store.consume_queue import ConsumeQueue
+from rmqspark.store.expiry import Expiry
+from rmqspark.store.flush import Flusher, FlushPlan
+from rmqspark.store.identity import StoreIdentity
+from rmqspark.store.index import Index
+from rmqspark.store.json_table import JsonTable
+from rmqspark.store.recovery import Recovery
+from rmqspark.store.scan import LogScan
+from rmqspark.store.segment import Segment, SegmentFiles
+from rmqspark.store.segment_log import SegmentLog
+from rmqspark.store.writer import Writer
+
+if TYPE_CHECKING:
+    import pytest
+
+
+class Change(NamedTuple):
+    """Another thing in the place of an attribute."""
+
+    owner: Any
+    attribute: str
+    replacement: Any
+
+
+class PlantedBug(NamedTuple):
+    """`lesson` is who has shipped it; `seed` begins a run that meets it early, of the model or, with `in_sweep`, of the
+    crash points."""
+
+    name: str
+    lesson: str
+    seed: int
+    change: Change
+    in_sweep: bool = False
+
+    def plant(self, patch: pytest.MonkeyPatch) -> None:
+        patch.setattr(*self.change)
+
+
+def _bug(name: str, lesson: str, seed: int, *change: Any, in_sweep: bool = False) -> PlantedBug:
+    return PlantedBug(name, lesson, seed, Change(*change), in_sweep)
+
+
+def _nothing(*_args: object, **_kwargs: object) -> None:
+    """The step is left out."""
+
+
+_zero = Segment.zero
+
+
+def _zero_and_call_it_synced(segment: Segment, start: int, end: int) -> None:
+    _zero(segment, start, end)
+    segment.writes_synced = segment.writes
+    segment._files.dirty.pop(segment, None)
+
+
+class _ScanWithoutWatermark(LogScan):
+    def __init__(self, segments: SegmentLog, start: int, watermark: int, **options: bool) -> None:
+        del watermark
+        super().__init__(segments, start, start, **options)
+
+
+_begin_flush = Flusher.begin
+_run_flush = FlushPlan.run
+_put_entries = ConsumeQueue.put
+
+
+def _begin_with_the_watermark_first(flusher: Flusher, *, thorough: bool = False) -> FlushPlan | None:
+    plan = _begin_flush(flusher, thorough=thorough)
+    if plan is not None:
+        flusher._checkpoint_file.write(plan.checkpoint)
+        flusher._checkpoint_file.sync()
+    return plan
+
+
+def _run_with_the_checkpoint_first(plan: FlushPlan) -> None:
+    if plan.older_checkpoint is not None:
+        plan.older_checkpoint.write(plan.checkpoint)
+        plan.older_checkpoint.sync()
+    _run_flush(plan)
+
+
+def _run_and_never_mind(plan: FlushPlan) -> None:
+    with suppress(OSError):
+        _run_flush(plan)
+
+
+def _make_without_syncing_the_name(files: SegmentFiles, path: str, length: int) -> None:
+    file = files._files.open(path, create=True)
+    file.truncate(length)
+    file.close()
+
+
+def _write_and_never_mind(segment: Segment, data: Any, at: int) -> None:
+    segment.touch()
+    with suppress(OSError):
+        segment.file().pwrite(data, at)
+
+
+def _forget_to_tidy(log: CommitLog) -> None:
+    log._untidy_end = 0
+
+
+def _show_at_once(writer: Writer) -> None:
+    writer._dispatcher.advance(writer._log.end_offset)
+
+
+def _save_in_place(table: JsonTable, text: str) -> None:
+    file = table._files.open(table.path, create=True)
+    file.truncate(0)
+    file.pwrite(text.encode(), 0)
+    file.fsync()
+    file.close()
+    table._files.sync_directory(table._directory)
+
+
+def _drop_in_one_go(log: SegmentLog, position: int) -> list[str]:
+    old = [segment for segment in log if segment.base + segment.length <= min(position, log.capacity_end - 1)]
+    for segment in old:
+        log._remove(segment)
+    log._files.sync_directory(log.directory)
+    return [segment.path for segment in old]
+
+
+def _all_records_are_whole(_scan: LogScan, batch: Any) -> int:
+    return len(batch)
+
+
+def _put_repeated_entries_too(queue: ConsumeQueue, queue_offset: int, entries: Any) -> int:
+    return _put_entries(queue, max(queue_offset, queue.max_offset), entries)
+
+
+def _load_without_replay(index: Index, **_said: object) -> int:
+    index._open_files()
+    index._accepted_offset = index._files[-1].header.end_physical_offset if index._files else -1
+    return max(0, index._accepted_offset)
+
+
+BUGS = [
+    _bug("tail not zeroed", "RocketMQ #10666", 3, Recovery, "_cut_log", _nothing),
+    _bug("tail zeroed, not synced", "RocketMQ #10666", 3, Segment, "zero", _zero_and_call_it_synced),
+    _bug("watermark ignored", "nats-server #7549", 1, recovery, "LogScan", _ScanWithoutWatermark),
+    _bug("watermark before fsync", "-", 4, Flusher, "begin", _begin_with_the_watermark_first),
+    _bug("fsync error swallowed", "RocketMQ #3129, #5235", 4, FlushPlan, "run", _run_and_never_mind),
+    _bug("kept tail not written again", "fsyncgate", 1, Recovery, "_make_log_durable", _nothing),
+    _bug("group offsets not clamped", "RocketMQ #4771", 1, ConsumerOffsets, "clamp", lambda *_: []),
+    _bug("incarnation not raised", "RocketMQ #8239", 1, StoreIdentity, "raise_incarnation", _nothing),
+    _bug("index loaded as it is", "RocketMQ #3868", 1, Index, "load", _load_without_replay),
+    _bug("checkpoint ahead of its files", "-", 1, FlushPlan, "run", _run_with_the_checkpoint_first, in_sweep=True),
+    _bug("name of a new file not synced", "ALICE", 2, SegmentFiles, "make", _make_without_syncing_the_name),
+    _bug("short write taken for whole", "-", 2, Segment, "write", _write_and_never_mind),
+    _bug("failed write not put back", "-", 1, CommitLog, "tidy", _forget_to_tidy),
+    _bug("readable before it is on disk", "RocketMQ #8239", 3, Writer, "dispatch_safe", _show_at_once),
+    _bug("queues not cut to the log", "RocketMQ #495", 1, Recovery, "_cut_queues", _nothing),
+    _bug("table saved in place", "RocketMQ #3401", 2, JsonTable, "save", _save_in_place),
+    _bug("deletions synced together", "-", 3, SegmentLog, "drop_before", _drop_in_one_go),
+    _bug("offsets not synced before expiry", "-", 1, Expiry, "_make_offsets_durable", _nothing),
+    _bug("torn properties believed", "-", 1, LogScan, "_count_whole", _all_records_are_whole, in_sweep=True),
+    _bug("entries dispatched twice", "RocketMQ #7355", 1, ConsumeQueue, "put", _put_repeated_entries_too),
+]
