@@ -76,6 +76,14 @@ def items_at(buffer: Bytes, positions: Positions, dtype: DTypeLike) -> NDArray[A
     return items[positions]
 
 
+def words_at(buffer: Bytes, starts: Positions, count: int) -> NDArray[np.uint64]:
+    """A table of the `count` words of eight bytes from each start on. Where these are evenly spaced, a view."""
+    step = spacing(starts)
+    if step or len(starts) == 1:
+        return np.ndarray((len(starts), count), np.uint64, buffer, int(starts[0]), (step, 8))
+    return gather_rows(buffer, starts, 8 * count).view(np.uint64)
+
+
 def gather(buffer: Bytes, positions: Positions, dtype: DTypeLike) -> NDArray[Any]:
     """The big-endian integers at `positions`, in the machine's byte order."""
     kind = np.dtype(dtype)

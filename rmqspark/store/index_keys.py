@@ -13,7 +13,7 @@ import numpy as np
 
 from rmqspark.protocol.java_hash import hash_and_measure, java_hash, java_hash_spans
 from rmqspark.protocol.record import SysFlag
-from rmqspark.protocol.spans import Spans, copy_spans, items_at
+from rmqspark.protocol.spans import Spans, copy_spans, words_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,10 +70,11 @@ def keys_of_records(topic: str | None, records: RecordBatch, physical_offsets: P
     buffer, topic_hashes = records.buffer, _topic_hashes(topic, records)
     is_indexed = (records.sys_flags & SysFlag.TRANSACTION_MASK) != SysFlag.ROLLED_BACK
     rows, unique = _present(records.property_spans(b"UNIQ_KEY"), is_indexed)
-    hashes = _hashed(buffer, topic_hashes[rows], unique)
-    owners, tokens = _tokens(buffer, *_present(records.property_spans(b"KEYS"), is_indexed))
-    if len(owners):
-        rows, hashes = _in_order(rows, hashes, owners, _hashed(buffer, topic_hashes[owners], tokens))
+    hashes = _hashed(buffer, topic_hashes, rows, unique)
+    keyed, keys = _present(records.property_spans(b"KEYS"), is_indexed)
+    if len(keyed):
+        owners, tokens = _tokens(buffer, keyed, keys)
+        rows, hashes = _in_order(rows, hashes, owners, _hashed(buffer, topic_hashes, owners, tokens))
     return KeyBatch(_absolute(hashes), physical_offsets[rows], records.store_timestamps_ms[rows])
 
 
@@ -103,9 +104,9 @@ def _in_order(
 
 
 def _topic_hashes(topic: str | None, records: RecordBatch) -> NDArray[np.uint32]:
-    """The hash of `topic#` for every record."""
+    """The hash of `topic#`: one for all records, or one for each."""
     if topic is not None:
-        return np.full(len(records), java_hash(f"{topic}#") & _LOW_32, np.uint32)
+        return np.array([java_hash(f"{topic}#") & _LOW_32], np.uint32)
     return java_hash_spans(records.buffer, *records.topics).view(np.uint32) * np.uint32(31) + np.uint32(ord("#"))
 
 
@@ -139,11 +140,15 @@ def _one_after_another(buffer: Bytes, spans: Spans) -> tuple[Bytes, Positions]:
     return text, places
 
 
-def _hashed(buffer: Bytes, left: NDArray[np.uint32], keys: Spans) -> NDArray[np.int32]:
-    """The hash of each key behind the text whose hash is on its left."""
+def _hashed(buffer: Bytes, topic_hashes: NDArray[np.uint32], rows: Positions, keys: Spans) -> NDArray[np.int32]:
+    """The hash of each key behind that of its row's topic."""
+    left = topic_hashes if len(topic_hashes) == 1 else topic_hashes[rows]
     left, keys = _move_shared_prefix(buffer, left, keys)
     hashes, units = hash_and_measure(buffer, *keys)
-    powers = np.full(int(units.max(initial=0)) + 1, 31, np.uint32)
+    longest = int(units.max(initial=0))
+    if len(units) and int(units.min()) == longest:
+        return (left * np.uint32(pow(31, longest, 1 << 32))).view(np.int32) + hashes
+    powers = np.full(longest + 1, 31, np.uint32)
     powers[0] = 1
     np.multiply.accumulate(powers, out=powers)
     return (left * powers[units]).view(np.int32) + hashes
@@ -152,15 +157,24 @@ def _hashed(buffer: Bytes, left: NDArray[np.uint32], keys: Spans) -> NDArray[np.
 def _move_shared_prefix(buffer: Bytes, left: NDArray[np.uint32], right: Spans) -> tuple[NDArray[np.uint32], Spans]:
     """Moves what all right strings begin with, in steps of eight bytes, to the left ones: it is hashed only once.
     Unique ids of one producer differ in their last digits only."""
-    shortest = int(right.lengths.min(initial=1 << 30))
-    shared = 0
-    while len(left) and shared + 8 <= shortest:
-        column = items_at(buffer, right.starts + shared, np.uint64)
-        if (column != column[0]).any():
-            break
-        shared += 8
-    prefix = buffer[right.starts[0] : right.starts[0] + shared].tobytes() if shared else b""
+    prefix = _shared_prefix(buffer, right)
     if not prefix or not prefix.isascii():
         return left, right
-    prefix_hash, power = java_hash(prefix.decode()) & _LOW_32, pow(31, shared, 1 << 32)
-    return left * np.uint32(power) + np.uint32(prefix_hash), Spans(right.starts + shared, right.lengths - shared)
+    prefix_hash, power = java_hash(prefix.decode()) & _LOW_32, pow(31, len(prefix), 1 << 32)
+    return left * np.uint32(power) + np.uint32(prefix_hash), Spans(
+        right.starts + len(prefix), right.lengths - len(prefix)
+    )
+
+
+def _shared_prefix(buffer: Bytes, spans: Spans) -> bytes:
+    """What all strings begin with, as far as its length is a multiple of eight. The first and the last tell what it may
+    be; the others are asked."""
+    starts, lengths = spans
+    if not len(starts):
+        return b""
+    first, last = (buffer[at : at + lengths.min()].tobytes() for at in (int(starts[0]), int(starts[-1])))
+    shared = next((at for at in range(0, len(first), 8) if first[at : at + 8] != last[at : at + 8]), len(first)) & -8
+    words = words_at(buffer, starts, shared // 8)
+    while shared and (words[:, : shared // 8] != words[0, : shared // 8]).any():
+        shared -= 8
+    return first[:shared]
