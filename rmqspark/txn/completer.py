@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rmqspark.txn.participant import Participant
     from rmqspark.txn.participant_events import AttemptKey, Event
 
-_PUBLISHED_TOGETHER_BYTES: Final = 64 << 20
+_PUBLISHED_TOGETHER_BYTES: Final = 32 << 20  # some 200,000 messages of 100 bytes: tens of milliseconds
 _SUMMARY_EVERY_EVENTS: Final = 256
 
 log = structlog.get_logger("rmqspark.txn")

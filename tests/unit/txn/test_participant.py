@@ -12,6 +12,7 @@ from rmqspark.errors import Busy, DamagedFile, Fenced, TopicNotFound, Transactio
 from rmqspark.protocol.bodies_txn import AttemptName, HeldAttempt
 from rmqspark.protocol.java_hash import tags_code
 from rmqspark.protocol.record import HEAD_BYTES, SysFlag, encode_record
+from rmqspark.txn import completer
 from rmqspark.txn.half_batch import Batch
 from rmqspark.txn.ports import Complete
 from rmqspark.txn.resolver import Verdict
@@ -68,6 +69,16 @@ def test_readers_see_a_transaction_at_once(bench: ParticipantBench) -> None:
     assert seen == [0] * 6
     assert [body for body in bench.bodies("t") if body != b"other"] == [b"%d" % (n // 3) for n in range(15)]
     assert bench.bodies("t").count(b"other") == 6
+
+
+def test_large_transaction_is_published_in_steps(bench: ParticipantBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transaction too large to keep others waiting for becomes readable in steps, each of whole half batches."""
+    monkeypatch.setattr(completer, "_PUBLISHED_TOGETHER_BYTES", 700)
+    attempt = bench.send(N0, *(Sent("t", 0, [b"%d" % number] * 3) for number in range(6)))
+    seen: list[int] = []
+    bench.commit(N0, attempt, each_step=lambda: seen.append(len(bench.bodies("t"))))
+    assert seen == [0, 0, 0, 9, 9, 9]
+    assert len(bench.bodies("t")) == 18
 
 
 def test_same_half_batch_again(bench: ParticipantBench) -> None:
