@@ -1,0 +1,175 @@
+"""The real brokers, from the handlers' answers down to the files, and a Spark that behaves as Spark does, under
+everything that can happen to them: each row once, in order in its queue, in every moment and at the end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import structlog
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from rmqspark.txn.coordinator import Coordinator
+from rmqspark.txn.half_store import HalfStore
+from rmqspark.txn.journal import Journal
+from rmqspark.txn.ledger import Ledger
+from rmqspark.txn.participant import Participant
+from rmqspark.txn.ports import VoteAnswer
+
+from .exactly_once_chance import STEPS_OF_A_WORLD, Story, broken_at
+from .exactly_once_world import World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+pytestmark = pytest.mark.property
+
+STEPS = 50
+EXAMPLES = 400
+places = st.integers(0, 40)
+brokers = st.integers(0, 1)
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    """What brokers say about requests that nobody answers is of no interest here."""
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50), cache_logger_on_first_use=False)
+    yield
+    structlog.configure(**before)
+
+
+class ExactlyOnce(RuleBasedStateMachine):
+    """Anything may happen next; at the end everything is repaired, and every batch is in, once and in order."""
+
+    steps = 0  # of all examples
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = World()
+        self.world.start_run()
+
+    @rule(count=st.integers(1, 8))
+    def messages_flow(self, count: int) -> None:
+        self.world.flow(count)
+
+    @rule(count=st.integers(1, 20))
+    def more_messages_flow(self, count: int) -> None:
+        self.world.flow(count)
+
+    @rule(place=places)
+    def a_message_overtakes(self, place: int) -> None:
+        self.world.deliver(place)
+
+    @rule(place=places)
+    def a_message_is_lost(self, place: int) -> None:
+        self.world.lose(place)
+
+    @rule(place=places)
+    def a_message_is_repeated(self, place: int) -> None:
+        self.world.repeat(place)
+
+    @rule(place=places)
+    def patience_ends(self, place: int) -> None:
+        self.world.give_up(place)
+
+    @rule(place=st.integers(0, 3), seconds=st.sampled_from([0, 1, 7, 70]))
+    def time_passes(self, place: int, seconds: int) -> None:
+        self.world.tick(place, seconds)
+
+    @rule(place=brokers)
+    def a_broker_flushes(self, place: int) -> None:
+        self.world.flush(place)
+
+    @rule(place=brokers)
+    def a_broker_is_killed(self, place: int) -> None:
+        self.world.crash(place, power=False)
+
+    @rule(place=brokers, seed=st.none() | st.integers(0, 1 << 16))
+    def a_broker_loses_power(self, place: int, seed: int | None) -> None:
+        self.world.crash(place, power=True, seed=seed)
+
+    @rule(place=brokers, changes=st.integers(0, 12), after_bytes=st.sampled_from([0, 1, 90, 200]))
+    def a_broker_will_die_inside_a_write(self, place: int, changes: int, after_bytes: int) -> None:
+        self.world.crash_within(place, changes, after_bytes)
+
+    @rule(place=st.integers(0, 5), arrival=st.integers(0, 2))
+    def a_broker_will_die_at_a_step_of_the_protocol(self, place: int, arrival: int) -> None:
+        self.world.die_at(place, arrival)
+
+    @rule()
+    def brokers_are_started(self) -> None:
+        self.world.restart(0)
+        self.world.restart(1)
+
+    @rule(place=places)
+    def a_driver_is_killed(self, place: int) -> None:
+        self.world.kill_driver(place)
+
+    @rule()
+    def the_query_is_started(self) -> None:
+        self.world.start_run()
+
+    @rule()
+    def input_arrives(self) -> None:
+        self.world.grow()
+
+    @invariant()
+    def counts(self) -> None:
+        type(self).steps += 1
+
+    def teardown(self) -> None:
+        try:
+            self.world.make_well()
+        finally:
+            self.world.close()
+
+
+TestExactlyOnce = ExactlyOnce.TestCase
+TestExactlyOnce.settings = settings(
+    max_examples=max(EXAMPLES, settings.default.max_examples), stateful_step_count=STEPS
+)
+
+
+def test_dice_find_nothing(soaking: bool, seed: int, tell: Callable[[str], None]) -> None:
+    """Longer stories, where faults come in bursts and some kinds not at all."""
+    stories = 20_000 if soaking else 100
+    first = seed % (1 << 30)
+    assert broken_at(range(first, first + stories), 2 * STEPS_OF_A_WORLD) is None
+    tell(f"{stories} stories of {2 * STEPS_OF_A_WORLD} steps, seeds from {first}")
+
+
+async def nothing(*_: Any) -> None: ...
+
+
+async def yes(*_: Any) -> VoteAnswer:
+    return VoteAnswer(yes=True)
+
+
+# what is switched off by which method
+RULES: dict[str, tuple[type, str, Any]] = {
+    "the idempotence check": (Ledger, "is_decided", lambda self, txn, version: False),
+    "the idempotence check of participants": (Participant, "is_completed", lambda self, batch: False),
+    "the preparedTransactionOffset scan": (HalfStore, "rows_present", lambda self, offset, halves: {}),
+    "the flush of the ledger": (Journal, "flushed", nothing),
+    "the vote": (Coordinator, "vote", yes),
+    "the fence": (Ledger, "is_fenced", lambda self, txn, epoch: False),
+}
+
+
+@pytest.mark.parametrize("rule_off", RULES)
+def test_a_rule_switched_off_is_missed_by_dice(rule_off: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same dice find a row lost, doubled or out of order where a rule of the protocol is not kept."""
+    owner, name, instead = RULES[rule_off]
+    monkeypatch.setattr(owner, name, instead)
+    assert broken_at(range(200), 2 * STEPS_OF_A_WORLD) is not None
+
+
+def test_the_same_dice_tell_the_same_story() -> None:
+    """A seed that was printed leads to the same end again."""
+    stories = [Story(7), Story(7)]
+    for story in stories:
+        story.run()
+    assert stories[0].told == stories[1].told
