@@ -213,6 +213,26 @@ def test_half_batches_that_are_refused(on_broker, request_, code, story) -> None
     on_broker(talk)
 
 
+def test_topic_that_may_not_be_written(on_broker) -> None:
+    """What was decided waits while its topic is read-only, and is completed when it may be written again."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders")
+        await hold(client, half(b"1"))
+        assert not await vote(client, held(half(b"1")))
+        await client.create_topic("orders", perm=4)
+        answer = await client.ask(RequestCode.RMQ_TXN_HALF, *half(b"2", version=1))
+        assert (answer.code, "may not be written" in answer.remark) == (ResponseCode.NO_PERMISSION, True)
+        assert (await complete(client, held(half(b"1")))).code == ResponseCode.NO_PERMISSION
+        assert await bodies(bench, client) == []
+        await client.create_topic("orders", perm=6)
+        assert (await complete(client, held(half(b"1")))).code == 0
+        assert await bodies(bench, client) == [b"1"]
+
+    on_broker(talk)
+
+
 def test_more_than_a_broker_holds(on_broker) -> None:
     """Beyond its bound a broker answers busy, which clients may try again."""
 
