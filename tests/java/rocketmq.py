@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from rmqspark.client.cluster_client import ClusterClient
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 VERSION = "5.5.0"
 PACKAGE = "org.apache.rocketmq"
@@ -56,16 +56,25 @@ def pyspark_jar(name: str) -> Path:
 
 def fetch_jars() -> Path:
     """The directory with RocketMQ's jars; downloads about 100 MB the first time."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "rmqspark" / f"rocketmq-{VERSION}"
-    jars, ivy, done = cache / "jars", cache / "ivy", cache / ".complete"
+    return fetched(Path(__file__).with_name("ivy.xml"), f"rocketmq-{VERSION}") / "jars"
+
+
+def fetched(
+    description: Path,
+    name: str,
+    configurations: Sequence[str] = ("default",),
+    layout: str = "jars/[artifact]-[revision](-[classifier]).[ext]",
+) -> Path:
+    """The cache directory with what an Ivy file describes; downloads it the first time."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "rmqspark" / name
+    ivy, done = cache / "ivy", cache / ".complete"
     if not done.exists():
-        command = [java(), "-jar", str(pyspark_jar("ivy")), "-ivy", str(Path(__file__).with_name("ivy.xml"))]
-        command += ["-confs", "default", "-warn", "-cache", str(ivy)]
-        command += ["-retrieve", f"{jars}/[artifact]-[revision](-[classifier]).[ext]"]
+        command = [java(), "-jar", str(pyspark_jar("ivy")), "-ivy", str(description)]
+        command += ["-confs", *configurations, "-warn", "-cache", str(ivy), "-retrieve", f"{cache}/{layout}"]
         subprocess.run(command, check=True, timeout=900, stdout=subprocess.DEVNULL)
         shutil.rmtree(ivy)  # the same jars once more
         done.touch()
-    return jars
+    return cache
 
 
 @dataclass(frozen=True)
