@@ -13,7 +13,7 @@ from rmqspark.errors import RmqError, TopicNotFound
 from rmqspark.protocol.bodies_txn import AttemptName, HeldAttempt
 from rmqspark.protocol.message_id import pack_host
 from rmqspark.protocol.properties import encode_properties
-from rmqspark.protocol.record import Record, decode_record, encode_record
+from rmqspark.protocol.record import HEAD_BYTES, Record, decode_record, encode_record
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.message_store import MessageStore
 from rmqspark.testing.manual_clock import ManualClock
@@ -219,3 +219,9 @@ def run(work: Coroutine[Any, Any, Any], each_step: Callable[[], object] = lambda
         return done.value
     finally:
         work.close()
+
+
+def other_message(body: bytes = b"other") -> tuple[bytearray, list[bytes]]:
+    """A message of topic `t` that somebody else sends, in parts."""
+    record = encode_record(topic="t", body=body)
+    return record[:HEAD_BYTES], [bytes(record[HEAD_BYTES:])]

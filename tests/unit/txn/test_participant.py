@@ -8,18 +8,18 @@ from dataclasses import replace
 
 import pytest
 
-from rmqspark.errors import Busy, DamagedFile, Fenced, TopicNotFound, TransactionError, TwoCoordinators, Unreachable
+from rmqspark.errors import Busy, DamagedFile, Fenced, TransactionError, TwoCoordinators
 from rmqspark.protocol.bodies_txn import AttemptName, HeldAttempt
 from rmqspark.protocol.java_hash import tags_code
-from rmqspark.protocol.record import HEAD_BYTES, SysFlag, encode_record
+from rmqspark.protocol.record import SysFlag
 from rmqspark.txn import completer
 from rmqspark.txn.half_batch import Batch
 from rmqspark.txn.ports import Complete
 from rmqspark.txn.resolver import Verdict
 
-from .participant_bench import SMALL, ParticipantBench, Sent, T
+from .participant_bench import SMALL, ParticipantBench, Sent, T, other_message
 
-N0, N1, N2 = (Batch(T, 1, version) for version in range(3))
+N0, N1 = (Batch(T, 1, version) for version in range(2))
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_readers_see_a_transaction_at_once(bench: ParticipantBench) -> None:
 
     def look() -> None:
         seen.append(len(bench.bodies("t")) + len(bench.bodies("u")))
-        bench.store.append_parts("t", 0, *_other())
+        bench.store.append_parts("t", 0, *other_message())
 
     assert bench.commit(N0, attempt, each_step=look)[0] == ("t", 0, 0, 3)
     assert seen == [0] * 6
@@ -370,122 +370,3 @@ def test_several_at_once(bench: ParticipantBench) -> None:
         mine = [body for body in found if body.startswith(batch.transactional_id.encode())]
         assert mine == [b"%s-%d" % (batch.transactional_id.encode(), n) for n in range(5)]
     assert len(found) == 20
-
-
-# --- when nobody speaks of it
-
-
-def test_check_back(bench: ParticipantBench) -> None:
-    """Coordinators are asked 6 s after the last half batch, then less and less often, at least once a minute."""
-    bench.send(N0, Sent("t", 0, [b"1"]))
-    bench.check_back(seconds=5)
-    bench.send(N0, Sent("t", 0, [b"2"]), first_sequence=1)
-    asked_at = []
-    for second in range(6, 200):
-        bench.check_back(seconds=1)
-        if len(bench.asked) > len(asked_at):
-            asked_at.append(second)
-    assert asked_at == [11, 23, 47, 95, 155]
-    bench.verdicts[N0] = Verdict(is_open=False)
-    bench.check_back(seconds=60)
-    assert bench.held() == []
-    bench.check_back(seconds=600)
-    assert len(bench.asked) == 6
-
-
-def test_check_back_completes(bench: ParticipantBench) -> None:
-    """What was committed and never completed is completed with no driver alive; after a restart at once."""
-    attempt = bench.send(N0, Sent("t", 0, [b"1"]))
-    bench.send(N0, Sent("t", 0, [b"2"]), attempt="twin")
-    bench.vote(N0, attempt)
-    bench.verdicts[N0] = Unreachable("nobody there", address="a:1")
-    bench.lose_power()
-    bench.check_back()
-    assert len(bench.held()) == 2
-    bench.verdicts[N0] = Verdict(is_open=False, attempts=[AttemptName(0, "a")])
-    bench.check_back(seconds=12)
-    assert (bench.bodies("t"), bench.held()) == ([b"1"], [])
-
-
-# --- topics and disks
-
-
-def test_topic_that_is_gone(bench: ParticipantBench) -> None:
-    """While a topic is missing nothing of a transaction is readable, and nothing lost; when it is back all of it is."""
-    attempt = bench.send(N0, Sent("t", 0, [b"1"]), Sent("u", 0, [b"2"]))
-    bench.vote(N0, attempt)
-    bench.targets = {"t"}
-    for _ in range(2):
-        with pytest.raises(TopicNotFound):
-            bench.commit(N0, attempt)
-        assert bench.bodies("t") == []
-        bench.kill()
-    bench.targets = {"t", "u"}
-    bench.commit(N0, attempt)
-    assert (bench.bodies("t"), bench.bodies("u")) == ([b"1"], [b"2"])
-
-
-def test_write_back_begins_early() -> None:
-    """Half batches are on their way to the disk before the vote asks for it."""
-    bench = ParticipantBench(replace(SMALL, mapped_file_size_commit_log=1 << 25))
-    for sequence in range(9):
-        bench.send(N0, Sent("t", 0, [b"x" * (2 << 20)]), first_sequence=sequence)
-        assert bench.disk.hurried == (sequence >= 7)
-
-
-# --- how long things are kept
-
-
-def test_retention(bench: ParticipantBench) -> None:
-    """What was voted for outlasts its time, the rest does not; a vote for what has expired is a no."""
-    open_one = bench.send(N0, Sent("t", 0, [b"1"]))
-    other = Batch("other", 1, 0)
-    voted = bench.send(other, Sent("t", 0, [b"2"]))
-    bench.vote(other, voted)
-    for _ in range(2):
-        fill_files(bench)
-        bench.clock.advance(hours=bench.config.file_reserved_time + 1)
-        bench.check_back()
-        for _ in range(5):
-            bench.store.expire(bench.clock.now_ms(), keep_from=bench.resolver.needed_offset())
-        bench.check_back()
-    assert [name.batch for name in bench.held()] in ([other], [other, N0])
-    bench.commit(other, voted)
-    fill_files(bench)
-    bench.clock.advance(hours=bench.config.file_reserved_time + 1)
-    bench.check_back()
-    for _ in range(5):
-        bench.store.expire(bench.clock.now_ms(), keep_from=bench.resolver.needed_offset())
-    bench.check_back()
-    assert bench.held() == []
-    assert "0 half batches" in bench.vote(N0, open_one)
-    bench.kill()
-    assert bench.held() == []
-    with pytest.raises(Fenced):  # what was completed is remembered, long as it is gone
-        bench.send(other, Sent("t", 0, [b"2"]))
-
-
-def test_start_reads_only_what_is_new() -> None:
-    """A start reads the newest summary and what follows, however many transactions there were."""
-    bench = ParticipantBench()
-    for version in range(200):
-        batch = Batch(T, 1, version)
-        bench.commit(batch, bench.send(batch, Sent("t", 0, [b"1"])))
-    last = bench.send(Batch(T, 1, 200), Sent("t", 0, [b"2"]))
-    bench.vote(Batch(T, 1, 200), last)
-    bench.kill()
-    assert len(bench.halves.events()) == 1  # a start writes a summary, too
-    bench.commit(Batch(T, 1, 200), last)
-    assert len(bench.bodies("t")) == 201
-    with pytest.raises(Fenced):
-        bench.send(Batch(T, 1, 5), Sent("t", 0, [b"1"]))
-
-
-def fill_files(bench: ParticipantBench) -> None:
-    for _ in range(30):
-        bench.store.append_parts("u", 0, *_other(b"x" * 900))
-
-
-def _other(body: bytes = b"other") -> tuple[bytearray, list[bytes]]:
-    record = encode_record(topic="t", body=body)
-    return record[:HEAD_BYTES], [bytes(record[HEAD_BYTES:])]
