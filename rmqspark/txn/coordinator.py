@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from rmqspark.clock import Clock
     from rmqspark.protocol.bodies_txn import HeldAttempt, InputRange, TxnDecision
-    from rmqspark.txn.events import Event, Transaction
+    from rmqspark.txn.events import Transaction
     from rmqspark.txn.journal import Journal
     from rmqspark.txn.ledger import Ledger
     from rmqspark.txn.owners import Owners
@@ -202,7 +202,8 @@ class Coordinator:
             *(self._poll_one(broker, txn, epoch, version, decision.participants[broker]) for broker in brokers)
         )
         fault_point("after_vote")
-        news = [event for events, _ in polls for event in events]
+        confirmed = {broker: done for broker, (done, _) in zip(brokers, polls, strict=True)}
+        news = self._rollout.confirmations(txn, confirmed)
         refusals = [f"{broker}: {refusal}" for broker, (_, refusal) in zip(brokers, polls, strict=True) if refusal]
         if refusals:
             self._journal.record(news)
@@ -218,8 +219,8 @@ class Coordinator:
 
     async def _poll_one(
         self, broker: str, txn: Transaction, epoch: int, version: int, held: Sequence[HeldAttempt]
-    ) -> tuple[list[Event], str]:
-        """What one broker's vote confirms, and why it is not a yes ("" if it is).
+    ) -> tuple[list[int], str]:
+        """The versions that one broker's vote confirms, and why it is not a yes ("" if it is).
 
         It is told first, once more, of the versions it has not confirmed: a yes comes after a flush of all it has.
         """
@@ -233,7 +234,7 @@ class Coordinator:
             return [], str(error)
         if not vote.yes:
             return [], vote.remark or "no"
-        return self._rollout.confirmations(txn, broker, done), ""
+        return done, ""
 
     async def complete_earlier(self, broker: str, txn: Transaction) -> list[int] | None:
         """Completes what is pending on a broker before it votes on more; None if that does not work now."""

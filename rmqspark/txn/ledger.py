@@ -33,7 +33,7 @@ from rmqspark.txn.events import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from rmqspark.protocol.bodies_txn import OutputRange
     from rmqspark.txn.events import Event
@@ -130,7 +130,8 @@ class Ledger:
             return Answer(TxnOutcome.FENCED, last_version=txn.last_version)
         events: list[Event] = [Decided(transactional_id, epoch, version, decision, now_ms, by)]
         if not decision.participants:  # nothing to complete
-            events.append(Finished(audited(txn, Pending(epoch, version, decision, now_ms, by), {})))
+            pending = Pending(epoch, version, decision, now_ms, by)
+            events.append(Finished(audited(txn, pending, {}, completed=True)))
         return Answer(TxnOutcome.COMMITTED, epoch, version, decision, tuple(events))
 
     def status(self, transactional_id: str, epoch: int, version: int) -> Answer:
@@ -155,16 +156,17 @@ class Ledger:
             self._refuse_forged(txn, epoch)
         return answer
 
-    def completed(self, transactional_id: str, version: int, broker: str, outputs: list[OutputRange]) -> list[Event]:
-        """`broker` has the rows of `version` in their topics and on its disk. Nothing if that is known already."""
+    def completed(self, transactional_id: str, version: int, outputs: Mapping[str, list[OutputRange]]) -> list[Event]:
+        """These brokers have the rows of `version` in their topics and on their disks. Nothing where that is known."""
         txn = self._transactions.get(transactional_id)
-        pending = _pending(txn, version) if txn else None
-        if txn is None or pending is None or broker not in pending.brokers_left():
+        pending = _pending(txn, version)
+        if txn is None or pending is None:
             return []
-        left = [name for name in pending.brokers_left() if name != broker]
-        if left:
-            return [BrokerCompleted(transactional_id, version, broker, outputs)]
-        return [Finished(audited(txn, pending, {**pending.outputs, broker: outputs}))]
+        left = pending.brokers_left()
+        news = {broker: outputs[broker] for broker in left if broker in outputs}
+        if len(news) < len(left):
+            return [BrokerCompleted(transactional_id, version, broker, some) for broker, some in news.items()]
+        return [Finished(audited(txn, pending, {**pending.outputs, **news}, completed=True))]
 
     def overdue(self, now_ms: int, max_open_ms: int) -> list[EpochClosed]:
         """Closes what no attempt has been heard of for too long."""
@@ -280,8 +282,10 @@ def is_open(txn: Transaction) -> bool:
     return txn.open_version > txn.last_version and txn.epoch > txn.closed_epoch
 
 
-def audited(txn: Transaction, pending: Pending, outputs: dict[str, list[OutputRange]] | None = None) -> AuditedBatch:
-    """What an audit is told of a decision; complete where the outputs of all brokers are given."""
+def audited(
+    txn: Transaction, pending: Pending, outputs: Mapping[str, list[OutputRange]], *, completed: bool
+) -> AuditedBatch:
+    """What an audit is told of a decision, with the outputs known so far, by broker."""
     decision = pending.decision
     return AuditedBatch(
         transactionalId=txn.transactional_id,
@@ -293,8 +297,8 @@ def audited(txn: Transaction, pending: Pending, outputs: dict[str, list[OutputRa
         bytes=decision.bytes,
         checksum=decision.checksum,
         inputs=decision.inputs,
-        outputs=[output for some in (pending.outputs if outputs is None else outputs).values() for output in some],
-        completed=outputs is not None,
+        outputs=[output for some in outputs.values() for output in some],
+        completed=completed,
     )
 
 

@@ -10,7 +10,7 @@ from rmqspark.txn.events import Finished, decode_event
 from rmqspark.txn.ledger import audited, is_open
 
 if TYPE_CHECKING:
-    from rmqspark.txn.events import Transaction
+    from rmqspark.txn.events import Pending, Transaction
     from rmqspark.txn.journal import Journal
     from rmqspark.txn.ledger import Ledger
     from rmqspark.txn.rollout import Rollout
@@ -64,9 +64,12 @@ class Reports:
             batch
             for txn in self._ledger
             for pending in txn.pending
-            if _is_wanted(batch := audited(txn, pending), transactional_id, query_id)
+            if _is_wanted(batch := self._unfinished(txn, pending), transactional_id, query_id)
         )
         return AuditedBatches(found)
+
+    def _unfinished(self, txn: Transaction, pending: Pending) -> AuditedBatch:
+        return audited(txn, pending, self._rollout.outputs(txn, pending), completed=False)
 
     def _state(self, txn: Transaction, now_ms: int) -> TxnState:
         newest = txn.pending[-1] if txn.pending else None

@@ -21,7 +21,7 @@ from rmqspark.protocol.bodies_txn import AttemptName
 from rmqspark.txn.ports import Complete
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from rmqspark.clock import Clock
     from rmqspark.protocol.bodies_txn import OutputRange
@@ -54,11 +54,7 @@ class Rollout:
         if patient:
             brokers = {broker: None for broker in brokers if not self._is_resting(broker)}
         confirmed = await asyncio.gather(*(self.complete_on(broker, txn, durable=durable) for broker in brokers))
-        events: list[Event] = []
-        if durable:
-            for broker, versions in zip(brokers, confirmed, strict=True):
-                events += self.confirmations(txn, broker, versions)
-        return events
+        return self.confirmations(txn, dict(zip(brokers, confirmed, strict=True))) if durable else []
 
     async def complete_on(self, broker: str, txn: Transaction, *, durable: bool = False) -> list[int]:
         """Completes what is pending on one broker; returns the versions it answered for, up to the first failure."""
@@ -84,13 +80,26 @@ class Rollout:
         """What the broker has not confirmed, oldest first: N is readable there before N + 1."""
         return [pending for pending in txn.pending if broker in pending.brokers_left()]
 
-    def confirmations(self, txn: Transaction, broker: str, versions: list[int]) -> list[Event]:
-        """The events that say so: `broker` has these versions on its disk."""
+    def confirmations(self, txn: Transaction, versions: Mapping[str, Sequence[int]]) -> list[Event]:
+        """The events that say so: these brokers have these versions on their disks."""
+        by_version: dict[int, dict[str, list[OutputRange]]] = {}
+        for broker, confirmed in versions.items():
+            for version in confirmed:
+                outputs = self._outputs.get((txn.transactional_id, version, broker), [])
+                by_version.setdefault(version, {})[broker] = outputs
         events: list[Event] = []
-        for version in versions:
-            outputs = self._outputs.get((txn.transactional_id, version, broker), [])
-            events += self._ledger.completed(txn.transactional_id, version, broker, outputs)
+        for version in sorted(by_version):
+            events += self._ledger.completed(txn.transactional_id, version, by_version[version])
         return events
+
+    def outputs(self, txn: Transaction, pending: Pending) -> dict[str, list[OutputRange]]:
+        """Where the rows of a decision are, by broker, as far as that is known."""
+        readable = {
+            broker: self._outputs[key]
+            for broker in pending.decision.participants
+            if (key := (txn.transactional_id, pending.version, broker)) in self._outputs
+        }
+        return {**readable, **pending.outputs}
 
     def unreadable(self, txn: Transaction) -> set[str]:
         """The brokers on which something decided is not known to be readable yet."""

@@ -321,7 +321,7 @@ class Search:
         return state._replace(brokers=(log, state.brokers[1]) if broker == 0 else (state.brokers[0], log))
 
     def confirm(self, state: State, version: int, broker: int) -> State:
-        events = self.ledger_of(state.ledger).completed(T, version, str(broker), [])
+        events = self.ledger_of(state.ledger).completed(T, version, {str(broker): []})
         return state._replace(ledger=appended(state.ledger, events))
 
     # --- the real parts ----------------------------------------------------------------------------------------------

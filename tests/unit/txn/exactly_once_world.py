@@ -272,6 +272,9 @@ class World:
             wanted = [row for version in range(self.batches) for row in rows_of(node.name, version)]
             if node.rows() != wanted:
                 raise Broken(f"{node.name} has {node.rows()} instead of {wanted}; Spark recorded {self.recorded}")
+        txn = self.nodes[COORDINATOR].coordination.ledger.get(T)
+        if txn is not None and txn.pending:
+            raise Broken(f"versions {[pending.version for pending in txn.pending]} are never finished")
         if self.recorded != set(range(self.batches)):
             raise Broken(f"Spark could record {self.recorded} of {self.batches} batches")
 

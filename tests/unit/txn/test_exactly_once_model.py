@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.property
 
 STEPS = 50
-EXAMPLES = 400
+EXAMPLES = 450  # 22,000 steps
 places = st.integers(0, 40)
 brokers = st.integers(0, 1)
 

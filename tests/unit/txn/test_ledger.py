@@ -46,7 +46,7 @@ class Book:
 
     def complete(self, version: int, *brokers: str) -> None:
         for broker in brokers:
-            self.record(*self.ledger.completed(T, version, broker, OUT))
+            self.record(*self.ledger.completed(T, version, {broker: OUT}))
 
     def replayed(self) -> Ledger:
         again = Ledger()
@@ -189,13 +189,23 @@ def test_a_decision_is_kept_until_every_broker_has_it_on_disk(book: Book) -> Non
     """Then it is finished, with all its outputs for the audit."""
     book.prepare("r1", 0)
     book.decide("r1", 1, 0, TWO)
-    assert isinstance(book.ledger.completed(T, 0, "b", OUT)[0], BrokerCompleted)
+    assert isinstance(book.ledger.completed(T, 0, {"b": OUT})[0], BrokerCompleted)
     book.complete(0, "b", "b")
-    (finished,) = book.ledger.completed(T, 0, "a", OUT)
+    (finished,) = book.ledger.completed(T, 0, {"a": OUT})
     assert isinstance(finished, Finished)
     assert (finished.batch.completed, len(finished.batch.outputs), finished.batch.rows) == (True, 2, 15)
     book.record(finished)
-    assert book.ledger.completed(T, 0, "a", OUT) == []
+    assert book.ledger.completed(T, 0, {"a": OUT}) == []
+    assert book.ledger.require(T).pending == []
+
+
+def test_brokers_that_are_done_together_finish_a_decision(book: Book) -> None:
+    """Nobody has to be the last one."""
+    book.prepare("r1", 0)
+    book.decide("r1", 1, 0, TWO)
+    (finished,) = book.ledger.completed(T, 0, {"b": OUT, "a": OUT})
+    assert isinstance(finished, Finished)
+    book.record(finished)
     assert book.ledger.require(T).pending == []
 
 
