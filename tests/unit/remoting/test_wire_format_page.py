@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from rmqspark.protocol import bodies_txn, headers_txn
+from rmqspark.protocol.bodies_base import Body
 from rmqspark.protocol.codes import ACCESS, RequestCode
+from rmqspark.protocol.header_types import Header
 from rmqspark.protocol.headers_bulk import (
     BulkReadRequestHeader,
     BulkReadResponseHeader,
@@ -26,12 +29,20 @@ def test_every_request_is_there_with_its_right() -> None:
     assert told == {(int(code), code.name, ACCESS[code].value) for code in RequestCode}
 
 
-@pytest.mark.parametrize(
-    "header", [BulkSendRequestHeader, BulkSendResponseHeader, BulkReadRequestHeader, BulkReadResponseHeader]
-)
+BULK = [BulkSendRequestHeader, BulkSendResponseHeader, BulkReadRequestHeader, BulkReadResponseHeader]
+TRANSACTIONS = [
+    kind
+    for module in (headers_txn, bodies_txn)
+    for kind in vars(module).values()
+    if isinstance(kind, type) and issubclass(kind, (Header, Body)) and kind not in (Header, Body)
+]
+
+
+@pytest.mark.parametrize("header", [*BULK, *TRANSACTIONS])
 def test_every_field_of_our_own_requests_is_there(header: type) -> None:
-    """Whoever writes a client for the bulk requests finds all their fields."""
-    assert [name for name in header.__struct_fields__ if f"`{name}`" not in PAGE] == []
+    """Whoever writes a client for our own requests finds all their fields."""
+    named = {*re.findall(r"`(\w+)`", PAGE), *re.findall(r'"(\w+)":', PAGE)}
+    assert [name for name in header.__struct_fields__ if name not in named] == []
 
 
 def test_limits_are_todays() -> None:

@@ -346,6 +346,7 @@ class Node:
             self.resolver.recover()
             self.handlers = TxnCoordinatorHandlers(self.coordination, clock).routes()
         except ProcessDied:
+            self.die(power=False)
             return
         self.is_up, self.seen = True, 0
 
