@@ -52,8 +52,11 @@ class Expiry:
     def run(self, now_ms: int, *, keep_from: int | None = None) -> ExpireReport:
         """One round. While the disk is full beyond the warning level the store takes no messages.
 
-        The file that holds physical offset `keep_from`, and those behind it, stay whatever their age.
+        The file that holds physical offset `keep_from`, and those behind it, stay whatever their age. After a failed
+        fsync nothing is deleted: nobody can say what else of the store is on disk.
         """
+        if self._gate.has_failed:
+            return ExpireReport((), self._log.min_offset, is_forced=False, is_disk_full=self._is_disk_full)
         # A write that a full disk refused may have left an empty file behind the one with the end of the log. As the
         # newest it would be kept, and the one that is written to deleted in its stead.
         end_offset = self._log.end_offset

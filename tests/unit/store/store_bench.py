@@ -123,6 +123,11 @@ class StoreBench:
                 found[path] = self.read_file(path)
         return found
 
+    def derived(self) -> list[bytes]:
+        """Queues by name and index files in their order, byte for byte; files without an entry say nothing."""
+        queues = [path.encode() + data for path, data in sorted(self.content("consumequeue").items()) if any(data)]
+        return queues + [data for _, data in sorted(self.content("index").items()) if any(data)]
+
     def check_tail(self) -> None:
         """Behind the end of the log there are zeros, and after a power loss at this very moment there would be."""
         left = copy.deepcopy(self.disk)

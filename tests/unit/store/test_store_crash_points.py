@@ -116,11 +116,16 @@ class Work:
 @pytest.mark.parametrize("after_bytes", [0, 100, 600])
 @pytest.mark.parametrize("power", [False, True], ids=["kill", "power loss"])
 def test_every_crash_point(
-    mode: str, after_bytes: int, power: bool, soaking: bool, tell: Callable[[str], None]
+    mode: str,
+    after_bytes: int,
+    power: bool,
+    soaking: bool,
+    amount: Callable[[int, int], int],
+    tell: Callable[[str], None],
 ) -> None:
     """Killed, nothing that was answered is missing; without power, nothing that was flushed. Nothing is invented."""
-    points, stride = 0, 1 if soaking else STRIDE
-    for seed in range(SOAK_SEEDS if power and soaking else 1):
+    points, stride = 0, STRIDE // amount(1, STRIDE)
+    for seed in range(amount(1, SOAK_SEEDS) if power else 1):
         for count in itertools.count(1, stride):
             work = Work(mode)
             work.bench.disk.stop_at(count, after_bytes=after_bytes)
@@ -139,16 +144,21 @@ def test_every_crash_point(
                 work.check(work.answered if mode == "ASYNC_FLUSH" else work.promised)
     if soaking:
         tell(f"{points} crash points of {mode}, {'power loss' if power else 'kill'}")
-    assert points > 160 // stride
+    assert points > 150 // stride
 
 
 @modes
 @pytest.mark.parametrize(("error", "after_bytes"), [(EIO, 0), (ENOSPC, 0), (ENOSPC, 100), (EIO, 600)])
 def test_every_operation_refused(
-    mode: str, error: int, after_bytes: int, soaking: bool, tell: Callable[[str], None]
+    mode: str,
+    error: int,
+    after_bytes: int,
+    soaking: bool,
+    amount: Callable[[int, int], int],
+    tell: Callable[[str], None],
 ) -> None:
     """Each operation fails once: what was refused is not there, what was answered is, also after a power loss."""
-    points, stride = 0, 1 if soaking else STRIDE
+    points, stride = 0, STRIDE // amount(1, STRIDE)
     for count in itertools.count(1, stride):
         work = Work(mode)
         before = len(work.bench.disk.log)
@@ -164,4 +174,4 @@ def test_every_operation_refused(
         work.check(work.promised)
     if soaking:
         tell(f"{points} operations of {mode} refused, error {error}")
-    assert points > 160 // stride
+    assert points > 150 // stride
