@@ -44,7 +44,7 @@ def coordination(
             tuple(name.strip() for name in config.retired_brokers.split(";") if name.strip()),
             max_open_ms=config.transaction_max_open * _MINUTE_MS,
             expiration_ms=config.transactional_id_expiration * _DAY_MS,
-            max_event_bytes=store_config.max_message_size,
+            max_decision_bytes=store_config.max_message_size // 2,  # when it is restated it has grown
             restate_after_bytes=store_config.mapped_file_size_commit_log,
         ),
         store,

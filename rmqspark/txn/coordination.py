@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -50,7 +49,7 @@ class CoordinationConfig:
     retired_brokers: tuple[str, ...]
     max_open_ms: int  # a version of which no attempt was heard for so long is closed
     expiration_ms: int  # an id that nobody has used for so long is forgotten
-    max_event_bytes: int
+    max_decision_bytes: int
     restate_after_bytes: int
 
 
@@ -85,7 +84,7 @@ class Coordination:
             append=append,
             flush_to=flush_to,
             apply=self._apply,
-            max_event_bytes=config.max_event_bytes,
+            max_decision_bytes=config.max_decision_bytes,
             restate_after_bytes=config.restate_after_bytes,
         )
         self.owners = Owners(config.broker_name, self.ledger, self.peers, config.retired_brokers)
@@ -151,11 +150,11 @@ class Coordination:
         else:
             self.ledger.apply(event)
 
-    def _alive(self) -> Iterable[Callable[[], Event | None]]:
-        """All there is to restate: each gives its event when it is asked, None if it has gone meanwhile."""
-        for name in (self._config.broker_name, *self.ledger.peers):
-            yield partial(PeerSeen, name)
+    def _alive(self) -> Iterable[Callable[[], Sequence[Event]]]:
+        """All there is to restate: each gives its events when it is asked, none if it has gone meanwhile."""
+        brokers = [PeerSeen(name) for name in (self._config.broker_name, *self.ledger.peers)]
+        yield lambda: brokers
         for txn in self.ledger:
             yield partial(self.ledger.restated, txn.transactional_id)
-        for report in self.inputs.restated():
-            yield partial(copy, report)
+        reports = list(self.inputs.restated())
+        yield lambda: reports

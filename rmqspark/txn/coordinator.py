@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 _MAX_PARTICIPANTS: Final = 1_000
 _MAX_PROPOSALS: Final = 100
+_COMPLETED_AT_ONCE: Final = 16
 
 log = structlog.get_logger("rmqspark.txn")
 
@@ -167,13 +168,16 @@ class Coordinator:
     async def complete_pending(self, *, older_than_ms: int) -> None:
         """Has decisions completed, and confirmed to be on disk, that no later batch does it for."""
         await self._journal.flushed()
-        now_ms = self._clock.now_ms()
-        for txn in [txn for txn in self._ledger if txn.pending and txn.pending[0].at_ms + older_than_ms <= now_ms]:
-            if self._turns.is_taken(txn.transactional_id):
-                continue
-            async with self._turns.of(txn.transactional_id):
-                self._journal.record(await self._rollout.complete(txn, durable=True, patient=True))
+        due_ms = self._clock.now_ms() - older_than_ms
+        due = [txn for txn in self._ledger if txn.pending and txn.pending[0].at_ms <= due_ms]
+        for first in range(0, len(due), _COMPLETED_AT_ONCE):
+            await asyncio.gather(*map(self._confirm, due[first : first + _COMPLETED_AT_ONCE]))
         self._rollout.forget_finished()
+
+    async def _confirm(self, txn: Transaction) -> None:
+        """Takes no turn: a broker that hangs must not keep a driver waiting, and COMPLETE again is the same as once."""
+        if not self._turns.is_taken(txn.transactional_id):
+            self._journal.record(await self._rollout.complete(txn, durable=True, patient=True))
 
     def close_overdue(self, max_open_ms: int) -> None:
         """Closes what no attempt has been heard of for so long: its driver is dead."""

@@ -1,6 +1,6 @@
 """What the ledger remembers, one JSON object for each thing that happened (docs/exactly-once.md).
 
-`Restated` says all that matters of one transactional id in one event: what came before it may go.
+`Restated` and `Kept` say all that matters of one transactional id: what came before them may go.
 """
 
 from __future__ import annotations
@@ -123,10 +123,19 @@ class Transaction(msgspec.Struct):
     pending: list[Pending] = []
 
 
+class Kept(_Event):
+    """A decision that is pending while its transactional id is restated, oldest first; `Restated` follows."""
+
+    transactional_id: str
+    pending: Pending
+
+
 class Restated(_Event):
-    """Stands for all events of this transactional id so far."""
+    """Stands for all events of this transactional id so far. What is pending are the last `kept` ones of `Kept`: a
+    power loss may have left some of them from a try before, and nothing counts before this."""
 
     transaction: Transaction
+    kept: int
 
 
 Event: TypeAlias = (
@@ -140,6 +149,7 @@ Event: TypeAlias = (
     | PeerSeen
     | Forgotten
     | Restated
+    | Kept
 )
 
 _encoder = msgspec.json.Encoder()

@@ -62,7 +62,7 @@ class Journal:
         append: Callable[[Sequence[Draft]], list[Appended]],
         flush_to: Callable[[int], Awaitable[None]],
         apply: Callable[[Event], None],
-        max_event_bytes: int,
+        max_decision_bytes: int,
         restate_after_bytes: int,
     ) -> None:
         self._store = store
@@ -70,7 +70,7 @@ class Journal:
         self._append = append
         self._flush_to = flush_to
         self._apply = apply
-        self._max_event_bytes = max_event_bytes
+        self._max_decision_bytes = max_decision_bytes
         self._restate_after_bytes = restate_after_bytes
         self._start_file = JsonTable(files, "config/txnLedger.json")
         self._start = 0  # queue offset
@@ -86,6 +86,12 @@ class Journal:
         if not events:
             return
         drafts = [self._draft(event) for event in events]
+        for event, draft in zip(events, drafts, strict=True):
+            if isinstance(event, Decided) and len(draft.record) > self._max_decision_bytes:
+                raise InvalidMessage(
+                    f"A decision of {len(draft.record)} bytes is over the limit of {self._max_decision_bytes}.",
+                    hint="Use fewer partitions, or raise max_message_size.",
+                )
         self._append(drafts)
         for event in events:
             self._apply(event)
@@ -100,11 +106,6 @@ class Journal:
 
     def _draft(self, event: Event) -> Draft:
         body = encode_event(event)
-        if len(body) > self._max_event_bytes:
-            raise InvalidMessage(
-                f"A decision of {len(body)} bytes is over the limit of {self._max_event_bytes}.",
-                hint="Use fewer partitions, or raise max_message_size.",
-            )
         return Draft(
             TXN_LEDGER_TOPIC,
             _QUEUE,
@@ -167,7 +168,7 @@ class Journal:
         """Physical offset from which on the log must be kept."""
         return min(self._start_physical, self._store.end_offset)
 
-    async def restate(self, alive: Callable[[], Iterable[Callable[[], Event | None]]]) -> None:
+    async def restate(self, alive: Callable[[], Iterable[Callable[[], Sequence[Event]]]]) -> None:
         """Moves the start, if it is time. `alive` names all there is, at least one; each is asked when its turn comes.
 
         What can go wrong is what `record` and `flushed` raise, and OSError; the start then stays where it is.
@@ -182,11 +183,11 @@ class Journal:
         finally:
             self._is_restating = False
 
-    async def _restate(self, alive: list[Callable[[], Event | None]]) -> None:
+    async def _restate(self, alive: list[Callable[[], Sequence[Event]]]) -> None:
         first: Appended | None = None
         for begin in range(0, len(alive), _RESTATED_AT_ONCE):
             for ask in alive[begin : begin + _RESTATED_AT_ONCE]:
-                if (event := ask()) is not None:
+                for event in ask():
                     (appended,) = self._append([self._draft(event)])
                     first = first or appended
             await asyncio.sleep(0)

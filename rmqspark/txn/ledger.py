@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import msgspec
+
 from rmqspark.errors import Busy, ForgedEpoch, TransactionError, UnknownTransaction
 from rmqspark.protocol.bodies_txn import AuditedBatch, TxnDecision
 from rmqspark.protocol.headers_txn import NO_EPOCH, NO_VERSION, TxnOutcome
@@ -24,6 +26,7 @@ from rmqspark.txn.events import (
     EpochClosed,
     Finished,
     Forgotten,
+    Kept,
     PeerSeen,
     Pending,
     Restated,
@@ -61,6 +64,7 @@ class Ledger:
     def __init__(self, *, max_transactions: int = MAX_TRANSACTIONS) -> None:
         self._max_transactions = max_transactions
         self._transactions: dict[str, Transaction] = {}
+        self._kept: dict[str, list[Pending]] = {}  # while events that restate an id are being read
         self.peers: dict[str, None] = {}  # brokers of the cluster ever seen, in the order they were
 
     def __contains__(self, transactional_id: str) -> bool:
@@ -241,8 +245,10 @@ class Ledger:
                 self._apply_finished(event.batch)
             case Forgotten():
                 self._transactions.pop(event.transactional_id, None)
+            case Kept():
+                self._kept.setdefault(event.transactional_id, []).append(event.pending)
             case Restated():
-                self._transactions[event.transaction.transactional_id] = event.transaction
+                self._apply_restated(event.transaction, event.kept)
             case PeerSeen():
                 self.peers[event.broker] = None
 
@@ -262,6 +268,13 @@ class Ledger:
         txn.open_version, txn.touched_ms, txn.decided_by = NO_VERSION, event.at_ms, event.by
         txn.pending.append(Pending(event.epoch, event.version, event.decision, event.at_ms, event.by))
 
+    def _apply_restated(self, txn: Transaction, kept: int) -> None:
+        found = self._kept.pop(txn.transactional_id, [])
+        txn.pending = found[len(found) - kept :]
+        if txn.pending and txn.pending[-1].version == txn.last_version:
+            txn.last_decision = txn.pending[-1].decision
+        self._transactions[txn.transactional_id] = txn
+
     def _apply_finished(self, batch: AuditedBatch) -> None:
         txn = self._transactions.get(batch.transactionalId)
         pending = _pending(txn, batch.version)
@@ -271,10 +284,14 @@ class Ledger:
         if batch.version == txn.last_version:
             txn.last_decision = _figures(pending.decision)
 
-    def restated(self, transactional_id: str) -> Restated | None:
-        """One event that stands for all of this transactional id; None if it is forgotten."""
+    def restated(self, transactional_id: str) -> list[Event]:
+        """Events that stand for all of this transactional id; none if it is forgotten."""
         txn = self._transactions.get(transactional_id)
-        return None if txn is None else Restated(txn)
+        if txn is None:
+            return []
+        decision = _figures(txn.last_decision) if txn.last_decision is not None else None
+        alone = msgspec.structs.replace(txn, runs=dict(txn.runs), last_decision=decision, pending=[])
+        return [*(Kept(transactional_id, pending) for pending in txn.pending), Restated(alone, len(txn.pending))]
 
 
 def is_open(txn: Transaction) -> bool:

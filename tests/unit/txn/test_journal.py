@@ -63,7 +63,7 @@ class Desk:
             append=self.store.append,
             flush_to=self.flush,
             apply=self.ledger.apply,
-            max_event_bytes=8_000,
+            max_decision_bytes=8_000,
             restate_after_bytes=16 << 10,
         )
         self.journal.replay()
@@ -87,7 +87,7 @@ class Desk:
     async def restate(self) -> None:
         await self.journal.restate(self.alive)
 
-    def alive(self) -> Iterable[Callable[[], Event | None]]:
+    def alive(self) -> Iterable[Callable[[], list[Event]]]:
         return [partial(self.ledger.restated, txn.transactional_id) for txn in self.ledger]
 
 

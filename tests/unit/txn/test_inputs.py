@@ -1,0 +1,80 @@
+"""What read tasks report, and what is kept of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from rmqspark.errors import Busy, InvalidArgument
+from rmqspark.protocol.bodies_txn import InputRange
+from rmqspark.txn import inputs as inputs_module
+from rmqspark.txn.inputs import InputReports
+
+
+def at(queue_id: int, begin: int, end: int) -> InputRange:
+    return InputRange("g", "t", "b", queue_id, begin, end)
+
+
+@pytest.fixture
+def reports() -> InputReports:
+    return InputReports()
+
+
+def report(reports: InputReports, batch: int, *ranges: InputRange, query: str = "q") -> int:
+    """Reports, and says how many ranges were news."""
+    events = reports.report(query, batch, ranges)
+    for event in events:
+        reports.apply(event)
+    return sum(len(event.inputs) for event in events)
+
+
+def test_a_batch_has_what_its_tasks_reported(reports: InputReports) -> None:
+    """In the order of queues and offsets, whoever reported first."""
+    report(reports, 5, at(1, 0, 9))
+    report(reports, 5, at(0, 4, 8), at(0, 0, 4))
+    assert reports.of("q", 5) == [at(0, 0, 4), at(0, 4, 8), at(1, 0, 9)]
+    assert (reports.of("q", 6), reports.of("another", 5)) == ([], [])
+
+
+def test_a_task_that_runs_again_reports_nothing_new(reports: InputReports) -> None:
+    """The same range is one range; one with another end takes its place."""
+    assert (report(reports, 5, at(0, 0, 4)), report(reports, 5, at(0, 0, 4))) == (1, 0)
+    report(reports, 5, at(0, 0, 7))
+    assert reports.of("q", 5) == [at(0, 0, 7)]
+
+
+@pytest.mark.parametrize("wrong", [at(0, 5, 4), at(0, -1, 4), at(-1, 0, 4)])
+def test_what_is_no_range_is_refused(reports: InputReports, wrong: InputRange) -> None:
+    """And nothing of that report is taken."""
+    with pytest.raises(InvalidArgument, match="no range"):
+        report(reports, 5, at(0, 0, 4), wrong)
+    assert reports.of("q", 5) == []
+
+
+def test_old_batches_and_silent_queries_go_first(reports: InputReports, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory is bounded, whoever reports whatever."""
+    for batch in range(10):
+        report(reports, batch, at(0, batch, batch + 1))
+    assert [batch for batch in range(10) if reports.of("q", batch)] == [6, 7, 8, 9]
+    assert report(reports, 3, at(0, 3, 4)) == 0
+    monkeypatch.setattr(inputs_module, "MAX_RANGES", 6)
+    for query in ("r", "s", "t"):
+        report(reports, 0, at(0, 0, 1), at(1, 0, 1), query=query)
+    assert [query for query in ("q", "r", "s", "t") if reports.of(query, 0) or reports.of(query, 9)] == ["r", "s", "t"]
+
+
+def test_a_batch_cannot_be_reported_without_end(reports: InputReports, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond its limit the task is told so."""
+    monkeypatch.setattr(inputs_module, "MAX_RANGES_OF_A_BATCH", 2)
+    report(reports, 0, at(0, 0, 1), at(1, 0, 1))
+    with pytest.raises(Busy, match="no room"):
+        report(reports, 0, at(2, 0, 1))
+
+
+def test_it_can_be_told_again(reports: InputReports) -> None:
+    """Restated, it says the same."""
+    report(reports, 0, at(0, 0, 1), at(1, 0, 1))
+    report(reports, 1, at(0, 1, 2), query="r")
+    again = InputReports()
+    for event in reports.restated():
+        again.apply(event)
+    assert (again.of("q", 0), again.of("r", 1)) == (reports.of("q", 0), reports.of("r", 1))
