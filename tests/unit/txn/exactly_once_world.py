@@ -333,7 +333,7 @@ class Node:
                 reads_unsynced=True,
             )
             self.coordination = Coordination(
-                CoordinationConfig(self.name, (), 3_600_000, 1 << 50, 1 << 20, 40_000),
+                CoordinationConfig(self.name, (), 3_600_000, 1 << 50, 1 << 20, restate_after_bytes=3_000),
                 self.store,
                 self.files.within("s"),
                 clock,
