@@ -30,7 +30,7 @@ def check_write(schema: StructType, given: Mapping[str, str], overwrite: bool, *
     if overwrite:
         raise InvalidArgument(
             "A topic cannot be overwritten, only appended to.",
-            hint='Write with .mode("append"), or in outputMode append or update.',
+            hint='Write with .mode("append"), or in outputMode append; other modes by batch writes in foreachBatch.',
         )
     return options
 
