@@ -1,0 +1,242 @@
+"""Who coordinates an id, completions that fail, and groups' offsets: against peers that a test scripts."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rmqspark.errors import NotFound, NotSupported, TwoCoordinators, Unreachable
+from rmqspark.protocol.bodies_txn import HeldAttempt, InputRange, OutputRange, TxnDecision
+from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.header_fields import to_fields
+from rmqspark.protocol.headers_consume import OffsetResponseHeader
+from rmqspark.protocol.headers_txn import TxnFindResponseHeader
+from rmqspark.remoting.response import Response
+from rmqspark.testing.manual_clock import ManualClock
+from rmqspark.txn.events import Decided, RunOpened
+from rmqspark.txn.input_offsets import InputOffsets
+from rmqspark.txn.ledger import Ledger
+from rmqspark.txn.owners import Owners
+from rmqspark.txn.rollout import FIRST_REST_MS, Rollout
+
+if TYPE_CHECKING:
+    from rmqspark.txn.ports import Complete, Vote, VoteAnswer
+
+T = "spark-q"
+
+
+class ScriptedPeers:
+    """Brokers by name, each with what it answers: a header, or an error to raise."""
+
+    def __init__(self, **answers: Any) -> None:
+        self.answers = answers
+        self.asked: list[tuple[str, RequestCode, Any]] = []
+
+    def names(self) -> list[str]:
+        return list(self.answers)
+
+    async def refresh(self) -> bool:
+        return True
+
+    async def call(
+        self, broker: str, code: RequestCode, header: Any, body: bytes = b"", *, timeout_ms: int
+    ) -> Response:
+        self.asked.append((broker, code, header))
+        await asyncio.sleep(0)
+        answer = self.answers.get(broker, Unreachable("away", address=broker))
+        if isinstance(answer, Exception):
+            raise answer
+        return Response(0, 1, None, 0, to_fields(answer), b"")
+
+
+FOUND, NOT_FOUND = TxnFindResponseHeader(found=True), TxnFindResponseHeader(found=False)
+AWAY = Unreachable("away", address="x")
+
+
+def owners(peers: ScriptedPeers, *seen: str, retired: tuple[str, ...] = ()) -> Owners:
+    ledger = Ledger()
+    ledger.peers.update(dict.fromkeys(seen))
+    return Owners("a", ledger, peers, retired)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("answers", "owner"),
+    [
+        ({}, None),
+        ({"b": NOT_FOUND, "c": NOT_FOUND}, None),
+        ({"b": NOT_FOUND, "c": FOUND}, "c"),
+        ({"b": AWAY, "c": FOUND}, "c"),
+        ({"b": NotSupported("a stock broker")}, None),
+    ],
+)
+def test_an_unknown_id_is_asked_for_everywhere(answers: dict[str, Any], owner: str | None) -> None:
+    """Whoever has it in its ledger coordinates it; a stock broker has no ledger; with nobody, it is free."""
+    assert asyncio.run(owners(ScriptedPeers(**answers)).elsewhere(T, adopt=True)) == owner
+
+
+def test_an_id_is_not_free_while_somebody_cannot_be_asked() -> None:
+    """Also a broker that no name server lists any more, unless it was declared gone for good."""
+    with pytest.raises(Unreachable, match="'gone' may own") as told:
+        asyncio.run(owners(ScriptedPeers(b=NOT_FOUND), "gone").elsewhere(T, adopt=True))
+    assert "retired_brokers" in told.value.hint
+    assert asyncio.run(owners(ScriptedPeers(b=NOT_FOUND), "gone", retired=("gone",)).elsewhere(T, adopt=True)) is None
+
+
+def test_two_that_adopt_at_once_both_give_up() -> None:
+    """While a broker asks around it answers others that the id is its own."""
+
+    async def main() -> list[bool]:
+        asking = owners(ScriptedPeers(b=NOT_FOUND))
+        task = asyncio.ensure_future(asking.elsewhere(T, adopt=True))
+        before = asking.is_mine(T)
+        await asyncio.sleep(0)
+        during = asking.is_mine(T)
+        await task
+        return [before, during, asking.is_mine(T)]
+
+    assert asyncio.run(main()) == [False, True, False]
+
+
+def test_a_question_adopts_nothing() -> None:
+    """A participant that checks back does not make others believe that it coordinates."""
+
+    async def main() -> bool:
+        asking = owners(ScriptedPeers(b=NOT_FOUND))
+        task = asyncio.ensure_future(asking.elsewhere(T))
+        await asyncio.sleep(0)
+        during = asking.is_mine(T)
+        await task
+        return during
+
+    assert asyncio.run(main()) is False
+
+
+def test_a_second_coordinator_is_named() -> None:
+    """One that cannot be asked is no proof of anything."""
+    asyncio.run(owners(ScriptedPeers(b=NOT_FOUND, c=AWAY)).refuse_second(T))
+    with pytest.raises(TwoCoordinators, match="'a' and 'b' both coordinate"):
+        asyncio.run(owners(ScriptedPeers(b=FOUND, c=AWAY)).refuse_second(T))
+
+
+class ScriptedParticipant:
+    def __init__(self) -> None:
+        self.error: Exception | None = None
+        self.told: list[tuple[int, bool]] = []
+
+    async def complete(self, request: Complete) -> list[OutputRange]:
+        self.told.append((request.version, request.durable))
+        if self.error is not None:
+            raise self.error
+        return [OutputRange("t", "b", 0, request.version, request.version + 1)]
+
+    async def vote(self, request: Vote) -> VoteAnswer:
+        raise AssertionError("nobody votes here")
+
+
+def decided(*versions: int) -> Ledger:
+    ledger = Ledger()
+    ledger.apply(RunOpened(T, "q", "r", 1, 0))
+    for version in versions:
+        ledger.apply(Decided(T, 1, version, TxnDecision("q", {"b": [HeldAttempt(0, "x")]}), 0, "driver"))
+    return ledger
+
+
+def test_a_broker_that_fails_is_left_alone_longer_and_longer() -> None:
+    """And told again, oldest version first, when it is back."""
+    ledger, there, clock = decided(3, 4), ScriptedParticipant(), ManualClock()
+    rollout = Rollout(ledger, lambda broker: there, clock)
+    txn = ledger.require(T)
+
+    def round_() -> int:
+        before = len(there.told)
+        asyncio.run(rollout.complete(txn, durable=True, patient=True))
+        return len(there.told) - before
+
+    there.error = AWAY
+    assert (round_(), round_(), rollout.unreadable(txn)) == (1, 0, {"b"})
+    clock.advance(ms=FIRST_REST_MS)
+    assert round_() == 1
+    clock.advance(ms=FIRST_REST_MS)
+    assert round_() == 0
+    there.error = None
+    clock.advance(ms=FIRST_REST_MS)
+    there.told.clear()
+    events = asyncio.run(rollout.complete(txn, durable=True, patient=True))
+    assert there.told == [(3, True), (4, True)]
+    for event in events:
+        ledger.apply(event)
+    assert (txn.pending, rollout.unreadable(txn)) == ([], set())
+
+
+def test_what_is_readable_is_known_before_it_is_finished() -> None:
+    """Outputs can be audited from the first answer on, and are forgotten when the decision is finished."""
+    ledger, there = decided(3), ScriptedParticipant()
+    rollout = Rollout(ledger, lambda broker: there, ManualClock())
+    txn = ledger.require(T)
+    assert asyncio.run(rollout.complete(txn)) == []
+    assert rollout.outputs(txn, txn.pending[0]) == {"b": [OutputRange("t", "b", 0, 3, 4)]}
+    for event in rollout.confirmations(txn, {"b": [3]}):
+        ledger.apply(event)
+    rollout.forget_finished()
+    assert rollout._outputs == {}
+
+
+def moved(peers: ScriptedPeers) -> list[int]:
+    return [header.commitOffset for _, code, header in peers.asked if code is RequestCode.UPDATE_CONSUMER_OFFSET]
+
+
+def test_offsets_here_move_at_once_and_elsewhere_by_request() -> None:
+    """As far as the decided batch has read; a range without a group moves nothing."""
+    here: list[tuple[str, str, int, int]] = []
+    peers = ScriptedPeers(b=OffsetResponseHeader(4))
+    offsets = InputOffsets("a", lambda *place: here.append(place), peers)  # type: ignore[arg-type]
+    offsets.want([InputRange("g", "t", "a", 0, 0, 9), InputRange("", "t", "a", 1, 0, 9)])
+    offsets.want([InputRange("g", "t", "b", 0, 0, 7), InputRange("g", "t", "b", 0, 7, 9)])
+    asyncio.run(offsets.move())
+    assert (here, moved(peers)) == ([("g", "t", 0, 9)], [9])
+    asyncio.run(offsets.move())
+    assert len(moved(peers)) == 1
+
+
+def test_offsets_never_move_back() -> None:
+    """A group that is farther already stays where it is."""
+    peers = ScriptedPeers(b=OffsetResponseHeader(100))
+    offsets = InputOffsets("a", lambda *place: None, peers)  # type: ignore[arg-type]
+    offsets.want([InputRange("g", "t", "b", 0, 0, 9)])
+    asyncio.run(offsets.move())
+    assert moved(peers) == []
+
+
+def test_offsets_that_cannot_be_moved_are_tried_again() -> None:
+    """Until the broker is back."""
+    peers = ScriptedPeers(b=AWAY)
+    offsets = InputOffsets("a", lambda *place: None, peers)  # type: ignore[arg-type]
+    offsets.want([InputRange("g", "t", "b", queue, 0, 9) for queue in range(3)])
+    asyncio.run(offsets.move())
+    assert len(peers.asked) == 1  # a broker that is away is not asked for each queue
+    peers.answers["b"] = OffsetResponseHeader(0)
+    asyncio.run(offsets.move())
+    assert moved(peers) == [9, 9, 9]
+
+
+def test_a_group_that_never_committed_gets_its_first_offset() -> None:
+    """There is nothing to go back behind."""
+    peers = ScriptedPeers(b=NotFound("never"))
+    offsets = InputOffsets("a", lambda *place: None, peers)  # type: ignore[arg-type]
+    offsets.want([InputRange("g", "t", "b", 0, 0, 9)])
+
+    async def main() -> None:
+        await offsets.move()
+
+    with_update = peers.call
+
+    async def call(broker: str, code: RequestCode, *rest: Any, **more: Any) -> Response:
+        if code is RequestCode.UPDATE_CONSUMER_OFFSET:
+            peers.answers["b"] = OffsetResponseHeader(0)
+        return await with_update(broker, code, *rest, **more)
+
+    peers.call = call  # type: ignore[method-assign]
+    asyncio.run(main())
+    assert moved(peers) == [9]
