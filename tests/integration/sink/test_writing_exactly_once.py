@@ -95,6 +95,19 @@ def test_a_batch_that_comes_again_adds_nothing(sink: Sink) -> None:
     assert_exactly_once(sink.name, namesrv=sink.mq.namesrv)
 
 
+def test_the_assertion_bites(sink: Sink) -> None:
+    """A query nobody knows, and one that skipped messages, are not exactly-once."""
+    with pytest.raises(AssertionError, match="No batch of nobody was committed"):
+        assert_exactly_once("nobody", namesrv=sink.mq.namesrv)
+    keeper = input_keeper(sink.client, f"q-{sink.name}")
+    for version, (first, end) in enumerate([(0, 5), (7, 9)]):
+        piece = InputRange("", sink.name, "broker-a", 0, first, end)
+        report_input(keeper, f"q-{sink.name}", version, [piece]).result().raise_for_code()
+        sink.commit(sink.task(version, 0, "x"))
+    with pytest.raises(AssertionError, match="offsets 5 to 6, is in no batch"):
+        assert_exactly_once(f"q-{sink.name}", namesrv=sink.mq.namesrv)
+
+
 def test_twins_and_failed_attempts_leave_nothing(sink: Sink) -> None:
     """Of all attempts at a partition only the one that Spark took counts."""
     sink.task(0, 0, "a", "b")
@@ -178,7 +191,11 @@ def test_what_was_read_is_recorded_and_moves_the_group(sink: Sink) -> None:
     assert batch.inputs == [piece]
     assert (batch.rows, sum(out.toOffset - out.fromOffset for out in batch.outputs)) == (1, 1)
     broker = sink.client.broker(queue.broker_name)
-    assert broker.query_offset("readers", queue.topic, queue.queue_id) == 1
+    for _ in range(1_000):  # the coordinator sees to it within its next round, about a second
+        if broker.query_offset("readers", queue.topic, queue.queue_id) == 1:
+            return
+        sink.client.clock.sleep_ms(20)
+    pytest.fail("the group has not moved")
 
 
 def test_how_it_stands_is_listed(sink: Sink) -> None:

@@ -1,0 +1,38 @@
+"""Crashes that users' tests ask for."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from rmqspark.errors import InvalidArgument
+from rmqspark.fault_points import VARIABLE, InjectedFault, fault_point
+from rmqspark.testing import crash_at
+
+
+def test_what_comes_to_the_point_fails_there_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the arrival named, in this process; one that starts in the block is killed; afterwards all is as before."""
+    monkeypatch.delenv(VARIABLE, raising=False)
+    with crash_at("after_decide", arrival=2):
+        assert os.environ[VARIABLE] == "after_decide:kill:2"
+        fault_point("before_vote")
+        fault_point("after_decide")
+        with pytest.raises(InjectedFault, match="after_decide"):
+            fault_point("after_decide")
+        fault_point("after_decide")
+    assert VARIABLE not in os.environ
+    monkeypatch.setenv(VARIABLE, "mid_complete:kill:1")
+    with crash_at("after_vote"):
+        pass
+    fault_point("after_vote")
+    assert os.environ[VARIABLE] == "mid_complete:kill:1"
+
+
+def test_a_point_there_is_none_of() -> None:
+    """A name that is not one would test nothing, so it is an error that lists them."""
+    with (
+        pytest.raises(InvalidArgument, match="no fault point 'after_decision'.*after_decide"),
+        crash_at("after_decision"),
+    ):
+        pass
