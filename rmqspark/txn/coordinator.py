@@ -11,6 +11,7 @@ Everything about one transactional id happens one after the other, so what the l
 from __future__ import annotations
 
 import asyncio
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
@@ -25,7 +26,7 @@ from rmqspark.txn.ports import Vote
 from rmqspark.txn.turns import Turns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from rmqspark.clock import Clock
     from rmqspark.protocol.bodies_txn import HeldAttempt, InputRange, TxnDecision
@@ -110,7 +111,8 @@ class Coordinator:
         if len(decision.participants) > _MAX_PARTICIPANTS:
             raise TransactionError(f"A decision names {_MAX_PARTICIPANTS} brokers at most.")
         async with self._turns.of(transactional_id):
-            answer = self._checked(transactional_id, run, epoch, version, decision)
+            with self._warning(transactional_id):
+                answer = self._ledger.decide(transactional_id, run, epoch, version, decision)
             if answer is not None:
                 return await self._finish(transactional_id, await self._give(answer))
             return await self._poll(transactional_id, epoch, version, decision)
@@ -136,7 +138,8 @@ class Coordinator:
         if transactional_id not in self._ledger:  # nobody's: no epoch was ever handed out, so nothing can be decided
             return Ruling(Answer(TxnOutcome.FENCED))
         async with self._turns.of(transactional_id):
-            answer = self._ledger.close(transactional_id, epoch, version, self._clock.now_ms(), by)
+            with self._warning(transactional_id):
+                answer = self._ledger.close(transactional_id, epoch, version, self._clock.now_ms(), by)
             return await self._finish(transactional_id, await self._give(answer))
 
     async def resolve(self, transactional_id: str, version: int, *, commit: bool, who: str) -> Ruling:
@@ -186,11 +189,11 @@ class Coordinator:
 
     # --- steps -------------------------------------------------------------------------------------------------------
 
-    def _checked(
-        self, transactional_id: str, run: str, epoch: int, version: int, decision: TxnDecision
-    ) -> Answer | None:
+    @contextmanager
+    def _warning(self, transactional_id: str) -> Iterator[None]:
+        """What contradicts the ledger is refused; the first time it is logged, too."""
         try:
-            return self._ledger.decide(transactional_id, run, epoch, version, decision)
+            yield
         except TransactionError as error:
             self._warn_once(transactional_id, error)
             raise

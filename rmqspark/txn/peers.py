@@ -83,7 +83,7 @@ class Peers:
                 try:
                     connection = await AsyncConnection.open(address, timeout_ms=_CONNECT_TIMEOUT_MS)
                 except Unreachable:
-                    del self._addresses[broker]  # it may have come back elsewhere: the next call asks
+                    self._addresses.pop(broker, None)  # it may have come back elsewhere: the next call asks
                     raise
                 self._connections[broker] = connection
             return connection

@@ -302,3 +302,25 @@ async def test_clients_neither_read_nor_write_the_ledger(cluster: Cluster) -> No
     assert b"TXN_LEDGER" not in bytes(topics.body) + bytes(listing.body)
     header = BulkReadRequestHeader("RMQ_SYS_TXN_LEDGER_TOPIC", 0, 0, 10, 10, 1 << 20)
     assert (await cluster.ask("a", RequestCode.RMQ_BULK_READ, header)).code == ResponseCode.TOPIC_NOT_EXIST
+
+
+@with_cluster("a")
+async def test_forged_requests_are_refused_by_name(cluster: Cluster) -> None:
+    """An epoch nobody was given, a version from the future, an id nobody prepared: and the honest driver goes on."""
+    prepared = await cluster.prepare("a", "r1", 0)
+    held = {"a": [await cluster.hold("a", prepared.epoch, 0, "0")]}
+    decision = TxnDecision("q", held, rows=1)
+    for epoch, version, word in ((9, 0, "was never handed out"), (1, 7, "never prepared here")):
+        answer = await cluster.decide("a", "r1", epoch, version, decision)
+        assert (answer.code, word in (answer.remark or "")) == (ResponseCode.TRANSACTION_FAILED, True)
+    unknown = TxnDecideRequestHeader("another", "r1", 1, 0)
+    answer = await cluster.ask("a", RequestCode.RMQ_TXN_DECIDE, unknown, decision.encode(standard=True))
+    assert answer.code == ResponseCode.TRANSACTION_FAILED
+    bad_names = TxnPrepareRequestHeader("a\x01b", "r1", 0, 0, "attempt")
+    assert (await cluster.ask("a", RequestCode.RMQ_TXN_PREPARE, bad_names)).code == ResponseCode.INVALID_PARAMETER
+    twice = TxnDecision("q", {"a": [*held["a"], *held["a"]]}, rows=2)
+    answer = await cluster.decide("a", "r1", prepared.epoch, 0, twice)
+    assert answer.code == ResponseCode.TRANSACTION_FAILED
+    answer = await cluster.decide("a", "r1", prepared.epoch, 0, decision)
+    assert answer.header(TxnDecideResponseHeader).outcome == "COMMITTED"
+    assert await cluster.rows("a") == 1
