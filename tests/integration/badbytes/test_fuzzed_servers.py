@@ -26,10 +26,12 @@ FRAMES_OF_A_SOAK = 400_000
 
 
 @pytest.mark.timeout(1_700)
-def test_bad_frames_hurt_nobody(tmp_path: Path, soaking: bool, seed: int, tell: Callable[[str], None]) -> None:
+def test_bad_frames_hurt_nobody(
+    tmp_path: Path, amount: Callable[[int, int], int], seed: int, tell: Callable[[str], None]
+) -> None:
     """Nothing that comes over a socket kills a server, fills its memory, gets into its log as an error, or touches
     what others have stored."""
-    verdict = run_servers(tmp_path, FRAMES_OF_A_SOAK if soaking else FRAMES, GOLDEN, seed=seed)
+    verdict = run_servers(tmp_path, amount(FRAMES, FRAMES_OF_A_SOAK), GOLDEN, seed=seed)
     tell(
         f"{verdict.frames:,} frames, seed {seed}: {verdict.answers['succeeded']:,} carried out, "
         f"{verdict.answers['answered']:,} refused; {verdict.notes} messages of a canary unharmed; "

@@ -53,14 +53,16 @@ def tree(directory: Path, *, but: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in files}
 
 
-def test_no_name_leads_out_of_the_store(tmp_path: Path, soaking: bool, seed: int, tell: Callable[[str], None]) -> None:
+def test_no_name_leads_out_of_the_store(
+    tmp_path: Path, amount: Callable[[int, int], int], seed: int, tell: Callable[[str], None]
+) -> None:
     """Every request that names something names a path instead: no file appears or changes but where it should, and
     nothing with such a name is kept."""
     for place in ("x", "etc/passwd", "victim/x", "victim/store/x"):
         canary_file = tmp_path / place
         canary_file.parent.mkdir(parents=True, exist_ok=True)
         canary_file.write_text("untouched")
-    wanted = REQUESTS_OF_A_SOAK if soaking else REQUESTS
+    wanted = amount(REQUESTS, REQUESTS_OF_A_SOAK)
     with Victim(tmp_path / "victim") as victim, Canary(victim.namesrv) as canary:
         own = (victim.store / "broker-a", victim.directory / "log")
         before = tree(tmp_path, but=own[0])

@@ -33,21 +33,21 @@ pytestmark = [
     pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT)),
 ]
 SYNC_FLUSH = ("--flush-disk-type", "SYNC_FLUSH", "--min-free-bytes", "1")
-_MESSAGES = 2000
+_MESSAGES, _MESSAGES_OF_A_SOAK = 2_000, 20_000
 _FAILED_FSYNCS, _FAILED_FSYNCS_OF_A_SOAK = 3, 30
 _STARTED, _LATEST = 8, 24  # fdatasyncs of a thread; before the first of these a topic may still be being created
 _PATIENCE_S = 60
 
 
 def test_every_answer_follows_the_fsync_of_its_message(
-    tmp_path: Path, soaking: bool, seed: int, tell: Callable[[str], None]
+    tmp_path: Path, amount: Callable[[int, int], int], seed: int, tell: Callable[[str], None]
 ) -> None:
     """Single sends, batches and bulks: what is acknowledged was written, and then synced, and then answered."""
     trace, history = tmp_path / "trace", History()
     with UpProcess(tmp_path, strace.command(trace, TRACED)) as server:
         server.start(*SYNC_FLUSH)
         server.create_topic(TOPIC, len(QUEUES))
-        goal = _MESSAGES * (10 if soaking else 1)
+        goal = amount(_MESSAGES, _MESSAGES_OF_A_SOAK)
         with Load(history, server.namesrv, "load", seed, durable=True):
             assert history.wait_for(lambda: history.acknowledged >= goal, _PATIENCE_S)
         assert server.stop() == 0
@@ -63,11 +63,11 @@ def test_every_answer_follows_the_fsync_of_its_message(
 
 @pytest.mark.timeout(1800)
 def test_after_a_failed_fsync_nothing_is_acknowledged(
-    tmp_path: Path, soaking: bool, seed: int, tell: Callable[[str], None]
+    tmp_path: Path, amount: Callable[[int, int], int], seed: int, tell: Callable[[str], None]
 ) -> None:
     """A disk that fails once: no answer that counts on it, no more writes, reads as before, all of it after a start."""
     rng = Random(seed)
-    rounds = _FAILED_FSYNCS_OF_A_SOAK if soaking else _FAILED_FSYNCS
+    rounds = amount(_FAILED_FSYNCS, _FAILED_FSYNCS_OF_A_SOAK)
     outcomes = [fail_fsync(tmp_path / str(number), rng) for number in range(rounds)]
     where = ", ".join(f"{count} of {kind}" for kind, count in Counter(outcome.file for outcome in outcomes).items())
     acknowledged, more = (sum(outcome[field] for outcome in outcomes) for field in (1, 2))

@@ -26,10 +26,10 @@ INPUTS_OF_A_SOAK = 4_600_000
 @pytest.mark.property
 @pytest.mark.timeout(1_700)
 def test_decoders_answer_everything_with_a_value_or_a_typed_error(
-    soaking: bool, seed: int, tell: Callable[[str], None]
+    amount: Callable[[int, int], int], seed: int, tell: Callable[[str], None]
 ) -> None:
     """Frames, headers, bodies, records and expressions, broken on every level, never surprise a decoder."""
-    counts = run_decoders(seed, INPUTS_OF_A_SOAK if soaking else INPUTS, GOLDEN)
+    counts = run_decoders(seed, amount(INPUTS, INPUTS_OF_A_SOAK), GOLDEN)
     tell(f"{counts.total():,} inputs, seed {seed}: {dict(counts)}")
 
 

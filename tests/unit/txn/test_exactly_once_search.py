@@ -44,9 +44,11 @@ BROKER_1_NOT_TOLD = (
 )
 
 
-def test_every_interleaving_keeps_every_row_once(soaking: bool, tell: Callable[[str], None]) -> None:
+def test_every_interleaving_keeps_every_row_once(
+    amount: Callable[[int, int], int], tell: Callable[[str], None]
+) -> None:
     """Late, lost and repeated commits, zombies, power losses of everybody: nothing is lost, doubled or out of order."""
-    limit = 1_200_000 if soaking else 120_000
+    limit = amount(120_000, 1_200_000)
     visited = Search(healed_share=32).run(limit)
     assert visited >= limit
     tell(f"{visited} states")

@@ -94,11 +94,11 @@ def _ends(topic: str, decided: list[int]) -> set[int]:
 @pytest.mark.parametrize(("mode", "after_bytes"), [("ASYNC_FLUSH", 0), ("ASYNC_FLUSH", 700), ("SYNC_FLUSH", 150)])
 @pytest.mark.parametrize("power", [False, True], ids=["kill", "power loss"])
 def test_every_crash_point(
-    mode: str, after_bytes: int, power: bool, soaking: bool, tell: Callable[[str], None]
+    mode: str, after_bytes: int, power: bool, amount: Callable[[int, int], int], tell: Callable[[str], None]
 ) -> None:
     """Wherever the process ends, readers see whole half batches then and later, and in the end each message once."""
     looks = crashes = 0
-    for count in itertools.count(1, 1 if soaking else 4):
+    for count in itertools.count(1, 4 // amount(1, 4)):
         bench = ParticipantBench(replace(TINY, flush_disk_type=mode))
         driver = Driver(bench)
         bench.files.stop_at(count, after_bytes=after_bytes)
@@ -150,11 +150,11 @@ def test_crashes_find_what_is_switched_off(
 
 
 @pytest.mark.parametrize("power", [False, True], ids=["kill", "power loss"])
-def test_crash_while_recovering(power: bool, soaking: bool, tell: Callable[[str], None]) -> None:
+def test_crash_while_recovering(power: bool, amount: Callable[[int, int], int], tell: Callable[[str], None]) -> None:
     """A recovery that is cut short is made up for by the next one."""
     crashes = 0
-    for first in range(30, 75, 2 if soaking else 9):
-        for second in itertools.count(1, 1 if soaking else 6):
+    for first in range(30, 75, 9 // amount(1, 4)):
+        for second in itertools.count(1, 6 // amount(1, 6)):
             bench = ParticipantBench(TINY)
             driver = Driver(bench)
             bench.files.stop_at(first, after_bytes=150)
@@ -177,10 +177,10 @@ def test_crash_while_recovering(power: bool, soaking: bool, tell: Callable[[str]
 
 
 @pytest.mark.parametrize(("mode", "after_bytes"), [("ASYNC_FLUSH", 0), ("ASYNC_FLUSH", 150), ("SYNC_FLUSH", 150)])
-def test_every_failed_write(mode: str, after_bytes: int, soaking: bool) -> None:
+def test_every_failed_write(mode: str, after_bytes: int, amount: Callable[[int, int], int]) -> None:
     """A disk that takes no more leaves nothing half-done; when there is room again the same request goes through."""
     failures = 0
-    for count in range(1, 70, 1 if soaking else 3):
+    for count in range(1, 70, 3 // amount(1, 3)):
         bench = ParticipantBench(replace(TINY, flush_disk_type=mode))
         driver = Driver(bench)
         bench.files.fail_at(count, OSError(errno.ENOSPC, "full"), after_bytes=after_bytes, counted=("pwrite",))

@@ -1,0 +1,137 @@
+"""The long forms of property and fault tests, for about as long as wished: `make soak SECONDS=1800`.
+
+A soak is a row of rounds. A round is one run of pytest over one part of the tests, with a seed of its own and a share
+of what these tests do at the most (`amount` in conftest.py): 0 is what `make test` does, 1 the whole long form. No
+round is ever cut off. The first does little; how long it took says how fast this machine is today, and so what share
+of the long forms the next one has time for. What could not end in time is not begun, so a soak takes as long as its
+first round at least.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from xml.etree import ElementTree
+
+INTERRUPTED = 130
+CAUTION = 0.9  # of the time that is left is planned with
+
+
+@dataclass(frozen=True)
+class Part:
+    """Tests that run together, and how long they take on two quiet cores: their short forms, and their long ones."""
+
+    name: str
+    pytest: tuple[str, ...]
+    short_s: float
+    long_s: float
+
+    def seconds(self, share: float) -> float:
+        return self.short_s + (self.long_s - self.short_s) * share
+
+    def share(self, seconds: float) -> float:
+        """What there is time for, from 0 to 1."""
+        return min(1.0, max(0.0, (seconds - self.short_s) / (self.long_s - self.short_s)))
+
+
+BROKERS = Part(
+    "without Spark", ("-n", "2", "--dist", "worksteal", "-m", "(property or faults) and not spark"), 90, 2400
+)
+SPARK = Part("with Spark", ("-m", "faults and spark"), 180, 900)
+SHARE_OF_FIRST = 0.1  # of the time, for the round that finds out how fast the machine is
+SHARE_OF_SPARK = 0.4
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the next round runs, and how much of it."""
+
+    part: Part
+    share: float
+
+
+class Planner:
+    """Decides what to run next; knows time only from what it is told."""
+
+    def __init__(self, seconds: float) -> None:
+        self._left_s = seconds
+        self._slowness = 1.0  # times as long as on two quiet cores
+        self.rounds = 0
+
+    def next(self) -> Plan | None:
+        """None where the time does not suffice for another round."""
+        usable_s = CAUTION * self._left_s / self._slowness
+        if self.rounds == 0:
+            return Plan(BROKERS, BROKERS.share(SHARE_OF_FIRST * usable_s))
+        if self.rounds == 1 and usable_s >= BROKERS.short_s + SPARK.short_s:
+            return Plan(SPARK, SPARK.share(SHARE_OF_SPARK * usable_s))
+        return Plan(BROKERS, BROKERS.share(usable_s)) if usable_s >= BROKERS.short_s else None
+
+    def took(self, plan: Plan, seconds: float) -> None:
+        self._left_s -= seconds
+        self.rounds += 1
+        self._slowness = seconds / plan.part.seconds(plan.share)
+
+
+@dataclass
+class Totals:
+    """What all rounds did and said."""
+
+    outcomes: Counter[str] = field(default_factory=Counter)
+    told: list[str] = field(default_factory=list)
+
+    def read(self, report: Path, where: str) -> None:
+        """Adds what a round left as JUnit's XML."""
+        for case in ElementTree.parse(report).iter("testcase"):
+            ends = [kind for kind in ("failure", "error", "skipped") if case.find(kind) is not None]
+            self.outcomes.update(ends or ["passed"])
+            self.told += [
+                f"{case.get('name')}: {one.get('value')} ({where})"
+                for one in case.iter("property")
+                if one.get("name") == "told"
+            ]
+
+    def __str__(self) -> str:
+        counts = ", ".join(f"{count:,} {end}" for end, count in sorted(self.outcomes.items()))
+        return "\n".join((*sorted(self.told), counts))
+
+
+def run(plan: Plan, number: int, report: Path) -> int:
+    """One round: what pytest says in the end."""
+    seed = f"--hypothesis-seed={number}", f"--randomly-seed={number}"
+    options = ("--hypothesis-profile=soak", "--timeout=3600", f"--junitxml={report}", "-o", "junit_family=xunit1")
+    command = [sys.executable, "-m", "pytest", "-q", *plan.part.pytest, *options, *seed]
+    return subprocess.run(command, env={**os.environ, "RMQ_SOAK_SHARE": str(plan.share)}, check=False).returncode
+
+
+def soak(seconds: float) -> int:
+    """Rounds until the time is over or one fails; 0 if none did."""
+    planner, totals, code = Planner(seconds), Totals(), 0
+    begin = time.monotonic()
+    with TemporaryDirectory() as directory:
+        while code == 0 and (plan := planner.next()):
+            number, round_begin = planner.rounds + 1, time.monotonic()
+            where = f"round {number}, {plan.part.name}, {plan.share:.0%} of the long forms"
+            print(f"soak: {where}, {begin + seconds - round_begin:.0f} s left", flush=True)
+            report = Path(directory) / f"{number}.xml"
+            try:
+                code = run(plan, number, report)
+            except KeyboardInterrupt:
+                code = INTERRUPTED
+            planner.took(plan, time.monotonic() - round_begin)
+            if report.exists():
+                totals.read(report, where)
+    verdict = {0: "green", INTERRUPTED: "interrupted"}.get(code, "failed")
+    took_s = time.monotonic() - begin
+    print(f"{' told in all rounds ':=^100}\n{totals}\nsoak: {verdict} after {planner.rounds} rounds, {took_s:.0f} s")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(soak(float(sys.argv[1])))
