@@ -175,7 +175,8 @@ class Journal:
         """
         behind = self._store.end_offset - self._start_physical
         events = self._bounds()[1] - self._start
-        if self._is_restating or (behind < self._restate_after_bytes and events < _RESTATE_AFTER_EVENTS):
+        is_due = behind >= self._restate_after_bytes or events >= _RESTATE_AFTER_EVENTS
+        if not is_due or self._is_restating or not self._store.is_writable:
             return
         self._is_restating = True
         try:
