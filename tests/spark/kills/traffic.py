@@ -1,0 +1,69 @@
+"""What is copied from topic to topic, and the comparison of both."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from rmqspark.client.admin import AdminClient
+from rmqspark.client.producer import Producer
+from rmqspark.client.pull_consumer import PullConsumer
+from rmqspark.model import Message
+
+if TYPE_CHECKING:
+    from rmqspark.model import MessageQueue, ReceivedMessage
+
+    from .victims import CopyDriver
+
+KEYS = 40
+
+
+def send(namesrv: str, numbers: range) -> None:
+    """One message for each number, ordered by key."""
+    with Producer(namesrv) as producer:
+        keys = [f"key-{number % KEYS}" for number in numbers]
+        answers = [
+            producer.send_async(Message("source", f"{number}".encode(), keys=[key]), shard=key)
+            for number, key in zip(numbers, keys, strict=True)
+        ]
+        for answer in answers:
+            answer.result()
+
+
+def copied(copy: CopyDriver) -> int:
+    """Messages of the source that batches have been planned for, as Spark's offset log says."""
+    newest, _ = copy.batches
+    try:
+        offsets = json.loads((copy.checkpoint / "offsets" / str(newest)).read_text().splitlines()[2])
+    except (OSError, IndexError, ValueError):  # there is none, or it is being written
+        return 0
+    brokers = offsets["topics"].get("source", {"brokers": {}})["brokers"].values()
+    return sum(sum(broker["offsets"].values()) for broker in brokers)
+
+
+def assert_copied(namesrv: str) -> None:
+    """Each key's messages are in the target as in the source: all of them, once, in their order; and nothing else."""
+    assert by_key(namesrv, "target") == by_key(namesrv, "source")
+
+
+def by_key(namesrv: str, topic: str) -> dict[str, list[bytes]]:
+    """Bodies by key (sharding key in the target), in the order of the queue that they are all in."""
+    found: defaultdict[str, list[bytes]] = defaultdict(list)
+    places: dict[str, MessageQueue] = {}
+    with AdminClient(namesrv) as admin, PullConsumer(namesrv) as consumer:
+        for queue in admin.topic(topic).queues:
+            for message in everything(consumer, queue.queue, queue.max_offset):
+                key = message.keys[0] if message.keys else message.properties["__SHARDINGKEY"]
+                assert places.setdefault(key, queue.queue) == queue.queue
+                found[key].append(message.body)
+    return dict(found)
+
+
+def everything(consumer: PullConsumer, queue: MessageQueue, end: int) -> list[ReceivedMessage]:
+    consumer.assign([queue])
+    consumer.seek(queue, 0)
+    messages: list[ReceivedMessage] = []
+    while consumer.position(queue) < end:
+        messages += consumer.poll(timeout_ms=1_000)
+    return messages
