@@ -53,6 +53,12 @@ class OutputRanges(Body):
     outputs: list[OutputRange] = []
 
 
+class BrokersSeen(Body):
+    """Answers RMQ_TXN_FIND: every broker of the cluster that the one that answers has ever seen."""
+
+    brokers: list[str] = []
+
+
 class TxnDecision(Body):
     """RMQ_TXN_DECIDE, and how it is recorded: which attempts count, by broker name, and what went in."""
 

@@ -204,7 +204,11 @@ class TxnFindRequestHeader(Header):
 
 
 class TxnFindResponseHeader(Header):
+    """`found`, or about to be: `adopting`. Body: BrokersSeen. `brokerName` is who answers; addresses change hands."""
+
     found: bool
+    adopting: bool
+    brokerName: str
 
 
 class TxnReportInputRequestHeader(Header):

@@ -72,7 +72,7 @@ class Coordination:
         self._config = config
         self._clock = clock
         self._here = participant_here
-        self._peers_due_ms = clock.monotonic_ms() + _PEERS_INTERVAL_MS
+        self._peers_due_ms = clock.monotonic_ms()
         self.ledger = Ledger()
         self.inputs = InputReports()
         self.peers = peers

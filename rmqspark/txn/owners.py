@@ -2,7 +2,9 @@
 
 Clients agree on a broker by rendezvous, but brokers come and go, and then it is another one that they agree on. So a
 broker that is asked for an id it does not know asks all others before it adopts it, also those it has seen only once:
-one that is down may own the id, and has to be started, or declared gone for good (`retired_brokers`), first.
+one that is down may own the id, and has to be started, or declared gone for good (`retired_brokers`), first. It asks
+them whom they have seen, too: a broker that has only just joined knows of none that is away, and neither does a name
+server that was restarted.
 
 Two that adopt the same id at the same time answer each other "mine"; both give up, and the clients try again.
 """
@@ -10,16 +12,17 @@ Two that adopt the same id at the same time answer each other "mine"; both give 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 
 from rmqspark.errors import NotSupported, RmqError, TwoCoordinators, Unreachable
+from rmqspark.protocol.bodies_txn import BrokersSeen
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers_txn import TxnFindRequestHeader, TxnFindResponseHeader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from rmqspark.txn.ledger import Ledger
     from rmqspark.txn.peers import Peers
@@ -29,11 +32,19 @@ _FIND_TIMEOUT_MS: Final = 3_000
 log = structlog.get_logger("rmqspark.txn")
 
 
+class _Told(NamedTuple):
+    """What a broker says of an id: that it has it in its ledger, or is about to; and which brokers it has ever seen."""
+
+    owns: bool = False
+    adopts: bool = False
+    seen: tuple[str, ...] = ()
+
+
 class Owners:
     """Finds the coordinator of an id. `retired` are brokers that will never come back."""
 
     def __init__(self, own_name: str, ledger: Ledger, peers: Peers, retired: Iterable[str]) -> None:
-        self._own_name = own_name
+        self.own_name = own_name
         self._ledger = ledger
         self._peers = peers
         self._retired = frozenset(retired)
@@ -42,7 +53,15 @@ class Owners:
 
     def is_mine(self, transactional_id: str) -> bool:
         """What FIND is answered: also yes while this broker is about to adopt the id."""
-        return transactional_id in self._ledger or transactional_id in self._adopting
+        return transactional_id in self._ledger or self.is_adopting(transactional_id)
+
+    def is_adopting(self, transactional_id: str) -> bool:
+        """Whether it is asking around for an id that it does not own yet."""
+        return transactional_id in self._adopting and transactional_id not in self._ledger
+
+    def seen(self) -> list[str]:
+        """The brokers that may own something, as far as this one knows."""
+        return sorted({*self._ledger.peers, *self._peers.names()} - self._retired)
 
     async def elsewhere(self, transactional_id: str, *, adopt: bool = False) -> str | None:
         """The other broker that owns the id; None if it is ours, or nobody's (and with `adopt` about to be ours).
@@ -62,12 +81,14 @@ class Owners:
                 del self._adopting[transactional_id]
 
     async def refuse_second(self, transactional_id: str) -> None:
-        """Raises TwoCoordinators if another broker that can be asked owns what we own."""
-        other, _ = await self._ask_all(transactional_id)
+        """Raises TwoCoordinators if another broker that can be asked owns what we own. One that is about to adopt it
+        is asking us at this moment, and will not."""
+        told, _ = await self._ask_all(transactional_id)
+        other = next((name for name, answer in told.items() if answer is not None and answer.owns), None)
         if other is None:
             return
         error = TwoCoordinators(
-            f"Brokers {self._own_name!r} and {other!r} both coordinate the transactional id {transactional_id!r}.",
+            f"Brokers {self.own_name!r} and {other!r} both coordinate the transactional id {transactional_id!r}.",
             hint="Go on with a new transactionalId, after a look at what both have committed (rmq txn describe).",
         )
         if self._disputed.get(transactional_id) != other:
@@ -75,33 +96,48 @@ class Owners:
             log.error("two coordinators", transactional_id=transactional_id, other=other)
         raise error
 
-    async def _ask_all(self, transactional_id: str) -> tuple[str | None, str | None]:
-        """The first owner by name, and the first that did not answer."""
-        await self._peers.refresh()
-        names = sorted({*self._ledger.peers, *self._peers.names()} - self._retired - {self._own_name})
-        answers = await asyncio.gather(*(self._ask(name, transactional_id) for name in names))
-        found = next((name for name, answer in zip(names, answers, strict=True) if answer), None)
-        silent = next((name for name, answer in zip(names, answers, strict=True) if answer is None), None)
-        return found, silent
+    async def _ask_all(self, transactional_id: str) -> tuple[dict[str, _Told | None], bool]:
+        """What everybody says, by name (None for those that do not answer), and whether a name server could be asked
+        who everybody is. Those are asked, too, whom only others have seen."""
+        is_listed = await self._peers.refresh()
+        told: dict[str, _Told | None] = {}
+        names = {*self._ledger.peers, *self._peers.names()}
+        while unasked := sorted(names - told.keys() - self._retired - {self.own_name}):
+            answers = await asyncio.gather(*(self._ask(name, transactional_id) for name in unasked))
+            told.update(zip(unasked, answers, strict=True))
+            names.update(name for answer in answers if answer is not None for name in answer.seen)
+        return dict(sorted(told.items())), is_listed
 
-    async def _ask(self, broker: str, transactional_id: str) -> bool | None:
+    async def _ask(self, broker: str, transactional_id: str) -> _Told | None:
         """None where there is no telling. A stock broker owns nothing."""
         header = TxnFindRequestHeader(transactional_id)
         try:
-            answer = await self._peers.call(broker, RequestCode.RMQ_TXN_FIND, header, timeout_ms=_FIND_TIMEOUT_MS)
+            response = await self._peers.call(broker, RequestCode.RMQ_TXN_FIND, header, timeout_ms=_FIND_TIMEOUT_MS)
+            answer = response.header(TxnFindResponseHeader)
+            if answer.brokerName != broker:
+                raise Unreachable(f"Broker {answer.brokerName!r} answers where {broker!r} was.", address=broker)
+            seen = BrokersSeen.decode(response.body).brokers
         except NotSupported:
-            return False
+            return _Told()
         except RmqError as error:
             log.info("a broker cannot be asked", broker=broker, reason=str(error))
             return None
-        return answer.header(TxnFindResponseHeader).found
+        return _Told(answer.found and not answer.adopting, answer.adopting, tuple(seen))
 
 
-def _owner(transactional_id: str, found: str | None, silent: str | None) -> str | None:
+def _owner(transactional_id: str, told: Mapping[str, _Told | None], is_listed: bool) -> str | None:
+    found = next((name for name, answer in told.items() if answer is not None and (answer.owns or answer.adopts)), None)
+    silent = next((name for name, answer in told.items() if answer is None), None)
     if found is None and silent is not None:
         raise Unreachable(
             f"Broker {silent!r} may own the transactional id {transactional_id!r}, and cannot be asked.",
             address=silent,
             hint="Start it. If it is gone for good, name it in the setting retired_brokers of the other brokers.",
+        )
+    if found is None and not is_listed:
+        raise Unreachable(
+            f"No name server says which brokers there are; one may own the transactional id {transactional_id!r}.",
+            address="name servers",
+            hint="Is a name server running? Ask rmq doctor.",
         )
     return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqspark.errors import InvalidArgument
-from rmqspark.protocol.bodies_txn import InputRanges, TxnDecision
+from rmqspark.protocol.bodies_txn import BrokersSeen, InputRanges, TxnDecision
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers_txn import (
     TxnAbortRequestHeader,
@@ -119,7 +119,13 @@ class TxnCoordinatorHandlers:
         return Reply(TxnResolveResponseHeader(ruling.answer.outcome, ruling.coordinator), remark=ruling.remark)
 
     def find(self, request: Request[TxnFindRequestHeader]) -> Reply:
-        return Reply(TxnFindResponseHeader(self._owners.is_mine(request.header.transactionalId)))
+        transactional_id, owners = request.header.transactionalId, self._owners
+        return Reply(
+            TxnFindResponseHeader(
+                owners.is_mine(transactional_id), owners.is_adopting(transactional_id), owners.own_name
+            ),
+            BrokersSeen(owners.seen()).encode(standard=True),
+        )
 
     def list(self, request: Request[TxnListRequestHeader]) -> Reply:
         header = request.header

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from rmqspark.errors import NotFound, NotSupported, TwoCoordinators, Unreachable
-from rmqspark.protocol.bodies_txn import HeldAttempt, InputRange, OutputRange, TxnDecision
+from rmqspark.errors import GroupNotFound, NotSupported, TwoCoordinators, Unreachable
+from rmqspark.protocol.bodies_txn import BrokersSeen, HeldAttempt, InputRange, OutputRange, TxnDecision
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.header_fields import to_fields
 from rmqspark.protocol.headers_consume import OffsetResponseHeader
@@ -32,13 +32,14 @@ class ScriptedPeers:
 
     def __init__(self, **answers: Any) -> None:
         self.answers = answers
+        self.is_listed = True  # by a name server
         self.asked: list[tuple[str, RequestCode, Any]] = []
 
     def names(self) -> list[str]:
         return list(self.answers)
 
     async def refresh(self) -> bool:
-        return True
+        return self.is_listed
 
     async def call(
         self, broker: str, code: RequestCode, header: Any, body: bytes = b"", *, timeout_ms: int
@@ -48,10 +49,22 @@ class ScriptedPeers:
         answer = self.answers.get(broker, Unreachable("away", address=broker))
         if isinstance(answer, Exception):
             raise answer
+        if isinstance(answer, Find):
+            answering = TxnFindResponseHeader(answer.found, answer.adopting, answer.name or broker)
+            return Response(0, 1, None, 0, to_fields(answering), BrokersSeen(answer.seen).encode(standard=True))
         return Response(0, 1, None, 0, to_fields(answer), b"")
 
 
-FOUND, NOT_FOUND = TxnFindResponseHeader(found=True), TxnFindResponseHeader(found=False)
+class Find(NamedTuple):
+    """How a broker answers RMQ_TXN_FIND, under its own name if there is no other."""
+
+    found: bool
+    adopting: bool = False
+    name: str = ""
+    seen: tuple[str, ...] = ()
+
+
+FOUND, NOT_FOUND = Find(found=True), Find(found=False)
 AWAY = Unreachable("away", address="x")
 
 
@@ -82,6 +95,34 @@ def test_an_id_is_not_free_while_somebody_cannot_be_asked() -> None:
         asyncio.run(owners(ScriptedPeers(b=NOT_FOUND), "gone").elsewhere(T, adopt=True))
     assert "retired_brokers" in told.value.hint
     assert asyncio.run(owners(ScriptedPeers(b=NOT_FOUND), "gone", retired=("gone",)).elsewhere(T, adopt=True)) is None
+
+
+def test_an_id_is_not_free_while_no_name_server_answers() -> None:
+    """There may be brokers that this one has never seen; whoever owns the id is believed all the same."""
+    peers = ScriptedPeers(b=NOT_FOUND)
+    peers.is_listed = False
+    for adopt in (True, False):
+        with pytest.raises(Unreachable, match="No name server"):
+            asyncio.run(owners(peers).elsewhere(T, adopt=adopt))
+    peers.answers["b"] = FOUND
+    assert asyncio.run(owners(peers).elsewhere(T, adopt=True)) == "b"
+
+
+def test_a_newcomer_asks_whom_only_others_have_seen() -> None:
+    """The owner may have been away since before this broker joined, or be known to nobody but a third one."""
+    peers = ScriptedPeers(b=Find(found=False, seen=("a", "c")))
+    peers.names = lambda: ["b"]  # type: ignore[method-assign]
+    with pytest.raises(Unreachable, match="'c' may own"):
+        asyncio.run(owners(peers).elsewhere(T, adopt=True))
+    peers.answers |= {"c": Find(found=False, seen=("d",)), "d": FOUND}
+    assert asyncio.run(owners(peers).elsewhere(T, adopt=True)) == "d"
+    assert asyncio.run(owners(peers, retired=("c",)).elsewhere(T, adopt=True)) is None
+
+
+def test_an_address_that_changed_hands_proves_nothing() -> None:
+    """The broker that listens where another one was cannot say that the id is free."""
+    with pytest.raises(Unreachable, match="'b' may own"):
+        asyncio.run(owners(ScriptedPeers(b=Find(found=False, name="z"))).elsewhere(T, adopt=True))
 
 
 def test_two_that_adopt_at_once_both_give_up() -> None:
@@ -118,6 +159,11 @@ def test_a_second_coordinator_is_named() -> None:
     asyncio.run(owners(ScriptedPeers(b=NOT_FOUND, c=AWAY)).refuse_second(T))
     with pytest.raises(TwoCoordinators, match="'a' and 'b' both coordinate"):
         asyncio.run(owners(ScriptedPeers(b=FOUND, c=AWAY)).refuse_second(T))
+
+
+def test_a_broker_that_is_about_to_ask_is_no_second_coordinator() -> None:
+    """Tasks of a new run may ask another broker first, which then asks the owner: that is no dispute."""
+    asyncio.run(owners(ScriptedPeers(b=Find(found=True, adopting=True))).refuse_second(T))
 
 
 class ScriptedParticipant:
@@ -222,21 +268,20 @@ def test_offsets_that_cannot_be_moved_are_tried_again() -> None:
 
 
 def test_a_group_that_never_committed_gets_its_first_offset() -> None:
-    """There is nothing to go back behind."""
-    peers = ScriptedPeers(b=NotFound("never"))
+    """There is nothing to go back behind. A broker that does not know the group is introduced to it."""
+    peers = ScriptedPeers(b=GroupNotFound("g"))
     offsets = InputOffsets("a", lambda *place: None, peers)  # type: ignore[arg-type]
     offsets.want([InputRange("g", "t", "b", 0, 0, 9)])
+    plain = peers.call
 
-    async def main() -> None:
-        await offsets.move()
-
-    with_update = peers.call
-
-    async def call(broker: str, code: RequestCode, *rest: Any, **more: Any) -> Response:
-        if code is RequestCode.UPDATE_CONSUMER_OFFSET:
+    async def call(broker: str, code: RequestCode, header: Any, *rest: Any, **more: Any) -> Response:
+        if code is RequestCode.PULL_MESSAGE:
             peers.answers["b"] = OffsetResponseHeader(0)
-        return await with_update(broker, code, *rest, **more)
+        return await plain(broker, code, header, *rest, **more)
 
     peers.call = call  # type: ignore[method-assign]
-    asyncio.run(main())
-    assert moved(peers) == [9]
+    asyncio.run(offsets.move())
+    assert moved(peers) == [9, 9]  # refused, then taken
+    peers.asked.clear()
+    asyncio.run(offsets.move())
+    assert peers.asked == []
