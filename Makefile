@@ -22,7 +22,7 @@ help: ## what there is
 
 setup: $(READY) ## one virtual environment, .venv, with everything in it
 
-demo: $(READY) need-java ## 336,776 flights through a queue and Spark, compared with pandas
+demo: $(READY) need-java ## 336,776 flights through a queue and Spark, killed on the way, compared with pandas
 	@$(BIN)/rmq demo
 
 test: $(READY) need-java ## all tests but those that need a Java client or measure

@@ -16,9 +16,12 @@ if TYPE_CHECKING:
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
 
-def local_session(cores: int = 2, *, name: str = "rmqspark tests") -> SparkSession:
+def local_session(
+    cores: int = 2, *, name: str = "rmqspark tests", builder: SparkSession.Builder | None = None
+) -> SparkSession:
     """Starts Spark in this process: no UI, few shuffle partitions, loopback only, errors alone on the log.
 
+    `builder` may bring more settings, as those of Delta.
     PYSPARK_PYTHON defaults to the python3 of PATH, which is not the virtual environment: it is set to this interpreter.
     MissingExtra says how to install PySpark.
     """
@@ -38,7 +41,7 @@ def local_session(cores: int = 2, *, name: str = "rmqspark tests") -> SparkSessi
         "spark.default.parallelism": str(cores),
         "spark.sql.session.timeZone": "UTC",
     }
-    builder = SparkSession.builder.master(f"local[{cores}]").appName(name)
+    builder = (builder or SparkSession.builder).master(f"local[{cores}]").appName(name)
     for name, value in settings.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()

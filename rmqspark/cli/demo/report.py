@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.errors import MissingExtra
 
@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pandas as pd
+    from rich.console import Console
+    from rich.table import Table
+
+    from rmqspark.client.audit import Finding
 
 KEY = ["day", "carrier"]
 VALUES = ["flights", "departed", "delay_minutes"]
@@ -30,6 +34,16 @@ class Verdict:
     @property
     def holds(self) -> bool:
         return not (self.missing or self.unexpected or self.doubled or self.different)
+
+
+class Outcome(NamedTuple):
+    """What stands where, and what the brokers recorded of it."""
+
+    topic: pd.DataFrame
+    table: pd.DataFrame
+    unfinished: int  # the batch that was written when its driver died, and that Spark had not recorded
+    batches: int
+    findings: list[Finding]
 
 
 def compare(actual: pd.DataFrame, expected: pd.DataFrame) -> Verdict:
@@ -78,3 +92,40 @@ def draw(delays: pd.DataFrame, file: Path) -> None:
     axes.legend(frameon=False)
     figure.savefig(file, dpi=120)
     pyplot.close(figure)
+
+
+def show(console: Console, outcome: Outcome, expected: pd.DataFrame, picture: Path, sent: int) -> bool:
+    """Prints the year's table and the verdict; whether everything is there, once."""
+    console.print(_year(outcome.topic))
+    verdicts = {"topic": compare(outcome.topic, expected), "Delta table": compare(outcome.table, expected)}
+    holds = all(verdict.holds for verdict in verdicts.values()) and not outcome.findings
+    colour = "green" if holds else "red"
+    for where, verdict in verdicts.items():
+        console.print(
+            f"[{colour}]{where}: {verdict.flights:,} of {sent:,} flights counted; {verdict.equal:,} rows (day and "
+            f"carrier) equal to pandas', {verdict.different} different, {verdict.missing} missing, "
+            f"{verdict.doubled} doubled[/{colour}]"
+        )
+    for finding in outcome.findings:
+        console.print(f"[red]{finding.kind} in batch {finding.version}: {finding.story}[/red]")
+    n = outcome.unfinished
+    console.print(
+        f"The driver was killed when batch {n} was written and Spark had not recorded it (offsets/{n} was there, "
+        f"commits/{n} was not). Started again, it ran batch {n} once more: that added nothing."
+    )
+    console.print(f"Picture: {picture}")
+    word = "Nothing lost, nothing doubled" if holds else "It does not add up"
+    console.print(f"[bold {colour}]{word}: {outcome.batches} batches, each there once.[/bold {colour}]")
+    return holds
+
+
+def _year(delays: pd.DataFrame) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, title="New York's departures of 2013, as Spark wrote them", title_justify="left")
+    for name in ("carrier", "flights", "cancelled", "mean delay (min)"):
+        table.add_column(name, justify="left" if name == "carrier" else "right")
+    for row in by_carrier(delays).itertuples(index=False):
+        table.add_row(row.carrier, f"{row.flights:,}", f"{row.cancelled:,}", f"{row.mean_delay:.1f}")
+    return table

