@@ -6,14 +6,17 @@ or belongs to another cluster) is tried again for a while; the next batch moves 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 
-from rmqspark.errors import NotFound, RmqError
+from rmqspark.errors import GroupNotFound, NotFound, RmqError
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers_consume import (
     OffsetResponseHeader,
+    PullFlag,
+    PullMessageRequestHeader,
     QueryConsumerOffsetRequestHeader,
     UpdateConsumerOffsetRequestHeader,
 )
@@ -92,7 +95,31 @@ class InputOffsets:
             committed = -1
         if committed < offset:
             header = UpdateConsumerOffsetRequestHeader(place.group, place.topic, place.queue_id, offset)
-            await self._peers.call(place.broker, RequestCode.UPDATE_CONSUMER_OFFSET, header, timeout_ms=_TIMEOUT_MS)
+            try:
+                await self._update(place, header)
+            except GroupNotFound:
+                await self._introduce(place, offset)
+                await self._update(place, header)
+
+    async def _update(self, place: _Place, header: UpdateConsumerOffsetRequestHeader) -> None:
+        await self._peers.call(place.broker, RequestCode.UPDATE_CONSUMER_OFFSET, header, timeout_ms=_TIMEOUT_MS)
+
+    async def _introduce(self, place: _Place, offset: int) -> None:
+        """A broker keeps no offset of a group it does not know; a pull makes it known, whatever comes of it."""
+        header = PullMessageRequestHeader(
+            consumerGroup=place.group,
+            topic=place.topic,
+            queueId=place.queue_id,
+            queueOffset=offset,
+            maxMsgNums=1,
+            sysFlag=PullFlag.SUBSCRIPTION,
+            commitOffset=0,
+            suspendTimeoutMillis=0,
+            subVersion=0,
+            subscription="*",
+        )
+        with suppress(RmqError):
+            await self._peers.call(place.broker, RequestCode.PULL_MESSAGE, header, timeout_ms=_TIMEOUT_MS)
 
     def _note_failure(self, place: _Place, offset: int, tries: int, error: RmqError) -> None:
         if tries < _MAX_TRIES:

@@ -324,3 +324,19 @@ async def test_forged_requests_are_refused_by_name(cluster: Cluster) -> None:
     answer = await cluster.decide("a", "r1", prepared.epoch, 0, decision)
     assert answer.header(TxnDecideResponseHeader).outcome == "COMMITTED"
     assert await cluster.rows("a") == 1
+
+
+@with_cluster("a", "b")
+async def test_groups_on_other_brokers_follow_too(cluster: Cluster) -> None:
+    """Also a group that the other broker has never heard of."""
+    assert await cluster.write("a", "r1", 0, "b") == "COMMITTED"
+    prepared = await cluster.prepare("a", "r1", 1)
+    held = {"b": [await cluster.hold("b", prepared.epoch, 1, "1")]}
+    read = InputRange("group", "out", "b", 0, 0, 1)
+    await cluster.decide("a", "r1", prepared.epoch, 1, TxnDecision("q", held, rows=1, inputs=[read]))
+    while True:
+        offset = await cluster.ask("b", RequestCode.QUERY_CONSUMER_OFFSET, offset_header())
+        if offset.code == 0:
+            break
+        await asyncio.sleep(0.05)
+    assert offset.fields["offset"] == "1"
