@@ -92,7 +92,7 @@ class Ledger:
         if self.is_decided(txn, version):
             outcome = TxnOutcome.ALREADY_COMMITTED if version == txn.last_version else TxnOutcome.STALE
             return Answer(outcome, last_version=txn.last_version)
-        epoch = txn.runs.get(run, txn.epoch + 1)
+        epoch = txn.runs.get(run) or _next_epoch(txn, now_ms)
         if epoch < txn.epoch:
             return Answer(TxnOutcome.FENCED, last_version=txn.last_version)
         self._admit(txn, is_new=known is None)
@@ -317,6 +317,12 @@ def audited(
         outputs=[output for some in outputs.values() for output in some],
         completed=completed,
     )
+
+
+def _next_epoch(txn: Transaction, now_ms: int) -> int:
+    """An id that is new here may not be new to the brokers that hold its rows: it was forgotten, or its coordinator is
+    gone for good. They remember its epochs, and take nothing of an older one. So the first is the time."""
+    return txn.epoch + 1 if txn.epoch else max(1, now_ms)
 
 
 def _pending(txn: Transaction | None, version: int) -> Pending | None:

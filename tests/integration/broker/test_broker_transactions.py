@@ -166,10 +166,11 @@ async def test_a_batch_is_written_and_read(cluster: Cluster) -> None:
 async def test_a_restarted_coordinator_remembers(cluster: Cluster) -> None:
     """Epochs and decisions are in its ledger."""
     await cluster.write("a", "r1", 0, "a")
+    first = (await cluster.prepare("a", "r1", 1)).epoch
     await cluster.stop("a")
     await cluster.start("a")
     assert await cluster.write("a", "r1", 0, "a") == "ALREADY_COMMITTED"
-    assert (await cluster.prepare("a", "r2", 1)).epoch == 2
+    assert (await cluster.prepare("a", "r2", 1)).epoch == first + 1
     assert (await cluster.prepare("a", "r1", 1)).outcome == "FENCED"
 
 
@@ -210,6 +211,18 @@ async def test_an_id_is_not_adopted_while_its_owner_may_be_away(cluster: Cluster
     assert (await cluster.prepare("b", "r2", 0)).outcome == "WRITE"
 
 
+@with_cluster("a", "b")
+async def test_a_broker_that_adopts_goes_on_above_the_epochs_of_the_one_that_is_gone(cluster: Cluster) -> None:
+    """The rows of its first batch are taken by brokers that have seen many runs before."""
+    for version, run in enumerate(("r1", "r2", "r3")):
+        assert await cluster.write("a", run, version, "a", "b") == "COMMITTED"
+    for name in ("a", "b"):
+        await cluster.stop(name)
+    await cluster.start("b", retired_brokers="a")
+    assert await cluster.write("b", "r4", 3, "b") == "COMMITTED"
+    assert await cluster.rows("b") == 4
+
+
 @with_cluster("a")
 async def test_a_question_of_the_driver_closes_what_is_open(cluster: Cluster) -> None:
     """After FENCED the commit that was on its way comes too late; after COMMITTED an abort does nothing."""
@@ -221,7 +234,7 @@ async def test_a_question_of_the_driver_closes_what_is_open(cluster: Cluster) ->
     late = await cluster.decide("a", "r1", prepared.epoch, 0, TxnDecision("q", held, rows=1))
     assert late.header(TxnDecideResponseHeader).outcome == "FENCED"
     assert await cluster.write("a", "r2", 0, "a") == "COMMITTED"
-    abort = await cluster.ask("a", RequestCode.RMQ_TXN_ABORT, TxnAbortRequestHeader(T, "r2", 2, 0))
+    abort = await cluster.ask("a", RequestCode.RMQ_TXN_ABORT, TxnAbortRequestHeader(T, "r2", prepared.epoch + 1, 0))
     assert abort.fields["outcome"] == "COMMITTED"
 
 
@@ -310,7 +323,10 @@ async def test_forged_requests_are_refused_by_name(cluster: Cluster) -> None:
     prepared = await cluster.prepare("a", "r1", 0)
     held = {"a": [await cluster.hold("a", prepared.epoch, 0, "0")]}
     decision = TxnDecision("q", held, rows=1)
-    for epoch, version, word in ((9, 0, "was never handed out"), (1, 7, "never prepared here")):
+    for epoch, version, word in (
+        (prepared.epoch + 8, 0, "was never handed out"),
+        (prepared.epoch, 7, "never prepared here"),
+    ):
         answer = await cluster.decide("a", "r1", epoch, version, decision)
         assert (answer.code, word in (answer.remark or "")) == (ResponseCode.TRANSACTION_FAILED, True)
     unknown = TxnDecideRequestHeader("another", "r1", 1, 0)

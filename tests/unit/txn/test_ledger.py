@@ -258,6 +258,17 @@ def test_only_what_is_done_is_forgotten(book: Book) -> None:
     assert T not in book.ledger
 
 
+def test_an_id_that_was_forgotten_goes_on_above_its_epochs(book: Book) -> None:
+    """Brokers remember the epochs they have seen, and would take nothing of the new run under an older one."""
+    start_ms, months_ms = 1_700_000_000_000, 10**10
+    epochs = [book.prepare(f"r{number}", 0, start_ms).epoch for number in range(100)]
+    book.decide("r99", epochs[-1], 0)
+    book.complete(0, "a")
+    book.record(*book.ledger.disused(start_ms + months_ms, months_ms))
+    assert T not in book.ledger
+    assert book.prepare("again", 1, start_ms + months_ms).epoch > max(epochs)
+
+
 def test_the_same_events_make_the_same_ledger(book: Book) -> None:
     """Whatever was answered is still so after a restart, also when it was restated."""
     book.prepare("r1", 0)
