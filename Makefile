@@ -44,12 +44,8 @@ fix: $(READY) ## what lint and format can mend by themselves
 bench: $(READY) need-java ## paths through Spark and the broker: a table and JSON in bench-results/
 	@$(BIN)/python benchmarks/run.py $(ARGS)
 
-soak: $(READY) need-java ## the long forms of the fault tests: make soak SECONDS=1800 (from 1800 on with 100 kills under Spark)
-	@end=$$(( $$(date +%s) + $(SECONDS_OF_SOAK) )); round=0; \
-	if test $(SECONDS_OF_SOAK) -ge 1800; then timeout 1500 $(BIN)/python -m pytest -q -m "faults and spark" --hypothesis-profile=soak; fi; \
-	while test $$(date +%s) -lt $$end; do round=$$((round + 1)); echo "soak: round $$round, $$((end - $$(date +%s))) s left"; \
-	  timeout $$((end - $$(date +%s) + 120)) $(BIN)/python -m pytest -q -n 2 -m "(property or faults) and not spark" \
-	    --hypothesis-profile=soak --hypothesis-seed=$$round --timeout=1800; done
+soak: $(READY) need-java ## the long forms of property and fault tests, in rounds: make soak SECONDS=1800
+	@$(BIN)/python tests/soak.py $(SECONDS_OF_SOAK)
 
 interop: $(READY) need-java ## Apache RocketMQ's own clients and tools against our broker (fetches them once)
 	@$(BIN)/python -m pytest -q -m java -p no:randomly

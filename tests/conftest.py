@@ -17,16 +17,16 @@ SOAK_SHARE = float(os.environ.get("RMQ_SOAK_SHARE", "1"))
 """How much of the long forms a run with the profile "soak" does, from 0 to 1; soak.py gives rounds their share."""
 
 
-def amount_of(short: int, long: int, share: float) -> int:
-    """So much of the way from the short form of a test to its long one."""
-    return round(short + (long - short) * share)
+def amount_of(short: int, long: int, share: float, by: float = 1) -> int:
+    """So much of the way from the short form of a test to its long one; all of it from the share `by` on."""
+    return round(short + (long - short) * min(1, share / by))
 
 
 # deadline=None: these machines are noisy, and time is never what a property test is about.
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
 settings.register_profile("default", max_examples=60, **_COMMON)
 settings.register_profile("ci", max_examples=120, print_blob=True, **_COMMON)
-settings.register_profile("soak", max_examples=amount_of(60, 5000, SOAK_SHARE), print_blob=True, **_COMMON)
+settings.register_profile("soak", max_examples=amount_of(60, 1000, SOAK_SHARE), print_blob=True, **_COMMON)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 # Tests run in a shell's background have Ctrl-C switched off, and so has all they start: those that press it would wait
@@ -42,10 +42,10 @@ def soaking(pytestconfig: pytest.Config) -> bool:
 
 
 @pytest.fixture(scope="session")
-def amount(soaking: bool) -> Callable[[int, int], int]:
+def amount(soaking: bool) -> Callable[..., int]:
     """How much of a test to do: `amount(30, 300)` is 30 everywhere but in a soak, where it is a share of what lies
-    between, and 300 in a whole one."""
-    return lambda short, long: amount_of(short, long, SOAK_SHARE if soaking else 0)
+    between, and 300 in a whole one. `by=0.2` is for tests that half an hour should suffice for."""
+    return lambda short, long, by=1: amount_of(short, long, SOAK_SHARE if soaking else 0, by)
 
 
 @pytest.fixture

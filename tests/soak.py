@@ -41,9 +41,9 @@ class Part:
 
 
 BROKERS = Part(
-    "without Spark", ("-n", "2", "--dist", "worksteal", "-m", "(property or faults) and not spark"), 90, 2400
+    "without Spark", ("-n", "2", "--dist", "worksteal", "-m", "(property or faults) and not spark"), 100, 3600
 )
-SPARK = Part("with Spark", ("-m", "faults and spark"), 180, 900)
+SPARK = Part("with Spark", ("-m", "faults and spark"), 150, 900)
 SHARE_OF_FIRST = 0.1  # of the time, for the round that finds out how fast the machine is
 SHARE_OF_SPARK = 0.4
 

@@ -26,7 +26,9 @@ KILLS_OF_A_SOAK = 100
 
 
 @pytest.mark.timeout(3600)
-def test_kills_lose_and_double_nothing(tmp_path: Path, soaking: bool, seed: int, tell: Callable[[str], None]) -> None:
+def test_kills_lose_and_double_nothing(
+    tmp_path: Path, amount: Callable[..., int], seed: int, tell: Callable[[str], None]
+) -> None:
     """Driver, Python worker, broker, coordinator: killed inside each step of the protocol and at random moments."""
     with Brokers(tmp_path) as brokers:
         campaign = Campaign(tmp_path, brokers, seed)
@@ -34,7 +36,7 @@ def test_kills_lose_and_double_nothing(tmp_path: Path, soaking: bool, seed: int,
             campaign.kill_in_every_step()
             for _ in range(AT_RANDOM_MOMENTS):
                 campaign.kill_at_random(("worker", "coordinator", "participant"))
-            while soaking and campaign.kills < KILLS_OF_A_SOAK:
+            while campaign.kills < amount(0, KILLS_OF_A_SOAK, by=0.5):
                 campaign.kill_at_random(("driver", "worker", "coordinator", "participant"))
             campaign.finish()
         finally:

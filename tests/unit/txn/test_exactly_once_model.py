@@ -133,9 +133,9 @@ TestExactlyOnce.settings = settings(
 )
 
 
-def test_dice_find_nothing(soaking: bool, seed: int, tell: Callable[[str], None]) -> None:
+def test_dice_find_nothing(amount: Callable[[int, int], int], seed: int, tell: Callable[[str], None]) -> None:
     """Longer stories, where faults come in bursts and some kinds not at all."""
-    stories = 10_000 if soaking else 100
+    stories = amount(100, 10_000)
     first = seed % (1 << 30)
     assert broken_at(range(first, first + stories), 2 * STEPS_OF_A_WORLD) is None
     tell(f"{stories} stories of {2 * STEPS_OF_A_WORLD} steps, seeds from {first}")
