@@ -38,7 +38,7 @@ from pyspark.sql.datasource import (
 from rmqspark.client.admin import AdminClient
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from pyspark.sql.types import StructType
 
@@ -168,11 +168,15 @@ def endpoint(file: Path, process: Any) -> str:
     return str(json.loads(file.read_text())["namesrv"])
 
 
-def session() -> SparkSession:
+def session(settings: Mapping[str, str] | None = None) -> SparkSession:
+    """Spark with two cores, quiet, on loopback alone; `settings` are more of its own."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    builder = builder.config("spark.ui.showConsoleProgress", "false")
-    spark = builder.config("spark.driver.memory", "4g").getOrCreate()
+    builder = builder.config("spark.ui.showConsoleProgress", "false").config("spark.driver.memory", "4g")
+    for name, value in (settings or {}).items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     spark.dataSource.register(Bridge)
     return spark
@@ -224,16 +228,16 @@ class Bench:
 
 def measure(paths: dict[str, Callable[[], None]], rows: int, repeat: int) -> Iterator[Figure]:
     for path, run in paths.items():
-        seconds = [_timed(run) for _ in range(repeat + 1)][1:]
+        seconds = [timed(run) for _ in range(repeat + 1)][1:]
         yield Figure(path, rows, seconds)
 
 
-def _result(figure: Figure) -> dict[str, Any]:
+def result(figure: Figure) -> dict[str, Any]:
     rates = {"rows_per_second": figure.rows_per_second, "lowest": figure.lowest, "highest": figure.highest}
     return asdict(figure) | {name: round(rate) for name, rate in rates.items()}
 
 
-def _timed(run: Callable[[], None]) -> float:
+def timed(run: Callable[[], None]) -> float:
     begun = time.perf_counter()
     run()
     return time.perf_counter() - begun
@@ -264,7 +268,7 @@ def main() -> None:
                     f" ({figure.lowest / 1e6:.2f}–{figure.highest / 1e6:.2f})",
                     flush=True,
                 )
-    results = [_result(figure) for figure in figures]
+    results = [result(figure) for figure in figures]
     print(json.dumps({"body_bytes": arguments.body_bytes, "queues": arguments.queues, "results": results}))
 
 

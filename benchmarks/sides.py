@@ -1,0 +1,147 @@
+"""The two that are compared, behind one face: our topics and Kafka's, each with its source and its sink for Spark.
+
+A frame to be written, and one that was read, has the columns `body` and, where rows of a key have to stay in order,
+`key`. Everything else is as each connector does it by default.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kafka import connector_jars, kafka
+from pyspark.sql import functions as sf
+from spark_paths import servers
+
+from rmqspark.client.admin import AdminClient
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import DataStreamWriter
+
+SIDES = ("rmqspark", "kafka")
+
+
+class Side(Protocol):
+    """Topics at an address."""
+
+    name: str
+    address: str
+
+    def create_topic(self, spark: SparkSession, topic: str, partitions: int) -> None: ...
+
+    def write(self, frame: DataFrame, topic: str, **options: object) -> None:
+        """A batch job."""
+
+    def read(self, spark: SparkSession, topic: str) -> DataFrame:
+        """All there is: `partition`, `offset`, `body`."""
+
+    def stream(self, spark: SparkSession, topic: str, rows_a_batch: int | None) -> DataFrame:
+        """From the first row on: `body`."""
+
+    def writing(self, frame: DataFrame, topic: str, **options: object) -> DataStreamWriter:
+        """A streaming query into a topic, not started yet."""
+
+
+class Rmqspark:
+    """Ours. A stream is exactly-once unless an option says otherwise, a batch job at-least-once."""
+
+    name = "rmqspark"
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    def create_topic(self, spark: SparkSession, topic: str, partitions: int) -> None:
+        del spark
+        with AdminClient(self.address) as admin:
+            admin.create_topic(topic, partitions)
+
+    def write(self, frame: DataFrame, topic: str, **options: object) -> None:
+        writer = self._named(frame).write.format("rmq").options(**self._where(topic), **options)
+        writer.mode("append").save()
+
+    def read(self, spark: SparkSession, topic: str) -> DataFrame:
+        reader = spark.read.format("rmq").option("namesrv", self.address)
+        rows = reader.schema("queueId int, queueOffset bigint, body binary").load(topic)
+        return rows.toDF("partition", "offset", "body")
+
+    def stream(self, spark: SparkSession, topic: str, rows_a_batch: int | None) -> DataFrame:
+        reader = spark.readStream.format("rmq").option("namesrv", self.address).option("startingOffsets", "earliest")
+        return reader.options(**_limit(rows_a_batch)).schema("body binary").load(topic)
+
+    def writing(self, frame: DataFrame, topic: str, **options: object) -> DataStreamWriter:
+        return self._named(frame).writeStream.format("rmq").options(**self._where(topic), **options)
+
+    def _where(self, topic: str) -> dict[str, str]:
+        return {"namesrv": self.address, "topic": topic}
+
+    def _named(self, frame: DataFrame) -> DataFrame:
+        return frame.withColumnRenamed("key", "shardingKey")
+
+
+class Kafka:
+    """Apache Kafka with Spark's own connector: at-least-once, the only thing that it offers."""
+
+    name = "kafka"
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    def create_topic(self, spark: SparkSession, topic: str, partitions: int) -> None:
+        clients: Any = spark._jvm.org.apache.kafka.clients.admin  # type: ignore[union-attr]
+        admin = clients.AdminClient.create({"bootstrap.servers": self.address})
+        try:
+            admin.createTopics([clients.NewTopic(topic, partitions, 1)]).all().get()
+        finally:
+            admin.close()
+
+    def write(self, frame: DataFrame, topic: str, **options: object) -> None:
+        writer = self._named(frame).write.format("kafka").options(**self._where(), **options)
+        writer.option("topic", topic).save()
+
+    def read(self, spark: SparkSession, topic: str) -> DataFrame:
+        reader = spark.read.format("kafka").options(**self._where()).option("subscribe", topic)
+        return reader.load().select("partition", "offset", sf.col("value").alias("body"))
+
+    def stream(self, spark: SparkSession, topic: str, rows_a_batch: int | None) -> DataFrame:
+        reader = spark.readStream.format("kafka").options(**self._where()).option("subscribe", topic)
+        rows = reader.option("startingOffsets", "earliest").options(**_limit(rows_a_batch)).load()
+        return rows.select(sf.col("value").alias("body"))
+
+    def writing(self, frame: DataFrame, topic: str, **options: object) -> DataStreamWriter:
+        writer = self._named(frame).writeStream.format("kafka").options(**self._where(), **options)
+        return writer.option("topic", topic)
+
+    def _where(self) -> dict[str, str]:
+        return {"kafka.bootstrap.servers": self.address}
+
+    def _named(self, frame: DataFrame) -> DataFrame:
+        return frame.withColumnRenamed("body", "value")
+
+
+def side(name: str, address: str) -> Side:
+    return Rmqspark(address) if name == "rmqspark" else Kafka(address)
+
+
+def settings(name: str) -> dict[str, str]:
+    """What a Spark session needs for a side."""
+    return {"spark.jars": connector_jars()} if name == "kafka" else {}
+
+
+@contextmanager
+def started(name: str) -> Iterator[Side]:
+    """A side on fresh servers, gone afterwards with all that they stored."""
+    with ExitStack() as stack:
+        if name == "rmqspark":
+            yield Rmqspark(stack.enter_context(servers(None)))
+            return
+        directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="rmq-bench-"))
+        yield Kafka(stack.enter_context(kafka(Path(directory))).address)
+
+
+def _limit(rows_a_batch: int | None) -> dict[str, str]:
+    return {} if rows_a_batch is None else {"maxOffsetsPerTrigger": str(rows_a_batch)}
