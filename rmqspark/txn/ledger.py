@@ -344,6 +344,8 @@ def _check_decision(decision: TxnDecision) -> None:
         if len({attempt.partition for attempt in held}) != len(held):
             raise TransactionError(f"The decision names a partition on {broker!r} twice.")
         for attempt in held:
+            if attempt.halves < 1 or attempt.rows < 1:
+                raise TransactionError(f"Attempt {attempt.attempt} of partition {attempt.partition} counts no rows.")
             if attempts.setdefault(attempt.partition, attempt.attempt) != attempt.attempt:
                 raise TransactionError(f"The decision names two attempts of partition {attempt.partition}.")
             rows += attempt.rows
