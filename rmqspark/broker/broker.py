@@ -298,9 +298,11 @@ class Broker:
             inside = tables.offsets.committed(*queue)
             log.warning("consumer offset outside its queue was moved", queue=str(queue), offset=offset, moved_to=inside)
 
-    def _expire(self, store: MessageStore) -> None:
-        """Lets go what has had its time, but nothing that a transaction still needs."""
+    async def _expire(self, store: MessageStore) -> None:
+        """Lets go what has had its time, but nothing that a transaction still needs, also after a power loss: what it
+        needs no more by events that are not on disk yet is needed until they are."""
         needed = (self._coordination.needed_offset, self._resolver.needed_offset())
+        await self._flusher.flushed(store.end_offset)
         store.expire(self._clock.now_ms(), keep_from=min(offset for offset in needed if offset is not None))
 
     def _take_address(self, store: MessageStore, port: int) -> None:

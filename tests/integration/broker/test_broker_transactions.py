@@ -356,3 +356,14 @@ async def test_groups_on_other_brokers_follow_too(cluster: Cluster) -> None:
             break
         await asyncio.sleep(0.05)
     assert offset.fields["offset"] == "1"
+
+
+@with_cluster("a")
+async def test_nothing_expires_before_what_let_it_go_is_on_disk(cluster: Cluster) -> None:
+    """A completed batch needs its halves no more, unless a power loss takes the completion with it."""
+    assert await cluster.write("a", "r1", 0, "a") == "COMMITTED"
+    broker = cluster.brokers["a"]
+    store = broker._flusher._store
+    assert store.flushed_offset < store.end_offset
+    await broker._expire(store)
+    assert store.flushed_offset == store.end_offset
