@@ -94,6 +94,7 @@ class Coordination:
         )
         self.reports = Reports(config.broker_name, self.ledger, self.journal, self.rollout)
         self.journal.replay()
+        self._move_again()
 
     @property
     def needed_offset(self) -> int:
@@ -131,6 +132,12 @@ class Coordination:
 
     async def close(self) -> None:
         await self.peers.close()
+
+    def _move_again(self) -> None:
+        """Moves groups to where the last decisions say: this broker may have died before it did, or forgotten it."""
+        for txn in self.ledger:
+            for pending in txn.pending:
+                self._offsets.want(pending.decision.inputs)
 
     async def _look_around(self) -> None:
         """Remembers every broker ever seen: it may own an id (see `owners`)."""

