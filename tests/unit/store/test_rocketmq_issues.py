@@ -87,7 +87,7 @@ def test_1434_the_last_messages_of_a_file_before_a_roll() -> None:
 
 @pytest.mark.parametrize("number", [3129, 5235, 2706])
 def test_a_failed_flush_is_no_flush(number: int) -> None:
-    """#3129, #5235, #2706: the flushed position advanced although the fsync had failed, and the send was answered OK."""
+    """#3129, #5235, #2706: the flushed position advanced although the fsync failed, and the send was answered OK."""
     bench = StoreBench(SYNC)
     bench.disk.fail_next("fsync", OSError(errno.EIO, f"issue {number}"))
     bench.send("t", 0, b"unflushed")
@@ -173,7 +173,7 @@ def test_9728_a_queue_whose_newest_file_is_empty() -> None:
 
 
 def test_10017_old_records_in_reused_bytes() -> None:
-    """Records of an earlier life of a file passed every check but their own physical offset, which was not looked at."""
+    """Records of an earlier life of a file passed every check but that of their physical offset, which nobody made."""
     bench = StoreBench(NO_INDEX)
     bench.send("t", 0, b"same1", b"same2", b"same3")
     size = bench.store.end_offset // 3
