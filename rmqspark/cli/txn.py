@@ -110,7 +110,7 @@ def _decide(
             f"Version {version} of {transactional_id!r} was not decided: {outcome.remark or outcome.outcome}",
             hint=f"How it stands: rmq txn describe {transactional_id}",
         )
-    print(f"Version {version} of {transactional_id} is {_DONE[decision]}, decided by {who}.")
+    print(outcome.remark or f"Version {version} of {transactional_id} is {_DONE[decision]}, decided by {who}.")
 
 
 _EXPECTED = {"COMMIT": "COMMITTED", "ROLLBACK": "FENCED"}

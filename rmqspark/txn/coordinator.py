@@ -150,8 +150,11 @@ class Coordinator:
         async with self._turns.of(transactional_id):
             txn = self._ledger.require(transactional_id)
             if self._ledger.is_decided(txn, version):
-                answer = self._ledger.status(transactional_id, txn.epoch, version)
-                return Ruling(answer, remark=f"Version {version} was decided before; that stands.")
+                ruling = await self._give(self._ledger.status(transactional_id, txn.epoch, version))
+                if ruling.answer.outcome is not TxnOutcome.COMMITTED:  # not remembered, so it is not for us to say how
+                    ruling = Ruling(Answer(TxnOutcome.REFUSED))
+                remark = f"Version {version} was decided before ({txn.last_version} is committed); that stands."
+                return ruling._replace(remark=remark)
             if not is_open(txn) or txn.open_version != version:
                 return Ruling(Answer(TxnOutcome.REFUSED), remark=f"Version {version} is not open.")
             if not commit:

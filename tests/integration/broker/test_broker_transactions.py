@@ -260,7 +260,10 @@ async def test_operators_see_and_decide(cluster: Cluster) -> None:
     assert await state() == ("version 0 was given up by ada", "ada")
     assert await cluster.write("a", "r2", 0, "a") == "COMMITTED"
     assert await resolve("ROLLBACK") == "COMMITTED"
-    assert await state() == ("version 0 is committed", "driver")
+    assert await cluster.write("a", "r2", 1, "a") == "COMMITTED"
+    assert await cluster.write("a", "r2", 2, "a") == "COMMITTED"  # version 0 is finished and forgotten now
+    assert (await resolve("ROLLBACK"), await resolve("COMMIT")) == ("REFUSED", "REFUSED")
+    assert await state() == ("version 2 is committed", "driver")
 
 
 @with_cluster("a")
