@@ -1,12 +1,16 @@
-"""Who this client is to the cluster: the address it is seen at, and RocketMQ's client id."""
+"""Who this client is to the cluster: the address it is seen at, RocketMQ's client id, and the ids of its messages."""
 
 from __future__ import annotations
 
 import os
 import socket
+import threading
 from typing import TYPE_CHECKING
 
+from rmqspark.protocol.message_id import UniqueIds
+
 if TYPE_CHECKING:
+    from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.clock import Clock
 
 LOOPBACK = "127.0.0.1"
@@ -29,3 +33,17 @@ def local_ip(towards: str) -> str:
 def client_id(ip: str, clock: Clock) -> str:
     """`ip@pid#time`, as RocketMQ's ClientConfig.buildMQClientId makes it (spec: semantics, section 10)."""
     return f"{ip}@{os.getpid()}#{clock.now_ms()}{clock.monotonic_ms() % 1_000_000:06d}"
+
+
+class MessageIds:
+    """Unique ids for the messages of one producer, whichever thread sends."""
+
+    def __init__(self, cluster: ClusterClient) -> None:
+        self._clock = cluster.clock
+        self._ids = UniqueIds(cluster.entropy.token(4), os.getpid(), cluster.ip)
+        self._lock = threading.Lock()
+
+    def next(self) -> str:
+        """A fresh id, 32 upper-case hex characters."""
+        with self._lock:
+            return self._ids.next(self._clock.now_ms())

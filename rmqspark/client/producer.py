@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING
 
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.delivery import Delivery, Parcel
+from rmqspark.client.identity import MessageIds
 from rmqspark.client.outgoing import SendConfig, outgoing, outgoing_batch
 from rmqspark.client.selection import Target
 from rmqspark.errors import AlreadyClosed
-from rmqspark.protocol.message_id import UniqueIds
 from rmqspark.protocol.names import check_group
 
 if TYPE_CHECKING:
@@ -50,8 +48,7 @@ class Producer:
         self.group = check_group(group)
         self._config = config or SendConfig()
         self._cluster = ClusterClient(namesrv, clock=clock, entropy=entropy)
-        self._ids = UniqueIds(self._cluster.entropy.token(4), os.getpid(), self._cluster.ip)
-        self._ids_lock = threading.Lock()
+        self._ids = MessageIds(self._cluster)
         self._delivery = Delivery(
             self._cluster,
             group,
@@ -126,7 +123,7 @@ class Producer:
         They must have one topic, the same `wait_stored`, no delay, and no more than 4 MiB together.
         """
         self._check_open()
-        unique_ids = tuple(self._next_id() for _ in messages)
+        unique_ids = tuple(self._ids.next() for _ in messages)
         contents = outgoing_batch(messages, unique_ids, self._config, shard)
         parcel = Parcel(messages[0].topic, unique_ids, contents, batch=True)
         return self._delivery.deliver(parcel, Target(queue, shard), self._timeout(timeout_ms))
@@ -145,12 +142,8 @@ class Producer:
 
     def _parcel(self, message: Message, shard: str | None) -> Parcel:
         self._check_open()
-        unique_id = self._next_id()
+        unique_id = self._ids.next()
         return Parcel(message.topic, (unique_id,), outgoing(message, unique_id, self._config, shard))
-
-    def _next_id(self) -> str:
-        with self._ids_lock:
-            return self._ids.next(self._cluster.clock.now_ms())
 
     def _timeout(self, timeout_ms: int | None) -> int:
         return self._config.send_msg_timeout if timeout_ms is None else timeout_ms

@@ -10,13 +10,13 @@ So message and transaction come about together or not at all, whatever dies in b
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.delivery import Delivery, Parcel, worth_another_try
+from rmqspark.client.identity import MessageIds
 from rmqspark.client.outgoing import SendConfig, outgoing
 from rmqspark.client.received import received
 from rmqspark.client.selection import Target
@@ -33,7 +33,7 @@ from rmqspark.model import PreparedMessage, SendStatus, TransactionReceipt, Tran
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.header_fields import from_fields
 from rmqspark.protocol.headers import CheckTransactionStateRequestHeader, EndTransactionRequestHeader
-from rmqspark.protocol.message_id import UniqueIds, parse_offset_msg_id
+from rmqspark.protocol.message_id import parse_offset_msg_id
 from rmqspark.protocol.names import check_group
 from rmqspark.protocol.properties import Property, encode_properties
 from rmqspark.protocol.record import SysFlag, decode_record
@@ -95,8 +95,7 @@ class TransactionProducer:
         self._checks_lock = threading.Lock()  # between a question that comes in and `close`
         self._closed = False
         self._cluster = ClusterClient(namesrv, clock=clock, entropy=entropy, on_request=self._asked)
-        self._ids = UniqueIds(self._cluster.entropy.token(4), os.getpid(), self._cluster.ip)
-        self._ids_lock = threading.Lock()
+        self._ids = MessageIds(self._cluster)
         self._delivery = Delivery(
             self._cluster,
             group,
@@ -161,8 +160,7 @@ class TransactionProducer:
     def _send_half(
         self, message: Message, queue: int | MessageQueue | None, shard: str | None, timeout_ms: int | None
     ) -> SendReceipt:
-        with self._ids_lock:
-            unique_id = self._ids.next(self._cluster.clock.now_ms())
+        unique_id = self._ids.next()
         contents = outgoing(message, unique_id, self._config, shard)
         marks = encode_properties({Property.TRANSACTION_PREPARED: "true", Property.PRODUCER_GROUP: self.group}).decode()
         contents = contents._replace(
