@@ -9,7 +9,7 @@ import msgspec
 from rmqspark.errors import InvalidMessage, NotSupported
 from rmqspark.protocol.java_hash import tags_code
 from rmqspark.protocol.properties import Property
-from rmqspark.protocol.record import encode_record
+from rmqspark.protocol.record import encode_unplaced
 from rmqspark.store.draft import Draft, index_keys
 
 if TYPE_CHECKING:
@@ -37,16 +37,16 @@ def draft_of(origin: Origin, body: Buffer, flag: int, encoded: bytes, properties
     """
     if not NOT_THERE_YET.isdisjoint(properties):
         refuse_what_is_not_there_yet(properties)
-    record = encode_record(
-        topic=origin.topic,
-        body=body,
-        properties=encoded,
-        queue_id=origin.queue_id,
-        flag=flag,
-        sys_flag=origin.sys_flag,
-        born_timestamp_ms=origin.born_timestamp_ms,
-        born_host=origin.born_host,
-        reconsume_times=origin.reconsume_times,
+    record = encode_unplaced(
+        origin.topic,
+        body,
+        encoded,
+        origin.queue_id,
+        flag,
+        origin.sys_flag,
+        origin.born_timestamp_ms,
+        origin.born_host,
+        origin.reconsume_times,
     )
     return Draft(
         origin.topic, origin.queue_id, record, tags_code(properties.get(Property.TAGS)), index_keys(properties)

@@ -96,6 +96,8 @@ class SysFlag:
 _HEADS: Final = tuple(
     Struct(f">iIIiiqqiq{born}sq{store}siqi") for store in (8, 20) for born in (8, 20)
 )  # by sys flag bits 0x30 >> 4
+_HEAD: Final = _HEADS[0]
+_IPV4_HOST_BYTES: Final = 8
 _HOSTS_MASK: Final = SysFlag.HOSTS_MASK
 _SIZE_MAGIC: Final = Struct(">iI")
 _INT32: Final = Struct(">i")
@@ -185,6 +187,56 @@ def encode_record(
         body_length,
     )
     return bytearray().join((fixed, body, topic_field, _INT16.pack(len(properties)), properties))
+
+
+def encode_unplaced(
+    topic: str,
+    body: Buffer,
+    properties: bytes,
+    queue_id: int,
+    flag: int,
+    sys_flag: int,
+    born_timestamp_ms: int,
+    born_host: bytes,
+    reconsume_times: int,
+) -> bytearray:
+    """What `encode_record` makes of these fields, for messages that clients send one by one: at half its cost, which
+    is that of naming and defaulting what is not known yet.
+
+    Raises InvalidMessage as it does.
+    """
+    body_length, properties_length = len(body), len(properties)
+    if len(born_host) > _IPV4_HOST_BYTES or properties_length > MAX_PROPERTIES_BYTES:
+        return encode_record(
+            topic=topic,
+            body=body,
+            properties=properties,
+            queue_id=queue_id,
+            flag=flag,
+            sys_flag=sys_flag,
+            born_timestamp_ms=born_timestamp_ms,
+            born_host=born_host,
+            reconsume_times=reconsume_times,
+        )
+    magic, topic_field = _topic_field(topic)
+    fixed = _HEAD.pack(
+        HEAD_BYTES + body_length + len(topic_field) + 2 + properties_length,
+        magic,
+        crc32(body) & CRC_MASK,
+        queue_id,
+        flag,
+        0,
+        0,
+        sys_flag & ~_HOSTS_MASK,
+        born_timestamp_ms,
+        born_host,
+        0,
+        ZERO_HOST,
+        reconsume_times,
+        0,
+        body_length,
+    )
+    return bytearray().join((fixed, body, topic_field, _INT16.pack(properties_length), properties))
 
 
 @lru_cache(maxsize=4096)

@@ -19,6 +19,7 @@ from rmqspark.protocol.record import (
     check_record,
     decode_record,
     encode_record,
+    encode_unplaced,
     head_bytes,
     patch_record,
     store_timestamp_at,
@@ -98,6 +99,8 @@ def test_too_long_parts_are_refused() -> None:
         encode_record(topic="x" * 32768, body=b"")
     with pytest.raises(InvalidMessage, match="properties"):
         encode_record(topic="x", body=b"", properties=bytes(32768))
+    with pytest.raises(InvalidMessage):
+        encode_unplaced("x", b"", bytes(32768), 0, 0, 0, 0, bytes(8), 0)
 
 
 def test_store_host_must_have_the_width_of_the_record() -> None:
@@ -139,6 +142,14 @@ def test_patching_equals_encoding(fields: dict[str, Any]) -> None:
 
 
 @pytest.mark.property
+@given(record_fields)
+def test_both_ways_of_encoding_give_the_same_bytes(fields: dict[str, Any]) -> None:
+    """A message has one record, whoever encodes it."""
+    names = ["topic", "body", "properties", "queue_id", "flag", "sys_flag"]
+    known = {name: fields[name] for name in [*names, "born_timestamp_ms", "born_host", "reconsume_times"]}
+    assert encode_unplaced(**known) == encode_record(**known)
+
+
 @given(st.binary(max_size=200) | encoded_records, st.data())
 def test_any_bytes_decode_or_raise(wire: bytes, data: st.DataObject) -> None:
     """Hostile bytes end in a record or in RecordError, in nothing else."""
