@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from rmqspark.broker.batches import Batch
     from rmqspark.broker.flusher import Flusher
+    from rmqspark.broker.intake import Admitted
     from rmqspark.broker.stats import BrokerStats
     from rmqspark.protocol.record_batch import RecordBatch
     from rmqspark.store.draft import Appended, BulkAppended, Draft
@@ -35,10 +36,7 @@ class Sending(Protocol):
     """One message on its way, and whoever wants to know."""
 
     @property
-    def draft(self) -> Draft: ...
-
-    @property
-    def waits_for_flush(self) -> bool: ...
+    def draft(self) -> Admitted: ...
 
     def finish(self, appended: Appended, error: RmqError | None) -> None:
         """Stored at `appended`; `error` says why it may not be on disk although that was promised."""
@@ -205,10 +203,10 @@ class Appender:
                 sending.finish(place, None)
             return
         waiting = [
-            (sending, place) for sending, place in zip(sendings, appended, strict=True) if sending.waits_for_flush
+            (sending, place) for sending, place in zip(sendings, appended, strict=True) if sending.draft.waits_for_flush
         ]
         for sending, place in zip(sendings, appended, strict=True):
-            if not sending.waits_for_flush:
+            if not sending.draft.waits_for_flush:
                 sending.finish(place, None)
         if not waiting:
             self._flusher.hurry()

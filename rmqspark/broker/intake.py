@@ -16,8 +16,6 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 from rmqspark.broker.batches import Batch
 from rmqspark.broker.drafting import (
     TIMER_PROPERTIES,
@@ -29,6 +27,7 @@ from rmqspark.broker.drafting import (
     refuse_what_is_not_there_yet,
     waits_for_flush,
 )
+from rmqspark.broker.usual_properties import BROKERS_NAMES, read_usual
 from rmqspark.errors import InvalidMessage, InvalidQueue, NoPermission, NotSupported
 from rmqspark.protocol.message_id import pack_host
 from rmqspark.protocol.names import (
@@ -41,7 +40,7 @@ from rmqspark.protocol.names import (
     check_topic,
 )
 from rmqspark.protocol.properties import Property, decode_properties, encode_properties, parse_properties
-from rmqspark.protocol.record import SysFlag
+from rmqspark.protocol.record import SysFlag, encode_unplaced
 from rmqspark.store.draft import Draft
 
 if TYPE_CHECKING:
@@ -58,18 +57,16 @@ MULTI_TAG: Final = "MULTI_TAG"
 
 _SENDERS_FLAGS: Final = SysFlag.COMPRESSED | SysFlag.MULTI_TAGS | SysFlag.COMPRESSION_MASK
 _REFUSED_FLAGS: Final = SysFlag.TRANSACTION_MASK | SysFlag.NEED_UNWRAP | SysFlag.INNER_BATCH
-_BROKERS_NAMES: Final = frozenset({Property.MSG_REGION, Property.TRACE_ON, Property.CLUSTER, Property.POP_CK})
 
 _born_host = lru_cache(maxsize=4096)(pack_host)
 """The same few clients send again and again."""
 
 
-class Admitted(msgspec.Struct, gc=False, frozen=True):
+class Admitted(Draft, gc=False):
     """A message that may be stored, and what its sender will be told besides the place."""
 
-    draft: Draft
-    transaction_id: str  # the sender's UNIQ_KEY
-    waits_for_flush: bool
+    transaction_id: str = ""  # the sender's UNIQ_KEY
+    waits_for_flush: bool = True
 
 
 class Intake:
@@ -110,15 +107,44 @@ class Intake:
     def admit(self, header: SendMessageRequestHeaderV2, body: memoryview, peer: tuple[str, int]) -> Admitted:
         """One message. Raises TopicNotFound where the topic would have to be created first."""
         check_body(len(body), self._max_body_bytes)
-        topic, text = header.b, header.i or ""
-        encoded = text.encode("utf-8", "replace")
-        properties = parse_properties(text) if text.isascii() else decode_properties(encoded)
+        topic = header.b
         if topic in NOT_SENDABLE:
             self.check_sendable(topic)
         config = self._topics.require(topic)
         queue_id = self.choose_queue(config, header.e)
         if topic.startswith(RETRY_PREFIX):
             self._check_retry(header)
+        text = header.i or ""
+        usual = read_usual(text)
+        if usual is None:
+            return self._admit_unusual(header, body, peer, config, queue_id)
+        record = encode_unplaced(
+            topic,
+            body,
+            _joined(text.encode(), self._brokers_own),
+            queue_id,
+            header.h,
+            self._check_flags(header.f, config),
+            header.g,
+            _born_host(*peer),
+            header.j or 0,
+        )
+        return Admitted(
+            topic, queue_id, record, usual.tags_code, usual.index_keys, usual.unique_key, usual.waits_for_flush
+        )
+
+    def _admit_unusual(
+        self,
+        header: SendMessageRequestHeaderV2,
+        body: memoryview,
+        peer: tuple[str, int],
+        config: TopicConfig,
+        queue_id: int,
+    ) -> Admitted:
+        """A message whose properties must be looked at pair by pair, everything else about it being right."""
+        topic, text = header.b, header.i or ""
+        encoded = text.encode("utf-8", "replace")
+        properties = parse_properties(text) if text.isascii() else decode_properties(encoded)
         is_half = Property.TRANSACTION_PREPARED in properties and self._is_half(header, properties)
         sys_flag = self._check_flags(header.f & ~SysFlag.TRANSACTION_MASK if is_half else header.f, config)
         if Property.UNIQ_KEY not in properties:
@@ -130,7 +156,15 @@ class Intake:
             topic, queue_id = HALF_TOPIC, 0
         origin = Origin(topic, queue_id, sys_flag, _born_host(*peer), header.g, header.j or 0)
         draft = draft_of(origin, body, header.h, encoded, properties)
-        return Admitted(draft, properties[Property.UNIQ_KEY], waits_for_flush(properties))
+        return Admitted(
+            topic,
+            queue_id,
+            draft.record,
+            draft.tags_code,
+            draft.index_keys,
+            properties[Property.UNIQ_KEY],
+            waits_for_flush(properties),
+        )
 
     def admit_batch(self, header: SendMessageRequestHeaderV2, body: memoryview, peer: tuple[str, int]) -> Batch:
         """One batch, its messages unseen so far. All are for the same queue.
@@ -189,7 +223,7 @@ class Intake:
 
     def _with_brokers_own(self, encoded: bytes, properties: dict[str, str]) -> bytes:
         """The sender's properties with the broker's behind them."""
-        if not _BROKERS_NAMES.isdisjoint(properties):
+        if not BROKERS_NAMES.isdisjoint(properties):
             encoded = _without_brokers_own(encoded)
         return _joined(encoded, self._brokers_own)
 
@@ -203,7 +237,7 @@ def _without_brokers_own(encoded: bytes) -> bytes:
     """What a sender says of the broker's matters is left out: it may have received the message and sends it on."""
     pairs = encoded.split(b"\x02")
     return b"\x02".join(
-        pair for pair in pairs if pair.partition(b"\x01")[0].decode("utf-8", "replace") not in _BROKERS_NAMES
+        pair for pair in pairs if pair.partition(b"\x01")[0].decode("utf-8", "replace") not in BROKERS_NAMES
     )
 
 

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
+from rmqspark.broker.intake import Admitted
 from rmqspark.broker.receipts import Receipts
 from rmqspark.errors import RmqError, TopicNotFound
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers_produce import SendMessageRequestHeader, SendMessageRequestHeaderV2
 from rmqspark.protocol.names import HALF_TOPIC, RETRY_PREFIX
+from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
-from rmqspark.store.draft import Draft
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -28,11 +29,10 @@ if TYPE_CHECKING:
     from rmqspark.broker.batches import Batch
     from rmqspark.broker.groups import SubscriptionGroups
     from rmqspark.broker.half_messages import HalfMessages
-    from rmqspark.broker.intake import Admitted, Intake
+    from rmqspark.broker.intake import Intake
     from rmqspark.broker.topic_publisher import TopicPublisher
     from rmqspark.broker.topics import TopicTable
     from rmqspark.clock import Clock
-    from rmqspark.remoting.reply import Reply
     from rmqspark.remoting.request import Request
     from rmqspark.store.draft import Appended
 
@@ -72,40 +72,40 @@ class SendHandlers:
         }
 
     def send_v2(self, request: Request[SendMessageRequestHeaderV2]) -> Reply | Awaitable[Reply] | None:
-        return self._send(request, request.header, is_batch=request.header.m is True)
+        header = request.header
+        return self._send_batch(request, header) if header.m else self._send(request, header)
 
     def send_v1(self, request: Request[SendMessageRequestHeader]) -> Reply | Awaitable[Reply] | None:
         header = SendMessageRequestHeaderV2.from_v1(request.header)
-        return self._send(request, header, is_batch=header.m is True)
+        return self._send_batch(request, header) if header.m else self._send(request, header)
 
     def send_batch(self, request: Request[SendMessageRequestHeaderV2]) -> Reply | Awaitable[Reply] | None:
-        return self._send(request, request.header, is_batch=True)
+        return self._send_batch(request, request.header)
 
-    def _send(
-        self, request: SendRequest, header: SendMessageRequestHeaderV2, *, is_batch: bool
-    ) -> Reply | Awaitable[Reply] | None:
-        store = self._store_batch if is_batch else self._store
+    def _send(self, request: SendRequest, header: SendMessageRequestHeaderV2) -> Reply | Awaitable[Reply] | None:
         try:
-            return store(request, header)
+            self._appender.submit(SingleSend(self._admit(request, header), request, self._receipts))
         except TopicNotFound:
-            return self._send_to_new_topic(request, header, is_batch=is_batch)
+            return self._send_to_new_topic(request, header, is_batch=False)
         except RmqError as error:
             return self._receipts.refusal(error)
-
-    def _store(self, request: SendRequest, header: SendMessageRequestHeaderV2) -> None:
-        admitted = self._admit(request, header)
-        draft, transaction_id, waits = admitted.draft, admitted.transaction_id, admitted.waits_for_flush
-        self._appender.submit(SingleSend(draft, waits, transaction_id, request, self._receipts))
+        return None
 
     def _admit(self, request: SendRequest, header: SendMessageRequestHeaderV2) -> Admitted:
         admitted = self._intake.admit(header, request.body, request.connection.peer)
-        if admitted.draft.topic == HALF_TOPIC:
+        if admitted.topic == HALF_TOPIC:
             self._halves.check_room()
         return admitted
 
-    def _store_batch(self, request: SendRequest, header: SendMessageRequestHeaderV2) -> None:
-        batch = self._intake.admit_batch(header, request.body, request.connection.peer)
-        self._appender.submit_batch(BatchSend(batch, request.answer, self._receipts))
+    def _send_batch(self, request: SendRequest, header: SendMessageRequestHeaderV2) -> Reply | Awaitable[Reply] | None:
+        try:
+            batch = self._intake.admit_batch(header, request.body, request.connection.peer)
+            self._appender.submit_batch(BatchSend(batch, request.answer, self._receipts))
+        except TopicNotFound:
+            return self._send_to_new_topic(request, header, is_batch=True)
+        except RmqError as error:
+            return self._receipts.refusal(error)
+        return None
 
     def _send_to_new_topic(
         self, request: SendRequest, header: SendMessageRequestHeaderV2, *, is_batch: bool
@@ -122,8 +122,7 @@ class SendHandlers:
                 batch = self._intake.admit_batch(header, request.body, request.connection.peer)
                 self._appender.submit_batch(BatchSend(batch, partial(_settle, reply), self._receipts))
             else:
-                admitted = self._admit(request, header)
-                self._appender.submit(AwaitedSend(admitted, reply, self._receipts))
+                self._appender.submit(AwaitedSend(self._admit(request, header), reply, self._receipts))
         except RmqError as error:
             return self._receipts.refusal(error)
         return self._once_topic_is_saved(reply)
@@ -148,37 +147,31 @@ class SendHandlers:
 class SingleSend(msgspec.Struct, gc=False):
     """A message on its way into the log, and the request to answer."""
 
-    draft: Draft
-    waits_for_flush: bool
-    transaction_id: str
+    draft: Admitted
     request: SendRequest
     receipts: Receipts
 
     def finish(self, appended: Appended, error: RmqError | None) -> None:
-        self.receipts.give(self.request, self.draft.queue_id, self.transaction_id, appended, error)
+        self.receipts.give(self.request, self.draft.queue_id, self.draft.transaction_id, appended, error)
 
     def refuse(self, error: RmqError) -> None:
         self.request.answer(self.receipts.refusal(error))
 
 
-class AwaitedSend:
+class AwaitedSend(msgspec.Struct, gc=False):
     """The same where the answer has to wait for something else besides."""
 
-    __slots__ = ("_receipts", "_reply", "_transaction_id", "draft", "waits_for_flush")
-
-    def __init__(self, admitted: Admitted, reply: asyncio.Future[Reply], receipts: Receipts) -> None:
-        self.draft = admitted.draft
-        self.waits_for_flush = admitted.waits_for_flush
-        self._transaction_id = admitted.transaction_id
-        self._reply = reply
-        self._receipts = receipts
+    draft: Admitted
+    answer: asyncio.Future[Reply]
+    receipts: Receipts
 
     def finish(self, appended: Appended, error: RmqError | None) -> None:
-        queue_id, places = self.draft.queue_id, (appended.physical_offset,)
-        _settle(self._reply, self._receipts.reply(queue_id, self._transaction_id, appended.queue_offset, places, error))
+        draft, places = self.draft, (appended.physical_offset,)
+        reply = self.receipts.reply(draft.queue_id, draft.transaction_id, appended.queue_offset, places, error)
+        _settle(self.answer, reply)
 
     def refuse(self, error: RmqError) -> None:
-        _settle(self._reply, self._receipts.refusal(error))
+        _settle(self.answer, self.receipts.refusal(error))
 
 
 class BatchSend:

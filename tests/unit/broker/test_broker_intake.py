@@ -79,8 +79,8 @@ def check_derived(draft: Draft) -> None:
 def test_tags_and_keys_of_a_draft_are_those_of_its_record(properties: str) -> None:
     """Whatever a client sends as properties, queue and index say what recovery would make of the record."""
     admitted = intake().admit(header(properties), memoryview(b"body"), PEER)
-    check_derived(admitted.draft)
-    stored = decode_record(admitted.draft.record).property_map()
+    check_derived(admitted)
+    stored = decode_record(admitted.record).property_map()
     assert stored["UNIQ_KEY"] == admitted.transaction_id
     assert (stored["CLUSTER"], stored["MSG_REGION"], stored["TRACE_ON"]) == ("DefaultCluster", "DefaultRegion", "true")
     assert "POP_CK" not in stored
@@ -113,13 +113,13 @@ def test_any_bytes_as_a_batch_are_messages_or_an_error(body: bytes) -> None:
 )
 def test_the_born_host_is_where_the_connection_came_from(peer, host, flags) -> None:
     """And the flag for its width is the broker's, whatever the sender claims."""
-    record = decode_record(intake().admit(header(flags=SysFlag.HOSTS_MASK), memoryview(b"x"), peer).draft.record)
+    record = decode_record(intake().admit(header(flags=SysFlag.HOSTS_MASK), memoryview(b"x"), peer).record)
     assert (record.born_host, record.sys_flag) == (host, flags)
 
 
 def test_topics_of_many_tags_mark_their_messages() -> None:
     """Bit 2 of the sys flag, as RocketMQ sets it."""
-    record = decode_record(intake().admit(header(topic="many", flags=1), memoryview(b"x"), PEER).draft.record)
+    record = decode_record(intake().admit(header(topic="many", flags=1), memoryview(b"x"), PEER).record)
     assert record.sys_flag == SysFlag.COMPRESSED | SysFlag.MULTI_TAGS
 
 

@@ -1,0 +1,71 @@
+"""What a broker must know of the properties of a single message, where they are as most clients send them.
+
+Messages of one producer tend to say the same but for their id and keys. So the values of these two are taken out, and
+what is left, the *outline*, is looked at once and remembered: a few cuts then stand for parsing all pairs. Whatever is
+unusual has no outline and goes the common way (`intake.py`); a test holds the two against each other.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final
+
+import msgspec
+
+from rmqspark.broker.drafting import NOT_THERE_YET, waits_for_flush
+from rmqspark.protocol.java_hash import tags_code
+from rmqspark.protocol.properties import Property, parse_properties
+
+BROKERS_NAMES: Final = frozenset({Property.MSG_REGION, Property.TRACE_ON, Property.CLUSTER, Property.POP_CK})
+"""What a broker says of a message, whatever its sender says."""
+
+_UNIQUE: Final = f"{Property.UNIQ_KEY}\x01"
+_KEYS: Final = f"{Property.KEYS}\x01"
+_UNUSUAL: Final = NOT_THERE_YET | BROKERS_NAMES | {Property.TRANSACTION_PREPARED, Property.UNIQ_KEY, Property.KEYS}
+_LONGEST_CHARACTERS: Final = 512  # the remembered ones take memory
+
+
+class UsualProperties(msgspec.Struct, frozen=True, gc=False):
+    """What properties say; nothing in them concerns delays, transactions or what is the broker's to say."""
+
+    unique_key: str
+    index_keys: tuple[str, ...]
+    tags_code: int
+    waits_for_flush: bool
+
+
+class _Outline(msgspec.Struct, frozen=True, gc=False):
+    has_keys: bool
+    tags_code: int
+    waits_for_flush: bool
+
+
+def read_usual(text: str) -> UsualProperties | None:
+    """Reads properties as they stand in a header; None where they have to be looked at pair by pair."""
+    if len(text) > _LONGEST_CHARACTERS or not text.isascii():
+        return None
+    outline_text, keys = text, ""
+    if _KEYS in text:
+        before, _, behind = text.partition(_KEYS)
+        keys, _, behind = behind.partition("\x02")
+        outline_text = f"{before}{_KEYS}\x02{behind}"
+    before, _, behind = outline_text.partition(_UNIQUE)
+    unique_key, _, behind = behind.partition("\x02")
+    outline = _outline(f"{before}{_UNIQUE}\x02{behind}")
+    if outline is None or not unique_key or "\x01" in unique_key or outline.has_keys != bool(keys):
+        return None
+    index_keys: tuple[str, ...] = (unique_key,)
+    if keys:
+        index_keys = (unique_key, keys) if " " not in keys else (unique_key, *filter(None, keys.split(" ")))
+    return UsualProperties(unique_key, index_keys, outline.tags_code, outline.waits_for_flush)
+
+
+@lru_cache(maxsize=1024)
+def _outline(text: str) -> _Outline | None:
+    """Looks at properties whose id, and keys if there are any, have had their values taken out."""
+    segments = text.split("\x02")
+    properties = parse_properties(text)  # the two without a value are not among them
+    has_keys = _KEYS in text
+    if segments.count(_UNIQUE) != 1 or segments.count(_KEYS) != has_keys or not _UNUSUAL.isdisjoint(properties):
+        return None
+    return _Outline(has_keys, tags_code(properties.get(Property.TAGS)), waits_for_flush(properties))
