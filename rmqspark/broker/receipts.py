@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from rmqspark.store.draft import Appended
 
 _PREFIX: Final = Struct(">II")  # frame length, header length; as in protocol/command.py
+_FORM_FROM_PLACE: Final = (
+    b'%%016X","queueId":"%%d","queueOffset":"%%d","transactionId":"%%b"},'
+    b'"flag":1,"language":"JAVA","opaque":%%d,"serializeTypeCurrentRPC":"JSON","version":%d}' % VERSION
+)
 
 
 class Receipts:
@@ -37,14 +41,17 @@ class Receipts:
         """The host field that message ids of this store begin with."""
         self._id_prefix = host.hex().upper()
         fields = ",".join(f'"{name}":"{value}"' for name, value in self._extra.items())
-        self._form = f'{{"code":0,"extFields":{{{fields},"msgId":"{self._id_prefix}'
+        head = f'{{"code":0,"extFields":{{{fields},"msgId":"{self._id_prefix}'
+        self._form = head.replace("%", "%%").encode() + _FORM_FROM_PLACE
 
     def give(
         self, request: Request[Any], queue_id: int, transaction_id: str, place: Appended, error: RmqError | None
     ) -> None:
         """Answers one send that was stored at `place`; `error` says in what its safety falls short."""
-        if error is None and request.serialize == "JSON" and transaction_id.isalnum() and transaction_id.isascii():
-            request.reply_encoded(self._filled_in(request.opaque, queue_id, transaction_id, place))
+        encoded_id = transaction_id.encode("ascii", "replace")
+        if error is None and encoded_id.isalnum() and request.serialize == "JSON":
+            head = self._form % (place.physical_offset, queue_id, place.queue_offset, encoded_id, request.opaque)
+            request.reply_encoded(_PREFIX.pack(len(head) + 4, len(head)) + head)
         else:
             request.answer(self.reply(queue_id, transaction_id, place.queue_offset, (place.physical_offset,), error))
 
@@ -73,11 +80,3 @@ class Receipts:
         """The answer to a send that was not stored."""
         code, remark = to_response(error)
         return Reply(code=code, remark=remark, extra=self._extra)
-
-    def _filled_in(self, opaque: int, queue_id: int, transaction_id: str, place: Appended) -> bytes:
-        head = (
-            f'{self._form}{place.physical_offset:016X}","queueId":"{queue_id}","queueOffset":"{place.queue_offset}",'
-            f'"transactionId":"{transaction_id}"}},"flag":1,"language":"JAVA","opaque":{opaque},'
-            f'"serializeTypeCurrentRPC":"JSON","version":{VERSION}}}'
-        ).encode()
-        return _PREFIX.pack(len(head) + 4, len(head)) + head

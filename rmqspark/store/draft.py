@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -35,7 +35,7 @@ def index_keys(properties: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(filter(None, (unique_key, *keys.split(" "))))
 
 
-class Appended(NamedTuple):
+class Appended(msgspec.Struct, frozen=True, gc=False):
     """Where one message was stored. Half messages of old producers (prepared, rollback) have queue offset 0."""
 
     physical_offset: int

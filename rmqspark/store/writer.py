@@ -38,9 +38,8 @@ if TYPE_CHECKING:
 
 _RECORD_OVERHEAD_BYTES: Final = 64 << 10  # what RocketMQ allows a record beyond its body
 _LOW_SYS_FLAG_AT: Final = SYS_FLAG_AT + 3
-_PLACE: Final = slice(QUEUE_OFFSET_AT, QUEUE_OFFSET_AT + 16)  # queue offset, physical offset
-_PLACE_FIELDS: Final = Struct(">qq")
-_STAMP: Final = slice(STORE_TIMESTAMP_AT, STORE_TIMESTAMP_AT + 16)  # store timestamp, store host
+_PLACE_FIELDS: Final = Struct(">qq")  # queue offset, physical offset
+_STAMP_FIELDS: Final = Struct(">q8s")  # store timestamp, store host
 _UNUSUAL: Final = SysFlag.TRANSACTION_MASK | SysFlag.HOSTS_MASK
 _MOST_JOINED_BYTES: Final = 1 << 20
 _WITHOUT_QUEUE_ENTRY: Final = (SysFlag.PREPARED, SysFlag.ROLLED_BACK)
@@ -234,31 +233,31 @@ class _Tick:
         self._queues = queues
         self._now_ms = now_ms
         self._store_host = store_host
-        self._stamp = now_ms.to_bytes(8, "big") + store_host
         self._lanes: dict[tuple[str, int], _Lane] = {}
         self.appended: list[Appended] = []
         self.index_entries: list[tuple[bytes, int, int]] = []
 
     def place(self, drafts: Sequence[Draft], physical_offset: int) -> None:
         """Drafts that lie one after another from `physical_offset` on."""
-        now_ms, stamp, lanes, put_place = self._now_ms, self._stamp, self._lanes, _PLACE_FIELDS.pack_into
+        now_ms, store_host, lanes, place = self._now_ms, self._store_host, self._lanes, self.appended.append
+        put_place, put_stamp, pack_entry = _PLACE_FIELDS.pack_into, _STAMP_FIELDS.pack_into, ENTRY.pack
         for draft in drafts:
-            record, topic = draft.record, draft.topic
+            record, topic, queue_id = draft.record, draft.topic, draft.queue_id
             size = len(record)
-            lane = lanes.get((topic, draft.queue_id)) or self._lane(topic, draft.queue_id)
+            lane = lanes.get((topic, queue_id)) or self._lane(topic, queue_id)
             if record[_LOW_SYS_FLAG_AT] & _UNUSUAL:
                 self._place_unusual(draft, lane, physical_offset)
             else:
-                queue_offset = lane.next_offset
+                queue_offset, tags_code = lane.next_offset, draft.tags_code
                 lane.next_offset = queue_offset + 1
                 put_place(record, QUEUE_OFFSET_AT, queue_offset, physical_offset)
-                record[_STAMP] = stamp
-                entry_code = now_ms + lane.delay_ms if lane.delay_ms else draft.tags_code
-                lane.entries.append(ENTRY.pack(physical_offset, size, entry_code))
-                lane.tags_codes.append(draft.tags_code)
+                put_stamp(record, STORE_TIMESTAMP_AT, now_ms, store_host)
+                entry_code = now_ms + lane.delay_ms if lane.delay_ms else tags_code
+                lane.entries.append(pack_entry(physical_offset, size, entry_code))
+                lane.tags_codes.append(tags_code)
                 for index_key in draft.index_keys:
                     self.index_entries.append((f"{topic}#{index_key}".encode(), physical_offset, now_ms))
-                self.appended.append(Appended(physical_offset, queue_offset, size, now_ms))
+                place(Appended(physical_offset, queue_offset, size, now_ms))
             physical_offset += size
 
     def _place_unusual(self, draft: Draft, lane: _Lane, physical_offset: int) -> None:
