@@ -19,7 +19,7 @@ from rmqspark.protocol.bodies_txn import TxnDecision
 from rmqspark.protocol.headers_txn import NO_EPOCH, TxnOutcome
 from rmqspark.sink.checksum import RowChecksum
 from rmqspark.sink.inputs import inputs_of
-from rmqspark.sink.refusals import fenced, in_doubt, mismatch, not_committed, stale
+from rmqspark.sink.refusals import fenced, in_doubt, mismatch, not_committed, of_another_query, stale
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,11 +121,24 @@ def _conclude(transaction: TransactionOptions, speaker: Attempt, total: RowCheck
         )  # fmt: skip
 
 
+def _is_passed_over(transaction: TransactionOptions, speaker: Attempt, recorded: TxnDecision) -> bool:
+    """Whether a stream finds its batch committed by a query that is not itself, and the user says that such are to be
+    skipped: the number is the same, the batch is not. Where users number versions, the number is the batch."""
+    if transaction.version is not None or recorded.queryId in ("", speaker.query_id):
+        return False
+    if not transaction.skip_stale:
+        raise of_another_query(speaker, recorded)
+    _log.warning("Version %d of %s is another query's and skipped.", speaker.version, speaker.transactional_id)
+    return True
+
+
 def _compare(
     transaction: TransactionOptions, speaker: Attempt, total: RowChecksum, recorded: TxnDecision | None
 ) -> None:
     """Rows that were committed stay; that a later run had others is for the user to know."""
-    if recorded is None or (recorded.rows, recorded.checksum) == (total.rows, str(total.checksum)):
+    if recorded is None or _is_passed_over(transaction, speaker, recorded):
+        return
+    if (recorded.rows, recorded.checksum) == (total.rows, str(total.checksum)):
         return
     story = mismatch(speaker, total, recorded)
     if transaction.fail_on_mismatch:

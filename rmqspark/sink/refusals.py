@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from rmqspark.sink.checksum import RowChecksum
 
 _AGAIN = "Nothing of it is readable, now or later. Start the query again: it runs the batch once more."
+_TWO_WAYS = (
+    "To have its rows written, perhaps a second time, name a new transactionalId. To have all versions up to {} passed "
+    "over, whatever rows they have now, set onStaleVersion=skip."
+)
 
 
 def fenced(attempt: Attempt) -> Fenced:
@@ -25,14 +29,22 @@ def fenced(attempt: Attempt) -> Fenced:
     )
 
 
+def of_another_query(attempt: Attempt, recorded: TxnDecision) -> StaleVersion:
+    return StaleVersion(
+        f"Version {attempt.version} of transactional id {attempt.transactional_id!r} was committed by another query, "
+        f"{recorded.queryId}: the checkpoint was deleted, or two queries share the id. What that one wrote is in the "
+        "topic; this version was not written, for its rows may be among those.",
+        hint=_TWO_WAYS.format(attempt.version),
+    )
+
+
 def stale(attempt: Attempt, last_version: int) -> StaleVersion:
     return StaleVersion(
         f"Version {attempt.version} of transactional id {attempt.transactional_id!r} is below the last one that was "
         f"committed, {last_version}: the checkpoint was deleted or restored from an older copy, or version numbers "
         f"began anew. What was written up to version {last_version} is in the topic; this version was not written, "
         "for its rows may be among those.",
-        hint="To have its rows written, perhaps a second time, name a new transactionalId. To have all versions up to "
-        f"{last_version} passed over, whatever rows they have now, set onStaleVersion=skip.",
+        hint=_TWO_WAYS.format(last_version),
     )
 
 

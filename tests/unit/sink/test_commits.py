@@ -150,6 +150,20 @@ def test_a_batch_that_comes_again_is_compared(caplog: pytest.LogCaptureFixture) 
         run(cluster, message(0), options=TransactionOptions(fail_on_mismatch=True))
 
 
+def test_a_batch_of_another_query_is_not_taken_for_this_one(caplog: pytest.LogCaptureFixture) -> None:
+    """A deleted checkpoint begins again at batch 0: where that was the last one, its new rows are not passed over in
+    silence. Versions that users number are the same batch, whichever query writes them."""
+    body = TxnDecision("old", rows=10, checksum="1000").encode().decode()
+    cluster = Cluster(DECIDE=[{"outcome": "ALREADY_COMMITTED", "body": body}], INPUTS=[{"body": "{}"}])
+    mine = message(0, epoch=0)
+    mine.attempt = Attempt("T", "run-1", 7, 0, "x", query_id="new", batch_id=7)
+    with pytest.raises(StaleVersion, match=r"committed by another query, old: the checkpoint was deleted.*skip"):
+        run(cluster, mine)
+    run(cluster, mine, options=TransactionOptions(skip_stale=True))
+    assert "another query's and skipped" in caplog.text
+    run(cluster, mine, options=TransactionOptions("T", 7))
+
+
 def test_a_skipped_version_is_not_decided() -> None:
     """onStaleVersion=skip leaves no trace."""
     cluster = Cluster()
