@@ -51,7 +51,7 @@ WITH_A_CLUSTER = [
     ("group describe nobody", FAILED, r"'nobody' does not exist.*rmq group list"),
     ("message get nonsense", FAILED, r"nonsense"),
     ("broker --id 1", FAILED, r"broker_id 1 is not supported.*Replicas are not there yet"),
-    ("up --brokers 2", FAILED, r"starts one broker for now.*rmq broker --name broker-b"),
+    ("up --brokers 0", WRONG_COMMAND_LINE, r"--brokers.*greater than or equal to 1"),
     ("up --namesrv-port 70000", WRONG_COMMAND_LINE, r"--namesrv-port"),
     ("up --broker-port 1", WRONG_COMMAND_LINE, r"listen_port is 1, but must be 3 to 65535"),
     ("up --host 0.0.0.0", WRONG_COMMAND_LINE, r"Refusing to listen on 0.0.0.0.*--insecure"),
