@@ -74,10 +74,17 @@ class Completer:
         if not is_due:
             return
         try:
-            self.summary_offset = self._halves.record(self._participant.summary(self._halves.next_half))
+            self.summary_offset = self._record_summary()
             self._events = 0
         except (NotWritable, InvalidMessage) as error:  # a start reads more events instead
             log.warning("half batches could not be summarized", reason=str(error))
+
+    def _record_summary(self) -> int:
+        next_half = self._halves.next_half
+        try:
+            return self._halves.record(self._participant.summary(next_half))
+        except InvalidMessage:  # too large; without a summary the log could never expire
+            return self._halves.record(self._participant.summary(next_half, with_all_outputs=False))
 
     def begin(self, batch: Batch, attempts: Sequence[AttemptKey]) -> Completion:
         """The completion of a version, begun now if it was not before.

@@ -172,11 +172,15 @@ class Participant:
             case Dismissed():
                 self._count_out(transaction.dismiss(batch, log_offset))
 
-    def summary(self, next_half: int) -> Summary:
-        """Everything, for whoever starts after us. Of those that hold nothing, only the newest are remembered."""
+    def summary(self, next_half: int, *, with_all_outputs: bool = True) -> Summary:
+        """Everything, for whoever starts after us. Of those that hold nothing, only the newest are remembered, and
+        where their messages went not at all if `with_all_outputs` is too much: that is told, nothing rests on it."""
         idle = [transactional_id for transactional_id, it in self._transactions.items() if it.is_idle]
         for transactional_id in idle[:-_MOST_IDLE]:
             del self._transactions[transactional_id]
+        if not with_all_outputs:
+            for transactional_id in idle[-_MOST_IDLE:]:
+                self._transactions[transactional_id].outputs = []
         standings = [it.standing(transactional_id) for transactional_id, it in self._transactions.items()]
         return Summary(standings, sorted(half.queue_offset for half in self.held()), next_half)
 

@@ -130,6 +130,20 @@ def test_start_reads_only_what_is_new() -> None:
         bench.send(Batch(T, 1, 5), Sent("t", 0, [b"1"]))
 
 
+def test_many_idle_ids_do_not_keep_the_log_from_expiring() -> None:
+    """A summary that would be too large says less of those that are done, and is written all the same."""
+    bench = ParticipantBench(replace(SMALL, mapped_file_size_commit_log=1 << 20, max_message_size=256))
+    ids = [f"id-{number}" for number in range(400)]
+    for each in ids:
+        batch = Batch(each, 1, 7)
+        bench.commit(batch, bench.send(batch, Sent("t", 0, [b"1"])))
+    before = bench.store.end_offset
+    bench.completer.summarize(at_once=True)
+    assert (bench.resolver.needed_offset() or 0) >= before
+    bench.reopen()
+    assert all(bench.participant.is_completed(Batch(each, 1, 7)) for each in ids)
+
+
 def fill_files(bench: ParticipantBench) -> None:
     for _ in range(30):
         bench.store.append_parts("u", 0, *other_message(b"x" * 900))
