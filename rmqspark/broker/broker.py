@@ -233,7 +233,12 @@ class Broker:
             SendBackHandlers(groups),
             TransactionHandlers(self._halves, appender),
             TxnCoordinatorHandlers(self._coordination, clock),
-            TxnParticipantHandlers(self._resolver, topics, max_body_bytes=store_config.max_message_size),
+            TxnParticipantHandlers(
+                self._resolver,
+                topics,
+                self._coordination.note_broker,
+                max_body_bytes=store_config.max_message_size,
+            ),
             BulkHandlers(config, store, topics, appender, self._stats),
             self._pulls,
             ConsumerOffsetHandlers(config, store, topics, groups, offsets, clock),

@@ -102,12 +102,14 @@ class TxnVoteRequestHeader(Header):
     """RMQ_TXN_VOTE, coordinator to participant; body: TxnVote. Are these attempts held as a whole, and on disk?
 
     And is version `completed` complete here (-1: no matter)? The coordinator forgets it after a yes.
+    `coordinator` is who asks: whoever has voted must know whom to ask what became of it.
     """
 
     transactionalId: str
     epoch: Int64
     version: Int64
     completed: Int64
+    coordinator: str | None = None
 
 
 class TxnVoteResponseHeader(Header):

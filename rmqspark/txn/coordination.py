@@ -130,6 +130,11 @@ class Coordination:
         decision = TxnDecision.decode(response.body) if response.body else None
         return Ruling(Answer(TxnOutcome(told.outcome), told.epoch, told.lastVersion, decision))
 
+    def note_broker(self, name: str) -> None:
+        """Remembers a broker that has been heard of. Raises NotWritable."""
+        if name != self._config.broker_name and name not in self.ledger.peers:
+            self.journal.record([PeerSeen(name)])
+
     async def close(self) -> None:
         await self.peers.close()
 
@@ -149,7 +154,8 @@ class Coordination:
             log.warning("brokers seen could not be noted", reason=str(error))
 
     def _participant(self, broker: str) -> ParticipantPort:
-        return self._here if broker == self._config.broker_name else RemoteParticipant(broker, self.peers)
+        own_name = self._config.broker_name
+        return self._here if broker == own_name else RemoteParticipant(broker, own_name, self.peers)
 
     def _apply(self, event: Event) -> None:
         if isinstance(event, InputReported):

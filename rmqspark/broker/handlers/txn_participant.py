@@ -30,17 +30,30 @@ from rmqspark.txn.half_batch import half_of
 from rmqspark.txn.ports import Complete, Vote
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rmqspark.broker.topics import TopicTable
     from rmqspark.remoting.request import Request
     from rmqspark.txn.resolver import Resolver
 
 
 class TxnParticipantHandlers:
-    """What clients send half batches to, and coordinators on other brokers speak to."""
+    """What clients send half batches to, and coordinators on other brokers speak to.
 
-    def __init__(self, resolver: Resolver, topics: TopicTable, *, max_body_bytes: int) -> None:
+    `note_broker` remembers those by name: a broker that has voted asks them before it drops anything.
+    """
+
+    def __init__(
+        self,
+        resolver: Resolver,
+        topics: TopicTable,
+        note_broker: Callable[[str], None],
+        *,
+        max_body_bytes: int,
+    ) -> None:
         self._resolver = resolver
         self._topics = topics
+        self._note_broker = note_broker
         self._max_body_bytes = max_body_bytes
 
     def routes(self) -> Routes:
@@ -65,6 +78,8 @@ class TxnParticipantHandlers:
 
     async def vote(self, request: Request[TxnVoteRequestHeader]) -> Reply:
         header, body = request.header, TxnVote.decode_request(request.body)
+        if header.coordinator is not None:
+            self._note_broker(header.coordinator)
         answer = await self._resolver.vote(
             Vote(header.transactionalId, header.epoch, header.version, body.attempts, header.completed)
         )

@@ -362,6 +362,23 @@ async def test_groups_on_other_brokers_follow_too(cluster: Cluster) -> None:
     assert offset.fields["offset"] == "1"
 
 
+@with_cluster("a", "b")
+async def test_what_was_voted_for_is_not_given_up_while_its_coordinator_is_away(cluster: Cluster) -> None:
+    """Also by a broker that had never heard of that one, when no name server lists it any more."""
+    other = cluster.brokers["b"]._coordination
+    other._peers_due_ms = 1 << 60  # it does not look around by itself
+    prepared = await cluster.prepare("a", "r1", 0)
+    held = {"b": [await cluster.hold("b", prepared.epoch, 0, "0")]}
+    arm("after_vote", "raise")
+    answer = await cluster.decide("a", "r1", prepared.epoch, 0, TxnDecision("q", held, rows=1))
+    assert answer.code != ResponseCode.SUCCESS
+    await cluster.stop("a")
+    assert (await other.status_of(T, prepared.epoch, 0)).answer.outcome == "UNKNOWN"
+    await cluster.stop("b")
+    await cluster.start("b")
+    assert (await cluster.brokers["b"]._coordination.status_of(T, prepared.epoch, 0)).answer.outcome == "UNKNOWN"
+
+
 @with_cluster("a")
 async def test_nothing_expires_before_what_let_it_go_is_on_disk(cluster: Cluster) -> None:
     """A completed batch needs its halves no more, unless a power loss takes the completion with it."""
