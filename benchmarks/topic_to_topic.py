@@ -1,0 +1,225 @@
+"""What exactly-once costs, and a topic → topic pipeline with it beside Kafka's connector without it.
+
+    python benchmarks/topic_to_topic.py --rows 3000000 --repeat 3
+    python benchmarks/topic_to_topic.py --only memory --memory-rows 20000000
+
+- `writes`: a batch job of --rows rows, at-least-once and exactly-once (transactionalId and transactionVersion).
+- `pipelines`: a streaming query with Trigger.AvailableNow from a topic of --rows rows to another, from start() to its
+  end; ours exactly-once and at-least-once, Kafka's connector at-least-once (it has nothing else), defaults everywhere.
+- `commits`: what a micro-batch of 10,000 rows takes in a stream, exactly-once and at-least-once, from its progress:
+  `triggerExecution` is the whole batch, `addBatch` its tasks and the sink's commit.
+- `memory`: peak memory of broker and Python workers while one exactly-once batch is written, a small and a large one.
+
+Figures of one part are paired: its paths take turns, in alternating order, after one turn that only warms up; what one
+run left in the page cache is on disk before the next begins. Fills the page cache first, as spark_paths.py does, which
+says why. Every copy is counted afterwards, outside the time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import statistics
+import sys
+import tempfile
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from processes import below, peak_bytes, reset_peak, running
+from sides import Side, settings, started
+from spark_paths import Figure, filled_page_cache, result, session, timed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+AT_LEAST_ONCE = {"deliveryGuarantee": "at-least-once"}
+SMALL_BATCH = 10_000
+FIRST_BATCHES = 2  # of a query, which pay for what is made once
+MANY_PROGRESSES = {"spark.sql.streaming.numRecentProgressUpdates": "10000"}
+BROKER, WORKERS = "rmqspark", "pyspark.daemon"  # words of their command lines
+
+
+@dataclass(frozen=True)
+class Path:
+    """One way of a topic's rows: what it is called, and the options of its sink."""
+
+    name: str
+    side: Side
+    options: dict[str, str]
+
+
+class Bench:
+    """The four parts, each on servers of its own."""
+
+    def __init__(self, spark: SparkSession, given: argparse.Namespace) -> None:
+        self._spark, self._given = spark, given
+        self._runs = 0
+
+    def writes(self) -> dict[str, Any]:
+        with started("rmqspark") as ours:
+            plain = Path("write, at-least-once", ours, {})
+            exact = Path("write, exactly-once", ours, {"transactionalId": "bench"})
+            figures = self._paired([plain, exact], self._write)
+        costs = [1 - plain / exact for plain, exact in _turns(figures)]
+        print(f"  exactly-once costs {statistics.median(costs):.0%} of the throughput", flush=True)
+        return {"results": [result(figure) for figure in figures], "cost": round(statistics.median(costs), 3)}
+
+    def pipelines(self) -> dict[str, Any]:
+        with started("rmqspark") as ours, started("kafka") as theirs:
+            for side in (ours, theirs):
+                self._fill(side, self._given.rows)
+            exact = Path("topic to topic, exactly-once", ours, {})
+            connector = Path("topic to topic, Kafka's connector", theirs, {})
+            plain = Path("topic to topic, at-least-once", ours, AT_LEAST_ONCE)
+            figures = self._paired([exact, connector, plain], self._copy)
+        ratios = [connector / exact for exact, connector in _turns(figures[:2])]
+        print(f"  exactly-once is {statistics.median(ratios):.2f} times as fast as Kafka's connector", flush=True)
+        return {"results": [result(figure) for figure in figures], "ratio": round(statistics.median(ratios), 2)}
+
+    def commits(self) -> dict[str, Any]:
+        took: dict[str, list[dict[str, int]]] = {"at-least-once": [], "exactly-once": []}
+        with started("rmqspark") as ours:
+            self._fill(ours, SMALL_BATCH * (self._given.batches // 2 + FIRST_BATCHES))
+            paths = [Path("at-least-once", ours, AT_LEAST_ONCE), Path("exactly-once", ours, {})]
+            for path in (*paths, *reversed(paths)):
+                took[path.name] += self._batches(path)
+        shown: dict[str, Any] = {"rows_a_batch": SMALL_BATCH}
+        for step in ("triggerExecution", "addBatch"):
+            medians = {name: statistics.median(batch[step] for batch in batches) for name, batches in took.items()}
+            added = medians["exactly-once"] - medians["at-least-once"]
+            told = ", ".join(f"{name} {median:.0f} ms" for name, median in medians.items())
+            print(f"  {step}: {told}: {added:+.0f} ms", flush=True)
+            shown[step] = medians | {"added": added}
+        return shown | {"batches": {name: len(batches) for name, batches in took.items()}}
+
+    def memory(self) -> dict[str, Any]:
+        shown = []
+        with started("rmqspark") as ours:
+            self._write(Path("", ours, {"transactionalId": "warm-up"}), self._target(ours), SMALL_BATCH)
+            for rows in (self._given.memory_rows // 10, self._given.memory_rows):
+                topic = self._target(ours)
+                for pid in _measured():
+                    reset_peak(pid)
+                with limited(self._given.timeout, "the write"):
+                    self._write(Path("", ours, {"transactionalId": f"batch-of-{rows}"}), topic, rows)
+                peaks = {word: max(map(peak_bytes, running(_measured(), word))) for word in (BROKER, WORKERS)}
+                print(f"  {rows:,} rows: " + ", ".join(f"{word} {peaks[word] >> 20} MiB" for word in peaks), flush=True)
+                shown.append({"rows": rows, "broker_bytes": peaks[BROKER], "worker_bytes": peaks[WORKERS]})
+        return {"results": shown}
+
+    def _paired(self, paths: list[Path], way: Callable[[Path, str, int], object]) -> list[Figure]:
+        seconds: dict[str, list[float]] = {path.name: [] for path in paths}
+        for turn in range(self._given.repeat + 1):
+            for path in paths if turn % 2 else reversed(paths):
+                topic = self._target(path.side)
+                os.sync()
+                with limited(self._given.timeout, path.name):
+                    seconds[path.name].append(timed(lambda path=path, topic=topic: way(path, topic, self._given.rows)))
+                    written = path.side.read(self._spark, topic).count()
+                if written != self._given.rows:
+                    raise SystemExit(f"{path.name}: {written:,} rows arrived of {self._given.rows:,}.")
+        figures = [Figure(name, self._given.rows, times[1:]) for name, times in seconds.items()]
+        for figure in figures:
+            rates = [rate / 1e6 for rate in (figure.rows_per_second, figure.lowest, figure.highest)]
+            print("  {:36}{:6.2f} M rows/s ({:.2f}–{:.2f})".format(figure.path, *rates), flush=True)
+        return figures
+
+    def _target(self, side: Side) -> str:
+        self._runs += 1
+        side.create_topic(self._spark, f"target-{self._runs}", self._given.queues)
+        return f"target-{self._runs}"
+
+    def _fill(self, side: Side, rows: int) -> None:
+        side.create_topic(self._spark, "source", self._given.queues)
+        with limited(self._given.timeout, "filling the source"):
+            self._write(Path("", side, {}), "source", rows)
+
+    def _write(self, path: Path, topic: str, rows: int) -> None:
+        """A batch job; with a transactional id its version is the number of the run."""
+        version = {"transactionVersion": self._runs} if path.options else {}
+        frame = self._spark.range(rows).selectExpr(f"cast(repeat('x', {self._given.body_bytes}) AS binary) AS body")
+        path.side.write(frame, topic, **path.options, **version)
+
+    def _copy(self, path: Path, topic: str, rows: int, rows_a_batch: int | None = None) -> StreamingQuery:
+        """A streaming query over all rows of the source, to its end."""
+        del rows
+        with tempfile.TemporaryDirectory(prefix="rmq-bench-") as checkpoint:
+            source = path.side.stream(self._spark, "source", rows_a_batch)
+            writing = path.side.writing(source, topic, **path.options).option("checkpointLocation", checkpoint)
+            query = writing.trigger(availableNow=True).start()
+            try:
+                query.awaitTermination()
+            finally:
+                query.stop()
+        return query
+
+    def _batches(self, path: Path) -> list[dict[str, int]]:
+        """What the steps of each small batch took, in ms."""
+        topic = self._target(path.side)
+        with limited(self._given.timeout, path.name):
+            query = self._copy(path, topic, 0, SMALL_BATCH)
+        steps = [progress.durationMs for progress in query.recentProgress]
+        return [step for step in steps if "addBatch" in step][FIRST_BATCHES:]
+
+
+def _turns(figures: list[Figure]) -> Iterator[tuple[float, float]]:
+    """Seconds of two paths, turn by turn."""
+    first, second = figures
+    return zip(first.seconds, second.seconds, strict=True)
+
+
+def _measured() -> list[int]:
+    return below(os.getpid())
+
+
+@contextlib.contextmanager
+def limited(seconds: int, what: str) -> Iterator[None]:
+    """Ends the benchmark if its body takes longer."""
+
+    def give_up(*_: object) -> None:
+        raise SystemExit(f"{what} took longer than {seconds} s (--timeout).")
+
+    signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+
+
+PARTS = ("writes", "pipelines", "commits", "memory")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=3_000_000)
+    parser.add_argument("--body-bytes", type=int, default=100)
+    parser.add_argument("--queues", type=int, default=8)
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--batches", type=int, default=50, help="of 10,000 rows, of each guarantee")
+    parser.add_argument("--memory-rows", type=int, default=20_000_000, help="the large batch; the small one is a tenth")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--timeout", type=int, default=600, help="seconds, of each run")
+    parser.add_argument("--fresh-memory", action="store_true", help="do not fill the page cache first")
+    given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("Terminated."))  # so that everything is ended and removed
+    measured: dict[str, Any] = {"rows": given.rows, "body_bytes": given.body_bytes, "queues": given.queues}
+    with contextlib.ExitStack() as stack:
+        if not given.fresh_memory:
+            stack.enter_context(filled_page_cache())
+        bench = Bench(session({**settings("kafka"), **MANY_PROGRESSES}), given)
+        for part in given.only:
+            print(f"{part}:", flush=True)
+            measured[part] = getattr(bench, part)()
+            print(json.dumps({part: measured[part]}), flush=True)  # whatever becomes of the next part
+    print(json.dumps(measured))
+
+
+if __name__ == "__main__":
+    main()
