@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import structlog
 
-from rmqspark.errors import DamagedFile, DecodeError, InvalidMessage, OffsetMoved
+from rmqspark.errors import DamagedFile, DecodeError, InvalidMessage, OffsetMoved, RecordError
 from rmqspark.protocol.names import TXN_LEDGER_TOPIC
 from rmqspark.protocol.record import decode_record, encode_record
 from rmqspark.store.draft import Draft
@@ -125,14 +125,14 @@ class Journal:
             try:
                 self._apply(decode_event(body))
             except DecodeError as error:
-                raise DamagedFile(
-                    f"Event {queue_offset} of {TXN_LEDGER_TOPIC} cannot be read: {error}",
-                    hint="Was it written by a later version of rmqspark?",
-                ) from error
+                raise _unreadable(queue_offset, error, "Was it written by a later version of rmqspark?") from error
 
     def scan(self, queue_offset: int) -> Iterator[tuple[int, int, bytes]]:
-        """Queue offset, physical offset and body of each event from `queue_offset` on."""
-        expected = queue_offset
+        """Queue offset, physical offset and body of each event there is from `queue_offset` on.
+
+        Raises DamagedFile for one that is not as it was written: it might say that something else was decided.
+        """
+        expected = queue_offset = max(queue_offset, self._bounds()[0])
         while queue_offset < self._store.max_offset(TXN_LEDGER_TOPIC, _QUEUE):
             try:
                 read = self._store.read_bulk(
@@ -148,7 +148,10 @@ class Journal:
                 continue
             at = 0
             for size in read.sizes.tolist():
-                event = decode_record(read.body, at, check_crc=False)
+                try:
+                    event = decode_record(read.body, at)
+                except RecordError as error:
+                    raise _unreadable(expected, error, "Is the disk failing? rmq store check lists damage.") from error
                 if event.queue_offset != expected:
                     log.error("the ledger lacks events", first=expected, next=event.queue_offset)
                 expected = event.queue_offset + 1
@@ -198,3 +201,7 @@ class Journal:
         text = msgspec.json.encode(_Start(first.queue_offset)).decode()
         await asyncio.get_running_loop().run_in_executor(None, self._start_file.save, text)
         self._start, self._start_physical = first.queue_offset, first.physical_offset
+
+
+def _unreadable(queue_offset: int, error: DecodeError, hint: str) -> DamagedFile:
+    return DamagedFile(f"Event {queue_offset} of {TXN_LEDGER_TOPIC} cannot be read: {error}", hint=hint)

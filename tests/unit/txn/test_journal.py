@@ -214,3 +214,15 @@ def test_a_strange_event_is_not_stepped_over(desk: Desk) -> None:
     desk.store.append([Draft(TXN_LEDGER_TOPIC, 0, encode_record(topic=TXN_LEDGER_TOPIC, body=b'{"event":"new"}'))])
     with pytest.raises(DamagedFile, match="later version"):
         desk.journal.replay()
+
+
+@pytest.mark.parametrize("place", [b'"version":7', b'"event":"decided"'])
+def test_a_damaged_event_is_not_believed(desk: Desk, place: bytes) -> None:
+    """A bit that rotted on the disk must not change what was decided: the broker says so instead of starting."""
+    desk.journal.record([opened(), Decided(T, 1, 7, TxnDecision("q"), 0, "driver")])
+    desk.store.close()
+    log = desk.files.open("store/commitlog/00000000000000000000")
+    log.pwrite(b"0", log.pread(1 << 14, 0).index(place) + len(place) - 1)
+    log.close()
+    with pytest.raises(DamagedFile, match="Event 1 of RMQ_SYS_TXN_LEDGER_TOPIC"):
+        desk.open()
