@@ -61,7 +61,7 @@ class BrokerConfig:
     flush_consumer_offset_interval: int = setting(5000, "Time between writes of changed offsets.", unit="ms")
     use_server_side_reset_offset: bool = setting(True, "Offset resets are kept here and told to the next pull.")
     transaction_max_open: int = setting(
-        60, "(ours) A Spark batch that no task was heard of for so long is given up, and written again.", unit="min"
+        60, "(ours) A Spark batch of which no task began for so long is given up, and written again.", unit="min"
     )
     transactional_id_expiration: int = setting(
         90, "(ours) A transactional id that nobody has used for so long is forgotten.", unit="d"

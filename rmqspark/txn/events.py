@@ -28,7 +28,7 @@ class RunOpened(_Event):
 
 
 class VersionBegun(_Event):
-    """The first attempt of a version was allowed to write."""
+    """An attempt of a version was allowed to write: the first one, and now and then a later one, for `overdue`."""
 
     transactional_id: str
     version: int

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 MAX_TRANSACTIONS: Final = 20_000
 MAX_PENDING: Final = 256  # decisions of one id whose brokers have not all completed
 MAX_RUNS: Final = 64  # of one id; one forgotten that comes back gets a new epoch, which costs a retry and no row
+_HEARD_EVERY_MS: Final = 10_000  # attempts of one version within so long are noted once
 DRIVER: Final = "driver"
 CLOCK: Final = "timeout"
 
@@ -101,7 +102,7 @@ class Ledger:
             epoch = txn.epoch + 1
         if epoch != txn.epoch:
             events.append(RunOpened(transactional_id, query_id, run, epoch, now_ms))
-        if events or txn.open_version != version:
+        if events or txn.open_version != version or txn.touched_ms + _HEARD_EVERY_MS <= now_ms:
             events.append(VersionBegun(transactional_id, version, now_ms))
         return Answer(TxnOutcome.WRITE, epoch, txn.last_version, events=tuple(events))
 

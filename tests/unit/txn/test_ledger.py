@@ -261,6 +261,15 @@ def test_what_nobody_writes_any_more_is_closed_by_the_clock(book: Book) -> None:
     assert book.ledger.status(T, 1, 0).outcome is TxnOutcome.FENCED
 
 
+def test_a_version_whose_attempts_go_on_stays_open(book: Book) -> None:
+    """A batch may take hours, as long as tasks of it begin now and then."""
+    for now_ms in range(0, 100_000, 7_000):
+        book.prepare("r1", 0, now_ms)
+    assert book.ledger.overdue(100_000, 30_000) == []
+    assert len(book.log) < 10  # which costs an event now and then
+    assert len(book.ledger.overdue(200_000, 30_000)) == 1
+
+
 def test_only_what_is_done_is_forgotten(book: Book) -> None:
     """An id that is idle for months goes, one with something left to do stays."""
     book.prepare("r1", 0)
