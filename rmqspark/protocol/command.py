@@ -10,6 +10,7 @@ takes, within bounds.
 from __future__ import annotations
 
 import struct
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, cast
 
 import msgspec
@@ -23,7 +24,7 @@ from rmqspark.protocol.header_fields import H, from_fields, to_fields
 from rmqspark.protocol.header_types import Int32
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 MAX_HEADER_BYTES: Final = 64 * 1024
 """What a server takes in a request, and a client therefore sends."""
@@ -133,11 +134,10 @@ class _Outgoing(msgspec.Struct, gc=False):
 
 _json_header_decoder = msgspec.json.Decoder(_JsonHeader)
 _json_encoder = msgspec.json.Encoder()
-_envelope_decoders: dict[type[msgspec.Struct], msgspec.json.Decoder[Any]] = {}
 
-_STOCK_START_BYTES: Final = 12
+_STOCK_START: Final = struct.Struct("12s")
 # What the headers of stock clients start with, for codes of two and three digits: nearly all there are.
-_STOCK_STARTS: Final = {f'{{"code":{code},"'.encode()[:_STOCK_START_BYTES]: code for code in range(10, 1000)}
+_STOCK_STARTS: Final = {f'{{"code":{code},"'.encode()[: _STOCK_START.size]: code for code in range(10, 1000)}
 
 
 def split_frame(frame: Buffer, *, max_header_bytes: int = MAX_HEADER_BYTES) -> RawCommand:
@@ -145,10 +145,10 @@ def split_frame(frame: Buffer, *, max_header_bytes: int = MAX_HEADER_BYTES) -> R
     view = frame if type(frame) is memoryview else memoryview(frame)
     size = len(view)
     word = _HEADER_WORD.unpack_from(view)[0] if size >= 4 else -1
-    serialize_type, end = word >> 24, 4 + (word & 0xFFFFFF)
-    if end > size or end - 4 > max_header_bytes or not JSON <= serialize_type <= ROCKETMQ:
-        raise _bad_frame(size, serialize_type, end - 4, max_header_bytes)
-    return RawCommand(serialize_type, view[4:end], view[end:])
+    header_bytes, serialize_type = word & 0xFFFFFF, word >> 24
+    if header_bytes > size - 4 or header_bytes > max_header_bytes or serialize_type > ROCKETMQ:
+        raise _bad_frame(size, serialize_type, header_bytes, max_header_bytes)
+    return RawCommand(serialize_type, view[4 : 4 + header_bytes], view[4 + header_bytes :])
 
 
 def _bad_frame(size: int, serialize_type: int, header_bytes: int, max_header_bytes: int) -> DecodeError:
@@ -166,8 +166,8 @@ def peek_code(raw: RawCommand) -> int:
 
     Whoever checks rights must go by this and not by the code of the decoded envelope: in a forged header they differ.
     """
-    if raw.serialize_type == JSON:
-        code = _STOCK_STARTS.get(bytes(raw.header[:_STOCK_START_BYTES]))
+    if raw.serialize_type == JSON and len(raw.header) >= _STOCK_START.size:
+        code = _STOCK_STARTS.get(_STOCK_START.unpack_from(raw.header)[0])
         if code is not None:
             return code
     return decode_command(raw).code
@@ -189,19 +189,28 @@ def decode_command(raw: RawCommand) -> Command:
 
 def decode_envelope(raw: RawCommand, header_type: type[H]) -> Envelope[H]:
     """Decodes a header into the struct its request has. Raises HeaderError naming a field that is missing or wrong."""
-    if raw.serialize_type == JSON:
-        decoder = _envelope_decoders.get(header_type) or _envelope_decoder(header_type)
-        try:
-            envelope: Envelope[H] = decoder.decode(raw.header)
-        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-            pass  # perhaps only unusual: the tolerant way decides
-        else:
-            return envelope
-    command = decode_command(raw)
-    header = from_fields(command.fields, header_type)
-    return Envelope(
-        command.code, header, command.opaque, command.flag, command.version, command.language, command.remark
-    )
+    return envelope_decoder(header_type)(raw)
+
+
+@cache
+def envelope_decoder(header_type: type[H]) -> Callable[[RawCommand], Envelope[H]]:
+    """`decode_envelope` for one kind of request."""
+    # strict=False lets "5" be the integer it is meant to be
+    decode_json = msgspec.json.Decoder(Envelope[header_type], strict=False).decode  # type: ignore[valid-type]
+
+    def decode(raw: RawCommand) -> Envelope[H]:
+        if raw.serialize_type == JSON:
+            try:
+                return decode_json(raw.header)
+            except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+                pass  # perhaps only unusual: the tolerant way decides
+        command = decode_command(raw)
+        header = from_fields(command.fields, header_type)
+        return Envelope(
+            command.code, header, command.opaque, command.flag, command.version, command.language, command.remark
+        )
+
+    return decode
 
 
 def encode_request(
@@ -286,13 +295,6 @@ def _frame(serialize_type: int, flag: int, head: bytes, body: Buffer | Sequence[
         body_size = sum(memoryview(part).nbytes for part in parts)
     prefix = _PREFIX.pack(4 + len(head) + body_size, serialize_type << 24 | len(head))
     return [prefix + head, *parts]
-
-
-def _envelope_decoder(header_type: type[msgspec.Struct]) -> msgspec.json.Decoder[Any]:
-    # strict=False lets "5" be the integer it is meant to be
-    decoder = msgspec.json.Decoder(Envelope[header_type], strict=False)  # type: ignore[valid-type]
-    _envelope_decoders[header_type] = decoder
-    return decoder
 
 
 def _from_binary(header: BinaryHeader) -> Command:

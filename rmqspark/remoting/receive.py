@@ -83,10 +83,10 @@ class FrameReceiver:
 
     def frames(self) -> Iterator[memoryview]:
         """The whole frames received, each without its length field. Raises FrameError for a length out of bounds."""
-        view, longest = self._view, self._max_frame_bytes - 4
+        view, longest, length_at = self._view, self._max_frame_bytes - 4, _LENGTH.unpack_from
         self._needed = 0
         while self._end - self._at >= 4:
-            (length,) = _LENGTH.unpack_from(view, self._at)
+            (length,) = length_at(view, self._at)
             if not _MIN_LENGTH <= length <= longest:
                 raise FrameError(f"a frame of {length} bytes is announced, of 4 to {longest} allowed")
             start = self._at + 4
@@ -98,8 +98,8 @@ class FrameReceiver:
             self._at = stop
             yield view[start:stop]
 
-    def settle(self) -> None:
-        """Sets aside what has not been handed out. Raises Busy if there is no room for it."""
+    def settle(self) -> bool:
+        """Sets aside what has not been handed out, and tells whether there is any. Raises Busy if it has no room."""
         rest = self._end - self._at
         if rest == 0:
             self._view = self._own if len(self._own) >= len(self._shared) else self._shared
@@ -108,6 +108,7 @@ class FrameReceiver:
         elif self._at:
             self._own[:rest] = self._own[self._at : self._end]
         self._at, self._end = 0, rest
+        return rest > 0
 
     def shrink(self) -> None:
         """Gives up memory not needed since the last call."""

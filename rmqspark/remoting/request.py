@@ -11,13 +11,13 @@ written to.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 import msgspec
 import structlog
 
 from rmqspark.errors import RmqError, ServerFault
-from rmqspark.protocol.command import ONEWAY_FLAG, Envelope, RawCommand, Serialize, decode_command, encode_response
+from rmqspark.protocol.command import RawCommand, Serialize, decode_command, encode_response
 from rmqspark.protocol.faults import to_response
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 H = TypeVar("H", bound=msgspec.Struct)
 
-_SERIALIZE_NAMES: tuple[Serialize, ...] = ("JSON", "ROCKETMQ")
+SERIALIZE_NAMES: Final[tuple[Serialize, ...]] = ("JSON", "ROCKETMQ")
+"""By the number that says so in a frame."""
 
 log = structlog.get_logger("rmqspark.remoting")
 
@@ -68,43 +69,26 @@ class Connection(Protocol):
         """Ends the connection at once; the reason goes to the log."""
 
 
-class Request(Generic[H]):
+class Request(msgspec.Struct, Generic[H], eq=False):
     """One request: its decoded header, its body, and the way to answer it. See the module for how long each lives."""
 
-    __slots__ = (
-        "_answered",
-        "_parked",
-        "_raw",
-        "body",
-        "code",
-        "connection",
-        "header",
-        "language",
-        "oneway",
-        "opaque",
-        "version",
-    )
-
-    def __init__(self, code: int, envelope: Envelope[H], raw: RawCommand, connection: Connection) -> None:
-        self.code = code  # the one it was routed by: a forged header may name another later on
-        self.opaque = envelope.opaque
-        self.version = envelope.version
-        self.language = envelope.language
-        self.oneway = envelope.flag & ONEWAY_FLAG != 0
-        self.header = envelope.extFields
-        self.body = raw.body
-        self.connection = connection
-        self._raw = raw
-        self._answered = False
-        self._parked = False
+    code: int
+    """The one it was routed by: a forged header may name another later on."""
+    header: H
+    body: memoryview
+    connection: Connection
+    opaque: int
+    version: int
+    language: str
+    oneway: bool
+    serialize: Serialize
+    """The header encoding of the request, in which it is answered."""
+    _raw: RawCommand
+    _answered: bool = False
+    _parked: bool = False
 
     def __str__(self) -> str:
         return f"request {self.code} (opaque {self.opaque}) of {self.connection.peer[0]}:{self.connection.peer[1]}"
-
-    @property
-    def serialize(self) -> Serialize:
-        """The header encoding of the request, in which it is answered."""
-        return _SERIALIZE_NAMES[self._raw.serialize_type]
 
     @property
     def fields(self) -> dict[str, str]:

@@ -16,15 +16,16 @@ import msgspec
 from rmqspark.errors import HeaderError, NotSupported
 from rmqspark.protocol.codes import ACCESS, TRUNCATED_CODES, RequestCode
 from rmqspark.protocol.command import (
+    ONEWAY_FLAG,
     RESPONSE_FLAG,
     Envelope,
     RawCommand,
     decode_command,
-    decode_envelope,
+    envelope_decoder,
     peek_code,
 )
 from rmqspark.remoting.reply import Body, Reply
-from rmqspark.remoting.request import Connection, Request
+from rmqspark.remoting.request import SERIALIZE_NAMES, Connection, Request
 from rmqspark.remoting.response import Response
 
 if TYPE_CHECKING:
@@ -52,6 +53,13 @@ class Route(NamedTuple):
     handle: Handle
 
 
+class _Way(msgspec.Struct, frozen=True, gc=False):
+    """What a request of one code goes through."""
+
+    decode: Callable[[RawCommand], Envelope[Any]]
+    handle: Handle
+
+
 Routes: TypeAlias = dict[RequestCode, Route]
 
 
@@ -59,7 +67,7 @@ class Router:
     """All request codes of one server. Refuses at construction a code given twice or without a class of access."""
 
     def __init__(self, routes: Iterable[Routes]) -> None:
-        self._routes: dict[int, Route] = {}
+        self._routes: dict[int, _Way] = {}
         for family in routes:
             for code, route in family.items():
                 self._add(code, route)
@@ -72,7 +80,7 @@ class Router:
             raise ValueError(f"Request code {code!r} has two handlers.")
         if code not in ACCESS:
             raise ValueError(f"Request code {code!r} has no class of access.")
-        self._routes[int(code)] = route
+        self._routes[int(code)] = _Way(envelope_decoder(route.header or NoFields), route.handle)
 
     def dispatch(self, raw: RawCommand, connection: Connection) -> Coroutine[Any, Any, None] | None:
         """Handles one command. A coroutine returned is the rest of the work, to be run as a task.
@@ -80,22 +88,33 @@ class Router:
         Raises HeaderError if the header cannot be read at all: then nothing of this connection is to be trusted.
         """
         code = peek_code(raw)
-        route = self._routes.get(code)
-        if route is None:
+        way = self._routes.get(code)
+        if way is None:
             self.refuse(raw, connection, NotSupported(f"request type {code} not supported"))
             return None
         try:
-            envelope = decode_envelope(raw, route.header or NoFields)
+            envelope = way.decode(raw)
         except HeaderError as error:
             self.refuse(raw, connection, error)
             return None
         if envelope.flag & RESPONSE_FLAG:
             connection.deliver(Response.of(decode_command(raw), bytes(raw.body)))
             return None
-        request = Request(code, envelope, raw, connection)
+        request = Request(
+            code,
+            envelope.extFields,
+            raw.body,
+            connection,
+            envelope.opaque,
+            envelope.version,
+            envelope.language,
+            envelope.flag & ONEWAY_FLAG != 0,
+            SERIALIZE_NAMES[raw.serialize_type],
+            raw,
+        )
         rest = None
         try:
-            answer = route.handle(request)
+            answer = way.handle(request)
             if answer is None:
                 request.park()
             elif isinstance(answer, Reply):
@@ -130,13 +149,15 @@ async def _finish(request: Request[Any], answer: Awaitable[Reply | None]) -> Non
 
 
 def _bare_request(command: Command, raw: RawCommand, connection: Connection) -> Request[NoFields]:
-    envelope = Envelope(
-        code=command.code,
-        opaque=command.opaque,
-        flag=command.flag,
-        version=command.version,
-        language=command.language,
-        remark=command.remark,
-        extFields=NoFields(),
+    return Request(
+        command.code,
+        NoFields(),
+        raw.body,
+        connection,
+        command.opaque,
+        command.version,
+        command.language,
+        command.is_oneway,
+        SERIALIZE_NAMES[raw.serialize_type],
+        raw,
     )
-    return Request(command.code, envelope, raw, connection)

@@ -68,6 +68,7 @@ class RemotingServer:
         self.unsent = UnsentAnswers(self.limits.max_unsent_bytes)
         self.closings = Closings()
         self.going_away = False
+        self.now = 0
         self._host = host
         self._wanted_port = port
         self._port_offsets = tuple(port_offsets)
@@ -138,10 +139,6 @@ class RemotingServer:
             connection.close(reason)
 
     # --- what connections use ----------------------------------------------------------------------------------------
-
-    @property
-    def now(self) -> int:
-        return self._wheel.now
 
     def admit(self, connection: ServerConnection) -> str | None:
         """Takes a new connection in; a text says why not."""
@@ -224,6 +221,7 @@ class RemotingServer:
     def _tick(self) -> None:
         self._ticker = self._loop.call_later(self._tick_ms / 1000, self._tick)
         self._wheel.advance()
+        self.now = self._wheel.now
         if self.now % self.ticks.report == 0:
             self.closings.report()
 

@@ -55,10 +55,8 @@ class Host(Protocol):
     unsent: UnsentAnswers
     closings: Closings
     going_away: bool
-
-    @property
-    def now(self) -> int:
-        """The current tick."""
+    now: int
+    """The current tick."""
 
     def admit(self, connection: ServerConnection) -> str | None:
         """Takes a new connection in; a text says why not."""
@@ -121,8 +119,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         """Queues an encoded command."""
         if self._transport is None:
             return
-        self._outgoing.extend(buffers)
         for buffer in buffers:
+            self._outgoing.append(buffer)
             self._outgoing_bytes += len(buffer)
         if self._outgoing_bytes > _WRITE_AT_ONCE_BYTES:
             self.flush()
@@ -178,7 +176,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             return self._host.shared_buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        if self.closed:
+        if self._transport is None or self._transport.is_closing():
             return
         if self._refused:
             self.close(self._refused)
@@ -218,7 +216,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         """Handles the whole frames received, as long as the client takes the answers."""
         self._flush_due = True  # answers given at once leave at the end of this, in one write
         self._working = True
-        handled = 0
+        handled, waits = 0, False
         try:
             if not self._write_paused:
                 host = self._host
@@ -234,15 +232,20 @@ class ServerConnection(asyncio.BufferedProtocol):
                     handled += 1
                     if self._write_paused:
                         break
-            self._receiver.settle()
+            waits = self._receiver.settle()
             if handled and not self._proven:
                 self._proven = True
                 self._receiver.use_budget(self._host.buffered)
         except (DecodeError, Busy) as error:
             self._broken(error)
         self._working = False
-        self._note_partial(handled)
-        self.flush()
+        if not waits:
+            self._frame_since = None
+        elif handled or self._frame_since is None:
+            self._frame_since = self._host.now
+        if self._outgoing:
+            self.flush()
+        self._flush_due = False
 
     def _turn_away(self, raw: RawCommand) -> Coroutine[Any, Any, None] | None:
         """Refuses a request, unless the server is going away and the client would not understand that."""
@@ -266,12 +269,6 @@ class ServerConnection(asyncio.BufferedProtocol):
             self.close("the client speaks TLS, which this server does not offer yet")
         else:
             self.close(str(error))
-
-    def _note_partial(self, handled: int) -> None:
-        if not self._receiver.partial:
-            self._frame_since = None
-        elif handled or self._frame_since is None:
-            self._frame_since = self._host.now
 
     # --- answers -----------------------------------------------------------------------------------------------------
 
