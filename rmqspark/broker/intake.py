@@ -107,27 +107,22 @@ class Intake:
     def admit(self, header: SendMessageRequestHeaderV2, body: memoryview, peer: tuple[str, int]) -> Admitted:
         """One message. Raises TopicNotFound where the topic would have to be created first."""
         check_body(len(body), self._max_body_bytes)
-        topic = header.b
+        topic, queue_id, sys_flag, text = header.b, header.e, header.f, header.i or ""
         if topic in NOT_SENDABLE:
             self.check_sendable(topic)
         config = self._topics.require(topic)
-        queue_id = self.choose_queue(config, header.e)
+        if not 0 <= queue_id < config.writeQueueNums:
+            queue_id = self.choose_queue(config, queue_id)
         if topic.startswith(RETRY_PREFIX):
             self._check_retry(header)
-        text = header.i or ""
         usual = read_usual(text)
         if usual is None:
             return self._admit_unusual(header, body, peer, config, queue_id)
+        if sys_flag or config.topicFilterType == MULTI_TAG:
+            sys_flag = self._check_flags(sys_flag, config)
+        properties = _joined(text.encode(), self._brokers_own)
         record = encode_unplaced(
-            topic,
-            body,
-            _joined(text.encode(), self._brokers_own),
-            queue_id,
-            header.h,
-            self._check_flags(header.f, config),
-            header.g,
-            _born_host(*peer),
-            header.j or 0,
+            topic, body, properties, queue_id, header.h, sys_flag, header.g, _born_host(*peer), header.j or 0
         )
         return Admitted(
             topic, queue_id, record, usual.tags_code, usual.index_keys, usual.unique_key, usual.waits_for_flush

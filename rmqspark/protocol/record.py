@@ -99,6 +99,7 @@ _HEADS: Final = tuple(
 _HEAD: Final = _HEADS[0]
 _IPV4_HOST_BYTES: Final = 8
 _HOSTS_MASK: Final = SysFlag.HOSTS_MASK
+_WITHOUT_HOSTS: Final = ~SysFlag.HOSTS_MASK
 _SIZE_MAGIC: Final = Struct(">iI")
 _INT32: Final = Struct(">i")
 _PLACE: Final = Struct(">qq")
@@ -227,7 +228,7 @@ def encode_unplaced(
         flag,
         0,
         0,
-        sys_flag & ~_HOSTS_MASK,
+        sys_flag & _WITHOUT_HOSTS,
         born_timestamp_ms,
         born_host,
         0,
