@@ -206,6 +206,7 @@ class Campaign:
             print(f"  {self._topics.name}: kill {self.kills} in batch {self.driver.planned}", flush=True)
         else:
             self.missed += 1
+            print(f"  {self._topics.name}: a kill between batches, which does not count", flush=True)
 
     def _note_its_end(self) -> None:
         self.ended += 1
@@ -221,16 +222,11 @@ def campaign(spark: SparkSession, name: str, given: argparse.Namespace) -> dict[
         running = Campaign(spark, topics, Path(directory), given)
         try:
             running.run()
-            found = running.verdict()
+            found, batches = running.verdict(), running.driver.done + 1
         finally:
             running.driver.kill()
-    counted = {
-        "rows": running.sent,
-        "batches": running.driver.done,
-        "kills": running.kills,
-        "kills_between_batches": running.missed,
-    }
-    counted |= {"ended_by_itself": running.ended} | asdict(found)
+    counted = {"rows": running.sent, "batches": batches, "kills": running.kills}
+    counted |= {"kills_between_batches": running.missed, "ended_by_itself": running.ended} | asdict(found)
     return {"side": name} | counted | {"seconds": round(time.monotonic() - begun)}
 
 

@@ -17,9 +17,10 @@ def below(pid: int) -> list[int]:
     return found
 
 
-def running(pids: list[int], word: str) -> list[int]:
-    """Those whose command line has this word."""
-    return [pid for pid in pids if word.encode() in _read(pid, "cmdline")]
+def running(pids: list[int], *words: str) -> list[int]:
+    """Those whose command line has these words, one after the other."""
+    words_of_it = "\0".join(("", *words, "")).encode()
+    return [pid for pid in pids if words_of_it in _read(pid, "cmdline")]
 
 
 def reset_peak(pid: int) -> None:

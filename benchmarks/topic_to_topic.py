@@ -42,7 +42,7 @@ AT_LEAST_ONCE = {"deliveryGuarantee": "at-least-once"}
 SMALL_BATCH = 10_000
 FIRST_BATCHES = 2  # of a query, which pay for what is made once
 MANY_PROGRESSES = {"spark.sql.streaming.numRecentProgressUpdates": "10000"}
-BROKER, WORKERS = "rmqspark", "pyspark.daemon"  # words of their command lines
+MEASURED = {"broker": ("rmqspark", "up"), "worker": ("pyspark.daemon",)}  # by consecutive words of their command lines
 
 
 @dataclass(frozen=True)
@@ -104,13 +104,16 @@ class Bench:
             self._write(Path("", ours, {"transactionalId": "warm-up"}), self._target(ours), SMALL_BATCH)
             for rows in (self._given.memory_rows // 10, self._given.memory_rows):
                 topic = self._target(ours)
-                for pid in _measured():
-                    reset_peak(pid)
+                for words in MEASURED.values():
+                    for pid in running(below(os.getpid()), *words):
+                        reset_peak(pid)
                 with limited(self._given.timeout, "the write"):
                     self._write(Path("", ours, {"transactionalId": f"batch-of-{rows}"}), topic, rows)
-                peaks = {word: max(map(peak_bytes, running(_measured(), word))) for word in (BROKER, WORKERS)}
-                print(f"  {rows:,} rows: " + ", ".join(f"{word} {peaks[word] >> 20} MiB" for word in peaks), flush=True)
-                shown.append({"rows": rows, "broker_bytes": peaks[BROKER], "worker_bytes": peaks[WORKERS]})
+                peaks = {
+                    name: max(map(peak_bytes, running(below(os.getpid()), *words))) for name, words in MEASURED.items()
+                }
+                print(f"  {rows:,} rows: " + ", ".join(f"{name} {peak >> 20} MiB" for name, peak in peaks.items()))
+                shown.append({"rows": rows, "peak_bytes": peaks})
         return {"results": shown}
 
     def _paired(self, paths: list[Path], way: Callable[[Path, str, int], object]) -> list[Figure]:
@@ -172,10 +175,6 @@ def _turns(figures: list[Figure]) -> Iterator[tuple[float, float]]:
     """Seconds of two paths, turn by turn."""
     first, second = figures
     return zip(first.seconds, second.seconds, strict=True)
-
-
-def _measured() -> list[int]:
-    return below(os.getpid())
 
 
 @contextlib.contextmanager
