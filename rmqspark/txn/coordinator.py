@@ -236,7 +236,7 @@ class Coordinator:
         """
         done = await self.complete_earlier(broker, txn)
         if done is None:
-            return [], "an earlier version is not complete there yet"
+            return [], f"an earlier version is not complete there yet ({self._rollout.obstacle(broker, txn)})"
         request = Vote(txn.transactional_id, epoch, version, held, done[-1] if done else -1)
         try:
             vote = await self.vote(broker, request)

@@ -11,11 +11,11 @@ On each broker the versions of one transactional id are completed in their order
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 
-from rmqspark.errors import RmqError
+from rmqspark.errors import RequestTimeout, RmqError, Unreachable
 from rmqspark.fault_points import fault_point
 from rmqspark.protocol.bodies_txn import AttemptName
 from rmqspark.txn.ports import Complete
@@ -35,6 +35,12 @@ LONGEST_REST_MS: Final = 30_000
 log = structlog.get_logger("rmqspark.txn")
 
 
+class _Rest(NamedTuple):
+    until_ms: int
+    pause_ms: int
+    reason: str
+
+
 class Rollout:
     """Completes decisions. `participant` gives the way to a broker by its name."""
 
@@ -43,7 +49,8 @@ class Rollout:
         self._participant = participant
         self._clock = clock
         self._outputs: dict[tuple[str, int, str], list[OutputRange]] = {}  # of id, version, broker: what is readable
-        self._rests: dict[str, tuple[int, int]] = {}  # broker -> until when it is left alone, how long that was
+        # By broker and id: what failed and is left alone for a while. With no id, the broker did not answer at all.
+        self._rests: dict[tuple[str, str], _Rest] = {}
 
     async def complete(self, txn: Transaction, *, durable: bool = False, patient: bool = False) -> list[Event]:
         """Completes what is pending, on all brokers at once. Returns what is to be recorded of it.
@@ -52,7 +59,7 @@ class Rollout:
         """
         brokers = {broker: None for pending in txn.pending for broker in pending.brokers_left()}
         if patient:
-            brokers = {broker: None for broker in brokers if not self._is_resting(broker)}
+            brokers = {broker: None for broker in brokers if not self._is_resting(broker, txn)}
         confirmed = await asyncio.gather(*(self.complete_on(broker, txn, durable=durable) for broker in brokers))
         return self.confirmations(txn, dict(zip(brokers, confirmed, strict=True))) if durable else []
 
@@ -70,7 +77,8 @@ class Rollout:
                 self._rest(broker, error, txn, pending)
                 break
             fault_point("after_complete")
-            self._rests.pop(broker, None)
+            self._rests.pop((broker, ""), None)
+            self._rests.pop((broker, txn.transactional_id), None)
             key = (txn.transactional_id, pending.version, broker)
             self._outputs[key] = outputs or self._outputs.get(key, [])
             done.append(pending.version)
@@ -114,13 +122,24 @@ class Rollout:
         """Drops what is remembered of decisions that are finished."""
         alive = {(txn.transactional_id, pending.version) for txn in self._ledger for pending in txn.pending}
         self._outputs = {key: outputs for key, outputs in self._outputs.items() if key[:2] in alive}
+        ids = {"", *(transactional_id for transactional_id, _ in alive)}
+        self._rests = {key: rest for key, rest in self._rests.items() if key[1] in ids}
 
-    def _is_resting(self, broker: str) -> bool:
-        until_ms, _ = self._rests.get(broker, (0, 0))
-        return self._clock.monotonic_ms() < until_ms
+    def obstacle(self, broker: str, txn: Transaction) -> str:
+        """What stood in the way when something was last completed on this broker; empty if nothing did."""
+        return next((rest.reason for rest in self._rests_of(broker, txn)), "")
+
+    def _is_resting(self, broker: str, txn: Transaction) -> bool:
+        now_ms = self._clock.monotonic_ms()
+        return any(now_ms < rest.until_ms for rest in self._rests_of(broker, txn))
+
+    def _rests_of(self, broker: str, txn: Transaction) -> list[_Rest]:
+        keys = (broker, ""), (broker, txn.transactional_id)
+        return [self._rests[key] for key in keys if key in self._rests]
 
     def _rest(self, broker: str, error: RmqError, txn: Transaction, pending: Pending) -> None:
-        known = self._rests.get(broker)
+        key = broker, "" if isinstance(error, Unreachable | RequestTimeout) else txn.transactional_id
+        known = self._rests.get(key)
         if known is None:
             log.warning(
                 "a version cannot be completed yet, trying on",
@@ -129,5 +148,5 @@ class Rollout:
                 broker=broker,
                 reason=str(error),
             )
-        pause_ms = FIRST_REST_MS if known is None else min(2 * known[1], LONGEST_REST_MS)
-        self._rests[broker] = self._clock.monotonic_ms() + pause_ms, pause_ms
+        pause_ms = FIRST_REST_MS if known is None else min(2 * known.pause_ms, LONGEST_REST_MS)
+        self._rests[key] = _Rest(self._clock.monotonic_ms() + pause_ms, pause_ms, str(error))

@@ -6,8 +6,9 @@ import asyncio
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
+from structlog.testing import capture_logs
 
-from rmqspark.errors import GroupNotFound, NotSupported, TwoCoordinators, Unreachable
+from rmqspark.errors import GroupNotFound, NotSupported, TopicNotFound, TwoCoordinators, Unreachable
 from rmqspark.protocol.bodies_txn import BrokersSeen, HeldAttempt, InputRange, OutputRange, TxnDecision
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.header_fields import to_fields
@@ -214,6 +215,26 @@ def test_a_broker_that_fails_is_left_alone_longer_and_longer() -> None:
     for event in events:
         ledger.apply(event)
     assert (txn.pending, rollout.unreadable(txn)) == ([], set())
+
+
+def test_an_id_that_cannot_be_completed_holds_up_no_other() -> None:
+    """A topic that is gone is one id's trouble, told once, and named where its next batch is refused."""
+    ledger, there, clock = decided(3), ScriptedParticipant(), ManualClock()
+    ledger.apply(RunOpened("other", "q", "r", 1, 0))
+    rollout = Rollout(ledger, lambda broker: there, clock)
+    txn, other = ledger.require(T), ledger.require("other")
+    with capture_logs() as logs:
+        for version in range(3):
+            there.error = TopicNotFound("t")
+            asyncio.run(rollout.complete(txn, patient=True))
+            there.error = None
+            ledger.apply(Decided("other", 1, version, TxnDecision("q", {"b": [HeldAttempt(0, "x")]}), 0, "driver"))
+            asyncio.run(rollout.complete(other, durable=True, patient=True))
+            clock.advance(ms=10 * FIRST_REST_MS)
+    assert (rollout.unreadable(other), rollout.unreadable(txn)) == (set(), {"b"})
+    assert len(logs) == 1
+    assert "'t'" in rollout.obstacle("b", txn)
+    assert rollout.obstacle("b", other) == ""
 
 
 def test_what_is_readable_is_known_before_it_is_finished() -> None:
