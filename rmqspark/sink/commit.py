@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from rmqspark.client.coordinator import Coordinator, Decided, Run
 from rmqspark.client.patience import patiently
-from rmqspark.errors import RmqError
+from rmqspark.errors import Busy, RmqError
 from rmqspark.fault_points import fault_point
 from rmqspark.protocol.bodies_txn import TxnDecision
 from rmqspark.protocol.headers_txn import NO_EPOCH, TxnOutcome
@@ -98,10 +98,14 @@ def _decided(client: ClusterClient, speaker: Attempt, decision: TxnDecision) -> 
     except RmqError as error:
         if not error.retriable:
             raise
+        failure = error
     try:
-        return patiently(lambda: coordinator.status(_run(speaker)), PAUSES_MS, client.clock.sleep_ms)
+        told = patiently(lambda: coordinator.status(_run(speaker)), PAUSES_MS, client.clock.sleep_ms)
     except RmqError as error:
         raise in_doubt(speaker, error) from error
+    if told.outcome == TxnOutcome.FENCED and isinstance(failure, Busy):
+        raise not_committed(speaker, failure.message) from failure
+    return told
 
 
 def _conclude(transaction: TransactionOptions, speaker: Attempt, total: RowChecksum, decided: Decided) -> None:

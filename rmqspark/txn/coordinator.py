@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 
-from rmqspark.errors import RmqError, TransactionError, UnknownTransaction
+from rmqspark.errors import Busy, RmqError, TransactionError, UnknownTransaction
 from rmqspark.fault_points import fault_point
 from rmqspark.protocol.headers_txn import TxnOutcome
 from rmqspark.protocol.names import check_transactional
@@ -62,6 +62,14 @@ class _Proposal(NamedTuple):
     decision: TxnDecision
 
 
+class _Poll(NamedTuple):
+    """The versions that a broker's vote confirms, or why it is not a yes, and whether that may pass by itself."""
+
+    confirmed: list[int]
+    refusal: str = ""
+    may_pass: bool = False
+
+
 class Coordinator:
     """Requests about transactional ids that this broker owns, or may adopt."""
 
@@ -105,7 +113,10 @@ class Coordinator:
             return await self._give(answer)
 
     async def decide(self, transactional_id: str, run: str, epoch: int, version: int, decision: TxnDecision) -> Ruling:
-        """Commits a version, if every broker has what is said. COMMITTED, ALREADY_COMMITTED, FENCED, STALE, REFUSED."""
+        """Commits a version, if every broker has what is said. COMMITTED, ALREADY_COMMITTED, FENCED, STALE, REFUSED.
+
+        Raises Busy, with the version still open, where a broker cannot be asked now: it may be restarting.
+        """
         if (other := await self._owners.elsewhere(transactional_id)) is not None:
             return _redirect(other)
         if len(decision.participants) > _MAX_PARTICIPANTS:
@@ -212,13 +223,17 @@ class Coordinator:
             *(self._poll_one(broker, txn, epoch, version, decision.participants[broker]) for broker in brokers)
         )
         fault_point("after_vote")
-        confirmed = {broker: done for broker, (done, _) in zip(brokers, polls, strict=True)}
-        news = self._rollout.confirmations(txn, confirmed)
-        refusals = [f"{broker}: {refusal}" for broker, (_, refusal) in zip(brokers, polls, strict=True) if refusal]
-        if refusals:
+        news = self._rollout.confirmations(
+            txn, {broker: poll.confirmed for broker, poll in zip(brokers, polls, strict=True)}
+        )
+        refused = {broker: poll for broker, poll in zip(brokers, polls, strict=True) if poll.refusal}
+        if refused:
             self._journal.record(news)
             self._propose(transactional_id, _Proposal(epoch, version, decision))
-            return Ruling(Answer(TxnOutcome.REFUSED, last_version=txn.last_version), remark="; ".join(refusals))
+            story = "; ".join(f"{broker}: {poll.refusal}" for broker, poll in refused.items())
+            if all(poll.may_pass for poll in refused.values()):
+                raise Busy(f"Version {version} of {transactional_id!r} cannot be decided now. {story}")
+            return Ruling(Answer(TxnOutcome.REFUSED, last_version=txn.last_version), remark=story)
         answer = self._ledger.record(transactional_id, epoch, version, decision, self._clock.now_ms(), by)
         ruling = await self._give(answer._replace(events=(*news, *answer.events)))
         self._proposals.pop(transactional_id, None)
@@ -229,22 +244,19 @@ class Coordinator:
 
     async def _poll_one(
         self, broker: str, txn: Transaction, epoch: int, version: int, held: Sequence[HeldAttempt]
-    ) -> tuple[list[int], str]:
-        """The versions that one broker's vote confirms, and why it is not a yes ("" if it is).
-
-        It is told first, once more, of the versions it has not confirmed: a yes comes after a flush of all it has.
-        """
+    ) -> _Poll:
+        """One broker's vote. It is told first, once more, of the versions it has not confirmed: a yes comes after a
+        flush of all it has."""
         done = await self.complete_earlier(broker, txn)
         if done is None:
-            return [], f"an earlier version is not complete there yet ({self._rollout.obstacle(broker, txn)})"
+            story = f"an earlier version is not complete there yet ({self._rollout.obstacle(broker, txn)})"
+            return _Poll([], story, self._rollout.is_away(broker))
         request = Vote(txn.transactional_id, epoch, version, held, done[-1] if done else -1)
         try:
             vote = await self.vote(broker, request)
         except RmqError as error:
-            return [], str(error)
-        if not vote.yes:
-            return [], vote.remark or "no"
-        return done, ""
+            return _Poll([], str(error), error.retriable)
+        return _Poll(done) if vote.yes else _Poll([], vote.remark or "no")
 
     async def complete_earlier(self, broker: str, txn: Transaction) -> list[int] | None:
         """Completes what is pending on a broker before it votes on more; None if that does not work now."""

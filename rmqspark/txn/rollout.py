@@ -129,6 +129,10 @@ class Rollout:
         """What stood in the way when something was last completed on this broker; empty if nothing did."""
         return next((rest.reason for rest in self._rests_of(broker, txn)), "")
 
+    def is_away(self, broker: str) -> bool:
+        """Whether the broker did not answer at all when it was last told to complete something."""
+        return (broker, "") in self._rests
+
     def _is_resting(self, broker: str, txn: Transaction) -> bool:
         now_ms = self._clock.monotonic_ms()
         return any(now_ms < rest.until_ms for rest in self._rests_of(broker, txn))

@@ -185,15 +185,19 @@ async def test_two_brokers_commit_together(cluster: Cluster) -> None:
 
 
 @with_cluster("a", "b")
-async def test_a_broker_that_is_away_refuses_the_commit(cluster: Cluster) -> None:
-    """Nothing is half done: the remark names the broker, and no row can be read anywhere."""
+async def test_a_commit_waits_for_a_broker_that_is_away(cluster: Cluster) -> None:
+    """Nothing is half done: the error names the broker, no row can be read anywhere; when it is back, all can."""
     prepared = await cluster.prepare("a", "r1", 0)
     held = {name: [await cluster.hold(name, prepared.epoch, 0, "0")] for name in ("a", "b")}
     await cluster.stop("b")
     answer = await cluster.decide("a", "r1", prepared.epoch, 0, TxnDecision("q", held, rows=2))
-    assert answer.header(TxnDecideResponseHeader).outcome == "REFUSED"
+    assert answer.code == ResponseCode.SYSTEM_BUSY
     assert "b: " in (answer.remark or "")
     assert await cluster.rows("a") == 0
+    await cluster.start("b")
+    answer = await cluster.decide("a", "r1", prepared.epoch, 0, TxnDecision("q", held, rows=2))
+    assert answer.header(TxnDecideResponseHeader).outcome == "COMMITTED"
+    assert [await cluster.rows(name) for name in ("a", "b")] == [1, 1]
 
 
 @with_cluster("a", "b")

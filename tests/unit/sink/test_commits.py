@@ -10,6 +10,7 @@ import pytest
 
 from rmqspark.client.broker_client import Capabilities
 from rmqspark.errors import (
+    Busy,
     ConnectionLost,
     Fenced,
     InDoubt,
@@ -111,6 +112,13 @@ def test_without_an_answer_the_version_is_closed_before_anything_is_raised() -> 
         run(Cluster(DECIDE=[LOST], STATUS=[{"outcome": "FENCED"}]), message(0))
     with pytest.raises(InDoubt, match="Nothing is lost or doubled either way"):
         run(Cluster(DECIDE=[LOST], STATUS=[LOST]), message(0))
+
+
+def test_a_broker_that_is_restarting_is_waited_for() -> None:
+    """Its vote is asked for again; if it stays away the batch is given up, and the error says whom it waited for."""
+    run(Cluster(DECIDE=[Busy("b: away"), Busy("b: away"), {"outcome": "COMMITTED"}]), message(0))
+    with pytest.raises(NotCommitted, match="b: away"):
+        run(Cluster(DECIDE=[Busy("b: away")], STATUS=[{"outcome": "FENCED"}]), message(0))
 
 
 @pytest.mark.parametrize(
