@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from rmqspark.broker.intake import Admitted
     from rmqspark.remoting.request import Request
     from rmqspark.store.draft import Appended
 
@@ -44,16 +45,15 @@ class Receipts:
         head = f'{{"code":0,"extFields":{{{fields},"msgId":"{self._id_prefix}'
         self._form = head.replace("%", "%%").encode() + _FORM_FROM_PLACE
 
-    def give(
-        self, request: Request[Any], queue_id: int, transaction_id: str, place: Appended, error: RmqError | None
-    ) -> None:
-        """Answers one send that was stored at `place`; `error` says in what its safety falls short."""
+    def give(self, request: Request[Any], message: Admitted, place: Appended, error: RmqError | None) -> None:
+        """Answers the send of a message stored at `place`; `error` says in what its safety falls short."""
+        queue_id, transaction_id, physical_offset = message.queue_id, message.transaction_id, place.physical_offset
         encoded_id = transaction_id.encode("ascii", "replace")
         if error is None and encoded_id.isalnum() and request.serialize == "JSON":
-            head = self._form % (place.physical_offset, queue_id, place.queue_offset, encoded_id, request.opaque)
+            head = self._form % (physical_offset, queue_id, place.queue_offset, encoded_id, request.opaque)
             request.reply_encoded(_PREFIX.pack(len(head) + 4, len(head)) + head)
         else:
-            request.answer(self.reply(queue_id, transaction_id, place.queue_offset, (place.physical_offset,), error))
+            request.answer(self.reply(queue_id, transaction_id, place.queue_offset, (physical_offset,), error))
 
     def reply(
         self,

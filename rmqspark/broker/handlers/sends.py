@@ -152,7 +152,7 @@ class SingleSend(msgspec.Struct, gc=False):
     receipts: Receipts
 
     def finish(self, appended: Appended, error: RmqError | None) -> None:
-        self.receipts.give(self.request, self.draft.queue_id, self.draft.transaction_id, appended, error)
+        self.receipts.give(self.request, self.draft, appended, error)
 
     def refuse(self, error: RmqError) -> None:
         self.request.answer(self.receipts.refusal(error))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rmqspark.broker.intake import Admitted
 from rmqspark.broker.receipts import Receipts
 from rmqspark.errors import FlushTimeout, NotWritable
 from rmqspark.protocol.codes import RequestCode, ResponseCode
@@ -44,7 +45,8 @@ def answer(transaction_id: str, *, serialize: str = "JSON", error=None, common_w
         if common_way:
             request.answer(receipts.reply(1, transaction_id, PLACE.queue_offset, (PLACE.physical_offset,), error))
         else:
-            receipts.give(request, 1, transaction_id, PLACE, error)
+            message = Admitted("orders", 1, bytearray(), transaction_id=transaction_id)
+            receipts.give(request, message, PLACE, error)
 
     router = Router([{RequestCode.SEND_MESSAGE_V2: Route(SendMessageRequestHeaderV2, handle)}])
     router.dispatch(split_frame(frame[4:]), outgoing)
