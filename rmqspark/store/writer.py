@@ -38,8 +38,9 @@ if TYPE_CHECKING:
 
 _RECORD_OVERHEAD_BYTES: Final = 64 << 10  # what RocketMQ allows a record beyond its body
 _LOW_SYS_FLAG_AT: Final = SYS_FLAG_AT + 3
-_PLACE_FIELDS: Final = Struct(">qq")  # queue offset, physical offset
-_STAMP_FIELDS: Final = Struct(">q8s")  # store timestamp, store host
+_put_place = Struct(">qq").pack_into  # queue offset, physical offset
+_put_stamp = Struct(">q8s").pack_into  # store timestamp, store host
+_pack_entry = ENTRY.pack
 _UNUSUAL: Final = SysFlag.TRANSACTION_MASK | SysFlag.HOSTS_MASK
 _MOST_JOINED_BYTES: Final = 1 << 20
 _WITHOUT_QUEUE_ENTRY: Final = (SysFlag.PREPARED, SysFlag.ROLLED_BACK)
@@ -239,8 +240,8 @@ class _Tick:
 
     def place(self, drafts: Sequence[Draft], physical_offset: int) -> None:
         """Drafts that lie one after another from `physical_offset` on."""
-        now_ms, store_host, lanes, place = self._now_ms, self._store_host, self._lanes, self.appended.append
-        put_place, put_stamp, pack_entry = _PLACE_FIELDS.pack_into, _STAMP_FIELDS.pack_into, ENTRY.pack
+        now_ms, store_host, lanes = self._now_ms, self._store_host, self._lanes
+        appended, index_entries = self.appended, self.index_entries
         for draft in drafts:
             record, topic, queue_id = draft.record, draft.topic, draft.queue_id
             size = len(record)
@@ -250,14 +251,14 @@ class _Tick:
             else:
                 queue_offset, tags_code = lane.next_offset, draft.tags_code
                 lane.next_offset = queue_offset + 1
-                put_place(record, QUEUE_OFFSET_AT, queue_offset, physical_offset)
-                put_stamp(record, STORE_TIMESTAMP_AT, now_ms, store_host)
+                _put_place(record, QUEUE_OFFSET_AT, queue_offset, physical_offset)
+                _put_stamp(record, STORE_TIMESTAMP_AT, now_ms, store_host)
                 entry_code = now_ms + lane.delay_ms if lane.delay_ms else tags_code
-                lane.entries.append(pack_entry(physical_offset, size, entry_code))
+                lane.entries.append(_pack_entry(physical_offset, size, entry_code))
                 lane.tags_codes.append(tags_code)
                 for index_key in draft.index_keys:
-                    self.index_entries.append((f"{topic}#{index_key}".encode(), physical_offset, now_ms))
-                place(Appended(physical_offset, queue_offset, size, now_ms))
+                    index_entries.append((f"{topic}#{index_key}".encode(), physical_offset, now_ms))
+                appended.append(Appended(physical_offset, queue_offset, size, now_ms))
             physical_offset += size
 
     def _place_unusual(self, draft: Draft, lane: _Lane, physical_offset: int) -> None:
