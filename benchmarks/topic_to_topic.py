@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 AT_LEAST_ONCE = {"deliveryGuarantee": "at-least-once"}
 SMALL_BATCH = 10_000
 FIRST_BATCHES = 2  # of a query, which pay for what is made once
+QUERIES = 4  # that the small batches of a guarantee are spread over, in turns with the other's
 MANY_PROGRESSES = {"spark.sql.streaming.numRecentProgressUpdates": "10000"}
 MEASURED = {"broker": ("rmqspark", "up"), "worker": ("pyspark.daemon",)}  # by consecutive words of their command lines
 
@@ -85,10 +86,11 @@ class Bench:
     def commits(self) -> dict[str, Any]:
         took: dict[str, list[dict[str, int]]] = {"at-least-once": [], "exactly-once": []}
         with started("rmqspark") as ours:
-            self._fill(ours, SMALL_BATCH * (self._given.batches // 2 + FIRST_BATCHES))
+            self._fill(ours, SMALL_BATCH * (-(-self._given.batches // QUERIES) + FIRST_BATCHES))
             paths = [Path("at-least-once", ours, AT_LEAST_ONCE), Path("exactly-once", ours, {})]
-            for path in (*paths, *reversed(paths)):
-                took[path.name] += self._batches(path)
+            for turn in range(QUERIES):
+                for path in paths if turn % 2 else reversed(paths):
+                    took[path.name] += self._batches(path)
         shown: dict[str, Any] = {"rows_a_batch": SMALL_BATCH}
         for step in ("triggerExecution", "addBatch"):
             medians = {name: statistics.median(batch[step] for batch in batches) for name, batches in took.items()}
