@@ -245,7 +245,9 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._frame_since = self._host.now
         if self._outgoing:
             self.flush()
-        self._flush_due = False
+        self._flush_due = self.under_way > 0
+        if self._flush_due:  # what is answered later in this very turn leaves at its end
+            self._host.flush_soon(self)
 
     def _turn_away(self, raw: RawCommand) -> Coroutine[Any, Any, None] | None:
         """Refuses a request, unless the server is going away and the client would not understand that."""

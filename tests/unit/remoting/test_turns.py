@@ -1,0 +1,59 @@
+"""How many turns of the loop an answer takes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.command import encode_request
+from rmqspark.remoting.router import Route, Router
+from rmqspark.remoting.server import RemotingServer
+from rmqspark.remoting.server_connection import ServerConnection
+
+if TYPE_CHECKING:
+    from rmqspark.remoting.request import Request
+
+
+class Wire(asyncio.Transport):
+    """The other end of a connection: keeps what is written to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: list[bytes] = []
+
+    def write(self, data: Any) -> None:
+        self.written.append(bytes(data))
+
+    def is_closing(self) -> bool:
+        return False
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+
+def answer_soon(request: Request[Any]) -> None:
+    asyncio.get_running_loop().call_soon(request.reply)
+
+
+async def talk() -> list[bytes]:
+    """Three requests that come in one read, answered later in the same turn of the loop."""
+    router = Router([{RequestCode.GET_BROKER_RUNTIME_INFO: Route(None, answer_soon)}])
+    async with RemotingServer(router, host="127.0.0.1", port=0) as server:
+        connection, wire = ServerConnection(server, 1), Wire()
+        connection.connection_made(wire)
+        stream = b"".join(b"".join(encode_request(RequestCode.GET_BROKER_RUNTIME_INFO, opaque)) for opaque in (1, 2, 3))
+        connection.get_buffer(-1)[: len(stream)] = stream
+        connection.buffer_updated(len(stream))
+        await asyncio.sleep(0)
+        connection.connection_lost(None)
+    return wire.written
+
+
+def test_what_is_answered_in_the_turn_of_its_request_leaves_with_it() -> None:
+    """A send waits for no further round of the broker, and pipelined ones share a write."""
+    (written,) = asyncio.run(talk())
+    assert written.count(b'"flag":1') == 3
