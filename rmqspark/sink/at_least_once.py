@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import WriterCommitMessage
 
 from rmqspark.client.shared import shared_client
-from rmqspark.sink.delivery import AtLeastOnce
 from rmqspark.sink.options import SinkOptions
-from rmqspark.sink.task import WriteTask
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -40,6 +38,9 @@ class WriteAtLeastOnce:
     options: SinkOptions
 
     def write(self, batches: Iterable[Any]) -> RowsWritten:
+        from rmqspark.sink.delivery import AtLeastOnce  # both bring NumPy and Arrow, of which a commit has no use
+        from rmqspark.sink.task import WriteTask
+
         client = shared_client(self.options.namesrv)
         written = WriteTask(client, self.options, AtLeastOnce(client)).write(batches)
         return RowsWritten(written.rows, written.bytes, written.queues)

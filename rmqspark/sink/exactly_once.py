@@ -1,38 +1,25 @@
-"""The exactly-once guarantee, the tasks' side: an attempt asks whether it is to write, then sends half batches.
-
-What an attempt is told decides what it does: write; or drain its input, to compare it with what was committed; or
-drain it for nothing, where the user says that stale versions are to be skipped; or fail. The driver's side is in
+"""The exactly-once guarantee as a writer holds it. The tasks' side is in `attempt_write.py`, the driver's in
 `commit.py`; the whole protocol in docs/exactly-once.md.
+
+Committing happens in a process of its own for every micro-batch, which has no use for NumPy and Arrow: what needs them
+is imported where a task begins to write.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rmqspark.client.coordinator import Coordinator
-from rmqspark.client.patience import patiently
 from rmqspark.client.shared import shared_client
-from rmqspark.fault_points import fault_point
-from rmqspark.protocol.headers_txn import TxnOutcome
-from rmqspark.sink.attempt import Attempt, AttemptWritten, attempt_of_task
-from rmqspark.sink.checksum import RowChecksum
+from rmqspark.sink.attempt import AttemptWritten, attempt_of_task
 from rmqspark.sink.commit import abort, commit
-from rmqspark.sink.half_batches import HalfBatches
 from rmqspark.sink.options import SinkOptions
-from rmqspark.sink.outbox import RETRY_PAUSES_MS
-from rmqspark.sink.refusals import fenced, stale
-from rmqspark.sink.rows import body_name, check_bodies, column
-from rmqspark.sink.task import WriteTask
 from rmqspark.sink.transaction_options import TransactionOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pyspark.sql.datasource import WriterCommitMessage
-
-    from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.protocol.headers_txn import TxnPrepareResponseHeader
 
 
 @dataclass(frozen=True)
@@ -47,6 +34,8 @@ class WriteExactlyOnce:
     run: str
 
     def write(self, batches: Iterable[Any]) -> AttemptWritten:
+        from rmqspark.sink.attempt_write import write_attempt  # brings NumPy and Arrow
+
         client = shared_client(self.options.namesrv)
         attempt = attempt_of_task(self.transaction, self.run, client.entropy)
         return write_attempt(client, self.options, attempt, batches, skip_stale=self.transaction.skip_stale)
@@ -58,44 +47,5 @@ class WriteExactlyOnce:
         abort(shared_client(self.options.namesrv), _of_attempts(messages))
 
 
-def write_attempt(
-    client: ClusterClient, options: SinkOptions, attempt: Attempt, batches: Iterable[Any], *, skip_stale: bool = False
-) -> AttemptWritten:
-    """Raises Fenced, StaleVersion, or what ended the task; nothing of a failed attempt is ever readable."""
-    answer = _prepared(client, attempt)
-    fault_point("after_prepare")
-    match answer.outcome:
-        case TxnOutcome.WRITE:
-            return _written(client, options, replace(attempt, epoch=answer.epoch), batches)
-        case TxnOutcome.ALREADY_COMMITTED:
-            return _drained(attempt, batches)
-        case TxnOutcome.STALE if skip_stale:
-            return replace(_drained(attempt, batches), skipped=True)
-        case TxnOutcome.STALE:
-            raise stale(attempt, answer.lastVersion)
-        case _:
-            raise fenced(attempt)
-
-
 def _of_attempts(messages: Sequence[WriterCommitMessage | None]) -> list[AttemptWritten]:
     return [message for message in messages if isinstance(message, AttemptWritten)]
-
-
-def _prepared(client: ClusterClient, attempt: Attempt) -> TxnPrepareResponseHeader:
-    coordinator = Coordinator(client, attempt.transactional_id)
-    asked = attempt.run, attempt.version, attempt.partition, attempt.name, attempt.query_id or None
-    return patiently(lambda: coordinator.prepare(*asked), RETRY_PAUSES_MS, client.clock.sleep_ms)
-
-
-def _written(client: ClusterClient, options: SinkOptions, attempt: Attempt, batches: Iterable[Any]) -> AttemptWritten:
-    halves = HalfBatches(attempt)
-    WriteTask(client, options, halves).write(batches)
-    return AttemptWritten(attempt, halves.total.rows, halves.total.checksum, halves.held)
-
-
-def _drained(attempt: Attempt, batches: Iterable[Any]) -> AttemptWritten:
-    total = RowChecksum()
-    for batch in batches:
-        check_bodies(batch, total.rows)
-        total.add_bodies(column(batch.column(body_name(batch))))
-    return AttemptWritten(attempt, total.rows, total.checksum)

@@ -21,6 +21,7 @@ from rmqspark.protocol.message_id import UNIQUE_PREFIX_CHARACTERS
 from rmqspark.protocol.unique_keys import unique_keys
 from rmqspark.sink.bulk_send import BulkSend
 from rmqspark.sink.checksum import RowChecksum
+from rmqspark.sink.row_hashes import add_bodies, add_rows
 from rmqspark.sink.rows import body_name, column
 
 if TYPE_CHECKING:
@@ -78,9 +79,9 @@ class HalfBatches:
 
     def note(self, batch: Any, rows: Rows) -> None:
         if rows.sys_flags.any():  # compressed: what it becomes is another matter than what it says
-            self.total.add_bodies(column(batch.column(body_name(batch))))
+            add_bodies(self.total, column(batch.column(body_name(batch))))
         else:
-            self.total.add(rows.crcs, rows.bodies.spans().lengths)
+            add_rows(self.total, rows.crcs, rows.bodies.spans().lengths)
 
     def pack(self, queue: MessageQueue, records: EncodedRecords) -> HalfSend:
         bulk = BulkSend.of(queue, records)

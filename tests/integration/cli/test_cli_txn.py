@@ -10,8 +10,8 @@ import pytest
 
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.sink.attempt import Attempt, AttemptWritten
+from rmqspark.sink.attempt_write import write_attempt
 from rmqspark.sink.commit import commit
-from rmqspark.sink.exactly_once import write_attempt
 from rmqspark.sink.options import SinkOptions
 from rmqspark.sink.transaction_options import TransactionOptions
 

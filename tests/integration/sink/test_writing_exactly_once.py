@@ -14,8 +14,8 @@ from rmqspark.client.txn import audited_batches, input_keeper, report_input, tra
 from rmqspark.errors import Fenced, NotCommitted, ReplayMismatch, RmqError, StaleVersion
 from rmqspark.protocol.bodies import InputRange
 from rmqspark.sink.attempt import Attempt, AttemptWritten
+from rmqspark.sink.attempt_write import write_attempt
 from rmqspark.sink.commit import abort, commit
-from rmqspark.sink.exactly_once import write_attempt
 from rmqspark.sink.options import SinkOptions
 from rmqspark.sink.transaction_options import TransactionOptions
 from rmqspark.testing import LocalCluster, assert_exactly_once, cluster, crash_at

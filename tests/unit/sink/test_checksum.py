@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from isal.isal_zlib import crc32
 
 from rmqspark.sink.checksum import RowChecksum
+from rmqspark.sink.row_hashes import add_rows
 
 BODIES = st.lists(st.binary(min_size=1, max_size=20), max_size=30)
 
@@ -16,7 +17,7 @@ BODIES = st.lists(st.binary(min_size=1, max_size=20), max_size=30)
 def summed(bodies: list[bytes]) -> RowChecksum:
     total = RowChecksum()
     crcs = np.array([crc32(body) & 0x7FFFFFFF for body in bodies], np.uint32)
-    total.add(crcs, np.array([len(body) for body in bodies], np.int64))
+    add_rows(total, crcs, np.array([len(body) for body in bodies], np.int64))
     return total
 
 

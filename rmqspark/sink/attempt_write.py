@@ -1,0 +1,69 @@
+"""What one attempt of an exactly-once write does: it asks whether it is to write, then sends half batches.
+
+What it is told decides: write; or drain its input, to compare it with what was committed; or drain it for nothing,
+where the user says that stale versions are to be skipped; or fail.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from rmqspark.client.coordinator import Coordinator
+from rmqspark.client.patience import patiently
+from rmqspark.fault_points import fault_point
+from rmqspark.protocol.headers_txn import TxnOutcome
+from rmqspark.sink.attempt import Attempt, AttemptWritten
+from rmqspark.sink.checksum import RowChecksum
+from rmqspark.sink.half_batches import HalfBatches
+from rmqspark.sink.outbox import RETRY_PAUSES_MS
+from rmqspark.sink.refusals import fenced, stale
+from rmqspark.sink.row_hashes import add_bodies
+from rmqspark.sink.rows import body_name, check_bodies, column
+from rmqspark.sink.task import WriteTask
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.protocol.headers_txn import TxnPrepareResponseHeader
+    from rmqspark.sink.options import SinkOptions
+
+
+def write_attempt(
+    client: ClusterClient, options: SinkOptions, attempt: Attempt, batches: Iterable[Any], *, skip_stale: bool = False
+) -> AttemptWritten:
+    """Raises Fenced, StaleVersion, or what ended the task; nothing of a failed attempt is ever readable."""
+    answer = _prepared(client, attempt)
+    fault_point("after_prepare")
+    match answer.outcome:
+        case TxnOutcome.WRITE:
+            return _written(client, options, replace(attempt, epoch=answer.epoch), batches)
+        case TxnOutcome.ALREADY_COMMITTED:
+            return _drained(attempt, batches)
+        case TxnOutcome.STALE if skip_stale:
+            return replace(_drained(attempt, batches), skipped=True)
+        case TxnOutcome.STALE:
+            raise stale(attempt, answer.lastVersion)
+        case _:
+            raise fenced(attempt)
+
+
+def _prepared(client: ClusterClient, attempt: Attempt) -> TxnPrepareResponseHeader:
+    coordinator = Coordinator(client, attempt.transactional_id)
+    asked = attempt.run, attempt.version, attempt.partition, attempt.name, attempt.query_id or None
+    return patiently(lambda: coordinator.prepare(*asked), RETRY_PAUSES_MS, client.clock.sleep_ms)
+
+
+def _written(client: ClusterClient, options: SinkOptions, attempt: Attempt, batches: Iterable[Any]) -> AttemptWritten:
+    halves = HalfBatches(attempt)
+    WriteTask(client, options, halves).write(batches)
+    return AttemptWritten(attempt, halves.total.rows, halves.total.checksum, halves.held)
+
+
+def _drained(attempt: Attempt, batches: Iterable[Any]) -> AttemptWritten:
+    total = RowChecksum()
+    for batch in batches:
+        check_bodies(batch, total.rows)
+        add_bodies(total, column(batch.column(body_name(batch))))
+    return AttemptWritten(attempt, total.rows, total.checksum)

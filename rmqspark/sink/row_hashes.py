@@ -1,0 +1,45 @@
+"""The hashes of rows that `checksum.RowChecksum` adds up, thousands at a time.
+
+The hash of a row is the finisher of SplitMix64 over its body's CRC-32 and length. It spreads neighbouring CRCs over the
+whole range; without it the sum of two bodies' CRCs would be that of many other pairs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rmqspark.protocol.body_crcs import body_crcs
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from rmqspark.protocol.columns import Column
+    from rmqspark.sink.checksum import RowChecksum
+
+_LENGTH_SHIFT = np.uint64(32)
+_STEPS = ((np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)), (np.uint64(27), np.uint64(0x94D049BB133111EB)))
+_LAST_SHIFT = np.uint64(31)
+
+
+def add_rows(total: RowChecksum, crcs: NDArray[np.uint32], lengths: NDArray[np.integer[Any]]) -> None:
+    """Counts rows in: CRC-32 (without its sign bit, as a record stores it) and length in bytes of each body."""
+    total.merge(len(crcs), int(_mixed(crcs, lengths).sum(dtype=np.uint64)))
+
+
+def add_bodies(total: RowChecksum, bodies: Column) -> None:
+    """Counts rows in by their bodies themselves."""
+    spans = bodies.spans()
+    add_rows(total, body_crcs(bodies.values, spans), spans.lengths)
+
+
+def _mixed(crcs: NDArray[np.uint32], lengths: NDArray[np.integer[Any]]) -> NDArray[np.uint64]:
+    hashes = lengths.astype(np.uint64)
+    hashes <<= _LENGTH_SHIFT
+    hashes |= crcs
+    for shift, factor in _STEPS:
+        hashes ^= hashes >> shift
+        hashes *= factor
+    hashes ^= hashes >> _LAST_SHIFT
+    return hashes
