@@ -9,6 +9,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from rmqspark.client.admin import AdminClient
+from rmqspark.errors import RmqError
 from rmqspark.fault_points import NAMES
 from rmqspark.protocol.rendezvous import chosen
 
@@ -155,9 +156,16 @@ class Campaign:
         return _STOPS.get(step, f"{step}:stop" if step else "")
 
     def _feed(self) -> None:
-        """Sees to it that there is something to copy."""
+        """Sees to it that there is something to copy. Not while a broker stands still at its step: its turn to be
+        killed comes next, and then there is another feeding. What is sent twice, as one stops, is twice in the source.
+        """
         while self._sent - copied(self.copy) < BACKLOG:
-            send(self.brokers.namesrv, range(self._sent, self._sent + 1_000))
+            if any(self.brokers.running[name].stopped() for name in BROKERS):
+                return
+            try:
+                send(self.brokers.namesrv, range(self._sent, self._sent + 1_000))
+            except RmqError:
+                return
             self._sent += 1_000
 
     def __str__(self) -> str:
