@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rmqspark.store.message_store import MessageStore
 
 
-_LEAST_BULK_BYTES: Final = 32 * 1024  # of batches: below, making arrays of them costs more than it saves
+_LEAST_BULK_BYTES: Final = 8 * 1024  # of batches: below, making arrays of them costs more than it saves
 _MOST_BATCHES_BYTES: Final = 8 * 1024 * 1024  # gathered in one turn
 
 
