@@ -13,7 +13,7 @@ from rmqspark.errors import RmqError
 from rmqspark.fault_points import NAMES
 from rmqspark.protocol.rendezvous import chosen
 
-from .traffic import copied, send
+from .traffic import copied, send, stored
 from .victims import CopyDriver, Process, does_tasks, signal_process, wait_for, workers
 
 if TYPE_CHECKING:
@@ -80,10 +80,11 @@ class Campaign:
         self._kill(victim, workers(self.driver)[:1])
 
     def finish(self) -> None:
-        """Lets everything that was sent be copied."""
+        """Lets everything that is in the source be copied."""
+        there = stored(self.brokers.namesrv, "source")
 
         def done() -> bool:
-            return self._goes_on() and copied(self.copy) >= self._sent and not self.copy.is_in_a_batch
+            return self._goes_on() and copied(self.copy) >= there and not self.copy.is_in_a_batch
 
         wait_for(done, "all is copied", self.driver)
 

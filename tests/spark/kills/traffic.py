@@ -31,6 +31,12 @@ def send(namesrv: str, numbers: range) -> None:
             answer.result()
 
 
+def stored(namesrv: str, topic: str) -> int:
+    """Messages in a topic."""
+    with AdminClient(namesrv) as admin:
+        return sum(queue.max_offset for queue in admin.topic(topic).queues)
+
+
 def copied(copy: CopyDriver) -> int:
     """Messages of the source that batches have been planned for, as Spark's offset log says."""
     newest, _ = copy.batches
