@@ -143,11 +143,16 @@ class Coordinator:
 
 def chosen_broker(client: ClusterClient, key: str) -> str:
     """The broker that is first asked about `key`. Unreachable while none is registered."""
+    return chosen(key, masters(client))
+
+
+def masters(client: ClusterClient) -> list[str]:
+    """The names of the brokers that may be written to. Unreachable while none is registered."""
     table = client.cluster_info().brokerAddrTable
-    masters = [name for name, broker in table.items() if _MASTER in broker.brokerAddrs]
-    if not masters:
+    names = [name for name, broker in table.items() if _MASTER in broker.brokerAddrs]
+    if not names:
         raise Unreachable("No broker is registered.", address=client.namesrv, hint="Is one running? Ask rmq doctor.")
-    return chosen(key, masters)
+    return names
 
 
 def require_transactions(broker: BrokerClient) -> None:

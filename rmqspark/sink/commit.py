@@ -40,14 +40,14 @@ def commit(client: ClusterClient, transaction: TransactionOptions, messages: Seq
     if any(message.skipped for message in messages):
         _log.warning("Version %d of %s is stale and skipped.", speaker.version, speaker.transactional_id)
         return
-    total = _total(messages)
+    total, participants = _total(messages), _participants(messages)
     decision = TxnDecision(
         queryId=speaker.query_id,
-        participants=_participants(messages),
+        participants=participants,
         rows=total.rows,
         bytes=sum(held.bytes for message in messages for held in message.held.values()),
         checksum=str(total.checksum),
-        inputs=inputs_of(client, speaker),
+        inputs=inputs_of(client, speaker, participants),
     )
     _conclude(transaction, speaker, total, _decided(client, speaker, decision))
     fault_point("after_commit_answered")

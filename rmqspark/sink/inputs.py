@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
+from rmqspark.client.coordinator import masters
 from rmqspark.client.patience import patiently
-from rmqspark.client.txn import input_keeper, reported_inputs
+from rmqspark.client.txn import reported_inputs
 from rmqspark.errors import RmqError
 
 if TYPE_CHECKING:
@@ -16,29 +18,35 @@ if TYPE_CHECKING:
     from rmqspark.protocol.bodies_txn import InputRange
     from rmqspark.sink.attempt import Attempt
 
-_PAUSES_MS = (100, 200, 400)
+_PAUSES_MS = (100, 200, 400, 800, 1_600)
 
 _log = logging.getLogger(__name__)
 
 
-def inputs_of(client: ClusterClient, attempt: Attempt) -> list[InputRange]:
+def inputs_of(client: ClusterClient, attempt: Attempt, participants: Iterable[str]) -> list[InputRange]:
     """The ranges that the batch of `attempt` has read, each queue's in as few pieces as there are.
 
-    A batch is not held up by what is only told about it: where they cannot be had, that is a warning.
+    Every broker is asked, those that hold rows of the batch too: while the one that keeps such reports is away they go
+    to another. A batch is not held up by what is only told about it: where that cannot be had, it is a warning.
     """
     if not attempt.query_id:
         return []
+    reported: list[InputRange] = []
     try:
-        reported = patiently(
-            lambda: reported_inputs(input_keeper(client, attempt.query_id), attempt.query_id, attempt.batch_id),
-            _PAUSES_MS,
-            client.clock.sleep_ms,
-        )
+        names = patiently(lambda: masters(client), _PAUSES_MS, client.clock.sleep_ms)
+        for name in sorted({*names, *participants}):
+            reported += patiently(partial(_reported_to, client, name, attempt), _PAUSES_MS, client.clock.sleep_ms)
     except RmqError as error:
-        _log.warning("What batch %d of query %s has read is not recorded: %s",
+        _log.warning("What batch %d of query %s has read is not recorded, or not all of it: %s",
                      attempt.batch_id, attempt.query_id, error)  # fmt: skip
-        return []
     return joined(reported)
+
+
+def _reported_to(client: ClusterClient, name: str, attempt: Attempt) -> list[InputRange]:
+    broker = client.broker(name)
+    if not broker.capabilities().transactions:
+        return []
+    return reported_inputs(broker, attempt.query_id, attempt.batch_id)
 
 
 def joined(ranges: Iterable[InputRange]) -> list[InputRange]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.source.planner import QueueRange
 
-_PAUSES_MS = (100, 400)
+_PAUSES_MS = (100, 400, 800, 1_600)
 
 _log = logging.getLogger(__name__)
 
