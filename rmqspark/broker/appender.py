@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from rmqspark.broker.batches import records_of
 from rmqspark.errors import InvalidMessage, RmqError
+from rmqspark.protocol.bulk_rows import BulkRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -105,11 +106,15 @@ class Appender:
         self._stats.count_puts(len(appended), sum(place.size for place in appended))
         return appended
 
-    def append_bulk(self, topic: str, queue_id: int, records: RecordBatch) -> BulkAppended:
-        """Appends a buffer of records, all or none; they are patched in place."""
+    def append_bulk(self, topic: str, queue_id: int, bulk: RecordBatch | BulkRows) -> BulkAppended:
+        """Appends a buffer of records, all or none, patched in place; or the rows that they are to be made of."""
         self.append_gathered()
-        appended = self._store.append_bulk(topic, queue_id, records)
-        self._stats.count_puts(appended.count, len(records.buffer))
+        begin = self._store.end_offset
+        if isinstance(bulk, BulkRows):
+            appended = self._store.append_rows(topic, queue_id, bulk)
+        else:
+            appended = self._store.append_bulk(topic, queue_id, bulk)
+        self._stats.count_puts(appended.count, self._store.end_offset - begin)
         return appended
 
     def when_safe(self, end_offset: int, done: Callable[[RmqError | None], None], *, waits: bool = True) -> None:

@@ -12,6 +12,7 @@ import os
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from ipaddress import IPv4Address
 from typing import TYPE_CHECKING, Any, Self
 
@@ -145,6 +146,8 @@ class Broker:
         )
         running.callback(store.close)
         tables = BrokerTables(self._config, self._files.within(self._store_dir), self._clock)
+        in_thread = partial(asyncio.get_running_loop().run_in_executor, None)
+        store.warm_with(lambda plan: in_thread(plan.run))
         self._recall(store, tables)
         await tables.save()
         running.push_async_callback(tables.save)

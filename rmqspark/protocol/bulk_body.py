@@ -1,4 +1,5 @@
-"""The body of a bulk: records back to back, with their sizes ahead unless all are equally long (`headers_bulk.py`)."""
+"""The body of a bulk: records back to back, with their sizes ahead unless all are equally long (`headers_bulk.py`), or
+the rows that records can be made of (`bulk_rows.py`)."""
 
 from __future__ import annotations
 
@@ -7,17 +8,23 @@ from typing import Final
 import numpy as np
 
 from rmqspark.errors import RecordError
+from rmqspark.protocol.bulk_rows import AS_ROWS, BulkRows
 from rmqspark.protocol.record import MIN_RECORD_BYTES
 from rmqspark.protocol.record_batch import RecordBatch
 
 _SIZE_BYTES: Final = 4
 
 
-def records_in(body: memoryview, count: int, record_size: int) -> RecordBatch:
-    """The records of a body, in its memory; `record_size` 0 says that their sizes are ahead.
+def read_bulk(body: memoryview, count: int, record_size: int) -> RecordBatch | BulkRows:
+    """What a body brings, in its memory; `record_size` 0 says that the records' sizes are ahead.
 
-    Raises RecordError where they do not fill the body. What is inside the records is not looked at.
+    Raises RecordError where the body is not as it should be. What is inside records is not looked at.
     """
+    return BulkRows.decode(body, count) if record_size == AS_ROWS else records_in(body, count, record_size)
+
+
+def records_in(body: memoryview, count: int, record_size: int) -> RecordBatch:
+    """The records of a body that brings records. Raises RecordError where they do not fill it."""
     sizes_bytes = 0 if record_size else count * _SIZE_BYTES
     if count < 1 or record_size < 0 or sizes_bytes + count * max(record_size, MIN_RECORD_BYTES) > len(body):
         raise RecordError(f"A bulk of {len(body)} bytes cannot hold {count} records of {record_size or 'any'} bytes.")

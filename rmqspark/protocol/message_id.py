@@ -24,8 +24,10 @@ IPV6_HOST_BYTES: Final = 20
 UNIQUE_ID_CHARACTERS: Final = 32
 UNIQUE_PREFIX_CHARACTERS: Final = 20
 
+MAX_SEQUENCE: Final = (1 << 48) - 1
+"""The highest number of a unique id."""
+
 _COUNTER_BITS: Final = 16
-_SEQUENCE_MASK: Final = (1 << 48) - 1
 
 
 def pack_host(ip: str, port: int) -> bytes:
@@ -105,7 +107,7 @@ class UniqueIds:
 
 def unique_id(prefix: str, sequence: int) -> str:
     """The id of one sequence number (48 bits) under a 20-character prefix."""
-    return f"{prefix}{sequence & _SEQUENCE_MASK:012X}"
+    return f"{prefix}{sequence & MAX_SEQUENCE:012X}"
 
 
 def _month_around(now_ms: int) -> tuple[int, int]:

@@ -2,19 +2,45 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from rmqspark.errors import InvalidArgument
 from rmqspark.protocol.columns import Column
+from rmqspark.protocol.java_hash import java_hash
 from rmqspark.protocol.message_id import UNIQUE_ID_CHARACTERS, UNIQUE_PREFIX_CHARACTERS
+from rmqspark.protocol.properties import PAIR_END
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 # The four hex digits of every 16-bit number, 256 KiB: three look-ups write the 48 bits of a sequence number.
 _HEX_DIGITS: Final = np.frombuffer("".join(f"{value:04X}" for value in range(1 << 16)).encode(), "V4")
+_HEX_HASHES: Final = _HEX_DIGITS.view(np.uint8).reshape(-1, 4) @ np.array([31**3, 31**2, 31, 1], np.uint32)
+_SEQUENCE_CHARACTERS: Final = UNIQUE_ID_CHARACTERS - UNIQUE_PREFIX_CHARACTERS
+
+_NAME: Final = b"UNIQ_KEY\x01"
+_NUMBER: Final = [("high", "V4"), ("middle", "V4"), ("low", "V4")]
+_KEY: Final = np.dtype([("prefix", f"V{UNIQUE_PREFIX_CHARACTERS}"), *_NUMBER])
+_PAIR: Final = np.dtype([("prefix", f"V{len(_NAME) + UNIQUE_PREFIX_CHARACTERS}"), *_NUMBER, ("end", "u1")])
+UNIQUE_KEY_PAIR_BYTES: Final = _PAIR.itemsize
+"""How long the property UNIQ_KEY is in a record."""
+
+
+class IdRange(NamedTuple):
+    """Ids one after another: a prefix of 20 hex digits, and the number of the first."""
+
+    prefix: str
+    first: int
+
+    def skip(self, count: int) -> IdRange:
+        """Those after the first `count`."""
+        return self._replace(first=self.first + count)
+
+    def sequences(self, count: int) -> NDArray[np.int64]:
+        """The numbers of the first `count`."""
+        return np.arange(self.first, self.first + count, dtype=np.int64)
 
 
 def unique_keys(prefix: str, sequences: NDArray[np.int64]) -> Column:
@@ -23,14 +49,41 @@ def unique_keys(prefix: str, sequences: NDArray[np.int64]) -> Column:
     The caller decides what the numbers are: `UniqueIds.reserve` gives fresh ones; a sink that must write the same ids
     when it repeats a batch derives prefix and numbers from what it repeats.
     """
+    return _column(_numbered(_KEY, _checked(prefix), sequences))
+
+
+def unique_key_pairs(prefix: str, sequences: NDArray[np.int64]) -> Column:
+    """The same ids as the properties of records that have no others."""
+    table = _numbered(_PAIR, _NAME + _checked(prefix), sequences)
+    table["end"] = PAIR_END
+    return _column(table)
+
+
+def unique_key_hashes(ahead: str, sequences: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Java's hash of each id behind a text, which ends with the ids' prefix."""
+    high, middle, low = (_HEX_HASHES[sequences >> shift & 0xFFFF] for shift in (32, 16, 0))
+    shared = java_hash(ahead) * 31**_SEQUENCE_CHARACTERS & 0xFFFFFFFF
+    hashes: NDArray[np.uint32] = (
+        high * np.uint32(31**8 & 0xFFFFFFFF) + middle * np.uint32(31**4) + low + np.uint32(shared)
+    )
+    return hashes.view(np.int32)
+
+
+def _checked(prefix: str) -> bytes:
     if len(prefix) != UNIQUE_PREFIX_CHARACTERS:
         raise InvalidArgument(
             f"The prefix of a unique id has {UNIQUE_PREFIX_CHARACTERS} characters, not {len(prefix)}."
         )
-    rows = len(sequences)
-    table = np.empty(rows, [("prefix", "V20"), ("high", "V4"), ("middle", "V4"), ("low", "V4")])
-    table["prefix"] = np.void(prefix.encode())
+    return prefix.encode()
+
+
+def _numbered(row: np.dtype[np.void], prefix: bytes, sequences: NDArray[np.int64]) -> NDArray[np.void]:
+    table = np.empty(len(sequences), row)
+    table["prefix"] = np.void(prefix)
     for digits, shift in (("high", 32), ("middle", 16), ("low", 0)):
         table[digits] = _HEX_DIGITS[sequences >> shift & 0xFFFF]
-    offsets = np.arange(rows + 1, dtype=np.int64) * UNIQUE_ID_CHARACTERS
-    return Column(table.view(np.uint8), offsets)
+    return table
+
+
+def _column(table: NDArray[np.void]) -> Column:
+    return Column(table.view(np.uint8), np.arange(len(table) + 1, dtype=np.int64) * table.itemsize)

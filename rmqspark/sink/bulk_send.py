@@ -7,6 +7,7 @@ flag for all its rows, so compressed bodies cannot go that way.
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from isal.isal_zlib import crc32
 from rmqspark.client.futures import then
 from rmqspark.errors import NotSupported
 from rmqspark.protocol.batch import BatchElement, encode_batch
+from rmqspark.protocol.bulk_rows import AS_ROWS, BulkRows
 from rmqspark.protocol.headers import SendMessageRequestHeaderV2
 from rmqspark.protocol.names import AUTO_CREATE_TOPIC
 from rmqspark.protocol.record_batch import RecordBatch
@@ -40,18 +42,33 @@ class BulkSend(NamedTuple):
     """Rows for one queue, as they can be sent again and again."""
 
     queue: MessageQueue
-    parts: tuple[Bytes, ...]  # the records, ahead of them their sizes where these differ
+    parts: tuple[Bytes, ...]  # the records, ahead of them their sizes where these differ; or what stands for them
     rows: int
     record_size: int
     crc: int
 
     @classmethod
-    def of(cls, queue: MessageQueue, records: EncodedRecords) -> BulkSend:
+    def of(cls, queue: MessageQueue, bulk: EncodedRecords | BulkRows) -> BulkSend:
+        return cls._of_rows(queue, bulk) if isinstance(bulk, BulkRows) else cls._of_records(queue, bulk)
+
+    @classmethod
+    def _of_rows(cls, queue: MessageQueue, rows: BulkRows) -> BulkSend:
+        parts = rows.encode()
+        crc = reduce(lambda so_far, part: crc32(part, so_far), parts, 0)
+        return cls(queue, parts, len(rows.crcs), AS_ROWS, crc)
+
+    @classmethod
+    def _of_records(cls, queue: MessageQueue, records: EncodedRecords) -> BulkSend:
         sizes = records.sizes
         if (sizes == sizes[0]).all():
             return cls(queue, (records.buffer,), len(sizes), int(sizes[0]), crc32(records.buffer))
         ahead: NDArray[np.uint8] = sizes.astype(">i4").view(np.uint8)
         return cls(queue, (ahead, records.buffer), len(sizes), 0, crc32(records.buffer, crc32(ahead)))
+
+    @property
+    def reusable(self) -> Bytes | None:
+        """Where the records lie; the bodies of rows lie where Spark has put them."""
+        return None if self.record_size == AS_ROWS else self.parts[-1]
 
     def submit(self, broker: BrokerClient) -> Future[Any]:
         """Sends the rows; the future is done when they are stored, or raises what the broker answered."""
@@ -62,7 +79,7 @@ class BulkSend(NamedTuple):
         return broker.bulk_send(topic, queue_id, views, self.rows, self.record_size, self.crc, group=PRODUCER_GROUP)
 
     def _submit_batch(self, broker: BrokerClient) -> Future[Any]:
-        records = RecordBatch.scan(self.parts[-1])
+        records = RecordBatch.scan(self._records())
         if records.sys_flags.any():
             raise NotSupported(
                 f"Broker {broker.name!r} is a stock broker, whose batches take no compressed bodies.",
@@ -85,6 +102,12 @@ class BulkSend(NamedTuple):
         )
         answer = broker.submit_send(header, encode_batch(_elements(records)), timeout_ms=STOCK_TIMEOUT_MS)
         return then(answer, lambda response: response.raise_for_code())
+
+    def _records(self) -> Bytes:
+        if self.record_size != AS_ROWS:
+            return self.parts[-1]
+        rows = BulkRows.decode(memoryview(b"".join(part.data for part in self.parts)), self.rows)
+        return rows.records(self.queue.topic, self.queue.queue_id).buffer
 
 
 def _elements(records: RecordBatch) -> list[BatchElement]:

@@ -9,10 +9,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-
 from rmqspark.protocol.message_id import UniqueIds
-from rmqspark.protocol.unique_keys import unique_keys
+from rmqspark.protocol.unique_keys import IdRange
 from rmqspark.sink.bulk_send import BulkSend
 
 if TYPE_CHECKING:
@@ -21,19 +19,19 @@ if TYPE_CHECKING:
     from rmqspark.client.broker_client import BrokerClient
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.model import MessageQueue
-    from rmqspark.protocol.columns import Column
+    from rmqspark.protocol.bulk_rows import BulkRows
     from rmqspark.protocol.record_builder import EncodedRecords
     from rmqspark.protocol.spans import Bytes
     from rmqspark.sink.rows import Rows
 
 
 class Send(Protocol):
-    """Rows for one queue, as they can be sent again and again. The last of `parts` is the records' own memory."""
+    """Rows for one queue, as they can be sent again and again. `reusable` is memory that the next may be made in."""
 
     @property
     def queue(self) -> MessageQueue: ...
     @property
-    def parts(self) -> tuple[Bytes, ...]: ...
+    def reusable(self) -> Bytes | None: ...
     @property
     def rows(self) -> int: ...
 
@@ -44,14 +42,14 @@ class Send(Protocol):
 class Delivery(Protocol):
     """Gives rows their ids, and sends the shape in which they travel."""
 
-    def unique_keys(self, now_ms: int, rows: int) -> Column:
-        """A UNIQ_KEY for each of the next rows."""
+    def ids(self, now_ms: int, rows: int) -> IdRange:
+        """The unique ids of the next rows."""
 
     def note(self, batch: Any, rows: Rows) -> None:
         """Sees each Arrow batch once, and the columns it has become, before they are sent."""
 
-    def pack(self, queue: MessageQueue, records: EncodedRecords) -> Send:
-        """One send of encoded rows."""
+    def pack(self, queue: MessageQueue, bulk: EncodedRecords | BulkRows) -> Send:
+        """One send of rows for a queue."""
 
 
 class AtLeastOnce:
@@ -60,12 +58,11 @@ class AtLeastOnce:
     def __init__(self, client: ClusterClient) -> None:
         self._ids = UniqueIds(client.entropy.token(4), os.getpid(), client.ip)
 
-    def unique_keys(self, now_ms: int, rows: int) -> Column:
-        first = self._ids.reserve(now_ms, rows)
-        return unique_keys(self._ids.prefix, np.arange(first, first + rows, dtype=np.int64))
+    def ids(self, now_ms: int, rows: int) -> IdRange:
+        return IdRange(self._ids.prefix, self._ids.reserve(now_ms, rows))
 
     def note(self, batch: Any, rows: Rows) -> None:
         """A row that is written twice is not to be found out."""
 
-    def pack(self, queue: MessageQueue, records: EncodedRecords) -> BulkSend:
-        return BulkSend.of(queue, records)
+    def pack(self, queue: MessageQueue, bulk: EncodedRecords | BulkRows) -> BulkSend:
+        return BulkSend.of(queue, bulk)

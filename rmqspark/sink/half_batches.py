@@ -10,15 +10,13 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from rmqspark.client.coordinator import require_transactions
 from rmqspark.client.txn import submit_half
 from rmqspark.fault_points import fault_point
 from rmqspark.protocol.bodies_txn import HeldAttempt
 from rmqspark.protocol.headers_txn import TxnHalfRequestHeader
 from rmqspark.protocol.message_id import UNIQUE_PREFIX_CHARACTERS
-from rmqspark.protocol.unique_keys import unique_keys
+from rmqspark.protocol.unique_keys import IdRange
 from rmqspark.sink.bulk_send import BulkSend
 from rmqspark.sink.checksum import RowChecksum
 from rmqspark.sink.row_hashes import add_bodies, add_rows
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
 
     from rmqspark.client.broker_client import BrokerClient
     from rmqspark.model import MessageQueue
-    from rmqspark.protocol.columns import Column
+    from rmqspark.protocol.bulk_rows import BulkRows
     from rmqspark.protocol.record_builder import EncodedRecords
     from rmqspark.protocol.spans import Bytes
     from rmqspark.sink.attempt import Attempt
@@ -49,8 +47,8 @@ class HalfSend(NamedTuple):
         return self.bulk.queue
 
     @property
-    def parts(self) -> tuple[Bytes, ...]:
-        return self.bulk.parts
+    def reusable(self) -> Bytes | None:
+        return self.bulk.reusable
 
     @property
     def rows(self) -> int:
@@ -58,7 +56,7 @@ class HalfSend(NamedTuple):
 
     def submit(self, broker: BrokerClient) -> Future[Any]:
         require_transactions(broker)
-        held = submit_half(broker, self.header, [part.data for part in self.parts])
+        held = submit_half(broker, self.header, [part.data for part in self.bulk.parts])
         fault_point("half_sent")
         return held
 
@@ -72,10 +70,9 @@ class HalfBatches:
         self.total = RowChecksum()
         self.held: dict[str, HeldAttempt] = {}  # by broker name
 
-    def unique_keys(self, now_ms: int, rows: int) -> Column:
+    def ids(self, now_ms: int, rows: int) -> IdRange:
         """Ids that a row keeps when it is written again: its number within the partition decides."""
-        first = self.total.rows
-        return unique_keys(self._key_prefix, np.arange(first, first + rows, dtype=np.int64))
+        return IdRange(self._key_prefix, self.total.rows)
 
     def note(self, batch: Any, rows: Rows) -> None:
         if rows.sys_flags.any():  # compressed: what it becomes is another matter than what it says
@@ -83,8 +80,11 @@ class HalfBatches:
         else:
             add_rows(self.total, rows.crcs, rows.bodies.spans().lengths)
 
-    def pack(self, queue: MessageQueue, records: EncodedRecords) -> HalfSend:
-        bulk = BulkSend.of(queue, records)
+    def pack(self, queue: MessageQueue, bulk: EncodedRecords | BulkRows) -> HalfSend:
+        return self._half(BulkSend.of(queue, bulk))
+
+    def _half(self, bulk: BulkSend) -> HalfSend:
+        queue = bulk.queue
         held = self.held.setdefault(queue.broker_name, HeldAttempt(self._attempt.partition, self._attempt.name))
         header = self._header(bulk, held.halves)
         held.halves += 1

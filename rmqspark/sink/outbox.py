@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.model import MessageQueue
+    from rmqspark.protocol.bulk_rows import BulkRows
     from rmqspark.protocol.record_builder import EncodedRecords
     from rmqspark.protocol.spans import Bytes
     from rmqspark.sink.delivery import Send
@@ -34,7 +35,7 @@ _log = logging.getLogger(__name__)
 class Outbox:
     """Packs records into sends and sees to it that each is acknowledged. Belongs to one task; `flush` at its end."""
 
-    def __init__(self, client: ClusterClient, pack: Callable[[MessageQueue, EncodedRecords], Send]) -> None:
+    def __init__(self, client: ClusterClient, pack: Callable[[MessageQueue, EncodedRecords | BulkRows], Send]) -> None:
         self._client = client
         self._pack = pack
         self._sleep_ms = client.clock.sleep_ms
@@ -45,12 +46,12 @@ class Outbox:
         """Memory of an acknowledged send, to encode the next one into; None while there is none."""
         return self._spare.pop() if self._spare else None
 
-    def send(self, queue: MessageQueue, records: EncodedRecords) -> None:
-        """Hands records over, once there is room for them on the way. Raises what the last try of a send raised."""
+    def send(self, queue: MessageQueue, bulk: EncodedRecords | BulkRows) -> None:
+        """Hands rows over, once there is room for them on the way. Raises what the last try of a send raised."""
         waiting = self._under_way[queue.broker_name]
         while len(waiting) >= UNACKNOWLEDGED or any(sent.queue == queue for sent, _ in waiting):
             self._settle(*waiting.popleft())
-        send = self._pack(queue, records)
+        send = self._pack(queue, bulk)
         waiting.append((send, self._submit(send)))
 
     def flush(self) -> None:
@@ -72,7 +73,8 @@ class Outbox:
             answer = self._submit(send)
         else:
             answer.result()
-        self._spare.append(_whole(send.parts[-1]))
+        if send.reusable is not None:
+            self._spare.append(_whole(send.reusable))
 
     def _submit(self, send: Send) -> Future[Any]:
         try:

@@ -15,37 +15,64 @@ from isal.isal_zlib import crc32
 
 from rmqspark.errors import InvalidMessage
 from rmqspark.protocol.body_crcs import body_crcs
+from rmqspark.protocol.bulk_rows import BulkRows
 from rmqspark.protocol.columns import Column, MapColumn
-from rmqspark.protocol.message_id import UNIQUE_ID_CHARACTERS
 from rmqspark.protocol.names import MAX_BODY_BYTES
-from rmqspark.protocol.properties import PAIR_END
 from rmqspark.protocol.property_builder import build_properties
-from rmqspark.protocol.record import CRC_MASK, HEAD_BYTES
+from rmqspark.protocol.record import CRC_MASK, MIN_RECORD_BYTES
+from rmqspark.protocol.record_builder import encode_records
+from rmqspark.protocol.unique_keys import unique_keys
 from rmqspark.sink.compression import compressed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-FRAME_BYTES = HEAD_BYTES + 1 + 2  # of a record, without topic, body and properties
+    from rmqspark.model import MessageQueue
+    from rmqspark.protocol.record_builder import EncodedRecords
+    from rmqspark.protocol.spans import Bytes
+    from rmqspark.protocol.unique_keys import IdRange
+
+CRC_BYTES = 4
 CRC_BLOCK_ROWS = 1024  # bodies that are Python objects at the same time
 
-_KEY_NAME = b"UNIQ_KEY\x01"
-_KEY_PAIR = np.dtype([("name", f"V{len(_KEY_NAME)}"), ("key", f"V{UNIQUE_ID_CHARACTERS}"), ("end", "u1")])
+_PROPERTY_COLUMNS = frozenset(("tags", "keys", "shardingKey", "properties"))
 
 
 class Rows:
-    """The rows of one batch, ready to be encoded. `sizes` are those of the records they become."""
+    """The rows of one batch, ready to be sent. `sizes` are those of what travels."""
 
-    def __init__(self, batch: Any, topic: str, keys: Column, compression: str) -> None:
-        """`keys`: a UNIQ_KEY for each row."""
+    def __init__(self, batch: Any, topic: str, ids: IdRange, compression: str) -> None:
         array = _as_binary(batch.column(body_name(batch)))
         bodies = column(array)
         self.bodies, self.sys_flags = compressed(bodies, compression)
         as_given = self.bodies is bodies
         self.crcs = _crcs(array) if as_given else body_crcs(self.bodies.values, self.bodies.spans())
-        self.properties = _properties(batch, keys)
-        self.sizes: NDArray[np.int64] = (
-            self.bodies.spans().lengths + self.properties.spans().lengths + FRAME_BYTES + len(topic.encode())
+        self._ids = ids
+        self._properties = None
+        lengths = self.bodies.spans().lengths
+        if _PROPERTY_COLUMNS.isdisjoint(batch.schema.names) and (self.sys_flags == self.sys_flags[:1]).all():
+            self.sizes: NDArray[np.int64] = lengths + CRC_BYTES
+        else:
+            self._properties = _properties(batch, unique_keys(ids.prefix, ids.sequences(batch.num_rows)))
+            self.sizes = lengths + self._properties.spans().lengths + MIN_RECORD_BYTES + len(topic.encode())
+
+    def bulk(
+        self, queue: MessageQueue, first: int, end: int, *, born_timestamp_ms: int, born_host: bytes, out: Bytes | None
+    ) -> EncodedRecords | BulkRows:
+        """The rows from number `first` up to `end`, for one queue; as records, made in `out`, if they must be."""
+        bodies, crcs, sys_flags = part(self.bodies, first, end), self.crcs[first:end], self.sys_flags[first:end]
+        if self._properties is None:
+            return BulkRows(born_timestamp_ms, born_host, int(sys_flags[0]), self._ids.skip(first), crcs, bodies)
+        return encode_records(
+            queue.topic,
+            queue.queue_id,
+            bodies,
+            part(self._properties, first, end),
+            born_timestamp_ms=born_timestamp_ms,
+            born_host=born_host,
+            sys_flags=sys_flags,
+            crcs=crcs,
+            out=out,
         )
 
 
@@ -116,15 +143,7 @@ def _crcs(bodies: Any) -> NDArray[np.uint32]:
 
 
 def _properties(batch: Any, keys: Column) -> Column:
-    singles, pairs = _singles(batch, keys), _pairs(batch)
-    if len(singles) > 1 or pairs is not None:
-        return build_properties(batch.num_rows, singles, pairs)
-    # Nothing but the key: all equally long, so a table whose columns are written whole.
-    table = np.empty(batch.num_rows, _KEY_PAIR)
-    table["name"] = np.void(_KEY_NAME)
-    table["key"] = keys.values.view(_KEY_PAIR["key"])
-    table["end"] = PAIR_END
-    return Column(table.view(np.uint8), np.arange(len(table) + 1, dtype=np.int64) * _KEY_PAIR.itemsize)
+    return build_properties(batch.num_rows, _singles(batch, keys), _pairs(batch))
 
 
 def _singles(batch: Any, keys: Column) -> dict[str, Column]:

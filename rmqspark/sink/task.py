@@ -10,10 +10,9 @@ import pyarrow as pa
 
 from rmqspark.errors import InvalidMessage
 from rmqspark.protocol.message_id import pack_host
-from rmqspark.protocol.record_builder import encode_records
 from rmqspark.sink.dealing import Run, by_queue_id, by_sharding_key, evenly, grouped, in_turn
 from rmqspark.sink.outbox import Outbox
-from rmqspark.sink.rows import Rows, check_bodies, column, part
+from rmqspark.sink.rows import Rows, check_bodies, column
 from rmqspark.sink.targets import Targets
 
 if TYPE_CHECKING:
@@ -86,8 +85,7 @@ class WriteTask:
         queues = self._targets.queues(topic)
         batch, groups = self._dealt(topic, batch, len(queues))
         now_ms = self._clock.now_ms()
-        keys = self._delivery.unique_keys(now_ms, batch.num_rows)
-        rows = Rows(batch, topic, keys, self._options.compression)
+        rows = Rows(batch, topic, self._delivery.ids(now_ms, batch.num_rows), self._options.compression)
         self._delivery.note(batch, rows)
         for target, first, end in self._runs(topic, rows, groups, len(queues)):
             self._send(queues[target], rows, first, end, now_ms)
@@ -118,16 +116,8 @@ class WriteTask:
                 yield Run(target, first + low, first + high)
 
     def _send(self, queue: MessageQueue, rows: Rows, first: int, end: int, now_ms: int) -> None:
-        records = encode_records(
-            queue.topic,
-            queue.queue_id,
-            part(rows.bodies, first, end),
-            part(rows.properties, first, end),
-            born_timestamp_ms=now_ms,
-            born_host=self._born_host,
-            sys_flags=rows.sys_flags[first:end],
-            crcs=rows.crcs[first:end],
-            out=self._outbox.buffer(),
+        bulk = rows.bulk(
+            queue, first, end, born_timestamp_ms=now_ms, born_host=self._born_host, out=self._outbox.buffer()
         )
-        self._outbox.send(queue, records)
-        self._written.add(queue, end - first, len(records.buffer))
+        self._outbox.send(queue, bulk)
+        self._written.add(queue, end - first, int(rows.sizes[first:end].sum()))

@@ -12,10 +12,14 @@ from rmqspark.store.index_keys import has_more_keys
 if TYPE_CHECKING:
     import numpy as np
 
+    from rmqspark.protocol.bulk_rows import BulkRows
     from rmqspark.protocol.record_batch import RecordBatch
 
 MAX_KEYS: Final = 1 << 18
 """Keys of one bulk: each is two bytes of it at least, and some sixty while it is being entered."""
+
+MAX_RECORDS_BYTES: Final = 32 << 20
+"""Of the records that rows are made into: twice what fits into a frame."""
 
 _ALLOWED_SYS_FLAGS: Final = SysFlag.COMPRESSED | SysFlag.COMPRESSION_MASK
 
@@ -35,6 +39,14 @@ def check_bulk(records: RecordBatch, topic: str, queue_id: int, max_body_bytes: 
     _require(int(bodies.lengths.max()) <= max_body_bytes, f"A body has more than {max_body_bytes} bytes.")
     _require(records.is_all_of_topic(topic.encode()), f"A record is not of topic {topic}.")
     _require(not has_more_keys(records, MAX_KEYS), f"It has more than {MAX_KEYS} keys.")
+
+
+def check_rows(rows: BulkRows, topic: str, max_body_bytes: int) -> None:
+    """Raises InvalidMessage where the rows are none whose records a client may store in a queue of this topic."""
+    check_topic(topic)
+    _require(not rows.sys_flag & ~_ALLOWED_SYS_FLAGS, "Its rows have system flags that clients may not set.")
+    _require(int(rows.bodies.spans().lengths.max()) <= max_body_bytes, f"A body has more than {max_body_bytes} bytes.")
+    _require(rows.records_bytes(topic) <= MAX_RECORDS_BYTES, f"Its records have more than {MAX_RECORDS_BYTES} bytes.")
 
 
 def _fill_their_buffer(records: RecordBatch) -> bool:

@@ -14,12 +14,14 @@ import numpy as np
 from rmqspark.protocol.java_hash import hash_and_measure, java_hash, java_hash_spans
 from rmqspark.protocol.record import SysFlag
 from rmqspark.protocol.spans import Spans, copy_spans, words_at
+from rmqspark.protocol.unique_keys import unique_key_hashes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from rmqspark.protocol.bulk_rows import BulkRows
     from rmqspark.protocol.record_batch import RecordBatch
     from rmqspark.protocol.spans import Bytes, Positions
 
@@ -76,6 +78,12 @@ def keys_of_records(topic: str | None, records: RecordBatch, physical_offsets: P
         owners, tokens = _tokens(buffer, keyed, keys)
         rows, hashes = _in_order(rows, hashes, owners, _hashed(buffer, topic_hashes, owners, tokens))
     return KeyBatch(_absolute(hashes), physical_offsets[rows], records.store_timestamps_ms[rows])
+
+
+def keys_of_rows(topic: str, rows: BulkRows, physical_offsets: Positions, store_timestamp_ms: int) -> KeyBatch:
+    """Hashes the unique ids of rows, the only keys they have."""
+    hashes = unique_key_hashes(f"{topic}#{rows.ids.prefix}", rows.ids.sequences(len(rows.crcs)))
+    return KeyBatch(_absolute(hashes), physical_offsets, np.full(len(hashes), store_timestamp_ms))
 
 
 def has_more_keys(records: RecordBatch, limit: int) -> bool:

@@ -39,13 +39,14 @@ from rmqspark.store.writer import Writer
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
     from rmqspark.clock import Clock
     from rmqspark.entropy import Entropy
+    from rmqspark.protocol.bulk_rows import BulkRows
     from rmqspark.store.config import StoreConfig
     from rmqspark.store.dispatcher import OnReadable
     from rmqspark.store.draft import Appended, BulkAppended, Draft
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from rmqspark.store.reader import BulkReadResult, ReadResult
     from rmqspark.store.scan import Damage
     from rmqspark.store.time_search import Boundary
+    from rmqspark.store.warming import WarmingPlan
 
 
 log = structlog.get_logger("rmqspark.store")
@@ -205,6 +207,10 @@ class MessageStore:
     def on_readable(self, call: OnReadable | None) -> None:
         self._dispatcher.on_readable = call
 
+    def warm_with(self, call: Callable[[WarmingPlan], object]) -> None:
+        """Has `call` see to it that each plan runs, on whichever thread (`warming.py`)."""
+        self._writer.on_warming = call
+
     # --- messages in
 
     def append(self, drafts: Sequence[Draft], *, together: bool = False) -> list[Appended]:
@@ -226,6 +232,10 @@ class MessageStore:
             buffer = as_bytes(records)
             records = RecordBatch.scan(buffer) if sizes is None else RecordBatch.from_sizes(buffer, sizes)
         return self._writer.append_bulk(topic, queue_id, records)
+
+    def append_rows(self, topic: str, queue_id: int, rows: BulkRows, half_offset: int | None = None) -> BulkAppended:
+        """Stores rows for one queue, all or none; see `Writer.append_rows`."""
+        return self._writer.append_rows(topic, queue_id, rows, half_offset)
 
     def append_parts(self, topic: str, queue_id: int, head: bytearray, rest: Sequence[Buffer]) -> Appended:
         """Stores one message handed over in parts, the head first; see `Writer.append_parts`."""

@@ -5,27 +5,31 @@ from __future__ import annotations
 from functools import partial
 from itertools import accumulate
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from rmqspark.errors import InvalidMessage, NotWritable
 from rmqspark.protocol.message_id import ZERO_HOST
 from rmqspark.protocol.record import QUEUE_OFFSET_AT, STORE_TIMESTAMP_AT, SYS_FLAG_AT, SysFlag, patch_record
+from rmqspark.protocol.record_batch import RecordBatch
 from rmqspark.protocol.record_builder import mark_committed, patch
-from rmqspark.store.bulk_check import check_bulk
+from rmqspark.store.bulk_check import check_bulk, check_rows
 from rmqspark.store.consume_queue import ENTRY
 from rmqspark.store.dispatcher import Dispatch, QueuedEntries
 from rmqspark.store.draft import Appended, BulkAppended
 from rmqspark.store.entries import entries_of
-from rmqspark.store.index_keys import keys_of_records
+from rmqspark.store.index_keys import keys_of_records, keys_of_rows
+from rmqspark.store.warming import Warming
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from numpy.typing import NDArray
+
     from rmqspark.clock import Clock
-    from rmqspark.protocol.record_batch import RecordBatch
-    from rmqspark.protocol.spans import Positions
+    from rmqspark.protocol.bulk_rows import BulkRows
+    from rmqspark.protocol.spans import Bytes, Positions
     from rmqspark.store.commit_log import CommitLog, Placement
     from rmqspark.store.config import StoreConfig
     from rmqspark.store.consume_queue import ConsumeQueue
@@ -34,6 +38,8 @@ if TYPE_CHECKING:
     from rmqspark.store.draft import Draft
     from rmqspark.store.files import Buffer
     from rmqspark.store.index import Index
+    from rmqspark.store.index_keys import KeyBatch
+    from rmqspark.store.warming import WarmingPlan
     from rmqspark.store.write_gate import WriteGate
 
 _RECORD_OVERHEAD_BYTES: Final = 64 << 10  # what RocketMQ allows a record beyond its body
@@ -60,6 +66,7 @@ class Writer:
         clock: Clock,
     ) -> None:
         self._log = log
+        self._warming = Warming(log)
         self._queues = queues
         self._index = index
         self._dispatcher = dispatcher
@@ -70,6 +77,8 @@ class Writer:
         self._max_record_bytes = config.max_message_size + _RECORD_OVERHEAD_BYTES
         self.store_host = ZERO_HOST
         self.store_timestamp_ms = 0  # of the newest record
+        self._made_records: Bytes = np.empty(0, np.uint8)
+        self.on_warming: Callable[[WarmingPlan], object] | None = None
 
     def append(self, drafts: Sequence[Draft], *, together: bool = False) -> list[Appended]:
         """Stores messages in this order with one write per file touched; all of them, or none.
@@ -102,7 +111,21 @@ class Writer:
         """
         self._admit()
         check_bulk(records, topic, queue_id, self._max_body_bytes)
-        return self._append_records(topic, queue_id, records)
+        return self._append_records(topic, queue_id, _of_records(topic, records))
+
+    def append_rows(self, topic: str, queue_id: int, rows: BulkRows, half_offset: int | None = None) -> BulkAppended:
+        """Stores rows for one queue as the messages that a bulk of their records would be.
+
+        `half_offset`: they are the messages of a committed half batch that lies there; see `append_committed`.
+        Raises NotWritable, InvalidMessage.
+        """
+        self._admit()
+        check_rows(rows, topic, self._max_body_bytes)
+        records = RecordBatch.from_sizes(*rows.records(topic, queue_id, self._room_for(rows.records_bytes(topic))))
+        if half_offset is not None:
+            mark_committed(records.buffer, records.positions, half_offset)
+        tags_codes = np.zeros(len(records), np.int64)
+        return self._append_records(topic, queue_id, _Bulk(records, tags_codes, partial(keys_of_rows, topic, rows)))
 
     def append_committed(
         self, topic: str, queue_id: int, records: RecordBatch, half_offset: int, *, has_tags: bool = True
@@ -119,7 +142,7 @@ class Writer:
         else:
             records.check_sizes()
         mark_committed(records.buffer, records.positions, half_offset)
-        return self._append_records(topic, queue_id, records, has_tags=has_tags)
+        return self._append_records(topic, queue_id, _of_records(topic, records, has_tags=has_tags))
 
     def append_parts(self, topic: str, queue_id: int, head: bytearray, rest: Sequence[Buffer]) -> Appended:
         """Stores one message handed over in parts: its head, which is patched, and what follows, written as it lies.
@@ -145,10 +168,9 @@ class Writer:
         self._finish(now_ms, [QueuedEntries(queue, queue_offset, entry, (0,))], None)
         return Appended(physical_offset, queue_offset, size, now_ms)
 
-    def _append_records(
-        self, topic: str, queue_id: int, records: RecordBatch, *, has_tags: bool = True
-    ) -> BulkAppended:
+    def _append_records(self, topic: str, queue_id: int, bulk: _Bulk) -> BulkAppended:
         """Gives the records of one queue their places, writes them and leaves the rest to the dispatcher."""
+        records, tags_codes, keys_of_all = bulk
         queue = self._queues.get_or_make(topic, queue_id)
         now_ms = self._clock.now_ms()
         first_offset = queue.next_offset
@@ -161,17 +183,22 @@ class Writer:
             for p in placements
         )
         self._log.write(pieces)
-        tags_codes = records.tags_codes() if has_tags else np.zeros(len(records), np.int64)
         entry_codes = np.full(len(records), now_ms + queue.delay_ms) if queue.delay_ms else tags_codes
         entries = entries_of(physical_offsets, records.sizes, entry_codes)
         queued = [QueuedEntries(queue, first_offset, entries.view(np.uint8).data, tags_codes)]
         queue.next_offset = first_offset + len(records)
         add_to_index = None
         if self._index is not None:  # hashed now: when it is dispatched, the buffer may hold something else
-            keys = keys_of_records(topic, records, physical_offsets)
+            keys = keys_of_all(physical_offsets, now_ms)
             add_to_index = partial(self._index.append_keys, keys, int(physical_offsets[-1]))
         self._finish(now_ms, queued, add_to_index)
         return BulkAppended(first_offset, int(physical_offsets[0]), len(records), now_ms)
+
+    def _room_for(self, size_bytes: int) -> Bytes:
+        """Memory to make records in; kept, since fresh memory is dear."""
+        if len(self._made_records) < size_bytes:
+            self._made_records = np.empty(size_bytes, np.uint8)
+        return self._made_records
 
     def dispatch_safe(self) -> None:
         """Makes readable what may be read: all that is stored, in SYNC_FLUSH all that is on disk."""
@@ -211,6 +238,22 @@ class Writer:
         self.store_timestamp_ms = now_ms
         self._dispatcher.submit(Dispatch(self._log.end_offset, now_ms, queued, add_to_index))
         self.dispatch_safe()
+        is_due = self._log.end_offset >= self._warming.due_offset
+        if is_due and self.on_warming is not None and (plan := self._warming.begin()) is not None:
+            self.on_warming(plan)
+
+
+class _Bulk(NamedTuple):
+    """Records for one queue; `keys_of_all` gives what the index enters, when they have got their places."""
+
+    records: RecordBatch
+    tags_codes: NDArray[np.int64]
+    keys_of_all: Callable[[Positions, int], KeyBatch]
+
+
+def _of_records(topic: str, records: RecordBatch, *, has_tags: bool = True) -> _Bulk:
+    tags_codes = records.tags_codes() if has_tags else np.zeros(len(records), np.int64)
+    return _Bulk(records, tags_codes, lambda physical_offsets, _: keys_of_records(topic, records, physical_offsets))
 
 
 class _Lane:

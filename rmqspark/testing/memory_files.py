@@ -92,6 +92,9 @@ class MemoryFile:
         self._machine.begin("pread", self.path)
         return content.next_data(offset)
 
+    def warm(self, start: int, end: int) -> None:
+        """All of it is memory."""
+
     def pwrite(self, data: Buffer | Sequence[Buffer], offset: int) -> None:
         wanted = memoryview(b"".join(as_buffers(data)))
         if not wanted:

@@ -98,7 +98,7 @@ class Completer:
         halves = self._participant.halves_of(batch, attempts)
         for topic, queue_id in dict.fromkeys((half.topic, half.queue_id) for half in halves):
             self._check_target(topic, queue_id)
-        self._halves.check_room(sum(half.body_bytes for half in halves))
+        self._halves.check_room(sum(half.messages_bytes for half in halves))
         if completion is None:
             self.note(CompletionBegun(batch.transactional_id, batch.epoch, batch.version, list(attempts)))
             completion = self._participant.completion(batch)
@@ -201,7 +201,7 @@ class Completer:
         known = completion.appended.get(half.physical_offset)
         there = known.rows if known is not None else 0
         appended = self._halves.append_messages(half, there)
-        self._on_appended(appended.rows, half.body_bytes)
+        self._on_appended(appended.rows, half.messages_bytes)
         first = known.queue_offset if known is not None else appended.queue_offset
         completion.appended[half.physical_offset] = appended._replace(queue_offset=first, rows=there + appended.rows)
 
@@ -212,7 +212,7 @@ def _groups(halves: Sequence[HalfBatch]) -> Iterator[list[HalfBatch]]:
     size = 0
     for half in halves:
         group.append(half)
-        size += half.body_bytes
+        size += half.messages_bytes
         if size >= _PUBLISHED_TOGETHER_BYTES:
             yield group
             group, size = [], 0

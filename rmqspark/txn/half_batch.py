@@ -11,6 +11,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqspark.errors import RecordError
+from rmqspark.protocol.bulk_rows import AS_ROWS
 from rmqspark.protocol.names import HALF_BATCH_TOPIC
 from rmqspark.protocol.properties import Property, encode_properties
 from rmqspark.protocol.record import (
@@ -18,10 +19,12 @@ from rmqspark.protocol.record import (
     BODY_LENGTH_AT,
     CRC_MASK,
     HEAD_BYTES,
+    MIN_RECORD_BYTES,
     SIZE_AT,
     decode_record,
     encode_record,
 )
+from rmqspark.protocol.unique_keys import UNIQUE_KEY_PAIR_BYTES
 
 if TYPE_CHECKING:
     from rmqspark.protocol.headers_txn import TxnHalfRequestHeader
@@ -70,7 +73,7 @@ class HalfBatch(NamedTuple):
     topic: str  # where its messages are to go
     queue_id: int
     rows: int
-    record_size: int  # 0: the body begins with the sizes of the records
+    record_size: int  # 0: the body begins with the sizes of the records; -1: it has rows, not records
     body_bytes: int
     body_crc32: int
     has_tags: bool = True  # whether any message has
@@ -80,6 +83,13 @@ class HalfBatch(NamedTuple):
     def is_same_as(self, other: HalfBatch) -> bool:
         """Whether the two bring the same, wherever they are."""
         return self[:_WHAT_IT_BRINGS] == other[:_WHAT_IT_BRINGS]
+
+    @property
+    def messages_bytes(self) -> int:
+        """How long its messages are in the log, at most."""
+        if self.record_size != AS_ROWS:
+            return self.body_bytes
+        return self.body_bytes + self.rows * (MIN_RECORD_BYTES + len(self.topic.encode()) + UNIQUE_KEY_PAIR_BYTES)
 
     @property
     def body_offset(self) -> int:

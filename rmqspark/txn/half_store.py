@@ -8,7 +8,8 @@ import numpy as np
 import structlog
 
 from rmqspark.errors import DamagedFile, DecodeError, NotWritable, RecordError
-from rmqspark.protocol.bulk_body import records_in
+from rmqspark.protocol.bulk_body import read_bulk
+from rmqspark.protocol.bulk_rows import BulkRows
 from rmqspark.protocol.names import HALF_BATCH_TOPIC, OP_HALF_BATCH_TOPIC
 from rmqspark.protocol.record import HEAD_BYTES, MIN_RECORD_BYTES, SysFlag, encode_record
 from rmqspark.protocol.record_batch import RecordBatch
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from rmqspark.clock import Clock
+    from rmqspark.store.draft import BulkAppended
     from rmqspark.store.message_store import MessageStore
     from rmqspark.txn.half_batch import HalfBatch
     from rmqspark.txn.participant_events import Event
@@ -111,16 +113,19 @@ class HalfStore:
         body = memoryview(self._buffer)[: half.body_bytes]
         self._store.read_range_into(body, half.body_offset)
         try:
-            records = records_in(body, half.rows, half.record_size)
-            if skipped:
-                first = int(records.positions[skipped])
-                records = RecordBatch.from_sizes(records.buffer[first:], records.sizes[skipped:])
-            appended = self._store.append_committed(
-                half.topic, half.queue_id, records, half.physical_offset, has_tags=half.has_tags
-            )
+            appended = self._append(half, read_bulk(body, half.rows, half.record_size), skipped)
         except RecordError as error:
             raise DamagedFile(f"The half batch at {half.physical_offset} is damaged: {error}") from error
         return AppendedRows(appended.queue_offset, appended.count)
+
+    def _append(self, half: HalfBatch, bulk: RecordBatch | BulkRows, skipped: int) -> BulkAppended:
+        if isinstance(bulk, BulkRows):
+            return self._store.append_rows(half.topic, half.queue_id, bulk.skip(skipped), half.physical_offset)
+        if skipped:
+            bulk = RecordBatch.from_sizes(bulk.buffer[int(bulk.positions[skipped]) :], bulk.sizes[skipped:])
+        return self._store.append_committed(
+            half.topic, half.queue_id, bulk, half.physical_offset, has_tags=half.has_tags
+        )
 
     def rows_present(self, log_offset: int, halves: Collection[int]) -> dict[int, AppendedRows]:
         """Which messages of these half batches (by physical offset) are in the log from `log_offset` on.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from isal.isal_zlib import crc32
 
 from rmqspark.errors import InvalidQueue, NoPermission, NotSupported, OffsetMoved, RecordError, RmqError
-from rmqspark.protocol.bulk_body import records_in
+from rmqspark.protocol.bulk_body import read_bulk
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.filters import TagFilter
 from rmqspark.protocol.headers_bulk import (
@@ -25,6 +25,7 @@ from rmqspark.protocol.headers_bulk import (
 )
 from rmqspark.protocol.names import NOT_SENDABLE, RETRY_PREFIX, Perm
 from rmqspark.protocol.properties import Property
+from rmqspark.protocol.record_batch import RecordBatch
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
 
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
     from rmqspark.broker.config import BrokerConfig
     from rmqspark.broker.stats import BrokerStats
     from rmqspark.broker.topics import TopicTable
+    from rmqspark.protocol.bulk_rows import BulkRows
     from rmqspark.protocol.headers_txn import TxnHalfRequestHeader
-    from rmqspark.protocol.record_batch import RecordBatch
     from rmqspark.remoting.request import Request
     from rmqspark.store.message_store import MessageStore
 
@@ -62,8 +63,8 @@ class BulkHandlers:
     def send(self, request: Request[BulkSendRequestHeader]) -> None:
         header = request.header
         check_target(self._topics, header.topic, header.queueId)
-        records = split_records(header, request.body)
-        appended = self._appender.append_bulk(header.topic, header.queueId, records)
+        bulk = open_bulk(header, request.body)
+        appended = self._appender.append_bulk(header.topic, header.queueId, bulk)
         receipt = BulkSendResponseHeader(
             queueOffset=appended.queue_offset,
             count=appended.count,
@@ -118,16 +119,17 @@ def check_target(topics: TopicTable, topic: str, queue_id: int) -> None:
         raise InvalidQueue(f"Topic {topic!r} has {config.writeQueueNums} queues to write to, there is no {queue_id}.")
 
 
-def split_records(header: BulkSendRequestHeader | TxnHalfRequestHeader, body: memoryview) -> RecordBatch:
-    """The records of a bulk send, in the memory of its body; raises RecordError where body and header disagree.
+def open_bulk(header: BulkSendRequestHeader | TxnHalfRequestHeader, body: memoryview) -> RecordBatch | BulkRows:
+    """What a bulk brings, in the memory of its body; raises RecordError where body and header disagree.
 
     What is inside the records is the store's to check before it takes them.
     """
     if crc32(body) != header.bodyCrc32:
         raise RecordError("The checksum of the bulk is wrong: it was damaged on the way.")
-    records = records_in(body, header.count, header.recordSize)
-    _refuse_what_is_not_there_yet(records)
-    return records
+    bulk = read_bulk(body, header.count, header.recordSize)
+    if isinstance(bulk, RecordBatch):
+        _refuse_what_is_not_there_yet(bulk)
+    return bulk
 
 
 _REFUSED_PROPERTIES: Final = tuple(

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqspark.broker.handlers.bulk import check_target, split_records
+from rmqspark.broker.handlers.bulk import check_target, open_bulk
 from rmqspark.errors import InvalidArgument
 from rmqspark.protocol.bodies_txn import OutputRanges, TxnComplete, TxnVote
+from rmqspark.protocol.bulk_rows import BulkRows
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers_txn import (
     TxnCompleteRequestHeader,
@@ -25,7 +26,7 @@ from rmqspark.protocol.names import check_transactional
 from rmqspark.protocol.properties import Property
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
-from rmqspark.store.bulk_check import check_bulk
+from rmqspark.store.bulk_check import check_bulk, check_rows
 from rmqspark.txn.half_batch import half_of
 from rmqspark.txn.ports import Complete, Vote
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rmqspark.broker.topics import TopicTable
+    from rmqspark.protocol.record_batch import RecordBatch
     from rmqspark.remoting.request import Request
     from rmqspark.txn.resolver import Resolver
 
@@ -70,11 +72,17 @@ class TxnParticipantHandlers:
         half = half_of(header, len(request.body))
         held = self._resolver.known(half)
         if held is None:
-            records = split_records(header, request.body)
-            check_bulk(records, header.topic, header.queueId, self._max_body_bytes)
-            has_tags = records.has_any_property((Property.TAGS.encode(),))
+            has_tags = self._check(header, open_bulk(header, request.body))
             held = self._resolver.take(half._replace(has_tags=has_tags), request.body)
         return Reply(TxnHalfResponseHeader(held.physical_offset))
+
+    def _check(self, header: TxnHalfRequestHeader, bulk: RecordBatch | BulkRows) -> bool:
+        """Whether any message has tags. Raises what `check_bulk` and `check_rows` raise."""
+        if isinstance(bulk, BulkRows):
+            check_rows(bulk, header.topic, self._max_body_bytes)
+            return False
+        check_bulk(bulk, header.topic, header.queueId, self._max_body_bytes)
+        return bulk.has_any_property((Property.TAGS.encode(),))
 
     async def vote(self, request: Request[TxnVoteRequestHeader]) -> Reply:
         header, body = request.header, TxnVote.decode_request(request.body)

@@ -43,6 +43,9 @@ class PaddedFile:
         found = self._file.next_data(offset) if offset < self._file.size() else self._length
         return self._length if found >= self._file.size() else found
 
+    def warm(self, start: int, end: int) -> None:
+        """What is looked at is not written next."""
+
     def size(self) -> int:
         return self._length
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from rmqspark.broker.handlers.bulk import split_records
+from rmqspark.broker.handlers.bulk import open_bulk
 from rmqspark.broker.subscriptions import parse_subscription
 from rmqspark.errors import RmqError
 from rmqspark.protocol import fastjson
 from rmqspark.protocol.batch import decode_batch
+from rmqspark.protocol.bulk_rows import BulkRows
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.command import Envelope, RawCommand, decode_command, decode_envelope, peek_code, split_frame
 from rmqspark.protocol.compression import decompress
@@ -23,7 +24,7 @@ from rmqspark.protocol.record import decode_record
 from rmqspark.protocol.record_batch import RecordBatch
 from rmqspark.protocol.register import decode_register_body
 from rmqspark.remoting.response import Response
-from rmqspark.store.bulk_check import check_bulk
+from rmqspark.store.bulk_check import check_bulk, check_rows
 from rmqspark.testing.fuzz.requests import BODIES
 
 if TYPE_CHECKING:
@@ -71,9 +72,12 @@ def take_body(code: int, envelope: Envelope[msgspec.Struct] | None, body: memory
         return
     match envelope.extFields:
         case BulkSendRequestHeader() as header:
-            records = split_records(header, body)
-            check_bulk(records, header.topic, header.queueId, _MAX_BODY_BYTES)
-            _look_at(records)
+            bulk = open_bulk(header, body)
+            if isinstance(bulk, BulkRows):
+                check_rows(bulk, header.topic, _MAX_BODY_BYTES)
+                bulk = RecordBatch.scan(bulk.records(header.topic, header.queueId).buffer)
+            check_bulk(bulk, header.topic, header.queueId, _MAX_BODY_BYTES)
+            _look_at(bulk)
         case RegisterBrokerRequestHeader() as header:
             decode_register_body(
                 body, compressed=bool(header.compressed), version=envelope.version, crc32=header.bodyCrc32 or 0

@@ -16,6 +16,7 @@ from rmqspark.model import MessageQueue
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.message_id import parse_offset_msg_id
 from rmqspark.protocol.record_builder import EncodedRecords
+from rmqspark.protocol.unique_keys import unique_keys
 from rmqspark.sink.attempt import Attempt
 from rmqspark.sink.checksum import RowChecksum
 from rmqspark.sink.half_batches import HalfBatches, key_prefix
@@ -95,9 +96,9 @@ def test_a_row_keeps_its_id() -> None:
     def ids(attempt: Attempt, cuts: Sequence[Any]) -> list[bytes]:
         halves, found = HalfBatches(attempt), b""
         for batch in cuts:
-            keys = halves.unique_keys(0, batch.num_rows)
-            halves.note(batch, Rows(batch, "t", keys, "none"))
-            found += keys.values.tobytes()
+            ids = halves.ids(0, batch.num_rows)
+            halves.note(batch, Rows(batch, "t", ids, "none"))
+            found += unique_keys(ids.prefix, ids.sequences(batch.num_rows)).values.tobytes()
         return [found[first : first + 32] for first in range(0, len(found), 32)]
 
     assert ids(ATTEMPT, batches) == ids(again, batches[::-1])
@@ -116,7 +117,7 @@ def test_the_checksum_is_of_the_bodies_as_they_were_given(compression: str) -> N
     bodies = [b"a", b"b" * 10_000, b"c" * 5_000]
     batch = pa.record_batch({"body": pa.array(bodies)})
     halves = HalfBatches(ATTEMPT)
-    halves.note(batch, Rows(batch, "t", halves.unique_keys(0, 3), compression))
+    halves.note(batch, Rows(batch, "t", halves.ids(0, 3), compression))
     expected = RowChecksum()
     add_bodies(expected, column(batch.column("body")))
     assert halves.total == expected

@@ -9,29 +9,30 @@ import pyarrow as pa
 import pytest
 
 from rmqspark.errors import InvalidMessage
+from rmqspark.model import MessageQueue
+from rmqspark.protocol.bulk_rows import BulkRows
 from rmqspark.protocol.compression import decompress
 from rmqspark.protocol.record import Record, decode_record
-from rmqspark.protocol.record_builder import encode_records
-from rmqspark.protocol.unique_keys import unique_keys
-from rmqspark.sink.rows import Rows, check_bodies, part
+from rmqspark.protocol.record_builder import EncodedRecords
+from rmqspark.protocol.unique_keys import IdRange
+from rmqspark.sink.rows import Rows, check_bodies
 
 
 def records(batch: Any, compression: str = "none", first: int = 0) -> list[Record]:
-    """The records that the sink makes of a batch, decoded by the plain decoder, checksums included."""
-    keys = unique_keys("0" * 20, np.arange(batch.num_rows, dtype=np.int64))
-    rows = Rows(batch, "orders", keys, compression)
-    end = batch.num_rows
-    encoded = encode_records(
-        "orders",
-        5,
-        part(rows.bodies, first, end),
-        part(rows.properties, first, end),
+    """The records that a broker stores for a batch, decoded by the plain decoder, checksums included."""
+    rows = Rows(batch, "orders", IdRange("0" * 20, 0), compression)
+    bulk = rows.bulk(
+        MessageQueue("orders", "broker-a", 5),
+        first,
+        batch.num_rows,
         born_timestamp_ms=17,
         born_host=bytes(8),
-        sys_flags=rows.sys_flags[first:end],
-        crcs=rows.crcs[first:end],
+        out=None,
     )
-    assert encoded.sizes.tolist() == rows.sizes[first:end].tolist()
+    assert isinstance(bulk, BulkRows) == (batch.schema.names in (["body"], ["value"]) and not rows.sys_flags.any())
+    encoded = bulk.records("orders", 5) if isinstance(bulk, BulkRows) else bulk
+    if isinstance(bulk, EncodedRecords):
+        assert encoded.sizes.tolist() == rows.sizes[first:].tolist()
     starts = np.cumsum(encoded.sizes) - encoded.sizes
     return [decode_record(encoded.buffer.tobytes(), int(start)) for start in starts]
 
@@ -89,8 +90,10 @@ def test_keys_of_an_array_that_holds_no_nulls(list_of) -> None:
 
 def test_part_of_a_batch() -> None:
     """A send made of the later rows of a batch carries these rows."""
-    batch = pa.record_batch({"body": pa.array([b"a", b"bb", b"ccc"])})
-    assert [record.body for record in records(batch, first=1)] == [b"bb", b"ccc"]
+    for more in ({}, {"tags": pa.array(["x", "y", "z"])}):
+        found = records(pa.record_batch({"body": pa.array([b"a", b"bb", b"ccc"]), **more}), first=1)
+        assert [record.body for record in found] == [b"bb", b"ccc"]
+        assert [record.property_map()["UNIQ_KEY"] for record in found] == [f"{1:032X}", f"{2:032X}"]
 
 
 @pytest.mark.parametrize("kind", ["zlib", "lz4", "zstd"])

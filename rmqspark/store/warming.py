@@ -1,0 +1,64 @@
+"""Memory for what is written next, taken before it is needed.
+
+A page of a file that was never touched is dear: in a virtual machine the host may first have to find the memory, which
+costs ten times as much as writing to it. Taking it can be left to another thread while the owner goes on, and changes
+nothing, so nothing can go wrong. RocketMQ writes zeros over a whole new file for the same reason
+(MappedFile.warmMappedFile).
+
+How far ahead: as much as was written since the store was opened, so that a store with little traffic takes nothing.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from rmqspark.store.commit_log import CommitLog
+    from rmqspark.store.files import File
+
+LEAST_WRITTEN_BYTES: Final = 4 << 20
+MOST_AHEAD_BYTES: Final = 32 << 20
+
+
+class WarmingPlan(NamedTuple):
+    """The bytes [start, end) of a file. `run` may be called from any thread, also when the file is closed."""
+
+    file: File
+    start: int
+    end: int
+
+    def run(self) -> None:
+        with suppress(OSError):
+            self.file.warm(self.start, self.end)
+
+
+class Warming:
+    """Decides what is warmed. There is something to do once the log has come to `due_offset`."""
+
+    def __init__(self, log: CommitLog) -> None:
+        self._log = log
+        self._opened_at: int | None = None
+        self._warm_end = 0
+        self.due_offset = 0
+
+    def begin(self) -> WarmingPlan | None:
+        """What to warm now."""
+        end = self._log.end_offset
+        if self._opened_at is None:
+            self._opened_at = end
+        written = end - self._opened_at
+        if written < LEAST_WRITTEN_BYTES:
+            self.due_offset = self._opened_at + LEAST_WRITTEN_BYTES
+            return None
+        ahead = min(written, MOST_AHEAD_BYTES)
+        segment = self._log.segments.segment_at(end)
+        if segment is None:  # the next file is made by the next append
+            self.due_offset = end + 1
+            return None
+        segment_end = segment.base + segment.length
+        start, self._warm_end = max(end, self._warm_end), min(end + ahead, segment_end)
+        self.due_offset = segment_end if self._warm_end == segment_end else self._warm_end - ahead // 2
+        if start >= self._warm_end:
+            return None
+        return WarmingPlan(segment.file(), start - segment.base, self._warm_end - segment.base)
