@@ -219,6 +219,8 @@ def bulk_records(rng: Random, topic: str, queue_id: int, *, equal: bool) -> list
 
 def _bulk(rng: Random, fields: dict[str, str], names: Names) -> bytes:
     topic = fields.setdefault("topic", names.topics[0])
+    if rng.random() < 0.3:
+        return _bulk_of_rows(rng, fields)
     equal = rng.random() < 0.5
     queue_id = rng.randrange(4)
     records = bulk_records(rng, _encodable(topic)[:3000], queue_id, equal=equal)
@@ -227,12 +229,35 @@ def _bulk(rng: Random, fields: dict[str, str], names: Names) -> bytes:
     body = b"".join(records)
     if not equal:
         body = b"".join(struct.pack(">i", len(record)) for record in records) + body
+    return _described(rng, fields, body, queue_id, len(records), len(records[0]) if equal else 0)
+
+
+def _bulk_of_rows(rng: Random, fields: dict[str, str]) -> bytes:
+    bodies_of_rows = [hostile.noise(rng) for _ in range(rng.choice((1, 2, 17)))]
+    equal = len({*map(len, bodies_of_rows)}) == 1
+    shared = struct.pack(
+        ">q8si20sqi",
+        rng.choice((0, 5, -1)),
+        bytes(8),
+        rng.choice((0, 0, 0, 0x301, 0x4)),
+        rng.choice((b"A" * 20, b"0123456789ABCDEF0123", bytes(20))),
+        rng.choice((0, 1 << 47, (1 << 48) - 1, -1)),
+        len(bodies_of_rows[0]) if equal else 0,
+    )
+    count = len(bodies_of_rows)
+    lengths = b"" if equal else struct.pack(f">{count}i", *map(len, bodies_of_rows))
+    crcs = struct.pack(f">{count}I", *(zlib.crc32(body) & 0x7FFFFFFF for body in bodies_of_rows))
+    return _described(rng, fields, shared + lengths + crcs + b"".join(bodies_of_rows), rng.randrange(4), count, -1)
+
+
+def _described(rng: Random, fields: dict[str, str], body: bytes, queue_id: int, count: int, record_size: int) -> bytes:
+    """The body, perhaps broken, and mostly the right header for it."""
     if rng.random() < 0.1:
         body = hostile.mutated(rng, body)
     right = {
         "queueId": str(queue_id),
-        "count": str(len(records)),
-        "recordSize": str(len(records[0])) if equal else "0",
+        "count": str(count),
+        "recordSize": str(record_size),
         "bodyCrc32": str(zlib.crc32(body)),
     }
     fields.update({name: value for name, value in right.items() if rng.random() < 0.97})

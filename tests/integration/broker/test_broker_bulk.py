@@ -8,16 +8,24 @@ from contextlib import suppress
 from dataclasses import dataclass
 from zlib import crc32
 
+import msgspec
+import numpy as np
 import pytest
 
 from rmqspark.errors import StoreError
 from rmqspark.protocol.bodies import CapabilitiesBody
+from rmqspark.protocol.body_crcs import body_crcs
+from rmqspark.protocol.bulk_rows import AS_ROWS, BulkRows
 from rmqspark.protocol.codes import RequestCode, ResponseCode
+from rmqspark.protocol.columns import Column
 from rmqspark.protocol.headers import BulkReadRequestHeader, BulkSendRequestHeader, GetMaxOffsetRequestHeader
 from rmqspark.protocol.record import encode_record
+from rmqspark.protocol.unique_keys import IdRange
 from rmqspark.testing.memory_files import MemoryFileSystem
 
 pytestmark = pytest.mark.integration
+
+HOST = bytes([10, 0, 0, 1, 0, 0, 0x2A, 0x9F])
 
 
 @dataclass
@@ -95,6 +103,44 @@ def test_a_bulk_is_stored_in_order_and_placed(on_broker, even) -> None:
         return parts
 
     on_broker(talk)
+
+
+def rows(*bodies: bytes, **fields) -> tuple[BulkSendRequestHeader, bytes]:
+    """A bulk for queue 0 of `orders` whose records the broker makes."""
+    column = Column(np.frombuffer(b"".join(bodies), np.uint8), np.cumsum([0, *map(len, bodies)]))
+    crcs = body_crcs(column.values, column.spans())
+    body = b"".join(part.tobytes() for part in BulkRows(5, HOST, 0, IdRange("A" * 20, 9), crcs, column).encode())
+    header = {"topic": "orders", "queueId": 0, "count": len(bodies), "recordSize": AS_ROWS, "bodyCrc32": crc32(body)}
+    return BulkSendRequestHeader(**header | fields), body
+
+
+@pytest.mark.parametrize("bodies", [[b"aa", b"bb"], [b"a", b"bbb", b"cc"]])
+def test_rows_become_messages(on_broker, bodies) -> None:
+    """Bodies alone are enough: the messages are those of a bulk of their records, in a SYNC_FLUSH store too."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders")
+        records = Bulk(
+            [
+                bytes(encode_record(topic="orders", body=body, born_timestamp_ms=5, born_host=HOST,
+                                    properties=b"UNIQ_KEY\x01" + f"{'A' * 20}{number:012X}".encode() + b"\x02"))
+                for number, body in enumerate(bodies, 9)
+            ]
+        )  # fmt: skip
+        for request in (rows(*bodies), records.request()):
+            sent = await client.ask(RequestCode.RMQ_BULK_SEND, *request)
+            assert (sent.code, sent.fields["count"]) == (0, str(len(bodies))), sent.remark
+        found = bench.records(await client.pull("orders"))
+        assert [record.queue_offset for record in found] == list(range(2 * len(bodies)))
+        made, given = found[: len(bodies)], found[len(bodies) :]
+        assert [record.body for record in made] == bodies
+        where = {"queue_offset": 0, "physical_offset": 0, "store_timestamp_ms": 0}
+        assert [msgspec.structs.replace(record, **where) for record in made] == [
+            msgspec.structs.replace(record, **where) for record in given
+        ]
+
+    on_broker(talk, store={"flush_disk_type": "SYNC_FLUSH"})
 
 
 @pytest.mark.parametrize(

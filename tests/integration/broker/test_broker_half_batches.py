@@ -7,16 +7,21 @@ import struct
 from typing import Any
 from zlib import crc32
 
+import numpy as np
 import pytest
 
 from rmqspark.protocol.bodies import OutputRanges
 from rmqspark.protocol.bodies_txn import AttemptName, HeldAttempt, TxnComplete, TxnVote
+from rmqspark.protocol.body_crcs import body_crcs
+from rmqspark.protocol.bulk_rows import AS_ROWS, BulkRows
 from rmqspark.protocol.codes import RequestCode, ResponseCode
+from rmqspark.protocol.columns import Column
 from rmqspark.protocol.headers import BulkReadRequestHeader, GetMaxOffsetRequestHeader
 from rmqspark.protocol.headers_txn import TxnCompleteRequestHeader, TxnHalfRequestHeader, TxnVoteRequestHeader
 from rmqspark.protocol.names import HALF_BATCH_TOPIC, HIDDEN_TOPICS
 from rmqspark.protocol.properties import encode_properties
 from rmqspark.protocol.record import encode_record
+from rmqspark.protocol.unique_keys import IdRange
 from rmqspark.testing.memory_files import MemoryFileSystem
 
 from .transaction_talk import eventually
@@ -47,6 +52,14 @@ def half(*bodies: bytes, sizes: bool = False, **fields: Any) -> tuple[TxnHalfReq
         "bodyCrc32": crc32(body),
     }
     return TxnHalfRequestHeader(**header | fields), body
+
+
+def half_of_rows(*bodies: bytes, **fields: Any) -> tuple[TxnHalfRequestHeader, bytes]:
+    """The same, for messages without properties: the broker makes their records."""
+    column = Column(np.frombuffer(b"".join(bodies), np.uint8), np.cumsum([0, *map(len, bodies)]))
+    rows = BulkRows(5, bytes(8), 0, IdRange("0" * 20, 0), body_crcs(column.values, column.spans()), column)
+    body = b"".join(part.tobytes() for part in rows.encode())
+    return half(*bodies, **fields | {"recordSize": AS_ROWS, "bodyCrc32": crc32(body)})[0], body
 
 
 def held(*requests: tuple[TxnHalfRequestHeader, bytes]) -> HeldAttempt:
@@ -97,7 +110,12 @@ def test_the_way_of_a_batch(on_broker, flush, durable) -> None:
         client, reader = await bench.connect(), await bench.connect()
         await client.create_topic("orders")
         waiting = asyncio.ensure_future(reader.pull("orders", wait_ms=9_000))
-        requests = [half(b"1", b"2"), half(b"3", b"444", sizes=True, sequence=1)]
+        requests = [
+            half(b"1", b"2"),
+            half(b"3", b"444", sizes=True, sequence=1),
+            half_of_rows(b"5", b"6", sequence=2),
+            half_of_rows(b"7", b"888", sequence=3),
+        ]
         places = [await hold(client, request) for request in requests]
         assert [await hold(client, request) for request in requests] == places
         assert not await vote(client, held(*requests))
@@ -106,10 +124,10 @@ def test_the_way_of_a_batch(on_broker, flush, durable) -> None:
             answer = await complete(client, held(*requests), durable=durable)
             outputs = OutputRanges.decode(answer.body).outputs
             assert [(each.topic, each.brokerName, each.fromOffset, each.toOffset) for each in outputs] == [
-                ("orders", "broker-a", 0, 4)
+                ("orders", "broker-a", 0, 8)
             ]
         assert [record.body for record in bench.records(await waiting)][:1] == [b"1"]
-        assert await bodies(bench, client) == [b"1", b"2", b"3", b"444"]
+        assert await bodies(bench, client) == [b"1", b"2", b"3", b"444", b"5", b"6", b"7", b"888"]
 
     on_broker(talk, store={"flush_disk_type": flush})
 
@@ -173,6 +191,12 @@ BAD_HALVES = [
     pytest.param(half(b"1", queue_id=3), ResponseCode.MESSAGE_ILLEGAL, "not of queue 0", id="another queue"),
     pytest.param(half(b"1", sys_flag=8), ResponseCode.MESSAGE_ILLEGAL, "system flags", id="committed already"),
     pytest.param(half(b"1", sys_flag=4), ResponseCode.MESSAGE_ILLEGAL, "system flags", id="a half message"),
+    pytest.param(
+        half_of_rows(b"1", count=2), ResponseCode.MESSAGE_ILLEGAL, "not made of rows", id="more rows than are there"
+    ),
+    pytest.param(
+        half_of_rows(b"x" * 300_000, topic="t" * 128), ResponseCode.TOPIC_NOT_EXIST, "", id="rows for no topic"
+    ),
     pytest.param(half(b"1", recordSize=92), ResponseCode.MESSAGE_ILLEGAL, "", id="wrong sizes"),
     pytest.param(half(b"1", count=2), ResponseCode.MESSAGE_ILLEGAL, "cannot hold", id="too many"),
     pytest.param(

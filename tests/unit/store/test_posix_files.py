@@ -32,6 +32,17 @@ def test_only_the_owner_can_read_a_store(tmp_path: Path) -> None:
     assert mode_of(root / "config/deep/f") == 0o600
 
 
+@pytest.mark.parametrize("offset", [0, 1, 65_535, 100_000])
+@pytest.mark.parametrize("sizes", [[1], [65_536], [200_000], [3] * 3_000, [40_000] * 5, [1, 70_000, 0, 65_535, 2]])
+def test_long_writes_arrive_whole(tmp_path: Path, sizes: list[int], offset: int) -> None:
+    """However many system calls a write takes, its bytes are where they belong and nothing else is touched."""
+    parts = [os.urandom(size) for size in sizes]
+    file = PosixFileSystem(tmp_path).open("f", create=True)
+    file.pwrite(parts if len(parts) > 1 else parts[0], offset)
+    assert file.pread(1 << 20, 0) == bytes(offset) + b"".join(parts)
+    file.close()
+
+
 def test_links_are_not_followed(tmp_path: Path) -> None:
     """A link planted where the store expects a file leads nowhere."""
     (tmp_path / "victim").write_bytes(b"untouched")

@@ -11,9 +11,13 @@ from isal.isal_zlib import crc32
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import RmqError, TopicNotFound
 from rmqspark.protocol.bodies_txn import AttemptName, HeldAttempt
+from rmqspark.protocol.body_crcs import body_crcs
+from rmqspark.protocol.bulk_rows import AS_ROWS, BulkRows
+from rmqspark.protocol.columns import Column
 from rmqspark.protocol.message_id import pack_host
 from rmqspark.protocol.properties import encode_properties
 from rmqspark.protocol.record import HEAD_BYTES, Record, decode_record, encode_record
+from rmqspark.protocol.unique_keys import IdRange
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.message_store import MessageStore
 from rmqspark.testing.manual_clock import ManualClock
@@ -188,7 +192,11 @@ class ParticipantBench:
 
 
 def make_half(batch: Batch, partition: int, attempt: str, sequence: int, sent: Sent) -> tuple[HalfBatch, bytearray]:
-    """A half batch and its body, with sizes ahead unless all messages are equally long."""
+    """A half batch and its body: every other one without tags as rows; records with their sizes ahead unless all are
+    equally long."""
+    name = HalfName(batch, partition, attempt, sequence)
+    if not sent.tags and sequence % 2:
+        return _half_of_rows(name, sent)
     records = [
         encode_record(
             topic=sent.topic,
@@ -202,11 +210,18 @@ def make_half(batch: Batch, partition: int, attempt: str, sequence: int, sent: S
     record_size = sizes.pop() if len(sizes) == 1 else 0
     ahead = b"" if record_size else np.array([len(record) for record in records], ">i4").tobytes()
     body = bytearray(ahead + b"".join(records))
-    name = HalfName(batch, partition, attempt, sequence)
     half = HalfBatch(
         name, sent.topic, sent.queue_id, len(records), record_size, len(body), crc32(body), has_tags=bool(sent.tags)
     )
     return half, body
+
+
+def _half_of_rows(name: HalfName, sent: Sent) -> tuple[HalfBatch, bytearray]:
+    column = Column(np.frombuffer(b"".join(sent.bodies), np.uint8), np.cumsum([0, *map(len, sent.bodies)]))
+    rows = BulkRows(5, bytes(8), 0, IdRange("A" * 20, 0), body_crcs(column.values, column.spans()), column)
+    body = bytearray().join(part.tobytes() for part in rows.encode())
+    count = len(sent.bodies)
+    return HalfBatch(name, sent.topic, sent.queue_id, count, AS_ROWS, len(body), crc32(body), has_tags=False), body
 
 
 def run(work: Coroutine[Any, Any, Any], each_step: Callable[[], object] = lambda: None) -> Any:

@@ -73,7 +73,7 @@ def test_readers_see_a_transaction_at_once(bench: ParticipantBench) -> None:
 
 def test_large_transaction_is_published_in_steps(bench: ParticipantBench, monkeypatch: pytest.MonkeyPatch) -> None:
     """A transaction too large to keep others waiting for becomes readable in steps, each of whole half batches."""
-    monkeypatch.setattr(completer, "_PUBLISHED_TOGETHER_BYTES", 700)
+    monkeypatch.setattr(completer, "_PUBLISHED_TOGETHER_BYTES", 1000)
     attempt = bench.send(N0, *(Sent("t", 0, [b"%d" % number] * 3) for number in range(6)))
     seen: list[int] = []
     bench.commit(N0, attempt, each_step=lambda: seen.append(len(bench.bodies("t"))))

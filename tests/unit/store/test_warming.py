@@ -1,0 +1,66 @@
+"""Memory for what is written next is taken ahead, by a plan that any thread may carry out."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqspark.protocol.record import encode_record
+from rmqspark.store.config import StoreConfig
+from rmqspark.store.files import PosixFileSystem
+from rmqspark.store.warming import LEAST_WRITTEN_BYTES, MOST_AHEAD_BYTES
+
+from .store_bench import StoreBench
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rmqspark.store.warming import WarmingPlan
+
+MIB = 1 << 20
+SEGMENT_BYTES = 40 * MIB
+RECORD = bytes(encode_record(topic="t", body=b"x" * MIB))
+
+
+@pytest.fixture
+def bench() -> StoreBench:
+    return StoreBench(StoreConfig(mapped_file_size_commit_log=SEGMENT_BYTES, message_index_enable=False))
+
+
+def test_a_little_traffic_warms_nothing(bench: StoreBench) -> None:
+    """A store that takes a few messages takes no memory ahead of them."""
+    plans: list[WarmingPlan] = []
+    bench.store.warm_with(plans.append)
+    for _ in range(3):
+        bench.store.append_bulk("t", 0, bytearray(RECORD))
+    assert bench.store.end_offset < LEAST_WRITTEN_BYTES
+    assert plans == []
+
+
+def test_much_traffic_is_always_ahead_of_itself(bench: StoreBench) -> None:
+    """Plans follow each other without a gap to the end of each file, none further ahead than allowed."""
+    plans: list[tuple[int, str, int, int]] = []
+    bench.store.warm_with(lambda plan: plans.append((bench.store.end_offset, plan.file.path, plan.start, plan.end)))
+    while bench.store.end_offset < SEGMENT_BYTES * 2 - 8 * MIB:
+        bench.store.append_bulk("t", 0, bytearray(RECORD))
+    assert {path for _, path, _, _ in plans} == {f"commitlog/{base:020d}" for base in (0, SEGMENT_BYTES)}
+    for path in {path for _, path, _, _ in plans}:
+        parts = [(start, end) for _, of, start, end in plans if of == path]
+        assert all(one_end == next_start for (_, one_end), (next_start, _) in pairwise(parts))
+        assert parts[-1][1] == SEGMENT_BYTES
+    for log_end, path, start, end in plans:
+        base = int(path.rpartition("/")[2])
+        assert log_end <= base + start < base + end <= log_end + MOST_AHEAD_BYTES
+
+
+def test_warming_changes_nothing(tmp_path: Path) -> None:
+    """What is written stays, what is not reads as zeros; a file that is closed meanwhile is no error of the plan."""
+    file = PosixFileSystem(tmp_path).open("f", create=True)
+    file.truncate(MIB)
+    file.pwrite(b"here", 100_000)
+    file.warm(0, MIB)
+    assert file.pread(MIB, 0) == b"here".rjust(100_004, b"\0").ljust(MIB, b"\0")
+    assert file.next_data(200_000) == MIB
+    file.close()
