@@ -21,7 +21,7 @@ from rmqspark.protocol.names import MAX_BODY_BYTES
 from rmqspark.protocol.property_builder import build_properties
 from rmqspark.protocol.record import CRC_MASK, MIN_RECORD_BYTES
 from rmqspark.protocol.record_builder import encode_records
-from rmqspark.protocol.unique_keys import unique_keys
+from rmqspark.protocol.unique_keys import UNIQUE_KEY_PAIR_BYTES, unique_keys
 from rmqspark.sink.compression import compressed
 
 if TYPE_CHECKING:
@@ -35,11 +35,13 @@ if TYPE_CHECKING:
 CRC_BYTES = 4
 CRC_BLOCK_ROWS = 1024  # bodies that are Python objects at the same time
 
+_GROWTH = 4  # so the largest `batchBytes` become what a broker makes records of at once, and no more
 _PROPERTY_COLUMNS = frozenset(("tags", "keys", "shardingKey", "properties"))
 
 
 class Rows:
-    """The rows of one batch, ready to be sent. `sizes` are those of what travels."""
+    """The rows of one batch, ready to be sent. `sizes` are those of what travels; small bodies count for more, since
+    the broker makes whole records of them."""
 
     def __init__(self, batch: Any, topic: str, ids: IdRange, compression: str) -> None:
         array = _as_binary(batch.column(body_name(batch)))
@@ -50,11 +52,12 @@ class Rows:
         self._ids = ids
         self._properties = None
         lengths = self.bodies.spans().lengths
+        records: NDArray[np.int64] = lengths + (MIN_RECORD_BYTES + len(topic.encode()))
         if _PROPERTY_COLUMNS.isdisjoint(batch.schema.names) and (self.sys_flags == self.sys_flags[:1]).all():
-            self.sizes: NDArray[np.int64] = lengths + CRC_BYTES
+            self.sizes = np.maximum(lengths + CRC_BYTES, (records + UNIQUE_KEY_PAIR_BYTES) // _GROWTH + 1)
         else:
             self._properties = _properties(batch, unique_keys(ids.prefix, ids.sequences(batch.num_rows)))
-            self.sizes = lengths + self._properties.spans().lengths + MIN_RECORD_BYTES + len(topic.encode())
+            self.sizes = records + self._properties.spans().lengths
 
     def bulk(
         self, queue: MessageQueue, first: int, end: int, *, born_timestamp_ms: int, born_host: bytes, out: Bytes | None

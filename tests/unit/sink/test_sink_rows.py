@@ -15,7 +15,9 @@ from rmqspark.protocol.compression import decompress
 from rmqspark.protocol.record import Record, decode_record
 from rmqspark.protocol.record_builder import EncodedRecords
 from rmqspark.protocol.unique_keys import IdRange
+from rmqspark.sink.dealing import evenly
 from rmqspark.sink.rows import Rows, check_bodies
+from rmqspark.store.bulk_check import check_rows
 
 
 def records(batch: Any, compression: str = "none", first: int = 0) -> list[Record]:
@@ -94,6 +96,21 @@ def test_part_of_a_batch() -> None:
         found = records(pa.record_batch({"body": pa.array([b"a", b"bb", b"ccc"]), **more}), first=1)
         assert [record.body for record in found] == [b"bb", b"ccc"]
         assert [record.property_map()["UNIQ_KEY"] for record in found] == [f"{1:032X}", f"{2:032X}"]
+
+
+@pytest.mark.parametrize("body_bytes", [1, 20, 200])
+def test_small_bodies_do_not_become_more_than_a_broker_takes(body_bytes: int) -> None:
+    """A send of the largest size is not refused for the records that it becomes."""
+    bodies = pa.FixedSizeBinaryArray.from_buffers(
+        pa.binary(body_bytes), 400_000, [None, pa.py_buffer(b"x" * (body_bytes * 400_000))]
+    )
+    rows = Rows(pa.record_batch({"body": bodies.cast(pa.binary())}), "t" * 127, IdRange("0" * 20, 0), "none")
+    queue = MessageQueue("t" * 127, "broker-a", 0)
+    for first, end in evenly(rows.sizes, 8 << 20):
+        bulk = rows.bulk(queue, first, end, born_timestamp_ms=17, born_host=bytes(8), out=None)
+        assert isinstance(bulk, BulkRows)
+        check_rows(bulk, queue.topic, 4 << 20)
+        assert sum(len(part) for part in bulk.encode()) < 9 << 20
 
 
 @pytest.mark.parametrize("kind", ["zlib", "lz4", "zstd"])
