@@ -27,6 +27,7 @@ from rmqspark.namesrv.config import NamesrvConfig
 from rmqspark.namesrv.server import NameServer
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.files import PosixFileSystem
+from rmqspark.testing.ports import reserved_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -42,8 +43,9 @@ TEST_STORE = StoreConfig(
     max_index_num=400_000,
     min_free_bytes=256 << 20,
 )
-START_TIMEOUT_S = 30
+START_TIMEOUT_S = 60
 _LOOK_AGAIN_MS = 5
+_VIP_PORT_OFFSET = -2  # a broker answers there, too
 
 
 class Server(Protocol):
@@ -120,10 +122,11 @@ class LocalCluster:
         self._store_config = store_config
         self._clock = clock
         self._loop = LoopThread()
+        self._kept = ExitStack()  # ports of servers that are stopped, for when they are started again
         self._brokers: dict[str, RunningServer] = {}
         self._ports: dict[str, int] = {}
         self._name_servers: dict[int, RunningServer] = {}
-        self._name_server_ports = [0] * namesrvs
+        self._name_server_ports = [self._kept.enter_context(reserved_port()) for _ in range(namesrvs)]
         for number in range(namesrvs):
             self.start_name_server(number)
 
@@ -148,7 +151,7 @@ class LocalCluster:
             raise InvalidArgument(f"Name server {number} runs already.")
         config = NamesrvConfig(listen_port=self._name_server_ports[number])
         server = self._loop.run(lambda: NameServer(config, clock=self._clock))
-        self._name_servers[number], self._name_server_ports[number] = server, server.port
+        self._name_servers[number] = server
         return server.address
 
     def stop_name_server(self, number: int) -> None:
@@ -159,8 +162,10 @@ class LocalCluster:
         """Starts a broker, or starts it again with its store and port; returns its address, once it is registered."""
         if name in self._brokers:
             raise InvalidArgument(f"Broker {name!r} runs already.")
+        if name not in self._ports:
+            self._ports[name] = self._kept.enter_context(reserved_port(_VIP_PORT_OFFSET))
         config = replace(
-            self._broker_config, broker_name=name, namesrv_addr=self.namesrv, listen_port=self._ports.get(name, 0)
+            self._broker_config, broker_name=name, namesrv_addr=self.namesrv, listen_port=self._ports[name]
         )
         broker = self._loop.run(
             lambda: Broker(
@@ -172,7 +177,7 @@ class LocalCluster:
                 entropy=SystemEntropy(),
             )
         )
-        self._brokers[name], self._ports[name] = broker, broker.port
+        self._brokers[name] = broker
         self._wait_until_registered(name)
         return broker.address
 
@@ -182,7 +187,7 @@ class LocalCluster:
 
     def close(self) -> None:
         """Stops everything, brokers first."""
-        with ExitStack() as closing:
+        with self._kept, ExitStack() as closing:
             closing.callback(self._loop.close)
             for number in list(self._name_servers):
                 closing.callback(self.stop_name_server, number)

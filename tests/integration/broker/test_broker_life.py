@@ -22,6 +22,7 @@ from rmqspark.protocol.headers import (
     UpdateConsumerOffsetRequestHeader,
 )
 from rmqspark.testing.memory_files import MemoryFileSystem
+from rmqspark.testing.ports import reserved_port
 
 pytestmark = pytest.mark.integration
 
@@ -35,7 +36,7 @@ async def route(bench, topic: str, address: str = ""):
 
 async def until(condition) -> None:
     """Waits for what only shows when asked for."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not await condition():  # noqa: ASYNC110 - asking is the only way to see it
             await asyncio.sleep(0.005)
 
@@ -182,7 +183,8 @@ def test_a_failed_write_is_told_to_every_send_concerned(on_broker) -> None:
         records = bench.records(await client.pull("orders"))
         assert [record.body for record in records] == [b"first", *stored, b"second"]
 
-    on_broker(talk, files=files)
+    # No flush comes between, whose checkpoint would be the write that fails.
+    on_broker(talk, files=files, store={"flush_interval_commit_log": 60_000})
 
 
 def test_a_flush_that_takes_too_long_is_admitted(on_broker) -> None:
@@ -286,11 +288,8 @@ def test_a_stopped_broker_is_no_longer_in_routes(on_broker) -> None:
 
 def test_a_name_server_that_comes_back_learns_of_the_broker_again(on_broker) -> None:
     """A broker starts without one, and registers when it appears; when it was restarted empty, at once again."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
 
-    async def talk(bench) -> None:
+    async def talk(bench, port: int) -> None:
         for _ in range(2):
             async with NameServer(NamesrvConfig(listen_port=port), clock=SystemClock()) as names:
 
@@ -299,7 +298,8 @@ def test_a_name_server_that_comes_back_learns_of_the_broker_again(on_broker) -> 
 
                 await until(known)
 
-    on_broker(talk, namesrv_addr=f"127.0.0.1:{port}")
+    with reserved_port() as port:
+        on_broker(lambda bench: talk(bench, port), namesrv_addr=f"127.0.0.1:{port}")
 
 
 def test_a_name_server_that_hangs_up_is_not_called_without_a_pause(on_broker) -> None:

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqspark import AdminClient, Message, Producer, PullConsumer
+from rmqspark.client.outgoing import SendConfig
 from rmqspark.clock import SystemClock
 from rmqspark.errors import RmqError
+from rmqspark.testing.ports import reserved_port
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from rmqspark.model import SendReceipt
 
@@ -60,6 +62,13 @@ def bodies(namesrv: str, topic: str) -> Counter[bytes]:
     return found
 
 
+@pytest.fixture
+def base() -> Iterator[int]:
+    """A port for the first of two brokers. It is theirs, as is what lies beside it, also while one of them is away."""
+    with reserved_port(-2, 8, 10) as port:
+        yield port
+
+
 def test_each_broker_is_a_process_with_the_same_settings(processes: Any, tmp_path: Path) -> None:
     """endpoints.json and the output name every broker; settings reach all of them; Ctrl-C ends all in order."""
     (tmp_path / "rmq.toml").write_text("broker_name = 'mine'\nfile_reserved_time = 7\n")
@@ -90,28 +99,12 @@ def test_each_broker_is_a_process_with_the_same_settings(processes: Any, tmp_pat
     assert "Traceback" not in processes.errors
 
 
-def test_ports_are_ten_apart(processes: Any) -> None:
+def test_ports_are_ten_apart(processes: Any, base: int) -> None:
     """The first broker has --broker-port, each further one ten more."""
-    base = free_ports()
     server = processes.up("--brokers", "2", "--broker-port", str(base))
     assert server.endpoints["brokers"] == [f"127.0.0.1:{base}", f"127.0.0.1:{base + 10}"]
     refused = processes.run("up", "--brokers", "3", "--broker-port", "65520", "--store", "other")
     assert (refused.code, "no room for 3 brokers, ten ports apart" in refused.err) == (2, True)
-
-
-def free_ports() -> int:
-    """A port that is free, as are those a second broker beside it needs."""
-    while True:
-        with socket.socket() as first:
-            first.bind(("127.0.0.1", 0))
-            base = first.getsockname()[1]
-        try:
-            for port in (base - 2, base + 8, base + 10):
-                with socket.socket() as other:
-                    other.bind(("127.0.0.1", port))
-        except OSError:
-            continue
-        return base
 
 
 def test_they_end_with_the_process_that_started_them(processes: Any, tmp_path: Path) -> None:
@@ -135,7 +128,7 @@ class Load:
         self.failures: list[RmqError] = []
         self.tried: set[bytes] = set()
         self._stopping = threading.Event()
-        self._producer = Producer(namesrv, clock=clock)
+        self._producer = Producer(namesrv, clock=clock, config=SendConfig(send_msg_timeout=PATIENCE_MS))
         self._threads = [threading.Thread(target=self._send, args=(topic, number)) for number in range(4)]
         for thread in self._threads:
             thread.start()
@@ -177,9 +170,9 @@ class ClockAhead(SystemClock):
 
 
 @pytest.mark.faults
-def test_sending_goes_on_while_one_of_two_brokers_dies_and_comes_back(processes: Any) -> None:
+def test_sending_goes_on_while_one_of_two_brokers_dies_and_comes_back(processes: Any, base: int) -> None:
     """kill -9 under load: no send fails, nothing acknowledged is lost, and the broker gets messages again."""
-    server = processes.up("--brokers", "2")
+    server = processes.up("--brokers", "2", "--broker-port", str(base))
     with AdminClient(server.namesrv) as admin:
         admin.create_topic("load", queues=2)
     clock = ClockAhead()
@@ -204,9 +197,9 @@ def test_sending_goes_on_while_one_of_two_brokers_dies_and_comes_back(processes:
     assert server.end(signal.SIGTERM) == 0
 
 
-def test_a_broker_that_cannot_come_back_says_why_and_is_tried_again(processes: Any, tmp_path: Path) -> None:
+def test_a_broker_that_cannot_come_back_says_why_and_is_tried_again(processes: Any, tmp_path: Path, base: int) -> None:
     """The pauses grow and are told; when what was wrong is mended the broker is back by itself."""
-    server = processes.up("--brokers", "2")
+    server = processes.up("--brokers", "2", "--broker-port", str(base))
     topics = tmp_path / "store" / "broker-b" / "config" / "topics.json"
     sound = topics.read_text()
     (tmp_path / "store" / "broker-b" / "config" / "topics.json.bak").write_text("{")
@@ -224,9 +217,8 @@ def test_a_broker_that_cannot_come_back_says_why_and_is_tried_again(processes: A
     assert server.end(signal.SIGINT) == 0
 
 
-def test_a_first_start_that_fails_ends_them_all(processes: Any) -> None:
+def test_a_first_start_that_fails_ends_them_all(processes: Any, base: int) -> None:
     """What keeps one broker from starting is named with the broker, and nothing is left running."""
-    base = free_ports()
     with socket.create_server(("127.0.0.1", base + 10)):
         words = ("up", "--brokers", "2", "--store", "store", "--namesrv-port", "0", "--broker-port", str(base))
         outcome = processes.run(*words)

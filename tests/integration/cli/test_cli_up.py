@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import stat
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from rmqspark import AdminClient, Message, Producer, PullConsumer
+from rmqspark.testing.ports import reserved_port
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,7 +74,7 @@ def test_a_second_signal_does_not_wait(processes: Any) -> None:
         server.process.send_signal(signal.SIGINT)
         server.process.send_signal(signal.SIGTERM)
         server.process.send_signal(signal.SIGCONT)
-        assert server.process.wait(10) in (128 + signal.SIGINT, 128 + signal.SIGTERM)
+        assert server.process.wait(40) in (128 + signal.SIGINT, 128 + signal.SIGTERM)
 
 
 def test_a_relative_store_is_where_it_was_named(processes: Any, tmp_path: Path) -> None:
@@ -131,22 +131,20 @@ def test_flags_beat_the_environment_which_beats_the_file(processes: Any, tmp_pat
 
 def test_a_stock_broker_conf_is_taken_as_it_is(processes: Any, tmp_path: Path) -> None:
     """The file that Apache RocketMQ ships works, with what people add to it; --store stays where it was said."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    (tmp_path / "broker.conf").write_text(
-        "# as shipped\n"
-        "brokerClusterName = DefaultCluster\n"
-        "brokerName = broker-a\n"
-        "brokerId = 0\n"
-        "deleteWhen = 04\n"
-        "fileReservedTime = 48\n"
-        "brokerRole = ASYNC_MASTER\n"
-        "flushDiskType = SYNC_FLUSH\n"
-        f"brokerIP1=127.0.0.1\nlistenPort={port}\nnamesrvAddr=10.255.255.1:9876\n"
-        "storePathRootDir=/nowhere/store\nstorePathCommitLog=/nowhere/store/commitlog\n"
-    )
-    server = processes.serve("up", "--store", "store", "--namesrv-port", "0", "-c", "broker.conf")
+    with reserved_port(-2) as port:
+        (tmp_path / "broker.conf").write_text(
+            "# as shipped\n"
+            "brokerClusterName = DefaultCluster\n"
+            "brokerName = broker-a\n"
+            "brokerId = 0\n"
+            "deleteWhen = 04\n"
+            "fileReservedTime = 48\n"
+            "brokerRole = ASYNC_MASTER\n"
+            "flushDiskType = SYNC_FLUSH\n"
+            f"brokerIP1=127.0.0.1\nlistenPort={port}\nnamesrvAddr=10.255.255.1:9876\n"
+            "storePathRootDir=/nowhere/store\nstorePathCommitLog=/nowhere/store/commitlog\n"
+        )
+        server = processes.serve("up", "--store", "store", "--namesrv-port", "0", "-c", "broker.conf")
     told = settings_of(server.namesrv)
     assert (told["flushDiskType"], told["fileReservedTime"], told["deleteWhen"]) == ("SYNC_FLUSH", "48", "04")
     assert server.endpoints["brokers"] == [f"127.0.0.1:{port}"]

@@ -11,6 +11,7 @@ from rmqspark.errors import Busy, ConnectionLost, RequestTimeout, Unreachable
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.remoting.connection import AsyncConnection
 from rmqspark.remoting.pending import PendingCalls
+from rmqspark.testing.ports import reserved_port
 from rmqspark.testing.scripted_peer import (
     ScriptedPeer,
     answer,
@@ -46,7 +47,7 @@ def converse(peer: ScriptedPeer, talk: Callable[[AsyncConnection], Awaitable[Any
 def test_call() -> None:
     """A request finds its answer."""
     with ScriptedPeer([expect(CODE), answer(remark="ok"), wait_for_close()]) as peer:
-        response = converse(peer, lambda connection: connection.call(CODE, body=b"x", timeout_ms=5_000))
+        response = converse(peer, lambda connection: connection.call(CODE, body=b"x", timeout_ms=60_000))
     assert response.remark == "ok"
     assert peer.requests[0].body == b"x"
 
@@ -55,7 +56,7 @@ def test_answers_in_any_order() -> None:
     """Several requests at once each find their own answer."""
 
     async def talk(connection: AsyncConnection) -> list[str | None]:
-        calls = [connection.call(CODE, timeout_ms=5_000) for _ in range(3)]
+        calls = [connection.call(CODE, timeout_ms=60_000) for _ in range(3)]
         return [response.remark for response in await asyncio.gather(*calls)]
 
     script = [expect(CODE), expect(CODE), expect(CODE), *(answer(remark=str(n), to=n) for n in (1, 2, 0))]
@@ -103,7 +104,7 @@ def test_requests_of_the_other_side() -> None:
     """What the other server asks is refused in words; oneway requests are ignored."""
 
     async def talk(connection: AsyncConnection) -> Any:
-        return await connection.call(CODE, timeout_ms=5_000)
+        return await connection.call(CODE, timeout_ms=60_000)
 
     script = [
         ask(RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE, oneway=True),
@@ -119,10 +120,8 @@ def test_requests_of_the_other_side() -> None:
 
 def test_nobody_there() -> None:
     """Where nobody listens the error names the address."""
-    with ScriptedPeer() as peer:
-        address = peer.address
-    with pytest.raises(Unreachable, match=address):
-        asyncio.run(AsyncConnection.open(address))
+    with reserved_port() as port, pytest.raises(Unreachable, match=f"127.0.0.1:{port}"):
+        asyncio.run(AsyncConnection.open(f"127.0.0.1:{port}"))
 
 
 def test_calls_under_way_are_limited() -> None:

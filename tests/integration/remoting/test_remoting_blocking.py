@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -20,6 +19,7 @@ from rmqspark.remoting.limits import Limits
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Request, Route
 from rmqspark.testing.manual_clock import ManualClock
+from rmqspark.testing.ports import reserved_port
 from rmqspark.testing.scripted_peer import (
     ScriptedPeer,
     answer,
@@ -40,16 +40,11 @@ pytestmark = pytest.mark.integration
 CODE = RequestCode.GET_MAX_OFFSET
 
 
-def unused_address() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return f"127.0.0.1:{listener.getsockname()[1]}"
-
-
 def test_call() -> None:
     """A request is sent with its fields and its answer comes back with its own."""
     with ScriptedPeer([expect(CODE), answer(0, b"body", remark="ok", offset="42"), wait_for_close()]) as peer:
         connection = BlockingConnection(peer.address)
-        response = connection.call(CODE, timeout_ms=5_000, extra={"topic": "t"})
+        response = connection.call(CODE, timeout_ms=60_000, extra={"topic": "t"})
         connection.close()
     assert (response.code, response.remark, bytes(response.body)) == (0, "ok", b"body")
     assert response.header(OffsetResponseHeader).offset == 42
@@ -62,8 +57,8 @@ def test_answers_find_their_requests_in_any_order() -> None:
     script = [expect(CODE), expect(CODE), expect(CODE), *(answer(remark=str(n), to=n) for n in (2, 0, 1))]
     with ScriptedPeer([*script, wait_for_close()]) as peer:
         connection = BlockingConnection(peer.address)
-        futures = [connection.submit(CODE, timeout_ms=5_000) for _ in range(3)]
-        assert [future.result(5).remark for future in futures] == ["0", "1", "2"]
+        futures = [connection.submit(CODE, timeout_ms=60_000) for _ in range(3)]
+        assert [future.result(60).remark for future in futures] == ["0", "1", "2"]
         connection.close()
 
 
@@ -72,16 +67,15 @@ def test_an_error_code_becomes_its_error() -> None:
     with ScriptedPeer([expect(CODE), answer(ResponseCode.NO_PERMISSION, remark="no"), wait_for_close()]) as peer:
         connection = BlockingConnection(peer.address)
         with pytest.raises(NoPermission, match="no"):
-            connection.call(CODE, timeout_ms=5_000).raise_for_code()
+            connection.call(CODE, timeout_ms=60_000).raise_for_code()
         connection.close()
 
 
 def test_nobody_there() -> None:
     """Where nobody listens the error names the address."""
-    address = unused_address()
-    with pytest.raises(Unreachable, match=address) as caught:
-        BlockingConnection(address)
-    assert caught.value.address == address
+    with reserved_port() as port, pytest.raises(Unreachable, match=f"127.0.0.1:{port}") as caught:
+        BlockingConnection(f"127.0.0.1:{port}")
+    assert caught.value.address == f"127.0.0.1:{port}"
 
 
 def test_no_address() -> None:
@@ -99,7 +93,7 @@ def test_no_answer_in_time() -> None:
         with pytest.raises(RequestTimeout, match=peer.address):
             connection.call(CODE, timeout_ms=20)
         late.set()
-        assert connection.call(CODE, timeout_ms=5_000).remark == "prompt"
+        assert connection.call(CODE, timeout_ms=60_000).remark == "prompt"
         connection.close()
 
 
@@ -111,7 +105,7 @@ def test_a_future_times_out_by_itself() -> None:
         future = connection.submit(CODE, timeout_ms=100)
         clock.advance(ms=101)
         with pytest.raises(RequestTimeout):
-            future.result(5)
+            future.result(60)
         connection.close()
 
 
@@ -127,10 +121,10 @@ def test_every_pending_request_learns_of_the_loss(last: Any) -> None:
         futures = [connection.submit(CODE, timeout_ms=60_000) for _ in range(2)]
         for future in futures:
             with pytest.raises(ConnectionLost, match=peer.address):
-                future.result(5)
+                future.result(60)
         assert connection.closed
         with pytest.raises(ConnectionLost):
-            connection.call(CODE, timeout_ms=5_000)
+            connection.call(CODE, timeout_ms=60_000)
         connection.close()
 
 
@@ -142,7 +136,7 @@ def test_closing_ends_the_waiting() -> None:
         connection.close()
         connection.close()
         with pytest.raises(ConnectionLost, match="closed"):
-            future.result(5)
+            future.result(60)
         assert connection.closed
 
 
@@ -151,10 +145,10 @@ def test_go_away() -> None:
     script = [expect(CODE), expect(CODE), answer(ResponseCode.GO_AWAY, to=1), answer(remark="still", to=0)]
     with ScriptedPeer([*script, wait_for_close()]) as peer:
         connection = BlockingConnection(peer.address)
-        first, second = (connection.submit(CODE, timeout_ms=5_000) for _ in range(2))
-        assert second.result(5).code == ResponseCode.GO_AWAY
+        first, second = (connection.submit(CODE, timeout_ms=60_000) for _ in range(2))
+        assert second.result(60).code == ResponseCode.GO_AWAY
         assert connection.closed
-        assert first.result(5).remark == "still"
+        assert first.result(60).remark == "still"
         connection.close()
 
 
@@ -197,8 +191,8 @@ def test_requests_of_the_server() -> None:
     ]
     with ScriptedPeer(script) as peer:
         connection = BlockingConnection(peer.address, on_request=on_request)
-        noticed.result(5)
-        assert answered.wait(5)
+        noticed.result(60)
+        assert answered.wait(60)
         connection.close()
     assert [code for code, _ in asked] == [40, 307, 307, 307]
     assert (peer.requests[0].command.opaque, peer.requests[0].body) == (9, b"fine")
@@ -210,7 +204,7 @@ def test_requests_of_the_server_without_a_handler() -> None:
     script = [ask(RequestCode.GET_CONSUMER_RUNNING_INFO), expect_answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED)]
     with ScriptedPeer([*script, lambda conversation: done.set(), wait_for_close()]) as peer:
         connection = BlockingConnection(peer.address)
-        assert done.wait(5)
+        assert done.wait(60)
         connection.close()
 
 
@@ -222,7 +216,7 @@ def test_bodies_of_any_size(serve: Any, size: int) -> None:
     body = os.urandom(1024) * (size // 1024) + b"z" * (size % 1024)
     third = len(body) // 3
     for parts in (body, [body[:third], memoryview(body)[third:], b""]):
-        assert bytes(connection.call(CODE, body=parts, timeout_ms=20_000).body) == body
+        assert bytes(connection.call(CODE, body=parts, timeout_ms=60_000).body) == body
     connection.close()
 
 
@@ -231,7 +225,7 @@ def test_many_small_parts(serve: Any) -> None:
     served = serve({CODE: Route(None, lambda request: Reply(body=bytes(request.body)))})
     connection = BlockingConnection(served.address)
     parts = [b"%06d" % number for number in range(3_000)]
-    assert bytes(connection.call(CODE, body=parts, timeout_ms=20_000).body) == b"".join(parts)
+    assert bytes(connection.call(CODE, body=parts, timeout_ms=60_000).body) == b"".join(parts)
     connection.close()
 
 
@@ -244,7 +238,7 @@ def test_threads_share_a_connection(serve: Any) -> None:
     def ask_many(number: int) -> None:
         for turn in range(20):
             body = b"%d/%d;" % (number, turn) * (1 if number % 2 else 30_000)
-            assert connection.call(CODE, body=body, timeout_ms=30_000).body == body
+            assert connection.call(CODE, body=body, timeout_ms=60_000).body == body
 
     with ThreadPoolExecutor(8) as threads:
         for done in [threads.submit(ask_many, number) for number in range(8)]:
@@ -263,11 +257,11 @@ def test_the_server_closes_under_load(serve: Any) -> None:
     for request in parked[:25]:
         served.run(request.reply)
     closing = served.start_closing()
-    assert [future.result(10).code for future in futures[:25]] == [0] * 25
+    assert [future.result(60).code for future in futures[:25]] == [0] * 25
     for future in futures[25:]:
         with pytest.raises(ConnectionLost):
-            future.result(10)
-    closing.result(10)
+            future.result(60)
+    closing.result(60)
     connection.close()
 
 
@@ -280,7 +274,7 @@ def test_a_forked_process_finds_the_connection_closed() -> None:
         with pytest.raises(ConnectionLost, match="another process"):
             connection.call(CODE, timeout_ms=1_000)
         connection._pid -= 1
-        assert connection.call(CODE, timeout_ms=5_000).remark == "parent"
+        assert connection.call(CODE, timeout_ms=60_000).remark == "parent"
         connection.close()
 
 

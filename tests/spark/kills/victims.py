@@ -11,12 +11,14 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import rmqspark
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.errors import RmqError
+from rmqspark.testing.ports import reserved_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -97,12 +99,13 @@ def signal_process(pid: int, number: int) -> None:
 
 
 class Brokers:
-    """A name server and brokers, each a process, each on its own store and, after the first start, its own port."""
+    """A name server and brokers, each a process, each on its own store and its own port."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.running: dict[str, Process] = {}
-        self._addresses: dict[str, str] = {}
+        self._kept = ExitStack()  # their ports, while they are away
+        self._ports: dict[str, int] = {}
         self._log = directory / "servers.log"
         self._name_server = Process([*COMMAND, "namesrv", "--port", "0"], directory / "namesrv.log")
         wait_for(lambda: "Name server at" in self._name_server.output, "the name server answers")
@@ -112,13 +115,15 @@ class Brokers:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for process in (*self.running.values(), self._name_server):
-            process.kill()
+        with self._kept:
+            for process in (*self.running.values(), self._name_server):
+                process.kill()
 
     def start(self, name: str, points: str = "") -> None:
         """Starts a broker, or starts it again; it answers when this returns, unless it stopped before."""
-        port = self._addresses.get(name, ":0").rpartition(":")[2]
-        words = [*COMMAND, "broker", "--name", name, "--port", port, "--namesrv", self.namesrv,
+        if name not in self._ports:
+            self._ports[name] = self._kept.enter_context(reserved_port(-2))
+        words = [*COMMAND, "broker", "--name", name, "--port", str(self._ports[name]), "--namesrv", self.namesrv,
                  "--store", str(self.directory / name), "--mapped-file-size-commit-log", str(64 << 20),
                  "--max-hash-slot-num", "5000", "--max-index-num", "20000", "--min-free-bytes", "1"]  # fmt: skip
         self.running[name] = process = Process(words, self._log, points)
@@ -131,7 +136,6 @@ class Brokers:
         try:
             with ClusterClient(self.namesrv) as client:
                 client.broker(name).capabilities()
-                self._addresses[name] = client.broker_address(name)
         except RmqError:
             return False
         return True
