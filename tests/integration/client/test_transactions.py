@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import chain, repeat
 from queue import Queue
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.integration
 
 COMMIT, ROLLBACK, UNKNOWN = TransactionState.COMMIT, TransactionState.ROLLBACK, TransactionState.UNKNOWN
-PATIENCE_S = 20
+PATIENCE_S = 60
 
 
 class Listener:
@@ -59,8 +60,8 @@ class Listener:
 
 @pytest.fixture(scope="module")
 def quick() -> Iterator[LocalCluster]:
-    """A cluster that asks after a fifth of a second, and every fifth."""
-    config = BrokerConfig(transaction_time_out=200, transaction_check_interval=200)
+    """A cluster that asks after a fifth of a second, every fifth, and as long as anything here may take."""
+    config = BrokerConfig(transaction_time_out=200, transaction_check_interval=200, transaction_check_max=10_000)
     with cluster(brokers=1, broker_config=config) as local:
         yield local
 
@@ -89,7 +90,7 @@ def test_committed_messages_arrive_and_others_do_not(mq: LocalCluster, topic: st
         queues = consumer.queues(topic)
         assert [consumer.max_offset(queue) for queue in queues] == [0, 0, 1, 0]
         consumer.assign(queues)
-        (arrived,) = consumer.poll(timeout_ms=1000)
+        (arrived,) = consumer.poll(timeout_ms=1000 * PATIENCE_S)
     assert (arrived.body, arrived.tags, arrived.keys, arrived.msg_id) == (b"paid", "t", ["k"], done.receipt.msg_id)
     assert arrived.properties["a"] == "b"
 
@@ -123,12 +124,12 @@ def test_what_the_listener_does_not_know_the_broker_asks_for(
 
 def test_a_check_that_fails_is_repeated(quick: LocalCluster) -> None:
     """Until the listener finds out."""
-    answers = iter([fail, lambda: UNKNOWN, lambda: COMMIT])
+    answers = chain([fail, lambda: UNKNOWN], repeat(lambda: COMMIT))
     listener = Listener(executed=UNKNOWN, checked=lambda: next(answers)())
     with TransactionProducer(quick.namesrv, "shop", listener=listener) as producer:
         producer.send(Message("repeated", b"x"))
         assert bodies(quick.namesrv, "repeated", 1) == [b"x"]
-    assert listener.checked.qsize() == 3
+    assert listener.checked.qsize() >= 3  # once more, where a fifth of a second goes by before the third answer counts
 
 
 def test_whoever_comes_next_is_asked(quick: LocalCluster) -> None:
