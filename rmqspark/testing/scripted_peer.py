@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from rmqspark.protocol.command import Buffer
 
-_PATIENCE_S = 10
+_PATIENCE_S = 60
 
 
 class PeerRequest(NamedTuple):

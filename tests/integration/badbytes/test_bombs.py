@@ -41,7 +41,7 @@ def test_bombs_do_not_go_off(tmp_path: Path, tell: Callable[[str], None]) -> Non
             victim.forget_peak()
             before, cpu_s, begin_ms = victim.resident_bytes(), victim.cpu_seconds(), clock.monotonic_ms()
             converse(victim.broker if bomb.to_broker else victim.namesrv, bomb.wire)
-            assert clock.monotonic_ms() - begin_ms < 20_000, bomb.name
+            assert clock.monotonic_ms() - begin_ms < 60_000, bomb.name
             growth, cpu_s = victim.peak_bytes() - before - len(bomb.wire), victim.cpu_seconds() - cpu_s
             assert growth <= MAX_GROWTH_BYTES, f"{bomb.name}: {growth >> 20} MiB"
             assert cpu_s <= MAX_CPU_S, f"{bomb.name}: {cpu_s:.2f} s"

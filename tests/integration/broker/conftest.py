@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from rmqspark.protocol.bodies import HeartbeatData
     from rmqspark.remoting.response import Response
 
-PATIENCE_MS = 10_000
+PATIENCE_MS = 60_000
 SMALL_STORE = {"mapped_file_size_commit_log": 16 << 20, "max_hash_slot_num": 1000, "max_index_num": 4000}
 
 

@@ -109,7 +109,7 @@ def test_the_way_of_a_batch(on_broker, flush, durable) -> None:
     async def talk(bench) -> None:
         client, reader = await bench.connect(), await bench.connect()
         await client.create_topic("orders")
-        waiting = asyncio.ensure_future(reader.pull("orders", wait_ms=9_000))
+        waiting = asyncio.ensure_future(reader.pull("orders", wait_ms=60_000))
         requests = [
             half(b"1", b"2"),
             half(b"3", b"444", sizes=True, sequence=1),

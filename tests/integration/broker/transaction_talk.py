@@ -53,7 +53,7 @@ async def all_of(bench: Any, client: Any, topic: str, queue_id: int = 0) -> list
 
 async def eventually(holds: Any) -> None:
     """Returns once `holds`, a coroutine function, says so."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         is_so = False
         while not is_so:
             await asyncio.sleep(0.01)

@@ -74,7 +74,7 @@ def test_an_interrupted_one_gives_the_figures_so_far(processes: Any, rmq: Rmq, m
     while not any(stored(rmq, topic) for topic in rmq.admin.topics() if topic.startswith("rmq-bench")):
         assert process.poll() is None
     process.send_signal(signal.SIGINT)
-    assert process.wait(30) == 130
+    assert process.wait(60) == 130
     printed = process.stdout.read().decode()
     assert "producer" in printed
     assert "end-to-end" not in printed

@@ -147,7 +147,7 @@ def test_following_prints_at_once_and_ends_cleanly(processes: Any, mq: LocalClus
     rmq.send(topic, b"second")
     assert process.stdout.readline() == b"second\n"
     process.send_signal(signal.SIGINT)
-    assert process.wait(30) == 130
+    assert process.wait(60) == 130
     assert "Traceback" not in processes.errors
 
 
@@ -160,7 +160,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(
     process = processes.start(*[word.format(topic=topic) for word in words], RMQ_NAMESRV=mq.namesrv)
     process.stdout.close()
     rmq.send(topic, b"second", b"third")
-    assert process.wait(30) == 0
+    assert process.wait(60) == 0
     assert processes.errors == ""
 
 

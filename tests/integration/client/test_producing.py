@@ -67,7 +67,7 @@ def test_a_shard_keeps_its_order(mq: LocalCluster, topic: str) -> None:
     """All messages of a shard are in one queue, in the order in which they were sent, the asynchronous ones too."""
     with Producer(mq.namesrv) as producer:
         futures = [producer.send_async(Message(topic, b"%d" % n), shard="customer-7") for n in range(200)]
-        offsets = [future.result(10).queue_offset for future in futures]
+        offsets = [future.result(60).queue_offset for future in futures]
         queue = futures[0].result().queue
     assert offsets == list(range(200))
     messages = everything(mq, topic)

@@ -89,7 +89,7 @@ def test_a_route_that_has_gone_stale_costs_a_retry_and_no_message() -> None:
         mq.stop_name_server(0)
         mq.stop_broker("broker-b")
         assert names(send(producer, "orders", 20)) == {"broker-a"}
-        producer.send_async(Message("orders", b"later")).result(5)
+        producer.send_async(Message("orders", b"later")).result(60)
         producer.send_batch([Message("orders", b"1"), Message("orders", b"2")])
 
 

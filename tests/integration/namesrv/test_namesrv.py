@@ -77,7 +77,7 @@ class Session(NamedTuple):
     clock: ManualClock
 
     async def ask(self, code: RequestCode, header: msgspec.Struct | None = None, body: bytes = b"") -> Response:
-        return await self.connection.call(code, header, body, timeout_ms=5_000)
+        return await self.connection.call(code, header, body, timeout_ms=60_000)
 
     async def register(self, body: bytes = BODY, **fields: Any) -> Response:
         return await self.ask(RequestCode.REGISTER_BROKER, registration(**fields), body)
@@ -328,10 +328,10 @@ def test_the_end_of_its_connection_unregisters_a_broker() -> None:
 
     async def talk(at: Session) -> None:
         other = await AsyncConnection.open(at.server.address)
-        await other.call(RequestCode.REGISTER_BROKER, registration(), BODY, timeout_ms=5_000)
+        await other.call(RequestCode.REGISTER_BROKER, registration(), BODY, timeout_ms=60_000)
         assert (await at.route()).code == 0
         await other.close()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while (await at.route()).code == 0:
                 pass
 
@@ -344,7 +344,7 @@ def test_silence_ends_in_expiry() -> None:
     async def talk(at: Session) -> None:
         other = await AsyncConnection.open(at.server.address)
         await other.call(
-            RequestCode.REGISTER_BROKER, registration(heartbeatTimeoutMillis=10_000), BODY, timeout_ms=5_000
+            RequestCode.REGISTER_BROKER, registration(heartbeatTimeoutMillis=10_000), BODY, timeout_ms=60_000
         )
         at.clock.advance(seconds=8)
         beat = BrokerHeartbeatRequestHeader(clusterName="DefaultCluster", brokerAddr=ADDRESS, brokerName="broker-a")
@@ -366,7 +366,7 @@ def test_expiry_runs_by_itself() -> None:
     async def talk(at: Session) -> None:
         await at.register()
         at.clock.advance(seconds=121)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await at.connection.wait_closed()
 
     converse(talk, scan_not_active_broker_interval=10)

@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 TOPIC = "orders"
 QUEUES = [MessageQueue(TOPIC, BROKER, queue_id) for queue_id in range(4)]
-ONE_TRY = SendConfig(retry_times_when_send_failed=0)
+ONE_TRY = SendConfig(retry_times_when_send_failed=0, send_msg_timeout=60_000)  # a disk may stall
 _MOST_SINGLES = 64  # under way on one connection
 _MOST_BULKS = 3
 _MOST_OF_A_BATCH = 40
 _BULK_ROWS = (1, 30, 300, 1000)
-_PATIENCE_S = 30
+_PATIENCE_S = 60
 
 
 class Doubt(NamedTuple):

@@ -28,6 +28,8 @@ SMALL_FILES = {
     "max_hash_slot_num": 5000,
     "max_index_num": 20_000,
 }
+# A disk that stalls is no failure: nobody here is to be told that a flush took too long.
+_PATIENT = ("--sync-flush-timeout", "60000")
 _READY = b"Ctrl-C stops it."
 _PATIENCE_S = 60
 
@@ -54,9 +56,10 @@ class UpProcess:
     def launch(self, *words: str) -> subprocess.Popen[bytes]:
         """Starts it and does not wait: it may be killed while it recovers."""
         ports = ("--namesrv-port", "0", "--broker-port", "0")
+        settings = (*ports, *_flags(SMALL_FILES), *_PATIENT)
         with (self.directory / "errors").open("ab") as errors:
             self._process = subprocess.Popen(
-                [*self._around, *COMMAND, "up", "--store", str(self.store), *ports, *_flags(SMALL_FILES), *words],
+                [*self._around, *COMMAND, "up", "--store", str(self.store), *settings, *words],
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 env=_environment(),

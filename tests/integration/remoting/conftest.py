@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rmqspark.protocol.command import Command
     from rmqspark.remoting.router import Routes
 
-PATIENCE_S = 10
+PATIENCE_S = 60
 
 
 class Served:
