@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING, Final, Protocol
 
 from rmqspark.broker.batches import records_of
@@ -140,25 +141,33 @@ class Appender:
             self._answer(sendings, appended)
 
     def _append_batches(self, sendings: list[BatchSending]) -> None:
-        lanes: dict[tuple[str, int], list[BatchSending]] = {}
-        for sending in sendings:
-            origin = sending.batch.origin
-            lanes.setdefault((origin.topic, origin.queue_id), []).append(sending)
-        for lane in lanes.values():
-            if not self._append_as_bulk(lane):
-                for sending in lane:
-                    self._append_batch(sending)
+        for _, of_topic in groupby(sorted(sendings, key=_queue_of), lambda sending: sending.batch.origin.topic):
+            self._append_together(list(of_topic))
+
+    def _append_together(self, sendings: list[BatchSending]) -> None:
+        """Appends batches for one topic, those for one queue side by side: all as one bulk, or those of each queue,
+        or each alone."""
+        if self._append_as_bulk(sendings):
+            return
+        lanes = [list(of_queue) for _, of_queue in groupby(sendings, _queue_of)]
+        if len(lanes) > 1:
+            for lane in lanes:
+                self._append_together(lane)
+        else:
+            for sending in sendings:
+                self._append_batch(sending)
 
     def _append_as_bulk(self, sendings: list[BatchSending]) -> bool:
-        """Appends batches for one queue as one bulk; False, with nothing done, where that is not possible or not
-        worth it."""
+        """Appends batches for one topic, those for one queue side by side, as one bulk; False, with nothing done, where
+        that is not possible or not worth it."""
         batches = [sending.batch for sending in sendings]
         found = records_of(batches) if sum(len(batch.body) for batch in batches) >= _LEAST_BULK_BYTES else None
         if found is None or not self._store.has_room(len(found.records.buffer)):
             return False
         records, counts = found
+        runs = found.runs(batches)
         try:
-            appended = self._store.append_bulk(batches[0].origin.topic, batches[0].origin.queue_id, records)
+            appended = self._store.append_runs(runs, records)
         except InvalidMessage:
             return False  # one of them is at fault: which, and why, shows one by one
         except RmqError as error:
@@ -167,10 +176,13 @@ class Appender:
                 sending.refuse(error)
             return True
         self._stats.count_puts(len(records), len(records.buffer))
-        places = (records.positions + appended.physical_offset).tolist()
+        places = (records.positions + appended[0].physical_offset).tolist()
+        next_offsets = {run.queue_id: place.queue_offset for run, place in zip(runs, appended, strict=True)}
         first = 0
-        for sending, count in zip(sendings, counts.tolist(), strict=True):
-            self._tell(sending, appended.queue_offset + first, places[first : first + count])
+        for sending, count in zip(sendings, counts, strict=True):
+            queue_id = sending.batch.origin.queue_id
+            self._tell(sending, next_offsets[queue_id], places[first : first + count])
+            next_offsets[queue_id] += count
             first += count
         return True
 
@@ -223,3 +235,8 @@ class Appender:
 
         last = waiting[-1][1]
         self._flusher.when_flushed(last.physical_offset + last.size, answer_waiting)
+
+
+def _queue_of(sending: BatchSending) -> tuple[str, int]:
+    origin = sending.batch.origin
+    return origin.topic, origin.queue_id

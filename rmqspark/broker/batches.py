@@ -1,12 +1,13 @@
 """The messages of batch requests on their way into the store.
 
-Batches for one queue that come in the same moment are made into records together, without a step of Python per message
+Batches for one topic that come in the same moment are made into records together, without a step of Python per message
 (`records_of`). Alone a batch is too small for that, and one that has anything unusual about it must be looked at
 message by message: `Batch.drafts` does so, and finds the words for what is wrong. The bytes stored are the same.
 """
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -21,6 +22,7 @@ from rmqspark.protocol.properties import Property, decode_properties
 from rmqspark.protocol.record_batch import RecordBatch
 from rmqspark.protocol.record_builder import encode_records
 from rmqspark.protocol.spans import as_bytes
+from rmqspark.store.draft import Run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,11 +68,19 @@ class Records(NamedTuple):
     """The records of several batches, and how many each batch has."""
 
     records: RecordBatch
-    counts: Positions
+    counts: list[int]
+
+    def runs(self, batches: Sequence[Batch]) -> list[Run]:
+        """How many of them each queue gets, which `batches` they are made of being told once more."""
+        pairs = zip([batch.origin for batch in batches], self.counts, strict=True)
+        return [
+            Run(topic, queue_id, sum([count for _, count in of_queue]))
+            for (topic, queue_id), of_queue in groupby(pairs, lambda pair: (pair[0].topic, pair[0].queue_id))
+        ]
 
 
 def records_of(batches: Sequence[Batch]) -> Records | None:
-    """The records of batches for one queue, one after another; None where they must be looked at one by one."""
+    """The records of batches for one topic, one after another; None where they must be looked at one by one."""
     if not all(_is_usual(batch.origin) for batch in batches):
         return None
     body = as_bytes(b"".join([batch.body for batch in batches]))
@@ -82,7 +92,7 @@ def records_of(batches: Sequence[Batch]) -> Records | None:
     if counts is None:
         return None
     records = RecordBatch.from_sizes(*_encoded(batches, counts, body, columns))
-    return None if records.has_any_property(_UNUSUAL_PROPERTIES) else Records(records, counts)
+    return None if records.has_any_property(_UNUSUAL_PROPERTIES) else Records(records, counts.tolist())
 
 
 def _is_usual(origin: Origin) -> bool:
@@ -105,10 +115,11 @@ def _encoded(
     origins = [batch.origin for batch in batches]
     hosts = np.frombuffer(b"".join([origin.born_host for origin in origins]), f"V{_IPV4_HOST_BYTES}")
     times = np.array([origin.born_timestamp_ms for origin in origins], np.int64)
+    queue_ids = np.array([origin.queue_id for origin in origins], np.int32)
     sys_flags = np.array([origin.sys_flag for origin in origins], np.int32)
     return encode_records(
         origins[0].topic,
-        origins[0].queue_id,
+        np.repeat(queue_ids, counts),
         Pieces(body, columns.bodies),
         Pieces(body, columns.properties),
         born_timestamp_ms=np.repeat(times, counts),

@@ -43,7 +43,7 @@ class EncodedRecords(NamedTuple):
 
 def encode_records(
     topic: str,
-    queue_id: int,
+    queue_ids: Integers,
     bodies: Column | Pieces,
     properties: Column | Pieces,
     *,
@@ -64,11 +64,12 @@ def encode_records(
     body_lengths, tail_lengths = body.spans.lengths, tail.spans.lengths
     _check_lengths(tail_lengths)
     # An empty record of this topic: its head is the pattern of all heads, the rest stands between body and properties.
-    pattern = bytes(encode_record(topic=topic, body=b"", queue_id=queue_id))
+    pattern = bytes(encode_record(topic=topic, body=b""))
     sizes = body_lengths + tail_lengths + len(pattern)
     fields = {
         "size": sizes,
         "body_crc": body_crcs(*body) if crcs is None else crcs,
+        "queue_id": queue_ids,
         "flag": flags,
         "sys_flag": sys_flags,
         "born_timestamp": born_timestamp_ms,

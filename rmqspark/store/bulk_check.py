@@ -38,6 +38,11 @@ def check_bulk(records: RecordBatch, topic: str, queue_id: int, max_body_bytes: 
     _require((topics.starts == bodies.ends + 1).all(), "A record is not of version 1.")
     _require(int(bodies.lengths.max()) <= max_body_bytes, f"A body has more than {max_body_bytes} bytes.")
     _require(records.is_all_of_topic(topic.encode()), f"A record is not of topic {topic}.")
+    check_keys(records)
+
+
+def check_keys(records: RecordBatch) -> None:
+    """Raises InvalidMessage where there are more keys than can be entered in a moment."""
     _require(not has_more_keys(records, MAX_KEYS), f"It has more than {MAX_KEYS} keys.")
 
 

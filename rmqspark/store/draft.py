@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -33,6 +33,14 @@ def index_keys(properties: Mapping[str, str]) -> tuple[str, ...]:
     if unique_key and keys and " " not in keys:
         return unique_key, keys
     return tuple(filter(None, (unique_key, *keys.split(" "))))
+
+
+class Run(NamedTuple):
+    """Records of a bulk that go to one queue: so many, one after another."""
+
+    topic: str
+    queue_id: int
+    length: int
 
 
 class Appended(msgspec.Struct, frozen=True, gc=False):

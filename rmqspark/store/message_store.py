@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from rmqspark.protocol.bulk_rows import BulkRows
     from rmqspark.store.config import StoreConfig
     from rmqspark.store.dispatcher import OnReadable
-    from rmqspark.store.draft import Appended, BulkAppended, Draft
+    from rmqspark.store.draft import Appended, BulkAppended, Draft, Run
     from rmqspark.store.expiry import ExpireReport
     from rmqspark.store.files import Buffer, DiskUsage, File, FileSystem
     from rmqspark.store.flush import FlushPlan
@@ -232,6 +232,10 @@ class MessageStore:
             buffer = as_bytes(records)
             records = RecordBatch.scan(buffer) if sizes is None else RecordBatch.from_sizes(buffer, sizes)
         return self._writer.append_bulk(topic, queue_id, records)
+
+    def append_runs(self, runs: Sequence[Run], records: RecordBatch) -> list[BulkAppended]:
+        """Stores records made here for queues of one topic, all or none; see `Writer.append_runs`."""
+        return self._writer.append_runs(runs, records)
 
     def append_rows(self, topic: str, queue_id: int, rows: BulkRows, half_offset: int | None = None) -> BulkAppended:
         """Stores rows for one queue, all or none; see `Writer.append_rows`."""

@@ -14,10 +14,10 @@ from rmqspark.protocol.message_id import ZERO_HOST
 from rmqspark.protocol.record import QUEUE_OFFSET_AT, STORE_TIMESTAMP_AT, SYS_FLAG_AT, SysFlag, patch_record
 from rmqspark.protocol.record_batch import RecordBatch
 from rmqspark.protocol.record_builder import mark_committed, patch
-from rmqspark.store.bulk_check import check_bulk, check_rows
+from rmqspark.store.bulk_check import check_bulk, check_keys, check_rows
 from rmqspark.store.consume_queue import ENTRY
 from rmqspark.store.dispatcher import Dispatch, QueuedEntries
-from rmqspark.store.draft import Appended, BulkAppended
+from rmqspark.store.draft import Appended, BulkAppended, Run
 from rmqspark.store.entries import entries_of
 from rmqspark.store.index_keys import keys_of_records, keys_of_rows
 from rmqspark.store.warming import Warming
@@ -111,7 +111,17 @@ class Writer:
         """
         self._admit()
         check_bulk(records, topic, queue_id, self._max_body_bytes)
-        return self._append_records(topic, queue_id, _of_records(topic, records))
+        return self._append_to(topic, queue_id, _of_records(topic, records))
+
+    def append_runs(self, runs: Sequence[Run], records: RecordBatch) -> list[BulkAppended]:
+        """Stores messages of one topic, at most one run of them for each queue, all or none; returns where each run is.
+
+        The records fill a writable buffer and have been made here from what clients sent (`encode_records`), so they
+        are not checked again but for their number of keys. Raises NotWritable, InvalidMessage, RecordError.
+        """
+        self._admit()
+        check_keys(records)
+        return self._append_records(runs, _of_records(runs[0].topic, records))
 
     def append_rows(self, topic: str, queue_id: int, rows: BulkRows, half_offset: int | None = None) -> BulkAppended:
         """Stores rows for one queue as the messages that a bulk of their records would be.
@@ -125,7 +135,7 @@ class Writer:
         if half_offset is not None:
             mark_committed(records.buffer, records.positions, half_offset)
         tags_codes = np.zeros(len(records), np.int64)
-        return self._append_records(topic, queue_id, _Bulk(records, tags_codes, partial(keys_of_rows, topic, rows)))
+        return self._append_to(topic, queue_id, _Bulk(records, tags_codes, partial(keys_of_rows, topic, rows)))
 
     def append_committed(
         self, topic: str, queue_id: int, records: RecordBatch, half_offset: int, *, has_tags: bool = True
@@ -142,7 +152,7 @@ class Writer:
         else:
             records.check_sizes()
         mark_committed(records.buffer, records.positions, half_offset)
-        return self._append_records(topic, queue_id, _of_records(topic, records, has_tags=has_tags))
+        return self._append_to(topic, queue_id, _of_records(topic, records, has_tags=has_tags))
 
     def append_parts(self, topic: str, queue_id: int, head: bytearray, rest: Sequence[Buffer]) -> Appended:
         """Stores one message handed over in parts: its head, which is patched, and what follows, written as it lies.
@@ -168,31 +178,41 @@ class Writer:
         self._finish(now_ms, [QueuedEntries(queue, queue_offset, entry, (0,))], None)
         return Appended(physical_offset, queue_offset, size, now_ms)
 
-    def _append_records(self, topic: str, queue_id: int, bulk: _Bulk) -> BulkAppended:
-        """Gives the records of one queue their places, writes them and leaves the rest to the dispatcher."""
+    def _append_to(self, topic: str, queue_id: int, bulk: _Bulk) -> BulkAppended:
+        (appended,) = self._append_records([Run(topic, queue_id, len(bulk.records))], bulk)
+        return appended
+
+    def _append_records(self, runs: Sequence[Run], bulk: _Bulk) -> list[BulkAppended]:
+        """Gives records their places, writes them and leaves the rest to the dispatcher."""
         records, tags_codes, keys_of_all = bulk
-        queue = self._queues.get_or_make(topic, queue_id)
+        queues = [self._queues.get_or_make(run.topic, run.queue_id) for run in runs]
         now_ms = self._clock.now_ms()
-        first_offset = queue.next_offset
         ends = records.positions + records.sizes
         placements = self._log.place(ends)  # type: ignore[arg-type]  # an array serves as a sequence of ints
-        physical_offsets = self._patch_bulk(records, placements, first_offset, now_ms)
+        physical_offsets = self._patch_bulk(records, placements, _queue_offsets(runs, queues), now_ms)
         buffer = records.buffer.data
         pieces = (
             (p, buffer[int(records.positions[p.first]) : int(ends[p.last - 1])] if p.last > p.first else b"")
             for p in placements
         )
         self._log.write(pieces)
-        entry_codes = np.full(len(records), now_ms + queue.delay_ms) if queue.delay_ms else tags_codes
-        entries = entries_of(physical_offsets, records.sizes, entry_codes)
-        queued = [QueuedEntries(queue, first_offset, entries.view(np.uint8).data, tags_codes)]
-        queue.next_offset = first_offset + len(records)
+        entries = entries_of(physical_offsets, records.sizes, tags_codes)
+        queued, appended, last = [], [], 0
+        for (_, _, length), queue in zip(runs, queues, strict=True):
+            rows, first_offset = slice(last, last + length), queue.next_offset
+            if queue.delay_ms:
+                entries["tags_code"][rows] = now_ms + queue.delay_ms
+            of_queue = entries[rows].view(np.uint8).data
+            queued.append(QueuedEntries(queue, first_offset, of_queue, tags_codes[rows]))
+            appended.append(BulkAppended(first_offset, int(physical_offsets[last]), length, now_ms))
+            queue.next_offset = first_offset + length
+            last += length
         add_to_index = None
         if self._index is not None:  # hashed now: when it is dispatched, the buffer may hold something else
             keys = keys_of_all(physical_offsets, now_ms)
             add_to_index = partial(self._index.append_keys, keys, int(physical_offsets[-1]))
         self._finish(now_ms, queued, add_to_index)
-        return BulkAppended(first_offset, int(physical_offsets[0]), len(records), now_ms)
+        return appended
 
     def _room_for(self, size_bytes: int) -> Bytes:
         """Memory to make records in; kept, since fresh memory is dear."""
@@ -215,7 +235,7 @@ class Writer:
                 )
 
     def _patch_bulk(
-        self, records: RecordBatch, placements: Sequence[Placement], first_offset: int, now_ms: int
+        self, records: RecordBatch, placements: Sequence[Placement], queue_offsets: Positions, now_ms: int
     ) -> Positions:
         """Writes into the records what they learn by being stored; returns their physical offsets."""
         physical_offsets = np.empty(len(records), np.int64)
@@ -226,7 +246,7 @@ class Writer:
                 patch(
                     records.buffer,
                     positions,
-                    first_queue_offset=first_offset + first,
+                    first_queue_offset=queue_offsets[first:last],
                     first_physical_offset=buffer_start,
                     store_timestamp_ms=now_ms,
                     store_host=self.store_host,
@@ -244,7 +264,7 @@ class Writer:
 
 
 class _Bulk(NamedTuple):
-    """Records for one queue; `keys_of_all` gives what the index enters, when they have got their places."""
+    """Records of one topic; `keys_of_all` gives what the index enters, when they have got their places."""
 
     records: RecordBatch
     tags_codes: NDArray[np.int64]
@@ -254,6 +274,17 @@ class _Bulk(NamedTuple):
 def _of_records(topic: str, records: RecordBatch, *, has_tags: bool = True) -> _Bulk:
     tags_codes = records.tags_codes() if has_tags else np.zeros(len(records), np.int64)
     return _Bulk(records, tags_codes, lambda physical_offsets, _: keys_of_records(topic, records, physical_offsets))
+
+
+def _queue_offsets(runs: Sequence[Run], queues: Sequence[ConsumeQueue]) -> Positions:
+    """The queue offset of each record: those of a run count up from what is next in its queue."""
+    if len(queues) == 1:
+        return np.arange(queues[0].next_offset, queues[0].next_offset + runs[0].length)
+    lengths = np.array([run.length for run in runs])
+    ahead: Positions = np.array([queue.next_offset for queue in queues]) - (np.cumsum(lengths) - lengths)
+    offsets: Positions = np.repeat(ahead, lengths)
+    offsets += np.arange(len(offsets))
+    return offsets
 
 
 class _Lane:

@@ -21,9 +21,9 @@ ELEMENTS = st.builds(
 )
 
 
-def origin(port: int = 4711, **other: object) -> Origin:
+def origin(port: int = 4711, queue_id: int = 3, **other: object) -> Origin:
     fields = {"sys_flag": 0x301, "born_timestamp_ms": 1_700_000_000_000 + port, "reconsume_times": 0} | other
-    return Origin("orders", 3, born_host=bytes([10, 0, 0, 7]) + port.to_bytes(4, "big"), **fields)  # type: ignore[arg-type]
+    return Origin("orders", queue_id, born_host=bytes([10, 0, 0, 7]) + port.to_bytes(4, "big"), **fields)  # type: ignore[arg-type]
 
 
 def batch(body: bytes, port: int = 4711, **other: object) -> Batch:
@@ -33,10 +33,13 @@ def batch(body: bytes, port: int = 4711, **other: object) -> Batch:
 @given(st.lists(st.lists(ELEMENTS, min_size=1, max_size=6), min_size=1, max_size=5))
 def test_records_of_several_batches_are_those_of_each_message(requests: list[list[BatchElement]]) -> None:
     """Whether a broker is busy or idle, a batch leaves the same bytes in the log."""
-    batches = [batch(encode_batch(elements), port) for port, elements in enumerate(requests)]
+    batches = [batch(encode_batch(elements), n, queue_id=n // 2) for n, elements in enumerate(requests)]
     found = records_of(batches)
     assert found is not None
-    assert found.counts.tolist() == [len(elements) for elements in requests]
+    lengths = [len(elements) for elements in requests]
+    assert found.counts == lengths
+    pairs = [lengths[first : first + 2] for first in range(0, len(lengths), 2)]
+    assert found.runs(batches) == [("orders", queue_id, sum(pair)) for queue_id, pair in enumerate(pairs)]
     one_by_one = b"".join(bytes(draft.record) for each in batches for draft in each.drafts())
     assert found.records.buffer.tobytes() == one_by_one
 
