@@ -14,6 +14,8 @@ from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, Protocol
 
+import numpy as np
+
 from rmqspark.broker.batches import records_of
 from rmqspark.errors import InvalidMessage, RmqError
 from rmqspark.protocol.bulk_rows import BulkRows
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from rmqspark.broker.intake import Admitted
     from rmqspark.broker.stats import BrokerStats
     from rmqspark.protocol.record_batch import RecordBatch
+    from rmqspark.protocol.spans import Positions
     from rmqspark.store.draft import Appended, BulkAppended, Draft
     from rmqspark.store.message_store import MessageStore
 
@@ -53,7 +56,7 @@ class BatchSending(Protocol):
     @property
     def batch(self) -> Batch: ...
 
-    def finish(self, queue_offset: int, physical_offsets: Sequence[int], error: RmqError | None) -> None:
+    def finish(self, queue_offset: int, physical_offsets: Positions, error: RmqError | None) -> None:
         """Stored, the first message at `queue_offset`; `error` as in `Sending.finish`."""
 
     def refuse(self, error: RmqError) -> None:
@@ -176,7 +179,7 @@ class Appender:
                 sending.refuse(error)
             return True
         self._stats.count_puts(len(records), len(records.buffer))
-        places = (records.positions + appended[0].physical_offset).tolist()
+        places = records.positions + appended[0].physical_offset
         next_offsets = {run.queue_id: place.queue_offset for run, place in zip(runs, appended, strict=True)}
         first = 0
         for sending, count in zip(sendings, counts, strict=True):
@@ -195,9 +198,9 @@ class Appender:
             sending.refuse(error)
             return
         self._stats.count_puts(len(places), sum(place.size for place in places))
-        self._tell(sending, places[0].queue_offset, [place.physical_offset for place in places])
+        self._tell(sending, places[0].queue_offset, np.array([place.physical_offset for place in places]))
 
-    def _tell(self, sending: BatchSending, queue_offset: int, physical_offsets: Sequence[int]) -> None:
+    def _tell(self, sending: BatchSending, queue_offset: int, physical_offsets: Positions) -> None:
         """Answers a batch when it is safe. All that has been appended so far is flushed with it."""
         self.when_safe(
             self._store.end_offset,

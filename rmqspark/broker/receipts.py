@@ -14,19 +14,21 @@ from rmqspark.errors import FlushTimeout, RmqError
 from rmqspark.protocol.codes import VERSION, ResponseCode
 from rmqspark.protocol.faults import to_response
 from rmqspark.protocol.headers_produce import SendMessageResponseHeader
+from rmqspark.protocol.message_id import offset_msg_id, offset_msg_ids
 from rmqspark.remoting.reply import Reply
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import Any
 
+    from rmqspark.broker.batches import Batch
     from rmqspark.broker.intake import Admitted
+    from rmqspark.protocol.spans import Positions
     from rmqspark.remoting.request import Request
     from rmqspark.store.draft import Appended
 
 _PREFIX: Final = Struct(">II")  # frame length, header length; as in protocol/command.py
-_FORM_FROM_PLACE: Final = (
-    b'%%016X","queueId":"%%d","queueOffset":"%%d","transactionId":"%%b"},'
+_FORM_FROM_QUEUE: Final = (
+    b'","queueId":"%%d","queueOffset":"%%d","transactionId":"%%b"},'
     b'"flag":1,"language":"JAVA","opaque":%%d,"serializeTypeCurrentRPC":"JSON","version":%d}' % VERSION
 )
 
@@ -40,10 +42,11 @@ class Receipts:
 
     def set_store_host(self, host: bytes) -> None:
         """The host field that message ids of this store begin with."""
-        self._id_prefix = host.hex().upper()
+        self._host = host
         fields = ",".join(f'"{name}":"{value}"' for name, value in self._extra.items())
-        head = f'{{"code":0,"extFields":{{{fields},"msgId":"{self._id_prefix}'
-        self._form = head.replace("%", "%%").encode() + _FORM_FROM_PLACE
+        head = f'{{"code":0,"extFields":{{{fields},"msgId":"'.replace("%", "%%").encode()
+        self._form = head + host.hex().upper().encode() + b"%016X" + _FORM_FROM_QUEUE
+        self._form_of_batch = head + b"%b" + _FORM_FROM_QUEUE
 
     def give(self, request: Request[Any], message: Admitted, place: Appended, error: RmqError | None) -> None:
         """Answers the send of a message stored at `place`; `error` says in what its safety falls short."""
@@ -53,21 +56,46 @@ class Receipts:
             head = self._form % (physical_offset, queue_id, place.queue_offset, encoded_id, request.opaque)
             request.reply_encoded(_PREFIX.pack(len(head) + 4, len(head)) + head)
         else:
-            request.answer(self.reply(queue_id, transaction_id, place.queue_offset, (physical_offset,), error))
+            request.answer(self.reply_to(message, place, error))
 
-    def reply(
+    def give_batch(
         self,
-        queue_id: int,
-        transaction_id: str,
+        request: Request[Any],
+        batch: Batch,
         queue_offset: int,
-        physical_offsets: Sequence[int],
+        physical_offsets: Positions,
         error: RmqError | None,
+    ) -> None:
+        """Answers the send of a batch, its messages stored at `physical_offsets`, one behind the other in its queue."""
+        encoded_id = batch.transaction_id.encode("ascii", "replace")
+        if error is None and (not encoded_id or encoded_id.isalnum()) and request.serialize == "JSON":
+            msg_ids = offset_msg_ids(self._host, physical_offsets).encode()
+            values = (msg_ids, batch.origin.queue_id, queue_offset, encoded_id, request.opaque)
+            head = self._form_of_batch % values
+            request.reply_encoded(_PREFIX.pack(len(head) + 4, len(head)) + head)
+        else:
+            request.answer(self.reply_to_batch(batch, queue_offset, physical_offsets, error))
+
+    def reply_to_batch(
+        self, batch: Batch, queue_offset: int, physical_offsets: Positions, error: RmqError | None
     ) -> Reply:
-        """The answer to a send or batch stored at `physical_offsets`, with consecutive queue offsets."""
+        """The same, not given yet."""
+        msg_ids = offset_msg_ids(self._host, physical_offsets)
+        return self._reply(batch.origin.queue_id, batch.transaction_id, queue_offset, msg_ids, error)
+
+    def reply_to(self, message: Admitted, place: Appended, error: RmqError | None) -> Reply:
+        """The answer to the send of a message stored at `place`, not given yet."""
+        msg_id = offset_msg_id(self._host, place.physical_offset)
+        return self._reply(message.queue_id, message.transaction_id, place.queue_offset, msg_id, error)
+
+    def _reply(
+        self, queue_id: int, transaction_id: str, queue_offset: int, msg_ids: str, error: RmqError | None
+    ) -> Reply:
+        """The answer to a send or batch stored under `msg_ids`, the first message at `queue_offset`."""
         if error is not None and not isinstance(error, FlushTimeout):
             return self.refusal(error)
         header = SendMessageResponseHeader(
-            msgId=",".join([f"{self._id_prefix}{physical_offset:016X}" for physical_offset in physical_offsets]),
+            msgId=msg_ids,
             queueId=queue_id,
             queueOffset=queue_offset,
             transactionId=transaction_id,

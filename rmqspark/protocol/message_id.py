@@ -14,9 +14,14 @@ from __future__ import annotations
 
 import ipaddress
 from datetime import UTC, datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
 
 from rmqspark.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from rmqspark.protocol.spans import Positions
 
 ZERO_HOST: Final = bytes(8)
 IPV4_HOST_BYTES: Final = 8
@@ -28,6 +33,8 @@ MAX_SEQUENCE: Final = (1 << 48) - 1
 """The highest number of a unique id."""
 
 _COUNTER_BITS: Final = 16
+_OFFSET_ID_BYTES: Final = IPV4_HOST_BYTES + 8
+_OFFSET_ID: Final = np.dtype([("host", f"V{IPV4_HOST_BYTES}"), ("physical_offset", ">i8")])
 
 
 def pack_host(ip: str, port: int) -> bytes:
@@ -51,6 +58,14 @@ def unpack_host(host: bytes) -> tuple[str, int]:
 def offset_msg_id(host: bytes, physical_offset: int) -> str:
     """The broker's id of the record at `physical_offset` of the store that listens at `host` (a host field)."""
     return (host + physical_offset.to_bytes(8, "big")).hex().upper()
+
+
+def offset_msg_ids(host: bytes, physical_offsets: Positions) -> str:
+    """The broker's ids of the records at these offsets, commas between. `host` is a host field of 8 bytes."""
+    ids = np.empty(len(physical_offsets), _OFFSET_ID)
+    ids["host"] = host
+    ids["physical_offset"] = physical_offsets
+    return ids.tobytes().hex(",", _OFFSET_ID_BYTES).upper()
 
 
 def parse_offset_msg_id(msg_id: str) -> tuple[bytes, int]:

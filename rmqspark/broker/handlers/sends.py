@@ -8,11 +8,11 @@ are refused; topics with queue.type BatchCQ cannot be created.
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
+from rmqspark.broker.batches import Batch
 from rmqspark.broker.intake import Admitted
 from rmqspark.broker.receipts import Receipts
 from rmqspark.errors import RmqError, TopicNotFound
@@ -23,16 +23,16 @@ from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable
 
     from rmqspark.broker.appender import Appender
-    from rmqspark.broker.batches import Batch
     from rmqspark.broker.groups import SubscriptionGroups
     from rmqspark.broker.half_messages import HalfMessages
     from rmqspark.broker.intake import Intake
     from rmqspark.broker.topic_publisher import TopicPublisher
     from rmqspark.broker.topics import TopicTable
     from rmqspark.clock import Clock
+    from rmqspark.protocol.spans import Positions
     from rmqspark.remoting.request import Request
     from rmqspark.store.draft import Appended
 
@@ -100,7 +100,7 @@ class SendHandlers:
     def _send_batch(self, request: SendRequest, header: SendMessageRequestHeaderV2) -> Reply | Awaitable[Reply] | None:
         try:
             batch = self._intake.admit_batch(header, request.body, request.connection.peer)
-            self._appender.submit_batch(BatchSend(batch, request.answer, self._receipts))
+            self._appender.submit_batch(BatchSend(batch, request, self._receipts))
         except TopicNotFound:
             return self._send_to_new_topic(request, header, is_batch=True)
         except RmqError as error:
@@ -120,7 +120,7 @@ class SendHandlers:
             self._create_topic(header)
             if is_batch:
                 batch = self._intake.admit_batch(header, request.body, request.connection.peer)
-                self._appender.submit_batch(BatchSend(batch, partial(_settle, reply), self._receipts))
+                self._appender.submit_batch(AwaitedBatch(batch, reply, self._receipts))
             else:
                 self._appender.submit(AwaitedSend(self._admit(request, header), reply, self._receipts))
         except RmqError as error:
@@ -166,30 +166,38 @@ class AwaitedSend(msgspec.Struct, gc=False):
     receipts: Receipts
 
     def finish(self, appended: Appended, error: RmqError | None) -> None:
-        draft, places = self.draft, (appended.physical_offset,)
-        reply = self.receipts.reply(draft.queue_id, draft.transaction_id, appended.queue_offset, places, error)
-        _settle(self.answer, reply)
+        _settle(self.answer, self.receipts.reply_to(self.draft, appended, error))
 
     def refuse(self, error: RmqError) -> None:
         _settle(self.answer, self.receipts.refusal(error))
 
 
-class BatchSend:
-    """A batch on its way into the log, and the way to answer it."""
+class BatchSend(msgspec.Struct, gc=False):
+    """A batch on its way into the log, and the request to answer."""
 
-    __slots__ = ("_answer", "_receipts", "batch")
+    batch: Batch
+    request: SendRequest
+    receipts: Receipts
 
-    def __init__(self, batch: Batch, answer: Callable[[Reply], None], receipts: Receipts) -> None:
-        self.batch = batch
-        self._answer = answer
-        self._receipts = receipts
-
-    def finish(self, queue_offset: int, physical_offsets: Sequence[int], error: RmqError | None) -> None:
-        queue_id, transaction_id = self.batch.origin.queue_id, self.batch.transaction_id
-        self._answer(self._receipts.reply(queue_id, transaction_id, queue_offset, physical_offsets, error))
+    def finish(self, queue_offset: int, physical_offsets: Positions, error: RmqError | None) -> None:
+        self.receipts.give_batch(self.request, self.batch, queue_offset, physical_offsets, error)
 
     def refuse(self, error: RmqError) -> None:
-        self._answer(self._receipts.refusal(error))
+        self.request.answer(self.receipts.refusal(error))
+
+
+class AwaitedBatch(msgspec.Struct, gc=False):
+    """The same where the answer has to wait for something else besides."""
+
+    batch: Batch
+    answer: asyncio.Future[Reply]
+    receipts: Receipts
+
+    def finish(self, queue_offset: int, physical_offsets: Positions, error: RmqError | None) -> None:
+        _settle(self.answer, self.receipts.reply_to_batch(self.batch, queue_offset, physical_offsets, error))
+
+    def refuse(self, error: RmqError) -> None:
+        _settle(self.answer, self.receipts.refusal(error))
 
 
 def _settle(reply: asyncio.Future[Reply], answer: Reply) -> None:

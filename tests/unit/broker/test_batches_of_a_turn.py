@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rmqspark.errors import RmqError
+    from rmqspark.protocol.spans import Positions
 
 CONFIG = StoreConfig(
     mapped_file_size_commit_log=1 << 16, mapped_file_size_consume_queue=400, max_hash_slot_num=50, max_index_num=200
@@ -61,9 +62,9 @@ class Sender:
     def queue(self) -> tuple[str, int]:
         return self.batch.origin.topic, self.batch.origin.queue_id
 
-    def finish(self, queue_offset: int, physical_offsets: Sequence[int], error: RmqError | None) -> None:
+    def finish(self, queue_offset: int, physical_offsets: Positions, error: RmqError | None) -> None:
         assert error is None
-        self.told.append(Told(queue_offset, list(physical_offsets), ""))
+        self.told.append(Told(queue_offset, physical_offsets.tolist(), ""))
 
     def refuse(self, error: RmqError) -> None:
         self.told.append(Told(-1, [], str(error)))

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
+from rmqspark.broker.batches import Batch
+from rmqspark.broker.drafting import Origin
 from rmqspark.broker.intake import Admitted
 from rmqspark.broker.receipts import Receipts
 from rmqspark.errors import FlushTimeout, NotWritable
@@ -34,20 +37,45 @@ class Outgoing:
         self.sent.append(b"".join(buffers))
 
 
-def answer(transaction_id: str, *, serialize: str = "JSON", error=None, common_way: bool = False) -> bytes:
+def receipts_of_a_broker() -> Receipts:
     receipts = Receipts(region_id="DefaultRegion", trace_on=True)
     receipts.set_store_host(bytes([192, 168, 1, 20]) + (10911).to_bytes(4, "big"))
+    return receipts
+
+
+def answer(transaction_id: str, *, serialize: str = "JSON", error=None, common_way: bool = False) -> bytes:
+    """What is sent in answer to one message."""
+    message = Admitted("orders", 1, bytearray(), transaction_id=transaction_id)
+
+    def handle(request: Request) -> None:
+        receipts = receipts_of_a_broker()
+        if common_way:
+            request.answer(receipts.reply_to(message, PLACE, error))
+        else:
+            receipts.give(request, message, PLACE, error)
+
+    return sent_by(handle, serialize)
+
+
+def answer_to_batch(transaction_id: str, *, serialize: str = "JSON", error=None, common_way: bool = False) -> bytes:
+    """What is sent in answer to a batch of three messages."""
+    origin = Origin("orders", 1, 0, bytes(8), 5, 0)
+    batch, offsets = Batch(origin, b"", transaction_id, waits_for_flush=True), np.array([0x1234, 0x12EF, 1 << 40])
+
+    def handle(request: Request) -> None:
+        receipts = receipts_of_a_broker()
+        if common_way:
+            request.answer(receipts.reply_to_batch(batch, 5, offsets, error))
+        else:
+            receipts.give_batch(request, batch, 5, offsets, error)
+
+    return sent_by(handle, serialize)
+
+
+def sent_by(handle, serialize: str) -> bytes:
     header = SendMessageRequestHeaderV2("p", "orders", "TBW102", 4, 0, 0, 5, 0)
     frame = b"".join(encode_request(RequestCode.SEND_MESSAGE_V2, 2, header, b"x", serialize=serialize))
     outgoing = Outgoing()
-
-    def handle(request: Request) -> None:
-        if common_way:
-            request.answer(receipts.reply(1, transaction_id, PLACE.queue_offset, (PLACE.physical_offset,), error))
-        else:
-            message = Admitted("orders", 1, bytearray(), transaction_id=transaction_id)
-            receipts.give(request, message, PLACE, error)
-
     router = Router([{RequestCode.SEND_MESSAGE_V2: Route(SendMessageRequestHeaderV2, handle)}])
     router.dispatch(split_frame(frame[4:]), outgoing)
     (sent,) = outgoing.sent
@@ -57,10 +85,19 @@ def answer(transaction_id: str, *, serialize: str = "JSON", error=None, common_w
 @pytest.mark.parametrize("serialize", ["JSON", "ROCKETMQ"])
 @pytest.mark.parametrize("transaction_id", [UNIQUE_KEY, "", 'quote"d', "ü", "a\\b", "\x03", "0"])
 @pytest.mark.parametrize("error", [None, FlushTimeout("late")])
-def test_both_ways_of_answering_give_the_same_bytes(transaction_id, serialize, error) -> None:
+@pytest.mark.parametrize("way", [answer, answer_to_batch])
+def test_both_ways_of_answering_give_the_same_bytes(way, transaction_id, serialize, error) -> None:
     """Whatever the sender calls its message: no id of its choosing can break out of the form."""
-    quick = answer(transaction_id, serialize=serialize, error=error)
-    assert quick == answer(transaction_id, serialize=serialize, error=error, common_way=True)
+    quick = way(transaction_id, serialize=serialize, error=error)
+    assert quick == way(transaction_id, serialize=serialize, error=error, common_way=True)
+
+
+def test_a_batch_hears_the_id_of_each_message() -> None:
+    """Commas between them, as RocketMQ's clients split them."""
+    fields = decode_command(split_frame(answer_to_batch("")[4:])).fields
+    places = ("0000000000001234", "00000000000012EF", "0000010000000000")
+    assert fields["msgId"] == ",".join(f"C0A8011400002A9F{place}" for place in places)
+    assert fields["transactionId"] == ""
 
 
 def test_a_receipt_has_what_rocketmqs_clients_read() -> None:
