@@ -18,15 +18,14 @@ import numpy as np
 
 from rmqspark.errors import DamagedFile
 from rmqspark.store.config import CONSUME_QUEUE_ENTRY_BYTES
-from rmqspark.store.segment_log import SegmentLog
 
 if TYPE_CHECKING:
     from typing import Any
 
     from numpy.typing import NDArray
 
-    from rmqspark.store.files import Buffer, FileSystem
-    from rmqspark.store.segment import SegmentFiles
+    from rmqspark.store.files import Buffer
+    from rmqspark.store.segment_log import SegmentLog
 
     Entries = NDArray[Any]  # of ENTRY_DTYPE
 
@@ -44,13 +43,11 @@ class ConsumeQueue:
     `delay_ms` is not 0 for queues of the delay topic: their entries carry the deliver time instead of a tags code.
     """
 
-    def __init__(
-        self, files: FileSystem, segment_files: SegmentFiles, topic: str, queue_id: int, segment_bytes: int
-    ) -> None:
+    def __init__(self, segments: SegmentLog, topic: str, queue_id: int) -> None:
         self.topic = topic
         self.queue_id = queue_id
         self.delay_ms = 0
-        self.segments = SegmentLog(files, segment_files, f"consumequeue/{topic}/{queue_id}", segment_bytes)
+        self.segments = segments
         self.min_offset = 0
         self.max_offset = 0
         self.next_offset = 0

@@ -8,6 +8,7 @@ from rmqspark.errors import InvalidName, InvalidQueue
 from rmqspark.protocol.names import SCHEDULE_TOPIC, check_topic
 from rmqspark.store.consume_queue import ConsumeQueue
 from rmqspark.store.files import remove_tree
+from rmqspark.store.write_behind import WaitingBytes, WriteBehindLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +31,7 @@ class ConsumeQueues:
         self._segment_bytes = segment_bytes
         self._delays_ms = delays_ms
         self._topics: dict[str, dict[int, ConsumeQueue]] = {}
+        self._waiting = WaitingBytes()
 
     def load(self) -> None:
         """Finds the queues there are files for. Directories whose names cannot be a topic's are left alone."""
@@ -76,6 +78,10 @@ class ConsumeQueues:
         """The sum of all max offsets: a cheap proof, at the next start, that no queue has been lost."""
         return sum(queue.max_offset for queue in self)
 
+    def write_out(self) -> None:
+        """Writes the entries that wait in memory to their files. Raises OSError; what is left waits on."""
+        self._waiting.write_out()
+
     def remove_topic(self, topic: str) -> None:
         """Deletes a topic's queues and their files."""
         queues = self._topics.pop(topic, {})
@@ -90,10 +96,17 @@ class ConsumeQueues:
             self.remove_topic(topic)
 
     def _new(self, topic: str, queue_id: int) -> ConsumeQueue:
-        queue = ConsumeQueue(self._files, self._segment_files, topic, queue_id, self._segment_bytes)
+        directory = queue_directory(topic, queue_id)
+        segments = WriteBehindLog(self._files, self._segment_files, directory, self._segment_bytes, self._waiting)
+        queue = ConsumeQueue(segments, topic, queue_id)
         if topic == SCHEDULE_TOPIC and queue_id < len(self._delays_ms):
             queue.delay_ms = self._delays_ms[queue_id]
         return queue
+
+
+def queue_directory(topic: str, queue_id: int) -> str:
+    """Where the files of a queue are."""
+    return f"{DIRECTORY}/{topic}/{queue_id}"
 
 
 def _is_topic(name: str) -> bool:

@@ -6,6 +6,7 @@ nowhere; reads step over them, and the next round deletes them.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.store.retention import LogFile, decide, local_hour
@@ -48,6 +49,7 @@ class Expiry:
         self._gate = gate
         self._is_disk_full = False
         self._followed_offset = -1  # the start of the log that queues and index have been cut to
+        self._settled_offset = 0  # below it all queue entries were in their files, when last written out
 
     def run(self, now_ms: int, *, keep_from: int | None = None) -> ExpireReport:
         """One round. While the disk is full beyond the warning level the store takes no messages.
@@ -57,13 +59,12 @@ class Expiry:
         """
         if self._gate.has_failed:
             return ExpireReport((), self._log.min_offset, is_forced=False, is_disk_full=self._is_disk_full)
-        # A write that a full disk refused may have left an empty file behind the one with the end of the log. As the
-        # newest it would be kept, and the one that is written to deleted in its stead.
-        end_offset = self._log.end_offset
+        settled_offset = self._settle_entries()
+        kept_offset = settled_offset if keep_from is None else min(keep_from, settled_offset)
         log_files = [
             LogFile(segment.base, self._files.modified_ms(segment.path))
             for segment in self._log.segments
-            if segment.base <= (end_offset if keep_from is None else min(keep_from, end_offset))
+            if segment.base <= kept_offset
         ]
         plan = decide(
             now_ms,
@@ -81,6 +82,18 @@ class Expiry:
         if self._followed_offset != self._log.min_offset:
             deleted += self._follow_log_start()
         return ExpireReport(tuple(deleted), self._log.min_offset, plan.is_forced, plan.is_disk_full)
+
+    def _settle_entries(self) -> int:
+        """Writes the queue entries that wait in memory; returns up to where in the log all are in their files.
+
+        A full disk may refuse that, and must not keep room from being made: then it is as far as it was before. It is
+        never more than the end of the log: a write that a full disk refused may have left an empty file behind that. As
+        the newest it would be kept, and the one that is written to deleted in its stead.
+        """
+        with suppress(OSError):
+            self._queues.write_out()
+            self._settled_offset = self._log.end_offset
+        return self._settled_offset
 
     def _make_offsets_durable(self) -> None:
         """The highest offset that a queue ever gave must outlive its messages; from now on the log proves it no more.

@@ -129,8 +129,9 @@ class Flusher:
     def _plan_thorough(self) -> FlushPlan:
         """Everything, and the checkpoint of the flush before: on disk it may be older than the truth, never newer."""
         try:
+            self._queues.write_out()
             index_flush = self._index.begin_flush() if self._index is not None else None
-        except OSError:  # its keys wait on; where recovery begins must not move past them
+        except OSError:  # entries or keys wait on; where recovery begins must not move past them
             return self._plan()
         checkpoint = Checkpoint(
             log_timestamp_ms=self._writer.store_timestamp_ms,

@@ -179,7 +179,7 @@ class MessageStore:
         self._flush_to_disk()
         if self._index is not None:
             self._index.close()
-        if self._dispatcher.offset == self._log.end_offset:
+        if self._checkpoint_file.current.recovery_offset == self._log.end_offset:
             run_marker.mark_closed(self._files)
 
     # --- who it is

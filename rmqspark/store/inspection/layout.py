@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.store.config import CONSUME_QUEUE_ENTRY_BYTES, StoreConfig
 from rmqspark.store.consume_queues import DIRECTORY as QUEUES
+from rmqspark.store.consume_queues import queue_directory
 from rmqspark.store.index_file import HEADER, IndexLayout
 from rmqspark.store.index_slots import SLOT_BYTES
 from rmqspark.store.inspection.findings import Finding, Findings, Kind
@@ -77,10 +78,6 @@ def find_layout(files: FileSystem, findings: Findings, *, was_closed: bool) -> L
         index_layout_of(max(sizes, default=0)),
         tuple(index_files),
     )
-
-
-def queue_directory(topic: str, queue_id: int) -> str:
-    return f"{QUEUES}/{topic}/{queue_id}"
 
 
 def index_layout_of(size: int) -> IndexLayout | None:

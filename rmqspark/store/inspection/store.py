@@ -19,11 +19,12 @@ from rmqspark.protocol.record import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, SysFlag
 from rmqspark.store.checkpoint import PATH as CHECKPOINT
 from rmqspark.store.config import parse_delay_levels
 from rmqspark.store.consume_queue import ConsumeQueue
+from rmqspark.store.consume_queues import queue_directory
 from rmqspark.store.entries import entries_of
 from rmqspark.store.inspection.findings import Finding, Kind, StoreReport
 from rmqspark.store.inspection.index_entries import IndexEntries
 from rmqspark.store.inspection.index_files import check_index
-from rmqspark.store.inspection.layout import LOG, Layout, find_layout, queue_directory
+from rmqspark.store.inspection.layout import LOG, Layout, find_layout
 from rmqspark.store.inspection.queues import QueueCheck
 from rmqspark.store.inspection.read_only import ReadOnlyFiles
 from rmqspark.store.inspection.tables import check_tables, read_checkpoint, read_identity
@@ -201,7 +202,9 @@ class _Inspection:
         settled = checkpoint.recovery_offset if report.is_open or not report.was_closed else 1 << 62
         delays_ms = parse_delay_levels(_USUAL_DELAYS)
         for topic, queue_id in self._layout.queues:
-            queue = ConsumeQueue(self._files, self._queue_files, topic, queue_id, self._layout.queue_bytes)
+            directory = queue_directory(topic, queue_id)
+            segments = SegmentLog(self._files, self._queue_files, directory, self._layout.queue_bytes)
+            queue = ConsumeQueue(segments, topic, queue_id)
             if topic == SCHEDULE_TOPIC:
                 queue.delay_ms = delays_ms[min(queue_id, len(delays_ms) - 1)]
             try:

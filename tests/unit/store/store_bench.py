@@ -31,6 +31,7 @@ SMALL = StoreConfig(
     max_open_files=3,
     delete_when=";".join(map(str, range(24))),
 )
+QUEUE_FILE_ENTRIES = 5  # the entry that begins a file is written at once, those behind it may wait in memory
 HOST = pack_host("10.0.0.7", 10911)
 EVERYTHING = 1 << 40
 

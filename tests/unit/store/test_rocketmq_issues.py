@@ -14,7 +14,7 @@ from rmqspark.errors import NotWritable
 from rmqspark.store.config import StoreConfig
 from rmqspark.testing.disk_faults import ProcessDied
 
-from .store_bench import SMALL, StoreBench
+from .store_bench import QUEUE_FILE_ENTRIES, SMALL, StoreBench
 
 pytestmark = pytest.mark.faults
 
@@ -45,13 +45,14 @@ def test_405_messages_in_the_log_but_in_no_queue() -> None:
 def test_467_a_message_missed_after_an_abnormal_shutdown() -> None:
     """A message that was not dispatched at shutdown was skipped by recovery, and those after it had wrong offsets."""
     bench = StoreBench(NO_INDEX)
-    bench.send("t", 0, b"first")
+    first = [b"%d" % number for number in range(QUEUE_FILE_ENTRIES)]
+    bench.send("t", 0, *first)
     bench.disk.stop_at(2, counted=["pwrite"])
     with pytest.raises(ProcessDied):
         bench.send("t", 0, b"undispatched")
     bench.kill()
-    bench.send("t", 0, b"third")
-    assert bench.numbered_bodies("t", 0, 0) == [(0, b"first"), (1, b"undispatched"), (2, b"third")]
+    bench.send("t", 0, b"next")
+    assert bench.numbered_bodies("t", 0, 0) == list(enumerate([*first, b"undispatched", b"next"]))
 
 
 def test_495_queue_entries_left_from_before_the_first_crash() -> None:

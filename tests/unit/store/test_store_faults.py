@@ -12,13 +12,14 @@ from rmqspark.errors import NotWritable
 from rmqspark.store.config import StoreConfig
 from rmqspark.testing.disk_faults import CHANGES
 
-from .store_bench import SMALL, StoreBench, bulk, draft
+from .store_bench import QUEUE_FILE_ENTRIES, SMALL, StoreBench, bulk, draft
 
 if TYPE_CHECKING:
     from rmqspark.store.draft import Draft
 
 NO_INDEX = StoreConfig(**{**SMALL.__dict__, "message_index_enable": False})
 SYNC = StoreConfig(**{**SMALL.__dict__, "flush_disk_type": "SYNC_FLUSH"})
+FIRST = [b"m%d" % number for number in range(QUEUE_FILE_ENTRIES)]  # the entry behind theirs is written at once
 ERRORS = [errno.EIO, errno.ENOSPC, errno.EDQUOT]
 
 pytestmark = pytest.mark.faults
@@ -111,25 +112,25 @@ def test_a_tail_that_cannot_be_put_right_refuses_until_it_can() -> None:
 def test_messages_whose_queue_entry_was_refused_come_later() -> None:
     """A message in the log whose queue entry the disk refused is stored: it is read as soon as the disk allows."""
     bench = StoreBench(NO_INDEX)
-    bench.send("t", 0, b"first")
+    bench.send("t", 0, *FIRST)
     bench.disk.fail_at(2, no_space(), counted=["pwrite"])
-    bench.send("t", 0, b"second")
-    assert bench.bodies("t", 0) == [b"first"]
-    bench.send("t", 0, b"third")
-    assert bench.bodies("t", 0) == [b"first", b"second", b"third"]
+    bench.send("t", 0, b"refused at first")
+    assert bench.bodies("t", 0) == FIRST
+    bench.send("t", 0, b"next")
+    assert bench.bodies("t", 0) == [*FIRST, b"refused at first", b"next"]
 
 
 def test_while_queue_entries_are_refused_so_are_messages() -> None:
     """What cannot become readable is not taken for ever: the backlog stays bounded, and a restart serves all of it."""
     bench = StoreBench(NO_INDEX)
-    bench.send("t", 0, b"first")
+    bench.send("t", 0, *FIRST)
     bench.disk.fail_at(2, no_space(), counted=["pwrite"])
-    bench.send("t", 0, b"second")
+    bench.send("t", 0, b"taken")
     bench.disk.fail_next("pwrite", no_space())
     with pytest.raises(NotWritable):
-        bench.send("t", 0, b"third")
+        bench.send("t", 0, b"refused")
     bench.kill()
-    assert bench.bodies("t", 0) == [b"first", b"second"]
+    assert bench.bodies("t", 0) == [*FIRST, b"taken"]
 
 
 @pytest.mark.parametrize("config", [SMALL, SYNC], ids=["async", "sync"])

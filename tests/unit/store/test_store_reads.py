@@ -112,6 +112,7 @@ def test_a_damaged_entry_hands_out_nothing(at: int) -> None:
     bench = StoreBench()
     bench.send("t", 0, b"one")
     bench.send("t", 0, b"two")
+    bench.store.checkpoint()
     bench.flip_bit("consumequeue/t/0/00000000000000000000", 20 + at)
     result = bench.store.read("t", 0, 1, max_count=32, max_bytes=EVERYTHING)
     assert (result.count, bytes(result.body)) == (0, b"")

@@ -195,7 +195,7 @@ def test_queue_entries_beyond_the_log_are_word_of_lost_messages() -> None:
     bench.send("t", 0, b"kept.")
     bench.store.checkpoint()
     end = bench.store.end_offset
-    bench.send("t", 0, b"gone1", b"gone2")
+    bench.send("t", 0, *[b"gone%d" % number for number in range(6)])
     before = bench.store.incarnation
     bench.disk.kill()
     bench.write_file(LOG, bytes(1024 - end), end)
@@ -339,6 +339,7 @@ def test_a_topic_made_again_is_rebuilt_as_it_is_now() -> None:
     bench.store.delete_topic("t")
     for n in range(7):
         bench.send("t", 0, b"new%d" % n)
+    bench.store.checkpoint()
     before = bench.content("consumequeue")
     bench.store.close()
     for path in before:

@@ -1,0 +1,125 @@
+"""A segment log whose last bytes wait in memory, so that many small appends cost one system call.
+
+What waits is one run of bytes inside one file that is there: an append that begins a file, crosses into the next or is
+long goes to the disk at once, and takes along what waits. Readers see both as one. If the disk refuses the bytes they
+wait on, and what was to be added behind them is refused: so it is for whoever writes as if each write went to the disk.
+
+Only for what is derived: a kill takes what waits with it. Whoever notes how far things are on disk writes it out first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rmqspark.store.segment_log import SegmentLog
+
+if TYPE_CHECKING:
+    from rmqspark.store.files import Buffer, FileSystem
+    from rmqspark.store.segment import Segment, SegmentFiles
+
+MOST_WAITING_BYTES: Final = 64 * 20  # of one log: 64 entries of a consume queue
+_MOST_WAITING_TOGETHER_BYTES: Final = 1 << 20
+
+
+class WaitingBytes:
+    """The logs of a store that have bytes waiting, and how many these are together."""
+
+    def __init__(self, limit_bytes: int = _MOST_WAITING_TOGETHER_BYTES) -> None:
+        self._limit_bytes = limit_bytes
+        self._logs: dict[WriteBehindLog, None] = {}
+        self._size_bytes = 0
+
+    def write_out(self) -> None:
+        """Writes all of it to the files, which says nothing about the disk. Raises OSError; the rest waits on."""
+        for log in list(self._logs):
+            log.write_out()
+
+    def add(self, log: WriteBehindLog, size_bytes: int) -> None:
+        """Counts bytes that are about to wait; where they are too many, others make room. Raises OSError."""
+        if self._size_bytes + size_bytes > self._limit_bytes:
+            self.write_out()
+        self._logs[log] = None
+        self._size_bytes += size_bytes
+
+    def remove(self, log: WriteBehindLog, size_bytes: int) -> None:
+        """All that waited of a log, so many bytes, waits no more."""
+        self._logs.pop(log, None)
+        self._size_bytes -= size_bytes
+
+
+class WriteBehindLog(SegmentLog):
+    """A segment log that writes a little later than it is told. Iterating over it shows the files as they are."""
+
+    def __init__(
+        self,
+        files: FileSystem,
+        segment_files: SegmentFiles,
+        directory: str,
+        segment_bytes: int,
+        all_waiting: WaitingBytes,
+    ) -> None:
+        super().__init__(files, segment_files, directory, segment_bytes)
+        self._all_waiting = all_waiting
+        self._waiting = bytearray()
+        self._at = 0  # position of the first byte that waits
+        self._end = 0  # behind the last one
+
+    def read(self, position: int, size: int) -> bytes:
+        at = position - self._at
+        if at >= 0 and position + size <= self._end:
+            return bytes(self._waiting[at : at + size])
+        if position + size <= self._at or not self._waiting:
+            return super().read(position, size)
+        buffer = bytearray(size)
+        self.read_into(memoryview(buffer), position)
+        return bytes(buffer)
+
+    def read_into(self, buffer: memoryview, position: int) -> None:
+        super().read_into(buffer, position)
+        start, end = max(position, self._at), min(position + len(buffer), self._end)
+        if start < end:
+            buffer[start - position : end - position] = self._waiting[start - self._at : end - self._at]
+
+    def write(self, data: Buffer, position: int) -> None:
+        """As `SegmentLog.write`, but short data may wait. Of data that is refused (OSError) nothing waits."""
+        if position != self._end or not self._waiting:
+            self.write_out()
+            self._at = self._end = position
+        end = position + len(data)
+        if end - self._at > MOST_WAITING_BYTES or not self._is_in_one_file(position, end):
+            super().write(b"".join((self._waiting, data)) if self._waiting else data, self._at)
+            self._drop_waiting()
+            return
+        self._all_waiting.add(self, len(data))
+        if not self._waiting:  # making room may have written them out
+            self._at = position
+        self._waiting += data
+        self._end = end
+
+    def write_out(self) -> None:
+        """Writes what waits. Raises OSError; then it waits on."""
+        if self._waiting:
+            super().write(self._waiting, self._at)
+            self._drop_waiting()
+
+    def is_zero_from(self, position: int) -> bool:
+        self.write_out()
+        return super().is_zero_from(position)
+
+    def cut(self, position: int) -> None:
+        self.write_out()
+        super().cut(position)
+
+    def _remove(self, segment: Segment) -> None:
+        if self._waiting and segment.base <= self._at < segment.base + segment.length:
+            self._drop_waiting()
+        super()._remove(segment)
+
+    def _is_in_one_file(self, start: int, end: int) -> bool:
+        segment = self.segment_at(start)
+        return segment is not None and end <= segment.base + segment.length
+
+    def _drop_waiting(self) -> None:
+        self._all_waiting.remove(self, len(self._waiting))
+        self._waiting = bytearray()
+        self._at = self._end = 0
