@@ -12,6 +12,7 @@ from rmqspark.broker.offsets import ConsumerOffsets
 from rmqspark.store import recovery
 from rmqspark.store.commit_log import CommitLog
 from rmqspark.store.consume_queue import ConsumeQueue
+from rmqspark.store.consume_queues import ConsumeQueues
 from rmqspark.store.expiry import Expiry
 from rmqspark.store.flush import Flusher, FlushPlan
 from rmqspark.store.identity import StoreIdentity
@@ -168,5 +169,6 @@ BUGS = [
     _bug("deletions synced together", "-", 3, SegmentLog, "drop_before", _drop_in_one_go),
     _bug("offsets not synced before expiry", "-", 1, Expiry, "_make_offsets_durable", _nothing),
     _bug("torn properties believed", "-", 1, LogScan, "_count_whole", _all_records_are_whole, in_sweep=True),
+    _bug("entries in memory at the checkpoint", "-", 1, ConsumeQueues, "write_out", _nothing),
     _bug("entries dispatched twice", "RocketMQ #7355", 2, ConsumeQueue, "put", _put_repeated_entries_too),
 ]
