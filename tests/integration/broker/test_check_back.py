@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from rmqspark.remoting.response import Response
 
 pytestmark = pytest.mark.integration
+# However far a test moves the clock, the producer has not been silent for too long.
+ONLINE = {"client_expired_time": 86_400_000}
 
 
 def test_the_producer_is_asked_and_its_answer_counts(on_broker) -> None:
@@ -135,7 +137,7 @@ def test_what_nobody_knows_is_set_aside_and_can_be_resumed(on_broker) -> None:
         again = await client.ask(RequestCode.RESUME_CHECK_HALF_MESSAGE, resume)
         assert (again.code, "committed" in again.remark) == (ResponseCode.TRANSACTION_FAILED, True)
 
-    on_broker(talk, clock=clock, transaction_check_max=3)
+    on_broker(talk, clock=clock, transaction_check_max=3, **ONLINE)
 
 
 def test_rocketmq_544_and_8311_a_time_of_its_own_before_the_first_question(on_broker) -> None:
@@ -156,7 +158,7 @@ def test_rocketmq_544_and_8311_a_time_of_its_own_before_the_first_question(on_br
         await asked.times(1)
         assert asked.questions[0][1].property_map()["TRANSACTION_CHECK_TIMES"] == "1"
 
-    on_broker(talk, clock=clock, transaction_check_max=2)
+    on_broker(talk, clock=clock, transaction_check_max=2, **ONLINE)
 
 
 def test_rocketmq_9500_one_bad_half_message_holds_up_nobody(on_broker) -> None:

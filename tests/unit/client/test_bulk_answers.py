@@ -29,5 +29,5 @@ def test_a_bulk_of_which_nobody_knows_is_never_acknowledged(end: Step, error: ty
             assert cluster.publish_queues("t")
             sent = cluster.broker("b").bulk_send("t", 0, [memoryview(bytes(100))], 1, 100, 0)
             with pytest.raises(error) as caught:
-                sent.result(5)
+                sent.result(60)
     assert caught.value.retriable

@@ -317,7 +317,7 @@ def test_an_asynchronous_send_is_tried_again_in_the_background() -> None:
         ThreadPoolExecutor(1) as pool,
     ):
         future = Delivery(cluster, "g", tries=3).deliver_later(PARCEL, Target(), 3000, pool)
-        assert future.result(5).queue_offset == 41
+        assert future.result(60).queue_offset == 41
 
 
 def test_an_asynchronous_send_fails_with_its_reason() -> None:
@@ -330,7 +330,7 @@ def test_an_asynchronous_send_fails_with_its_reason() -> None:
     ):
         future = Delivery(cluster, "g", tries=3).deliver_later(PARCEL, Target(), 3000, pool)
         with pytest.raises(InvalidMessage):
-            future.result(5)
+            future.result(60)
 
 
 def test_a_oneway_message_asks_for_no_answer() -> None:
