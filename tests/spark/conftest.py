@@ -103,7 +103,7 @@ def run(tmp_path: Path) -> Any:
         batches: list[list[Any]] = []
         writer = frame.writeStream.foreachBatch(lambda batch, number: batches.append(batch.collect()))
         query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
-        assert query.awaitTermination(60)
+        assert query.awaitTermination(200)
         return Batches([rows for rows in batches if rows])
 
     return run_available

@@ -34,7 +34,7 @@ def copy(topic: Topic, other: Topic, tmp_path: Path) -> Copy:
         writer = topic.stream("body binary", startingOffsets="earliest").writeStream.format("rmq")
         writer = writer.option("namesrv", other.namesrv).option("topic", other.name).options(**options)  # type: ignore[arg-type]
         query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
-        assert query.awaitTermination(60)
+        assert query.awaitTermination(200)
         return str(query.id)
 
     return copy_available
@@ -154,7 +154,7 @@ def test_foreach_batch_under_an_id_of_its_own(topic: Topic, other: Topic, tmp_pa
     def run() -> None:
         writer = topic.stream("body binary", startingOffsets="earliest").writeStream.foreachBatch(write)
         query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
-        assert query.awaitTermination(60)
+        assert query.awaitTermination(200)
 
     with pytest.raises(StreamingQueryException, match="the second sink fails"):
         run()

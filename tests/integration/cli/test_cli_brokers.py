@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from rmqspark.model import SendReceipt
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.integration
 CLOCK = SystemClock()
 PATIENCE_MS = 60_000
 
