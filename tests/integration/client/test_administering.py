@@ -121,7 +121,7 @@ def test_a_group_s_lag_is_known_in_time_too(mq: LocalCluster, admin: AdminClient
         consumer.assign([lagging, caught_up])
         consumer.commit({lagging: 1, caught_up: 2})
         consumer.seek(lagging, 1)
-        second = next(message for message in consumer.poll() if message.queue == lagging)
+        second = next(message for message in consumer.poll(60_000) if message.queue == lagging)
     described = {progress.queue: progress for progress in admin.group("late").queues}
     assert described[lagging].waiting_since_ms == second.store_timestamp_ms
     assert described[caught_up].waiting_since_ms is None

@@ -85,7 +85,7 @@ def scan_as_consumer(history: History, reader: str, namesrv: str, queues: Iterab
             consumer.seek(queue, 0)
             while (at := consumer.position(queue)) < end:
                 number = history.reading(reader, queue, at)
-                found = consumer.poll()
+                found = consumer.poll(60_000)
                 assert found, f"{queue} ends at {end}, and nothing comes at {at}"
                 history.seen(number, consumer.position(queue), found)
             history.scanned(reader, queue, 0, end)
