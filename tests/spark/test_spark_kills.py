@@ -47,7 +47,7 @@ def test_kills_lose_and_double_nothing(
     assert {step for step in NAMES if not campaign.hits[step]} == set()
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(3600)
 def test_a_zombie_is_fenced(tmp_path: Path) -> None:
     """A driver that was frozen in the middle of a commit, and comes back while another runs, adds nothing and ends."""
     with Brokers(tmp_path) as brokers:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 COMMAND = (sys.executable, "-m", "rmqspark")
-_PATIENCE_S = 240
+_PATIENCE_S = 600
 
 
 def wait_for(met: Callable[[], bool], what: str, process: Process | None = None) -> None:
