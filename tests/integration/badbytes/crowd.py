@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rmqspark.testing.fuzz.canary import Canary
     from rmqspark.testing.fuzz.victim import Victim
 
-PATIENCE_S = 30
+PATIENCE_S = 60
 _FILES_OF_OUR_OWN = 500
 
 

@@ -89,7 +89,7 @@ class Cluster:
         connection = self._connections.get(broker)
         if connection is None or connection.closed:
             connection = self._connections[broker] = await AsyncConnection.open(self.brokers[broker].address)
-        return await connection.call(code, header, body, timeout_ms=20_000)
+        return await connection.call(code, header, body, timeout_ms=60_000)
 
     # --- what a sink does
 
