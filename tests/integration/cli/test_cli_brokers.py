@@ -40,7 +40,7 @@ def runs(pid: int) -> bool:
     """Whether there is such a process. One that has ended counts no more, reaped or not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the latter where it ends between opening and reading
         return False
 
 

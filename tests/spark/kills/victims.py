@@ -82,13 +82,13 @@ class Process:
 
 def processes() -> Iterator[tuple[int, int, str, int]]:
     """Pid, session, state and parent of all processes that live."""
-    for stat in Path("/proc").glob("[0-9]*/stat"):
+    for pid in filter(str.isdecimal, os.listdir("/proc")):
         try:
-            rest = stat.read_text().rpartition(")")[2].split()
-        except OSError:
+            rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended meanwhile
             continue
         if rest[0] != "Z":
-            yield int(stat.parent.name), int(rest[3]), rest[0], int(rest[1])
+            yield int(pid), int(rest[3]), rest[0], int(rest[1])
 
 
 def signal_process(pid: int, number: int) -> None:
