@@ -58,6 +58,8 @@ MULTI_TAG: Final = "MULTI_TAG"
 _SENDERS_FLAGS: Final = SysFlag.COMPRESSED | SysFlag.MULTI_TAGS | SysFlag.COMPRESSION_MASK
 _REFUSED_FLAGS: Final = SysFlag.TRANSACTION_MASK | SysFlag.NEED_UNWRAP | SysFlag.INNER_BATCH
 
+_LONGEST_WRAPPER: Final = 256  # characters; the remembered ones take memory
+
 _born_host = lru_cache(maxsize=4096)(pack_host)
 """The same few clients send again and again."""
 
@@ -168,18 +170,17 @@ class Intake:
         request, whose UNIQ_KEY then hides each message's own; later ones do not (RocketMQ's issue 9416).
         """
         check_body(len(body), self._max_body_bytes)
-        topic = header.b
-        self.check_sendable(topic)
+        topic, text = header.b, header.i or ""
+        if topic in NOT_SENDABLE or topic.startswith(SYSTEM_TOPIC_PREFIX):
+            self.check_sendable(topic)
         config = self._topics.require(topic)
         queue_id = self.choose_queue(config, header.e)
         if topic.startswith(RETRY_PREFIX) or len(topic) > MAX_TOPIC_LENGTH:
             raise InvalidMessage(f"Topic {topic!r} takes no batches.", hint="Send the messages one by one.")
         sys_flag = self._check_flags(header.f, config)
         origin = Origin(topic, queue_id, sys_flag, _born_host(*peer), header.g, header.j or 0)
-        wrapper = decode_properties((header.i or "").encode("utf-8", "replace"))
-        refuse_what_is_not_there_yet(wrapper)
-        refuse_half(wrapper)
-        return Batch(origin, bytes(body), wrapper.get(Property.UNIQ_KEY, ""), waits_for_flush(wrapper))
+        transaction_id, waits = _known_wrapper(text) if len(text) <= _LONGEST_WRAPPER else _read_wrapper(text)
+        return Batch(origin, bytes(body), transaction_id, waits)
 
     def choose_queue(self, config: TopicConfig, queue_id: int) -> int:
         """The queue asked for, or any if it is below 0; raises InvalidQueue outside the topic's."""
@@ -221,6 +222,19 @@ class Intake:
         if not BROKERS_NAMES.isdisjoint(properties):
             encoded = _without_brokers_own(encoded)
         return _joined(encoded, self._brokers_own)
+
+
+def _read_wrapper(text: str) -> tuple[str, bool]:
+    """What the properties of a batch request say: the UNIQ_KEY of the whole, and whether its sender waits for the
+    flush. Raises NotSupported or InvalidMessage for what must not be delivered at once."""
+    properties = decode_properties(text.encode("utf-8", "replace"))
+    refuse_what_is_not_there_yet(properties)
+    refuse_half(properties)
+    return properties.get(Property.UNIQ_KEY, ""), waits_for_flush(properties)
+
+
+_known_wrapper = lru_cache(maxsize=1024)(_read_wrapper)
+"""Most batches say the same."""
 
 
 def _joined(encoded: bytes, more: bytes) -> bytes:
