@@ -9,37 +9,72 @@ shape go through `decode_properties` one by one, with the same outcome.
 from __future__ import annotations
 
 from itertools import repeat
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rmqspark.protocol.properties import decode_properties
-from rmqspark.protocol.spans import Spans, equal_to
+from rmqspark.protocol.properties import PAIR_END, decode_properties
+from rmqspark.protocol.spans import Spans, equal_to, sliding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from rmqspark.protocol.record_batch import RecordBatch
     from rmqspark.protocol.spans import Bytes
 
+_PAIR_END: Final = bytes((PAIR_END,))
 
-def property_maps(batch: RecordBatch, raw: bytes) -> list[dict[str, str]]:
+
+class DecodedProperties(NamedTuple):
+    """The properties of each record. Where all records have the same names, `shared` are those of the first, and
+    `differing` has the values of the names whose values are not all the same."""
+
+    maps: list[dict[str, str]]
+    shared: dict[str, str] | None = None
+    differing: dict[str, list[str]] = {}  # noqa: RUF012 never changed
+
+    def values(self, name: str) -> Iterable[str | None]:
+        """The value of one property in each record, None where it has none."""
+        if self.shared is None:
+            return [properties.get(name) for properties in self.maps]
+        return self.differing.get(name) or repeat(self.shared.get(name), len(self.maps))
+
+
+def decoded_properties(batch: RecordBatch, raw: bytes) -> DecodedProperties:
     """The properties of each record of a checked batch, at least one; `raw` is the batch's buffer."""
     counts, names, values = batch.property_pairs()
     width = int(counts[0])
     name_columns, value_columns = _columns(names, width), _columns(values, width)
     if (counts != width).any() or not all(alike(batch.buffer, column) for column in name_columns):
-        return [decode_properties(encoded) for encoded in slices(raw, batch.properties)]
-    first: dict[str, str] = {}
-    differing: list[tuple[str, Spans]] = []
+        return DecodedProperties([decode_properties(encoded) for encoded in slices(raw, batch.properties)])
+    shared: dict[str, str] = {}
+    differing: dict[str, list[str]] = {}
     for name_column, column in zip(name_columns, value_columns, strict=True):
         name = next(texts(raw, name_column))
-        first[name] = next(texts(raw, column))
+        shared[name] = next(texts(raw, column))
         if not alike(batch.buffer, column):
-            differing.append((name, column))
-    maps = list(map(dict.copy, repeat(first, len(batch))))
-    for name, column in differing:
-        for properties, value in zip(maps, texts(raw, column), strict=True):
+            differing[name] = _values(batch.buffer, raw, column)
+    return DecodedProperties(_maps(shared, differing, len(batch)), shared, differing)
+
+
+def _maps(shared: dict[str, str], differing: dict[str, list[str]], count: int) -> list[dict[str, str]]:
+    if shared.keys() == differing.keys() and len(shared) == 1:
+        ((name, values),) = differing.items()
+        return [{name: value} for value in values]
+    maps = list(map(dict.copy, repeat(shared, count)))
+    for name, values in differing.items():
+        for properties, value in zip(maps, values, strict=True):
             properties[name] = value
     return maps
+
+
+def _values(buffer: Bytes, raw: bytes, column: Spans) -> list[str]:
+    """The values of a property in all records. Those of one length are taken out at once, with the separator that
+    stands behind each and in none."""
+    width = int(column.lengths[0])
+    if (column.lengths == width).all() and int(column.starts.max()) + width < len(buffer):
+        rows = sliding(buffer, f"V{width + 1}")[column.starts].tobytes()
+        if rows.isascii() and rows[width :: width + 1] == _PAIR_END * len(column.starts):
+            return rows.decode("ascii").split(_PAIR_END.decode())[:-1]
+    return list(texts(raw, column))
 
 
 def alike(buffer: Bytes, spans: Spans) -> bool:

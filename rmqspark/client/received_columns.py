@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqspark.client.inflate import inflated
-from rmqspark.client.property_maps import alike, property_maps, slices, texts
+from rmqspark.client.property_maps import alike, decoded_properties, slices, texts
 from rmqspark.model import MessageQueue, ReceivedMessage
+from rmqspark.protocol.message_id import IPV4_HOST_BYTES, offset_msg_ids
 from rmqspark.protocol.properties import Property
 from rmqspark.protocol.record import SysFlag
+from rmqspark.protocol.spans import items_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,21 +29,20 @@ def received_batch(batch: RecordBatch, broker_name: str) -> list[ReceivedMessage
     """The messages of all records, in their order. RecordError names the first record that is not sound."""
     if not len(batch):
         return []
-    batch.check(check_crc=True)
+    bodies = _bodies(batch)
     raw = batch.buffer.tobytes()
-    properties = property_maps(batch, raw)
+    properties = decoded_properties(batch, raw)
     topics = _topics(raw, batch)
     offset_ids = _offset_ids(raw, batch)
-    keys = [pairs.get(Property.KEYS) for pairs in properties]
     return list(
         map(
             ReceivedMessage,
             topics,
-            _bodies(raw, batch),
-            [pairs.get(Property.TAGS) for pairs in properties],
-            [joined.split() if joined else [] for joined in keys],
-            properties,
-            map(dict.get, properties, repeat(Property.UNIQ_KEY), offset_ids),
+            bodies,
+            properties.values(Property.TAGS),
+            [joined.split() if joined else [] for joined in properties.values(Property.KEYS)],
+            properties.maps,
+            _message_ids(properties.values(Property.UNIQ_KEY), offset_ids),
             _queues(topics, batch, broker_name),
             batch.queue_offsets.tolist(),
             batch.born_timestamps_ms.tolist(),
@@ -53,8 +54,8 @@ def received_batch(batch: RecordBatch, broker_name: str) -> list[ReceivedMessage
     )
 
 
-def _bodies(raw: bytes, batch: RecordBatch) -> list[bytes]:
-    bodies = list(slices(raw, batch.bodies))
+def _bodies(batch: RecordBatch) -> list[bytes]:
+    bodies = batch.checked_bodies()
     for index in np.flatnonzero(batch.sys_flags & SysFlag.COMPRESSED).tolist():
         bodies[index] = inflated(bodies[index], int(batch.sys_flags[index]))
     return bodies
@@ -68,15 +69,23 @@ def _topics(raw: bytes, batch: RecordBatch) -> list[str]:
 
 def _queues(topics: list[str], batch: RecordBatch, broker_name: str) -> Iterable[MessageQueue]:
     """One object for each queue there is, which is mostly one."""
-    places = list(zip(topics, batch.queue_ids.tolist(), strict=True))
+    queue_ids = batch.queue_ids
+    if (queue_ids == queue_ids[0]).all() and alike(batch.buffer, batch.topics):
+        return repeat(MessageQueue(topics[0], broker_name, int(queue_ids[0])))
+    places = list(zip(topics, queue_ids.tolist(), strict=True))
     queues = {place: MessageQueue(place[0], broker_name, place[1]) for place in set(places)}
     return map(queues.__getitem__, places)
 
 
 def _offset_ids(raw: bytes, batch: RecordBatch) -> list[str]:
-    """Store host and physical offset in hex (spec: storage, section 10); the host is mostly one and the same."""
-    hosts = batch.store_hosts
-    offsets = batch.physical_offsets.view(np.uint64).tolist()
-    if alike(batch.buffer, hosts):
-        return list(map(f"{next(slices(raw, hosts)).hex().upper()}%016X".__mod__, offsets))
-    return [f"{host.hex().upper()}{offset:016X}" for host, offset in zip(slices(raw, hosts), offsets, strict=True)]
+    """Store host and physical offset in hex (spec: storage, section 10)."""
+    hosts, offsets = batch.store_hosts, batch.physical_offsets
+    if (hosts.lengths == IPV4_HOST_BYTES).all():
+        return offset_msg_ids(items_at(batch.buffer, hosts.starts, f"V{IPV4_HOST_BYTES}"), offsets).split(",")
+    places = zip(slices(raw, hosts), offsets.view(np.uint64).tolist(), strict=True)
+    return [f"{host.hex().upper()}{offset:016X}" for host, offset in places]
+
+
+def _message_ids(unique_keys: Iterable[str | None], offset_ids: list[str]) -> Iterable[str]:
+    """The sender's id of each message, or the broker's where there is none."""
+    return (offset_id if key is None else key for key, offset_id in zip(unique_keys, offset_ids, strict=True))

@@ -28,13 +28,19 @@ def body_crcs(buffer: Bytes, bodies: Spans) -> NDArray[np.uint32]:
     crcs = np.empty(len(bodies.starts), np.uint32)
     for first in range(0, len(crcs), _BLOCK):
         block = slice(first, first + _BLOCK)
-        cut = _cut(buffer, bodies.take(block))
-        crcs[block] = np.fromiter(map(crc32, cut), np.uint32, len(cut))
+        crcs[block] = crcs_of(cut_bodies(buffer, bodies.take(block)))
+    return crcs
+
+
+def crcs_of(bodies: list[bytes]) -> NDArray[np.uint32]:
+    """The same of bodies that are Python objects already."""
+    crcs = np.fromiter(map(crc32, bodies), np.uint32, len(bodies))
     crcs &= CRC_MASK
     return crcs
 
 
-def _cut(buffer: Bytes, bodies: Spans) -> list[bytes]:
+def cut_bodies(buffer: Bytes, bodies: Spans) -> list[bytes]:
+    """The spans, one at least, as Python objects."""
     starts, lengths = bodies
     width = int(lengths[0])
     if width and (lengths == width).all():

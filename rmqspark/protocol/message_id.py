@@ -21,6 +21,8 @@ import numpy as np
 from rmqspark.errors import InvalidArgument
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from rmqspark.protocol.spans import Positions
 
 ZERO_HOST: Final = bytes(8)
@@ -60,10 +62,11 @@ def offset_msg_id(host: bytes, physical_offset: int) -> str:
     return (host + physical_offset.to_bytes(8, "big")).hex().upper()
 
 
-def offset_msg_ids(host: bytes, physical_offsets: Positions) -> str:
-    """The broker's ids of the records at these offsets, commas between. `host` is a host field of 8 bytes."""
+def offset_msg_ids(hosts: bytes | NDArray[np.void], physical_offsets: Positions) -> str:
+    """The broker's ids of the records at these offsets, commas between. `hosts` is a host field of 8 bytes, or has one
+    for each record."""
     ids = np.empty(len(physical_offsets), _OFFSET_ID)
-    ids["host"] = host
+    ids["host"] = hosts
     ids["physical_offset"] = physical_offsets
     return ids.tobytes().hex(",", _OFFSET_ID_BYTES).upper()
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqspark.client import received as module
-from rmqspark.client.property_maps import property_maps
+from rmqspark.client.property_maps import decoded_properties
 from rmqspark.client.received import received_all
 from rmqspark.client.received_columns import received_batch
 from rmqspark.errors import RecordError
@@ -124,4 +124,4 @@ PIECES = st.lists(st.sampled_from([b"a", b"bc", b"\x01", b"\x02", b"\xff", "ß".
 def test_odd_properties_are_read_like_one_by_one(encoded: list[bytes]) -> None:
     """Missing ends, empty names and values, bytes that are no text: many records at once give what one gives."""
     chunk = b"".join(encode_record(topic="t", body=b"x", properties=properties) for properties in encoded)
-    assert property_maps(RecordBatch.scan(chunk), chunk) == [decode_properties(properties) for properties in encoded]
+    assert decoded_properties(RecordBatch.scan(chunk), chunk).maps == [decode_properties(properties) for properties in encoded]
