@@ -16,6 +16,7 @@ latest. If the disk refuses them the OSError goes to the caller, and they wait o
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING
 from rmqspark.errors import StoreError
 from rmqspark.store.files import make_directories
 from rmqspark.store.index_file import HeaderFlush, IndexFile, IndexLayout
-from rmqspark.store.index_keys import KeyBatch, key_hash, keys_of, keys_of_records
+from rmqspark.store.index_keys import KeyBatch, SingleKeys, key_hash, keys_of_records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,7 +71,7 @@ class Index:
         self._directory = directory
         self._layout = IndexLayout(config.max_hash_slot_num, config.max_index_num)
         self._files: list[IndexFile] = []
-        self._waiting: list[tuple[bytes, int, int]] = []
+        self._waiting = SingleKeys()
         self._unwritten: list[KeyBatch] = []  # hashed, and refused by the disk so far
         self._accepted_offset = -1
         self.sealed_timestamp_ms = 0  # for the checkpoint: files that end at or before it are complete on disk
@@ -101,13 +102,15 @@ class Index:
         """The last record fed, -1 if there was none. Its keys may still wait."""
         return self._accepted_offset
 
-    def append(self, keys: Sequence[tuple[bytes, int, int]]) -> None:
-        """Takes single keys (see IndexKey), all those of a record in one call. Cheap: they are entered later."""
-        if keys and keys[0][1] <= self._accepted_offset:
-            keys = [key for key in keys if key[1] > self._accepted_offset]
+    def append(self, keys: Sequence[bytes], physical_offsets: Sequence[int], store_timestamp_ms: int) -> None:
+        """Takes single keys, each `topic#key` in UTF-8, of records stored at the same time; ascending, and all those of
+        a record in one call. Cheap: they are entered later."""
+        if keys and physical_offsets[0] <= self._accepted_offset:
+            first = bisect_right(physical_offsets, self._accepted_offset)
+            keys, physical_offsets = keys[first:], physical_offsets[first:]
         if keys:
-            self._waiting.extend(keys)
-            self._accepted_offset = keys[-1][1]
+            self._waiting.add(keys, physical_offsets, store_timestamp_ms)
+            self._accepted_offset = physical_offsets[-1]
         if len(self._waiting) >= _DRAIN_AT or self._unwritten:
             self.drain()
 
@@ -260,8 +263,8 @@ class Index:
 
     def _take_waiting(self) -> None:
         if self._waiting:
-            self._unwritten.append(keys_of(self._waiting))
-            self._waiting = []
+            self._unwritten.append(self._waiting.hashed())
+            self._waiting = SingleKeys()
 
     def _write_out(self) -> None:
         while self._unwritten:

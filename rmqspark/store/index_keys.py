@@ -41,23 +41,37 @@ class KeyBatch(NamedTuple):
         return KeyBatch(self.hashes[chosen], self.physical_offsets[chosen], self.store_timestamps_ms[chosen])
 
 
-class IndexKey(NamedTuple):
-    """One key of one message. `key` is `topic#key` in UTF-8."""
-
-    key: bytes
-    physical_offset: int
-    store_timestamp_ms: int
-
-
 def key_hash(topic: str, key: str) -> int:
     """What an index file stores for a key: |hashCode|, 0 for the one number that has no absolute value."""
     signed = java_hash(f"{topic}#{key}")
     return 0 if signed == -(2**31) else abs(signed)
 
 
-def keys_of(entries: Sequence[tuple[bytes, int, int]]) -> KeyBatch:
-    """Hashes single keys, given as IndexKey."""
-    keys, physical_offsets, timestamps_ms = zip(*entries, strict=True)
+class SingleKeys:
+    """Keys of messages that came one by one. In columns: the garbage collector looks after each tuple, and there are
+    thousands before they are hashed together."""
+
+    def __init__(self) -> None:
+        self._keys: list[bytes] = []
+        self._physical_offsets: list[int] = []
+        self._timestamps_ms: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def add(self, keys: Sequence[bytes], physical_offsets: Sequence[int], store_timestamp_ms: int) -> None:
+        """Takes keys, each `topic#key` in UTF-8, of messages stored at the same time."""
+        self._keys += keys
+        self._physical_offsets += physical_offsets
+        self._timestamps_ms += [store_timestamp_ms] * len(keys)
+
+    def hashed(self) -> KeyBatch:
+        """All of them, to be entered."""
+        return keys_of(self._keys, self._physical_offsets, self._timestamps_ms)
+
+
+def keys_of(keys: Sequence[bytes], physical_offsets: Sequence[int], timestamps_ms: Sequence[int]) -> KeyBatch:
+    """Hashes single keys, each `topic#key` in UTF-8."""
     lengths = np.fromiter(map(len, keys), np.int64, len(keys))
     joined = np.frombuffer(b"".join(keys), np.uint8)
     hashes = java_hash_spans(joined, np.cumsum(lengths) - lengths, lengths)

@@ -99,7 +99,9 @@ class Writer:
         for placement in placements:
             tick.place(drafts[placement.first : placement.last], placement.physical_offset)
         self._log.write([(p, _in_one(records[p.first : p.last])) for p in placements])
-        add_to_index = partial(self._index.append, tick.index_entries) if self._index and tick.index_entries else None
+        add_to_index = (
+            partial(self._index.append, tick.keys, tick.key_offsets, now_ms) if self._index and tick.keys else None
+        )
         self._finish(now_ms, tick.queued_entries(), add_to_index)
         return tick.appended
 
@@ -310,12 +312,13 @@ class _Tick:
         self._store_host = store_host
         self._lanes: dict[tuple[str, int], _Lane] = {}
         self.appended: list[Appended] = []
-        self.index_entries: list[tuple[bytes, int, int]] = []
+        self.keys: list[bytes] = []  # for the index, and beside each the physical offset of its message
+        self.key_offsets: list[int] = []
 
     def place(self, drafts: Sequence[Draft], physical_offset: int) -> None:
         """Drafts that lie one after another from `physical_offset` on."""
         now_ms, store_host, lanes = self._now_ms, self._store_host, self._lanes
-        appended, index_entries = self.appended, self.index_entries
+        appended, keys, key_offsets = self.appended, self.keys, self.key_offsets
         for draft in drafts:
             record, topic, queue_id = draft.record, draft.topic, draft.queue_id
             size = len(record)
@@ -331,7 +334,8 @@ class _Tick:
                 lane.entries.append(_pack_entry(physical_offset, size, entry_code))
                 lane.tags_codes.append(tags_code)
                 for index_key in draft.index_keys:
-                    index_entries.append((f"{topic}#{index_key}".encode(), physical_offset, now_ms))
+                    keys.append(f"{topic}#{index_key}".encode())
+                    key_offsets.append(physical_offset)
                 appended.append(Appended(physical_offset, queue_offset, size, now_ms))
             physical_offset += size
 
@@ -357,7 +361,8 @@ class _Tick:
             lane.tags_codes.append(draft.tags_code)
         if kind != SysFlag.ROLLED_BACK:
             for index_key in draft.index_keys:
-                self.index_entries.append((f"{draft.topic}#{index_key}".encode(), physical_offset, now_ms))
+                self.keys.append(f"{draft.topic}#{index_key}".encode())
+                self.key_offsets.append(physical_offset)
         self.appended.append(Appended(physical_offset, queue_offset, size, now_ms))
 
     def queued_entries(self) -> list[QueuedEntries]:

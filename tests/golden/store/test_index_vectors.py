@@ -28,7 +28,7 @@ def test_the_first_message_of_a_new_file() -> None:
     files = MemoryFileSystem()
     index = Index(files, StoreConfig(), ManualClock(STORED_MS))
     assert index.load(clean=True, log_end_offset=0) == 0
-    index.append([(f"TopicTest#{key}".encode(), 0x1234, STORED_MS) for key in (UNIQUE, KEY)])
+    index.append([f"TopicTest#{key}".encode() for key in (UNIQUE, KEY)], [0x1234, 0x1234], STORED_MS)
     index.close()
     assert files.listdir("index") == ["20231114221320005"]
     file = files.open("index/20231114221320005")

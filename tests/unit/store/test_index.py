@@ -47,16 +47,19 @@ def opened(
     return index
 
 
-def entries_of(records: list[Stored]) -> list[tuple[bytes, int, int]]:
-    return [(f"{TOPIC}#{key}".encode(), offset, stored_ms) for offset, stored_ms, keys in records for key in keys]
+def columns_of(records: list[Stored]) -> tuple[list[bytes], list[int], list[int]]:
+    """Keys, physical offsets, store times."""
+    rows = [(f"{TOPIC}#{key}".encode(), offset, stored_ms) for offset, stored_ms, keys in records for key in keys]
+    return [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows]
 
 
 def feed(index: Index, records: list[Stored], *, in_bulk: bool = False) -> None:
-    if in_bulk and (entries := entries_of(records)):
-        index.append_hashed(keys_of(entries))
+    if in_bulk and any(record.keys for record in records):
+        index.append_hashed(keys_of(*columns_of(records)))
         return
     for record in records:
-        index.append(entries_of([record]))
+        keys, physical_offsets, _ = columns_of([record])
+        index.append(keys, physical_offsets, record.store_timestamp_ms)
 
 
 def contents(files: MemoryFileSystem) -> list[bytes]:
@@ -274,7 +277,7 @@ def test_a_query_works_on_a_full_disk() -> None:
     index = opened(files)
     feed(index, log_of(("a",)))
     index.flush()
-    index.append([(b"t#a", 100, 1_700_000_000_700)])
+    index.append([b"t#a"], [100], 1_700_000_000_700)
     files.fail_next("pwrite", OSError(errno.ENOSPC, "full"))
     assert index.find(TOPIC, "a", *FOREVER) == [0]
     assert index.find(TOPIC, "a", *FOREVER) == [0, 100]
@@ -295,7 +298,7 @@ def test_damage_ends_in_an_index_that_answers(at: int, garbage: bytes, file_numb
     index = Index(files, SMALL, ManualClock())
     fed = index.load(clean=False, log_end_offset=len(records) * 100)
     feed(index, [record for record in records if record.physical_offset >= fed])
-    index.append([(b"t#a", 900, records[-1].store_timestamp_ms)])
+    index.append([b"t#a"], [900], records[-1].store_timestamp_ms)
     found = index.find(TOPIC, "a", 0, 1 << 70)
     assert 900 in found
     assert all(0 <= physical_offset <= 900 for physical_offset in found)
@@ -403,7 +406,7 @@ def test_slots_are_the_same_in_parts_and_in_one_go() -> None:
 def test_hashes_are_absolute() -> None:
     """The one hash without an absolute value becomes 0, as in RocketMQ."""
     lowest = "t#polygenelubricants"
-    hashed = keys_of([(lowest.encode(), 0, 0), (b"polygenelubricants", 1, 0), (b"t#order", 2, 0)])
+    hashed = keys_of([lowest.encode(), b"polygenelubricants", b"t#order"], [0, 1, 2], [0, 0, 0])
     assert hashed.hashes.tolist()[1] == 0
     assert (hashed.hashes >= 0).all()
     assert hashed.hashes.dtype == np.int32

@@ -67,7 +67,8 @@ def test_bulk_and_single_messages_are_found_alike(topic: str | None, keys: dict[
     index = Index(MemoryFileSystem(), StoreConfig(max_hash_slot_num=9, max_index_num=30), ManualClock())
     index.load(clean=True, log_end_offset=0)
     for number in range(10):
-        index.append([(f"orders#{key}".encode(), number * 7, 1000 + number) for key in _keys(messages[number][1])])
+        added = [f"orders#{key}".encode() for key in _keys(messages[number][1])]
+        index.append(added, [number * 7] * len(added), 1000 + number)
     index.append_records(topic, batch_of(messages), np.arange(20, dtype=np.int64) * 7)
     for number in range(20):
         assert index.find("orders", f"U{number:03}", 0, 1 << 40) == [number * 7]
