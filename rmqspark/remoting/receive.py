@@ -1,11 +1,11 @@
-"""Where the bytes of a connection are received, and the whole frames among them. No socket here.
+"""Where the bytes of a connection are received, and the commands that are whole among them. No socket here.
 
 All connections of a server share one buffer: a loop reads one socket at a time, and what was read is handled before
 the next read. So an idle connection holds no memory. Only an incomplete frame is set aside in a buffer of its own
 connection, which grows with the bytes that come, never by the length that was promised; the rest of the frame is then
 received straight into it. A connection of large frames keeps that buffer and receives all into it, until `shrink`.
 
-A frame is handed out as a view into one of these buffers: valid until the next frame is asked for.
+A command is handed out as views into one of these buffers: valid until the next one is asked for.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from rmqspark.errors import Busy, FrameError
+from rmqspark.protocol.command import JSON, MAX_HEADER_BYTES, RawCommand, split_frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 SHARED_BUFFER_BYTES = 256 * 1024
 _SMALLEST_OWN_BYTES = 4 * 1024
 _LENGTH = Struct(">i")
-_MIN_LENGTH = 4  # the header word
+_HEAD = Struct(">iI")  # length of what follows, header word
+_MIN_LENGTH = 4  # of the header word
 
 
 class Budget:
@@ -43,7 +45,7 @@ class Budget:
 class FrameReceiver:
     """The receiving half of one connection.
 
-    Use: read into `writable()`, tell `received(count)`, iterate `frames()` as far as wanted, then call `settle()`.
+    Use: read into `writable()`, tell `received(count)`, iterate `commands()` as far as wanted, then call `settle()`.
     """
 
     __slots__ = ("_at", "_budget", "_end", "_max_frame_bytes", "_needed", "_own", "_shared", "_used_own", "_view")
@@ -81,22 +83,31 @@ class FrameReceiver:
     def received(self, count: int) -> None:
         self._end += count
 
-    def frames(self) -> Iterator[memoryview]:
-        """The whole frames received, each without its length field. Raises FrameError for a length out of bounds."""
-        view, longest, length_at = self._view, self._max_frame_bytes - 4, _LENGTH.unpack_from
+    def commands(self) -> Iterator[RawCommand]:
+        """The commands received whole. Raises FrameError or HeaderError where the stream makes no sense."""
+        view, longest, head_at = self._view, self._max_frame_bytes - 4, _HEAD.unpack_from
         self._needed = 0
-        while self._end - self._at >= 4:
-            (length,) = length_at(view, self._at)
-            if not _MIN_LENGTH <= length <= longest:
-                raise FrameError(f"a frame of {length} bytes is announced, of 4 to {longest} allowed")
-            start = self._at + 4
-            stop = start + length
-            if stop > self._end:
-                self._needed = 4 + length
-                self._used_own = self._used_own or length > len(self._shared)
-                return
-            self._at = stop
-            yield view[start:stop]
+        while (ready := self._end - self._at) >= _HEAD.size:
+            length, word = head_at(view, self._at)
+            if not _MIN_LENGTH <= length <= longest or length > ready - 4:
+                break
+            header_at = self._at + _HEAD.size
+            self._at = stop = header_at - 4 + length
+            if word <= length - 4 and word <= MAX_HEADER_BYTES:  # a header in JSON: nothing but its length in the word
+                body_at = header_at + word
+                yield RawCommand(JSON, view[header_at:body_at], view[body_at:stop])
+            else:
+                yield split_frame(view[header_at - 4 : stop])
+        if self._end - self._at >= _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(view, self._at)
+            self._announce(length, longest)
+
+    def _announce(self, length: int, longest: int) -> None:
+        """A frame of this length has begun."""
+        if not _MIN_LENGTH <= length <= longest:
+            raise FrameError(f"a frame of {length} bytes is announced, of 4 to {longest} allowed")
+        self._needed = 4 + length
+        self._used_own = self._used_own or length > len(self._shared)
 
     def settle(self) -> bool:
         """Sets aside what has not been handed out, and tells whether there is any. Raises Busy if it has no room."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from rmqspark.errors import Busy, DecodeError, GoingAway, RmqError
 from rmqspark.protocol.codes import Version
-from rmqspark.protocol.command import RawCommand, decode_command, encode_request, split_frame
+from rmqspark.protocol.command import RawCommand, decode_command, encode_request
 from rmqspark.remoting.address import format_address
 from rmqspark.remoting.pending import PendingCalls
 from rmqspark.remoting.receive import Budget, FrameReceiver
@@ -221,8 +221,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             if not self._write_paused:
                 host = self._host
                 dispatch, most_under_way = host.router.dispatch, host.limits.max_requests_under_way
-                for frame in self._receiver.frames():
-                    raw = split_frame(frame)
+                for raw in self._receiver.commands():
                     if host.going_away or self.under_way >= most_under_way:
                         rest = self._turn_away(raw)
                     else:

@@ -16,6 +16,8 @@ from rmqspark.testing.fuzz.golden import golden_frames
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from rmqspark.protocol.command import RawCommand
+
 pytestmark = pytest.mark.golden
 
 FRAMES = golden_frames(Path(__file__).parent)
@@ -40,10 +42,16 @@ def by_server(chunks: Iterable[bytes]) -> list[bytes]:
             count = min(len(room), len(chunk) - at)
             room[:count] = chunk[at : at + count]
             receiver.received(count)
-            frames += [bytes(frame) for frame in receiver.frames()]
+            frames += [whole(raw) for raw in receiver.commands()]
             receiver.settle()
             at += count
     return frames
+
+
+def whole(raw: RawCommand) -> bytes:
+    """The frame that a command was, without its length."""
+    word = raw.serialize_type << 24 | len(raw.header)
+    return word.to_bytes(4, "big") + bytes(raw.header) + bytes(raw.body)
 
 
 def by_client(chunks: Iterable[bytes]) -> list[bytes]:
