@@ -9,8 +9,8 @@ the last record's are dropped, and feeding goes on from that record. So recovery
 (some 30 ns an entry) and the feeding of what came after the last flush, and ends with the very bytes that an
 undisturbed store would have written.
 
-Keys of single messages wait in a list and are entered a few thousand at a time, before every lookup and flush at the
-latest. If the disk refuses them the OSError goes to the caller, and they wait on.
+Keys wait in memory and are entered a few thousand at a time, before every lookup and flush at the latest. If the disk
+refuses them the OSError goes to the caller, and they wait on.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from bisect import bisect_right
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from rmqspark.errors import StoreError
 from rmqspark.store.files import make_directories
@@ -72,7 +74,7 @@ class Index:
         self._layout = IndexLayout(config.max_hash_slot_num, config.max_index_num)
         self._files: list[IndexFile] = []
         self._waiting = SingleKeys()
-        self._unwritten: list[KeyBatch] = []  # hashed, and refused by the disk so far
+        self._unwritten: list[KeyBatch] = []  # hashed, older than those that wait
         self._accepted_offset = -1
         self.sealed_timestamp_ms = 0  # for the checkpoint: files that end at or before it are complete on disk
 
@@ -111,13 +113,12 @@ class Index:
         if keys:
             self._waiting.add(keys, physical_offsets, store_timestamp_ms)
             self._accepted_offset = physical_offsets[-1]
-        if len(self._waiting) >= _DRAIN_AT or self._unwritten:
-            self.drain()
+        self._drain_if_many()
 
     def append_records(self, topic: str | None, records: RecordBatch, physical_offsets: Positions) -> None:
         """Enters the keys of many checked records, of one topic or (None) of several."""
         if not len(records) or int(physical_offsets[-1]) <= self._accepted_offset:
-            self._write_out()
+            self._drain_if_many()
             return
         self.append_keys(keys_of_records(topic, records, physical_offsets), int(physical_offsets[-1]))
 
@@ -133,7 +134,7 @@ class Index:
         if len(keys.hashes):
             self._unwritten.append(keys)
             self._accepted_offset = int(keys.physical_offsets[-1])
-        self._write_out()
+        self._drain_if_many()
 
     def drain(self) -> None:
         """Enters all keys that wait."""
@@ -261,12 +262,18 @@ class Index:
                 break
             self.sealed_timestamp_ms = file.header.end_timestamp_ms
 
+    def _drain_if_many(self) -> None:
+        if len(self._waiting) + sum([len(keys.hashes) for keys in self._unwritten]) >= _DRAIN_AT:
+            self.drain()
+
     def _take_waiting(self) -> None:
         if self._waiting:
             self._unwritten.append(self._waiting.hashed())
             self._waiting = SingleKeys()
 
     def _write_out(self) -> None:
+        if len(self._unwritten) > 1:
+            self._unwritten = [KeyBatch(*map(np.concatenate, zip(*self._unwritten, strict=True)))]
         while self._unwritten:
             keys = self._unwritten[0]
             file = self._writable_file()

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqspark.protocol.java_hash import hash_and_measure, java_hash, java_hash_spans
+from rmqspark.protocol.java_hash import hash_and_measure, hash_ascii_rows, java_hash, java_hash_spans
 from rmqspark.protocol.record import SysFlag
-from rmqspark.protocol.spans import Spans, copy_spans, words_at
+from rmqspark.protocol.spans import Spans, copy_spans, gather_rows, spacing, words_at
 from rmqspark.protocol.unique_keys import unique_key_hashes
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _BLANK = ord(" ")  # separates the tokens of KEYS
 _LOW_32 = 0xFFFFFFFF
+_SMALL_TABLE_BYTES = 1 << 17
+_FIRST_NOT_ASCII = 0x80
 
 
 class KeyBatch(NamedTuple):
@@ -165,6 +167,8 @@ def _one_after_another(buffer: Bytes, spans: Spans) -> tuple[Bytes, Positions]:
 def _hashed(buffer: Bytes, topic_hashes: NDArray[np.uint32], rows: Positions, keys: Spans) -> NDArray[np.int32]:
     """The hash of each key behind that of its row's topic."""
     left = topic_hashes if len(topic_hashes) == 1 else topic_hashes[rows]
+    if (table := _small_table(buffer, keys)) is not None:
+        return (left * np.uint32(pow(31, table.shape[1], 1 << 32))).view(np.int32) + hash_ascii_rows(table)
     left, keys = _move_shared_prefix(buffer, left, keys)
     hashes, units = hash_and_measure(buffer, *keys)
     longest = int(units.max(initial=0))
@@ -174,6 +178,21 @@ def _hashed(buffer: Bytes, topic_hashes: NDArray[np.uint32], rows: Positions, ke
     powers[0] = 1
     np.multiply.accumulate(powers, out=powers)
     return (left * powers[units]).view(np.int32) + hashes
+
+
+def _small_table(buffer: Bytes, keys: Spans) -> Bytes | None:
+    """A few thousand ASCII keys of one length, as ids are, as rows of a table; None where they are anything else."""
+    starts, lengths = keys
+    width = int(lengths[0]) if len(lengths) else 0
+    if not 0 < width * len(lengths) <= _SMALL_TABLE_BYTES or (lengths != width).any():
+        return None
+    step = spacing(starts)
+    table = (
+        np.ndarray((len(starts), width), np.uint8, buffer, int(starts[0]), (step, 1))
+        if step
+        else gather_rows(buffer, starts, width)
+    )
+    return table if int(table.max()) < _FIRST_NOT_ASCII else None
 
 
 def _move_shared_prefix(buffer: Bytes, left: NDArray[np.uint32], right: Spans) -> tuple[NDArray[np.uint32], Spans]:

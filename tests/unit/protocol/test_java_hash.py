@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqspark.protocol.java_hash import java_hash, java_hash_spans, tags_code
+from rmqspark.protocol.java_hash import hash_ascii_rows, java_hash, java_hash_spans, tags_code
 
 
 def by_definition(text: str) -> int:
@@ -39,6 +39,15 @@ def test_hashes_in_bulk(strings: list[str | None], before: bytes) -> None:
     buffer = np.frombuffer(before + b"".join(encoded), np.uint8)
     hashes = java_hash_spans(buffer, starts, lengths)
     assert hashes.tolist() == [by_definition(string or "") for string in strings]
+
+
+@pytest.mark.property
+@given(st.integers(1, 70).flatmap(lambda width: st.lists(st.binary(min_size=width, max_size=width), min_size=1)))
+def test_hashes_of_rows(rows: list[bytes]) -> None:
+    """Texts of one length, as ids are, hash the same in a table."""
+    ascii_rows = [bytes(byte & 0x7F for byte in row) for row in rows]
+    table = np.frombuffer(b"".join(ascii_rows), np.uint8).reshape(len(rows), -1)
+    assert hash_ascii_rows(table).tolist() == [by_definition(row.decode()) for row in ascii_rows]
 
 
 def test_no_tags_have_code_zero() -> None:

@@ -51,7 +51,10 @@ def expected(messages: list[tuple[str, dict[str, str], int]]) -> list[tuple[int,
     return rows
 
 
-@given(MESSAGES)
+SAME_LENGTH = st.lists(st.text("aB1#é", min_size=6, max_size=6), min_size=1, max_size=20)
+
+
+@given(MESSAGES | SAME_LENGTH.map(lambda ids: [("orders", {"UNIQ_KEY": one, "KEYS": one[::-1]}, 0) for one in ids]))
 def test_keys_of_many_records(messages: list[tuple[str, dict[str, str], int]]) -> None:
     """UNIQ_KEY first, then each word of KEYS, under the topic; none of what was rolled back."""
     records = batch_of(messages)
