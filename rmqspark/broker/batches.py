@@ -17,6 +17,7 @@ from rmqspark.broker.drafting import NOT_THERE_YET, Origin, draft_of, refuse_hal
 from rmqspark.errors import DecodeError, InvalidMessage
 from rmqspark.protocol.batch import MAX_ELEMENTS, decode_batch
 from rmqspark.protocol.batch_columns import BatchColumns, batch_columns
+from rmqspark.protocol.batch_tables import Common, ElementTable
 from rmqspark.protocol.columns import Pieces
 from rmqspark.protocol.properties import Property, decode_properties
 from rmqspark.protocol.record_batch import RecordBatch
@@ -84,6 +85,31 @@ def records_of(batches: Sequence[Batch]) -> Records | None:
     if not all(_is_usual(batch.origin) for batch in batches):
         return None
     body = as_bytes(b"".join([batch.body for batch in batches]))
+    found = _records_alike(batches, body) or _records_of_any(batches, body)
+    return None if found is None or found.records.has_any_property(_UNUSUAL_PROPERTIES) else found
+
+
+def _is_usual(origin: Origin) -> bool:
+    return len(origin.born_host) == _IPV4_HOST_BYTES and not origin.reconsume_times
+
+
+def _records_alike(batches: Sequence[Batch], body: Bytes) -> Records | None:
+    """The records of messages that are all of one size; None for others."""
+    table = ElementTable.find(body)
+    if table is None:
+        return None
+    counts = [len(batch.body) // table.size for batch in batches]
+    if min(counts) < 1 or max(counts) > MAX_ELEMENTS or any([len(batch.body) % table.size for batch in batches]):
+        return None
+    commons = [
+        Common(batch.origin.queue_id, batch.origin.sys_flag, batch.origin.born_timestamp_ms, batch.origin.born_host, n)
+        for batch, n in zip(batches, counts, strict=True)
+    ]
+    records = table.records(batches[0].origin.topic, commons)
+    return None if records is None else Records(records, counts)
+
+
+def _records_of_any(batches: Sequence[Batch], body: Bytes) -> Records | None:
     try:
         columns = batch_columns(body)
     except DecodeError:
@@ -91,12 +117,7 @@ def records_of(batches: Sequence[Batch]) -> Records | None:
     counts = _counts(columns.ends, [len(batch.body) for batch in batches])
     if counts is None:
         return None
-    records = RecordBatch.from_sizes(*_encoded(batches, counts, body, columns))
-    return None if records.has_any_property(_UNUSUAL_PROPERTIES) else Records(records, counts.tolist())
-
-
-def _is_usual(origin: Origin) -> bool:
-    return len(origin.born_host) == _IPV4_HOST_BYTES and not origin.reconsume_times
+    return Records(RecordBatch.from_sizes(*_encoded(batches, counts, body, columns)), counts.tolist())
 
 
 def _counts(ends: Positions, sizes: Sequence[int]) -> Positions | None:

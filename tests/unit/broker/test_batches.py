@@ -11,6 +11,7 @@ from rmqspark.broker.drafting import Origin
 from rmqspark.errors import RmqError
 from rmqspark.protocol.batch import BatchElement, decode_batch, encode_batch
 from rmqspark.protocol.batch_columns import batch_columns
+from rmqspark.protocol.record_batch import RecordBatch
 from rmqspark.protocol.spans import as_bytes
 
 ELEMENTS = st.builds(
@@ -42,6 +43,47 @@ def test_records_of_several_batches_are_those_of_each_message(requests: list[lis
     assert found.runs(batches) == [("orders", queue_id, sum(pair)) for queue_id, pair in enumerate(pairs)]
     one_by_one = b"".join(bytes(draft.record) for each in batches for draft in each.drafts())
     assert found.records.buffer.tobytes() == one_by_one
+
+
+def alike(body_bytes: int, properties_bytes: int) -> st.SearchStrategy[list[BatchElement]]:
+    """Messages of one size; what stands in their properties may be ones, or not."""
+    element = st.builds(
+        BatchElement,
+        st.binary(min_size=body_bytes, max_size=body_bytes),
+        st.text("a\x01\x02", min_size=properties_bytes, max_size=properties_bytes).map(str.encode)
+        | st.just(b"TAGS\x01abcdefg\x02"[-properties_bytes:] if properties_bytes else b""),
+        st.integers(-(2**31), 2**31 - 1),
+    )
+    return st.lists(element, min_size=1, max_size=4)
+
+
+@given(st.data(), st.integers(0, 9), st.integers(0, 13), st.integers(1, 4))
+def test_messages_of_one_size_are_those_of_each_message(
+    data: st.DataObject, body_bytes: int, properties_bytes: int, count: int
+) -> None:
+    """The quick way for batches of a producer whose messages are alike leaves the same bytes, too."""
+    requests = [data.draw(alike(body_bytes, properties_bytes)) for _ in range(count)]
+    batches = [batch(encode_batch(elements), n, queue_id=n // 2) for n, elements in enumerate(requests)]
+    found = records_of(batches)
+    assert found is not None
+    assert found.counts == [len(elements) for elements in requests]
+    one_by_one = b"".join(bytes(draft.record) for each in batches for draft in each.drafts())
+    assert found.records.buffer.tobytes() == one_by_one
+    as_read = RecordBatch.scan(one_by_one)
+    for name in (b"TAGS", b"a"):
+        assert [spans.tolist() for spans in found.records.property_spans(name)] == [
+            spans.tolist() for spans in as_read.property_spans(name)
+        ]
+
+
+def test_one_message_unlike_the_others_is_not_made_like_them() -> None:
+    """Sizes that add up do not say that messages are alike."""
+    one = [BatchElement(b"body", b"a\x01bb\x02"), BatchElement(b"bodies", b"a\x01\x02")]
+    other = [BatchElement(b"body", b"a\x01bb\x02"), BatchElement(b"a body more", b"a\x01b\x02"[:1])]
+    for elements in (one, other, [*one, *other], one[::-1]):
+        found = records_of([batch(encode_batch(elements))])
+        assert found is not None
+        assert found.records.bodies.lengths.tolist() == [len(element.body) for element in elements]
 
 
 SOUND = encode_batch([BatchElement(b"one"), BatchElement(b"two", b"TAGS\x01a\x02")])
