@@ -124,4 +124,6 @@ PIECES = st.lists(st.sampled_from([b"a", b"bc", b"\x01", b"\x02", b"\xff", "ß".
 def test_odd_properties_are_read_like_one_by_one(encoded: list[bytes]) -> None:
     """Missing ends, empty names and values, bytes that are no text: many records at once give what one gives."""
     chunk = b"".join(encode_record(topic="t", body=b"x", properties=properties) for properties in encoded)
-    assert decoded_properties(RecordBatch.scan(chunk), chunk).maps == [decode_properties(properties) for properties in encoded]
+    assert decoded_properties(RecordBatch.scan(chunk), chunk).maps == [
+        decode_properties(properties) for properties in encoded
+    ]
