@@ -131,6 +131,7 @@ class Appender:
         done(None)
 
     def _append_all(self, sendings: list[Sending]) -> None:
+        begin = self._store.end_offset
         try:
             appended = self._store.append([sending.draft for sending in sendings])
         except InvalidMessage as error:
@@ -140,7 +141,7 @@ class Appender:
             for sending in sendings:
                 sending.refuse(error)
         else:
-            self._stats.count_puts(len(appended), sum([place.size for place in appended]))
+            self._stats.count_puts(len(appended), self._store.end_offset - begin)
             self._answer(sendings, appended)
 
     def _append_batches(self, sendings: list[BatchSending]) -> None:

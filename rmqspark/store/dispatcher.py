@@ -14,19 +14,21 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
+from rmqspark.store.consume_queue import ConsumeQueue
+from rmqspark.store.files import Buffer
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from rmqspark.store.consume_queue import ConsumeQueue
-    from rmqspark.store.files import Buffer
-
     TagsCodes = Sequence[int] | NDArray[Any]
     OnReadable = Callable[[str, int, int, TagsCodes], None]
 
 
-class QueuedEntries(NamedTuple):
+class QueuedEntries(msgspec.Struct, frozen=True, gc=False):
     """Consecutive entries of one queue from `queue_offset` on, encoded, with their tags codes."""
 
     queue: ConsumeQueue
@@ -91,12 +93,13 @@ class Dispatcher:
             self._waiting[index] = dispatch._replace(queued=queued)
 
     def _carry_out(self, dispatch: Dispatch) -> None:
-        for queue, queue_offset, entries, _ in dispatch.queued:
-            queue.put(queue_offset, entries)
+        for queued in dispatch.queued:
+            queued.queue.put(queued.queue_offset, queued.entries)
         if dispatch.add_to_index is not None:
             dispatch.add_to_index()
 
     def _announce(self, dispatch: Dispatch) -> None:
         if self.on_readable is not None:
-            for queue, _, _, tags_codes in dispatch.queued:
-                self.on_readable(queue.topic, queue.queue_id, queue.max_offset, tags_codes)
+            for queued in dispatch.queued:
+                queue = queued.queue
+                self.on_readable(queue.topic, queue.queue_id, queue.max_offset, queued.tags_codes)

@@ -22,29 +22,29 @@ _MOST_WAITING_TOGETHER_BYTES: Final = 1 << 20
 
 
 class WaitingBytes:
-    """The logs of a store that have bytes waiting, and how many these are together."""
+    """The logs of a store that have bytes waiting, and how many more may wait in all of them together."""
 
     def __init__(self, limit_bytes: int = _MOST_WAITING_TOGETHER_BYTES) -> None:
-        self._limit_bytes = limit_bytes
+        self._room_bytes = limit_bytes
         self._logs: dict[WriteBehindLog, None] = {}
-        self._size_bytes = 0
 
     def write_out(self) -> None:
         """Writes all of it to the files, which says nothing about the disk. Raises OSError; the rest waits on."""
         for log in list(self._logs):
             log.write_out()
 
-    def add(self, log: WriteBehindLog, size_bytes: int) -> None:
-        """Counts bytes that are about to wait; where they are too many, others make room. Raises OSError."""
-        if self._size_bytes + size_bytes > self._limit_bytes:
-            self.write_out()
+    def take(self, log: WriteBehindLog, size_bytes: int) -> bool:
+        """Whether there is room for so many bytes of a log to wait, from now on."""
+        if size_bytes > self._room_bytes:
+            return False
+        self._room_bytes -= size_bytes
         self._logs[log] = None
-        self._size_bytes += size_bytes
+        return True
 
-    def remove(self, log: WriteBehindLog, size_bytes: int) -> None:
+    def give_back(self, log: WriteBehindLog, size_bytes: int) -> None:
         """All that waited of a log, so many bytes, waits no more."""
+        self._room_bytes += size_bytes
         self._logs.pop(log, None)
-        self._size_bytes -= size_bytes
 
 
 class WriteBehindLog(SegmentLog):
@@ -63,6 +63,7 @@ class WriteBehindLog(SegmentLog):
         self._waiting = bytearray()
         self._at = 0  # position of the first byte that waits
         self._end = 0  # behind the last one
+        self._limit = 0  # up to where bytes may wait
 
     def read(self, position: int, size: int) -> bytes:
         at = position - self._at
@@ -82,19 +83,16 @@ class WriteBehindLog(SegmentLog):
 
     def write(self, data: Buffer, position: int) -> None:
         """As `SegmentLog.write`, but short data may wait. Of data that is refused (OSError) nothing waits."""
-        if position != self._end or not self._waiting:
-            self.write_out()
-            self._at = self._end = position
         end = position + len(data)
-        if end - self._at > MOST_WAITING_BYTES or not self._is_in_one_file(position, end):
-            super().write(b"".join((self._waiting, data)) if self._waiting else data, self._at)
+        if position == self._end and end <= self._limit and self._all_waiting.take(self, len(data)):
+            self._waiting += data
+            self._end = end
+        elif position == self._end and self._waiting:
+            super().write(b"".join((self._waiting, data)), self._at)
             self._drop_waiting()
-            return
-        self._all_waiting.add(self, len(data))
-        if not self._waiting:  # making room may have written them out
-            self._at = position
-        self._waiting += data
-        self._end = end
+        else:
+            self.write_out()
+            self._begin(data, position, end)
 
     def write_out(self) -> None:
         """Writes what waits. Raises OSError; then it waits on."""
@@ -115,11 +113,17 @@ class WriteBehindLog(SegmentLog):
             self._drop_waiting()
         super()._remove(segment)
 
-    def _is_in_one_file(self, start: int, end: int) -> bool:
+    def _begin(self, data: Buffer, start: int, end: int) -> None:
+        """Nothing waits: these bytes do, if they may, or are written."""
         segment = self.segment_at(start)
-        return segment is not None and end <= segment.base + segment.length
+        limit = min(start + MOST_WAITING_BYTES, segment.base + segment.length) if segment is not None else 0
+        if end <= limit and self._all_waiting.take(self, len(data)):
+            self._waiting += data
+            self._at, self._end, self._limit = start, end, limit
+        else:
+            super().write(data, start)
 
     def _drop_waiting(self) -> None:
-        self._all_waiting.remove(self, len(self._waiting))
+        self._all_waiting.give_back(self, len(self._waiting))
         self._waiting = bytearray()
-        self._at = self._end = 0
+        self._at = self._end = self._limit = 0

@@ -97,7 +97,11 @@ def test_many_logs_together_are_bounded() -> None:
         log.write(b"b" * 20, 20)
     assert not any(on_disk(log)[20:].strip(b"\0") for log in logs)
     logs[5].write(b"b" * 20, 20)
-    assert [on_disk(log)[20:40].strip(b"\0") for log in logs] == [b"b" * 20] * 5 + [b""]
+    assert on_disk(logs[5])[20:40] == b"b" * 20
+    logs[0].write(b"c" * 20, 40)
+    assert on_disk(logs[0])[20:60] == b"b" * 20 + b"c" * 20
+    logs[5].write(b"c" * 20, 40)
+    assert [on_disk(log)[20:].strip(b"\0") for log in logs[1:]] == [b""] * 4 + [b"b" * 20]
 
 
 def test_what_the_disk_refuses_waits_on() -> None:
