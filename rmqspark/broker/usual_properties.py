@@ -44,14 +44,14 @@ def read_usual(text: str) -> UsualProperties | None:
     """Reads properties as they stand in a header; None where they have to be looked at pair by pair."""
     if len(text) > _LONGEST_CHARACTERS or not text.isascii():
         return None
-    outline_text, keys = text, ""
+    keys = ""
     if _KEYS in text:
         before, _, behind = text.partition(_KEYS)
         keys, _, behind = behind.partition("\x02")
-        outline_text = f"{before}{_KEYS}\x02{behind}"
-    before, _, behind = outline_text.partition(_UNIQUE)
+        text = f"{before}{_KEYS}\x02{behind}"
+    before, _, behind = text.partition(_UNIQUE)
     unique_key, _, behind = behind.partition("\x02")
-    outline = _outline(f"{before}{_UNIQUE}\x02{behind}")
+    outline = _outline(before, behind)
     if outline is None or not unique_key or "\x01" in unique_key or outline.has_keys != bool(keys):
         return None
     index_keys: tuple[str, ...] = (unique_key,)
@@ -61,8 +61,9 @@ def read_usual(text: str) -> UsualProperties | None:
 
 
 @lru_cache(maxsize=1024)
-def _outline(text: str) -> _Outline | None:
-    """Looks at properties whose id, and keys if there are any, have had their values taken out."""
+def _outline(before: str, behind: str) -> _Outline | None:
+    """Looks at the properties before and behind the id; keys, if there are any, have had their value taken out."""
+    text = f"{before}{_UNIQUE}\x02{behind}"
     segments = text.split("\x02")
     properties = parse_properties(text)  # the two without a value are not among them
     has_keys = _KEYS in text
