@@ -44,15 +44,22 @@ def run_until_stopped(serve: Callable[[asyncio.Future[None]], Awaitable[None]]) 
 
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, stop)
-        # What was made so far lives as long as the process: the collector need not look at it again and again. Requests
-        # go without it; but those of one turn together are more than it waits for by default, and it would go through
-        # them in vain every turn.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(_COLLECTED_OBJECTS)
+        collect_rarely()
         await serve(stopped)
 
     uvloop.run(supervised())
+
+
+def collect_rarely() -> None:
+    """Keeps the garbage collector from work in vain.
+
+    What was made so far lives as long as the process, and need not be looked at again and again. Requests go without
+    the collector; but those of one turn of the loop are more objects than it waits for by default: every turn it would
+    go through all that wait for their answers.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_COLLECTED_OBJECTS)
 
 
 def configure_logs() -> None:
