@@ -13,7 +13,8 @@ whole tables answer it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -22,6 +23,9 @@ from rmqspark.protocol.spans import Spans, gather_rows, sliding
 
 if TYPE_CHECKING:
     from rmqspark.protocol.spans import Bytes, Positions
+
+Outline: TypeAlias = tuple[tuple[bytes, int], ...]
+"""Names, and how long their values are."""
 
 _BLOCK_BYTES: Final = 1 << 15  # of a table; what is done to a block happens in the processor's cache
 _REST: Final = -1
@@ -47,32 +51,33 @@ class Layout:
     def find(cls, buffer: Bytes, spans: Spans) -> Layout | None:
         """The layout that all of these properties have, one at least; None if they have none in common, or one that
         this module does not know."""
-        (long, pairs), (_, shortest) = (_parse(buffer, spans, row) for row in _extremes(spans.lengths))
-        if not pairs or [name for name, _ in pairs] != [name for name, _ in shortest]:
+        long_row, short_row = int(spans.lengths.argmax()), int(spans.lengths.argmin())
+        longest = _outline(buffer, spans, long_row)
+        shortest = longest if short_row == long_row else _outline(buffer, spans, short_row)
+        if not longest or [name for name, _ in longest] != [name for name, _ in shortest]:
             return None
-        varying = [at for at, pair in enumerate(pairs) if len(pair[1]) != len(shortest[at][1])]
+        varying = [at for at, pair in enumerate(longest) if pair != shortest[at]]
         if len(varying) > 1:
             return None
-        layout = cls._of(long, pairs, varying[0] if varying else len(pairs))
+        layout = _layout_of(longest, varying[0] if varying else len(longest))
         return layout if layout._fits(buffer, spans) else None
 
     @classmethod
-    def _of(cls, encoded: bytes, pairs: list[tuple[bytes, bytes]], varying: int) -> Layout:
-        """The layout of these properties, the value of pair number `varying` being of any length."""
+    def of(cls, outline: Outline, varying: int) -> Layout:
+        """The layout of properties with this outline, the value of pair number `varying` being of any length."""
+        encoded = b"".join([name + b"\x01" + bytes(length) + b"\x02" for name, length in outline])
         forbidden = np.frombuffer(encoded, np.uint8) + np.uint8(1)  # all bytes but the one that stands there
         further = np.full(len(encoded), 254, np.uint8)
         places: dict[bytes, Place] = {}
         at, gap = 0, slice(len(encoded), len(encoded))
-        for number, (name, value) in enumerate(pairs):
+        for number, (name, length) in enumerate(outline):
             at += len(name) + 1
-            place = slice(at, at + len(value))
+            place = slice(at, at + length)
             forbidden[place], further[place] = NAME_END, PAIR_END - NAME_END
             if number == varying:
                 gap = place
             places.pop(name, None)
-            places[name] = Place(
-                at if number <= varying else at - len(encoded), _REST if number == varying else len(value)
-            )
+            places[name] = Place(at if number <= varying else at - len(encoded), _REST if number == varying else length)
             at = place.stop + 1
         head, tail = slice(gap.start), slice(gap.stop, None)
         return cls(places, _Pattern(forbidden[head], further[head]), _Pattern(forbidden[tail], further[tail]))
@@ -117,19 +122,18 @@ class _Pattern:
         return True
 
 
-def _extremes(lengths: Positions) -> tuple[int, int]:
-    """The rows of the longest and the shortest."""
-    return int(lengths.argmax()), int(lengths.argmin())
+_layout_of = lru_cache(maxsize=32)(Layout.of)
+"""The same few are found again and again; one takes up to 128 KiB."""
 
 
-def _parse(buffer: Bytes, spans: Spans, row: int) -> tuple[bytes, list[tuple[bytes, bytes]]]:
-    """The properties of a record and its pairs; no pairs unless they are whole and plain: each with one 0x01, a name, a
-    value, and a 0x02 behind it."""
+def _outline(buffer: Bytes, spans: Spans, row: int) -> Outline:
+    """What the properties of a record consist of; nothing unless they are whole and plain: pairs, each with one 0x01, a
+    name, a value, and a 0x02 behind it."""
     start = int(spans.starts[row])
     encoded = buffer[start : start + int(spans.lengths[row])].tobytes()
-    pairs = [tuple(pair.split(b"\x01")) for pair in encoded.split(b"\x02")]
-    is_plain = pairs.pop() == (b"",) and all(len(pair) == 2 and all(pair) for pair in pairs)
-    return encoded, pairs if is_plain else []  # type: ignore[return-value]  # of two each, as was just seen
+    pairs = [pair.split(b"\x01") for pair in encoded.split(b"\x02")]
+    is_plain = pairs.pop() == [b""] and all([len(pair) == 2 and all(pair) for pair in pairs])
+    return tuple([(name, len(value)) for name, value in pairs]) if is_plain else ()
 
 
 def _are_plain(buffer: Bytes, starts: Positions, lengths: Positions) -> bool:
