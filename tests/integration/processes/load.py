@@ -29,14 +29,16 @@ if TYPE_CHECKING:
     from rmqspark.model import Message, SendReceipt
     from rmqspark.testing.history import History
 
+    from .servers import UpProcess
+
 TOPIC = "orders"
 QUEUES = [MessageQueue(TOPIC, BROKER, queue_id) for queue_id in range(4)]
-ONE_TRY = SendConfig(retry_times_when_send_failed=0, send_msg_timeout=60_000)  # a disk may stall
+_PATIENCE_S, _PATIENCE_MS = 60, 60_000
+ONE_TRY = SendConfig(retry_times_when_send_failed=0, send_msg_timeout=_PATIENCE_MS)  # a disk may stall
 _MOST_SINGLES = 64  # under way on one connection
 _MOST_BULKS = 3
 _MOST_OF_A_BATCH = 40
 _BULK_ROWS = (1, 30, 300, 1000)
-_PATIENCE_S = 60
 
 
 class Doubt(NamedTuple):
@@ -50,15 +52,16 @@ class Doubt(NamedTuple):
 class Load:
     """Seven clients at work while it is entered; what they send follows from `seed`, and from when they are answered.
 
-    The first failure of one ends all, and has to be one of `expected`; `doubtful` are failures of sends that may be
-    stored although they were refused. `name` begins the names of its messages; `durable` says that the broker runs in
-    SYNC_FLUSH. The sends in `doubts` are not over: `settle` ends them.
+    The first failure of one ends all, is kept in `failure`, and has to be one of `expected`; `doubtful` are failures of
+    sends that may be stored although they were refused. No failure is a name server that only takes its time. `name`
+    begins the names of its messages; `durable` says that the broker runs in SYNC_FLUSH. The sends in `doubts` are not
+    over: `settle` ends them.
     """
 
     def __init__(
         self,
         history: History,
-        namesrv: str,
+        server: UpProcess,
         name: str,
         seed: int,
         *,
@@ -67,8 +70,10 @@ class Load:
         doubtful: tuple[type[RmqError], ...] = (),
     ) -> None:
         self.doubts: list[Doubt] = []
+        self.failure: RmqError | None = None
         self._history = history
-        self._namesrv = namesrv
+        self._server = server
+        self._namesrv = server.namesrv
         self._name = name
         self._seed = seed
         self._durable = durable
@@ -118,9 +123,9 @@ class Load:
                 number = self._history.sending(name, [content_to_send(message)])
                 try:
                     receipt = producer.send(message, queue=queue)
-                except ConnectionLost:
+                except ConnectionLost as error:
                     self.doubts.append(Doubt(number, message, queue))
-                    self._ended.set()
+                    self._end(error)
                 except RmqError as error:
                     self._failed(number, error)
                 else:
@@ -151,7 +156,7 @@ class Load:
     def _bulks(self, name: str) -> None:
         rng, source = self._draw(name)
         window = _Window(_MOST_BULKS)
-        with ClusterClient(self._namesrv) as cluster, window:
+        with ClusterClient(self._namesrv, timeout_ms=_PATIENCE_MS) as cluster, window:
             while window.enter(self._ended):
                 rows = [next(source) for _ in range(rng.choice(_BULK_ROWS))]
                 queue = rng.choice(QUEUES)
@@ -162,7 +167,7 @@ class Load:
 
     def _tail(self, name: str) -> None:
         """Reads what is new in all queues, by bulk reads and by pulls that wait in the broker."""
-        with ClusterClient(self._namesrv) as cluster:
+        with ClusterClient(self._namesrv, timeout_ms=_PATIENCE_MS) as cluster:
             try:
                 broker = broker_of(cluster)
                 positions = {queue: broker.max_offset(TOPIC, queue.queue_id) for queue in QUEUES}
@@ -172,8 +177,8 @@ class Load:
                         positions[queue] = read(self._history, name, broker, queue, position)
                     if self._ended.is_set():
                         return
-            except Unreachable:
-                self._ended.set()
+            except Unreachable as error:
+                self._end(error)
 
     # --- what became of it -------------------------------------------------------------------------------------------
 
@@ -205,9 +210,20 @@ class Load:
 
     def _failed(self, number: int, error: RmqError) -> None:
         self._history.not_sent(number, error, unknown_tries=isinstance(error, self._doubtful))
-        self._ended.set()
+        if self._is_only_slow(error):
+            return
+        self._end(error)
         if not isinstance(error, self._expected):
             self._surprises.append(error)
+
+    def _is_only_slow(self, error: RmqError) -> bool:
+        """Producers ask name servers for three seconds, which may be too short for a busy machine."""
+        of_name_server = isinstance(error, Unreachable) and error.address == self._namesrv
+        return of_name_server and self._server.is_alive
+
+    def _end(self, error: RmqError) -> None:
+        self.failure = self.failure or error
+        self._ended.set()
 
     def _draw(self, name: str) -> tuple[Random, Iterator[Message]]:
         rng = Random(f"{self._seed}/{name}")

@@ -111,7 +111,7 @@ class FullDisk:
 
     def load(self, name: str) -> Load:
         seed, durable = self._rng.getrandbits(32), self._mode == "SYNC_FLUSH"
-        return Load(self.history, self.server.namesrv, name, seed, durable=durable, expected=NotWritable)
+        return Load(self.history, self.server, name, seed, durable=durable, expected=NotWritable)
 
     def send_until_refused(self) -> NotWritable:
         """Sends one by one until there is no room for the next."""

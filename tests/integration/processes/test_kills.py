@@ -63,14 +63,14 @@ class Kills:
 
     def kill_under_load(self, *, durable: bool) -> None:
         """Kills the broker some time after clients have begun; counts it if it left sends without an answer."""
-        load = Load(self.history, self.server.namesrv, str(self.rounds), self._rng.getrandbits(32), durable=durable)
+        load = Load(self.history, self.server, str(self.rounds), self._rng.getrandbits(32), durable=durable)
         load.settle(self._doubts)
         unknown, goal = self.history.unknown, self.history.acknowledged + self._rng.randint(1, _MOST_BETWEEN_KILLS)
         with load:
             reached = self.history.wait_for(
                 lambda: self.history.acknowledged >= goal and self.history.under_way > 0, _PATIENCE_S
             )
-            assert reached, f"the load came to a halt: {self.server.errors[-2000:]}"
+            assert reached, f"the load came to a halt ({load.failure!r}): {self.server.errors[-2000:]}"
             self.server.kill()
         self._doubts = load.doubts
         in_flight = self.history.unknown - unknown + len(load.doubts)

@@ -48,7 +48,7 @@ def test_every_answer_follows_the_fsync_of_its_message(
         server.start(*SYNC_FLUSH)
         server.create_topic(TOPIC, len(QUEUES))
         goal = amount(_MESSAGES, _MESSAGES_OF_A_SOAK)
-        with Load(history, server.namesrv, "load", seed, durable=True):
+        with Load(history, server, "load", seed, durable=True):
             assert history.wait_for(lambda: history.acknowledged >= goal, _PATIENCE_S)
         assert server.stop() == 0
     with trace.open() as lines:
@@ -97,7 +97,7 @@ def fail_fsync(directory: Path, rng: Random) -> Outcome:
         history.opened(BROKER, server.incarnation)
         load = Load(
             history,
-            server.namesrv,
+            server,
             "load",
             rng.getrandbits(32),
             durable=True,
