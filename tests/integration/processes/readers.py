@@ -64,7 +64,7 @@ def read_to_ends(
 ) -> dict[MessageQueue, int]:
     """Reads queues as far as they go now; returns how far."""
     ends = {}
-    with ClusterClient(namesrv) as cluster:
+    with ClusterClient(namesrv, timeout_ms=60_000) as cluster:
         broker = broker_of(cluster)
         for queue, begin in begins.items():
             ends[queue] = end = broker.max_offset(queue.topic, queue.queue_id)

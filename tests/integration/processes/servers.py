@@ -124,7 +124,7 @@ class UpProcess:
     @property
     def incarnation(self) -> int:
         """The incarnation of its store."""
-        with ClusterClient(self.namesrv) as cluster:
+        with ClusterClient(self.namesrv, timeout_ms=60_000) as cluster:
             return broker_of(cluster).capabilities().incarnation
 
 

@@ -129,7 +129,7 @@ def fail_fsync(directory: Path, rng: Random) -> Outcome:
 def assert_refused(history: History, namesrv: str, rng: Random) -> None:
     """A single send, a batch and a bulk: none is taken, and none will ever be seen."""
     source = messages(TOPIC, "late", rng)
-    with Producer(namesrv, config=ONE_TRY) as producer, ClusterClient(namesrv) as cluster:
+    with Producer(namesrv, config=ONE_TRY) as producer, ClusterClient(namesrv, timeout_ms=60_000) as cluster:
         single, batch, rows = next(source), [next(source) for _ in range(9)], [next(source) for _ in range(99)]
         ways = [
             ([single], lambda: producer.send(single, queue=QUEUES[0])),
