@@ -275,3 +275,19 @@ def test_a_full_disk_refuses_and_recovers() -> None:
     assert not bench.store.expire(bench.clock.now_ms()).is_disk_full
     bench.send("t", 0, b"two")
     assert bench.bodies("t", 0) == [b"one", b"two"]
+
+
+def test_messages_stay_until_their_queue_entries_are_written() -> None:
+    """A queue whose newest entries the disk refused keeps its messages, and so, after a power loss, its offsets."""
+    bench = StoreBench(NO_INDEX)
+    bench.send("t", 0, b"first")
+    bench.send("t", 0, b"its entry waits in memory")
+    for number in range(20):
+        bench.send("u", 0, b"%d" % number)
+    bench.store.flush()
+    bench.clock.advance(hours=73)
+    bench.disk.fail_next("pwrite", no_space())
+    assert bench.store.expire(bench.clock.now_ms()).deleted == ()
+    assert bench.store.expire(bench.clock.now_ms()).deleted
+    bench.lose_power()
+    assert bench.store.max_offset("t", 0) == 2
