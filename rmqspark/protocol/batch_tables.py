@@ -16,7 +16,6 @@ import numpy as np
 
 from rmqspark.protocol import record as layout
 from rmqspark.protocol.body_crcs import crcs_of
-from rmqspark.protocol.properties import MAX_PROPERTIES_BYTES
 from rmqspark.protocol.record import encode_record
 from rmqspark.protocol.record_batch import RecordBatch
 
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 _ELEMENT: Final = Struct(">i12xi")  # size, body length; see `batch.py`
 _BODY_AT: Final = 20
 _FIXED_BYTES: Final = _BODY_AT + 2  # of an element: what is not body and not properties
+_MOST_BYTES: Final = 4096  # of an element: for long ones the common way is as quick, and shapes are remembered
 _BORN: Final = Struct(">q8s")  # timestamp and host stand side by side
 _INT: Final = Struct(">i")
 
@@ -59,11 +59,12 @@ class ElementTable(NamedTuple):
 
     @classmethod
     def find(cls, body: Bytes) -> ElementTable | None:
-        """What the first element says of all of them; None if that cannot be, or one has no body or no properties."""
+        """What the first element says of all of them; None if that cannot be, or it is a long one, or has no body or no
+        properties."""
         if len(body) <= _FIXED_BYTES:
             return None
         size, body_bytes = _ELEMENT.unpack_from(body.data)
-        is_possible = 0 < body_bytes < size - _FIXED_BYTES <= body_bytes + MAX_PROPERTIES_BYTES
+        is_possible = 0 < body_bytes < size - _FIXED_BYTES and size <= _MOST_BYTES
         return cls(body, size, body_bytes) if is_possible and len(body) % size == 0 else None
 
     def records(self, topic: str, batches: Sequence[Common]) -> RecordBatch | None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _BLANK = ord(" ")  # separates the tokens of KEYS
 _LOW_32 = 0xFFFFFFFF
 _SMALL_TABLE_BYTES = 1 << 17
+_SMALL_TABLE_WIDTH = 64
 _FIRST_NOT_ASCII = 0x80
 
 
@@ -181,10 +182,12 @@ def _hashed(buffer: Bytes, topic_hashes: NDArray[np.uint32], rows: Positions, ke
 
 
 def _small_table(buffer: Bytes, keys: Spans) -> Bytes | None:
-    """A few thousand ASCII keys of one length, as ids are, as rows of a table; None where they are anything else."""
+    """A few thousand short ASCII keys of one length, as ids are, as rows of a table; None where they are anything
+    else."""
     starts, lengths = keys
     width = int(lengths[0]) if len(lengths) else 0
-    if not 0 < width * len(lengths) <= _SMALL_TABLE_BYTES or (lengths != width).any():
+    is_small = 0 < width <= _SMALL_TABLE_WIDTH and width * len(lengths) <= _SMALL_TABLE_BYTES
+    if not is_small or (lengths != width).any():
         return None
     step = spacing(starts)
     table = (

@@ -11,6 +11,7 @@ from rmqspark.broker.drafting import Origin
 from rmqspark.errors import RmqError
 from rmqspark.protocol.batch import BatchElement, decode_batch, encode_batch
 from rmqspark.protocol.batch_columns import batch_columns
+from rmqspark.protocol.batch_tables import ElementTable
 from rmqspark.protocol.record_batch import RecordBatch
 from rmqspark.protocol.spans import as_bytes
 
@@ -74,6 +75,15 @@ def test_messages_of_one_size_are_those_of_each_message(
         assert [spans.tolist() for spans in found.records.property_spans(name)] == [
             spans.tolist() for spans in as_read.property_spans(name)
         ]
+
+
+def test_long_messages_of_one_size_are_not_remembered() -> None:
+    """What a broker keeps of the batches it has seen does not grow with their messages."""
+    elements = [BatchElement(bytes(1 << 20), b"a\x01b\x02")] * 2
+    assert ElementTable.find(as_bytes(encode_batch(elements))) is None
+    found = records_of([batch(encode_batch(elements))])
+    assert found is not None
+    assert found.records.bodies.lengths.tolist() == [1 << 20] * 2
 
 
 def test_one_message_unlike_the_others_is_not_made_like_them() -> None:
