@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 
 _LEAST_BULK_BYTES: Final = 8 * 1024  # of batches: below, making arrays of them costs more than it saves
 _MOST_BATCHES_BYTES: Final = 8 * 1024 * 1024  # gathered in one turn
+
+_topic_of = attrgetter("batch.origin.topic")
+_queue_of = attrgetter("batch.origin.topic", "batch.origin.queue_id")
 
 
 class Sending(Protocol):
@@ -145,7 +149,7 @@ class Appender:
             self._answer(sendings, appended)
 
     def _append_batches(self, sendings: list[BatchSending]) -> None:
-        for _, of_topic in groupby(sorted(sendings, key=_queue_of), lambda sending: sending.batch.origin.topic):
+        for _, of_topic in groupby(sorted(sendings, key=_queue_of), _topic_of):
             self._append_together(list(of_topic))
 
     def _append_together(self, sendings: list[BatchSending]) -> None:
@@ -239,8 +243,3 @@ class Appender:
 
         last = waiting[-1][1]
         self._flusher.when_flushed(last.physical_offset + last.size, answer_waiting)
-
-
-def _queue_of(sending: BatchSending) -> tuple[str, int]:
-    origin = sending.batch.origin
-    return origin.topic, origin.queue_id

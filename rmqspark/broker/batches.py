@@ -17,7 +17,7 @@ from rmqspark.broker.drafting import NOT_THERE_YET, Origin, draft_of, refuse_hal
 from rmqspark.errors import DecodeError, InvalidMessage
 from rmqspark.protocol.batch import MAX_ELEMENTS, decode_batch
 from rmqspark.protocol.batch_columns import BatchColumns, batch_columns
-from rmqspark.protocol.batch_tables import Common, ElementTable
+from rmqspark.protocol.batch_tables import ElementTable
 from rmqspark.protocol.columns import Pieces
 from rmqspark.protocol.properties import Property, decode_properties
 from rmqspark.protocol.record_batch import RecordBatch
@@ -101,11 +101,7 @@ def _records_alike(batches: Sequence[Batch], body: Bytes) -> Records | None:
     counts = [len(batch.body) // table.size for batch in batches]
     if min(counts) < 1 or max(counts) > MAX_ELEMENTS or any([len(batch.body) % table.size for batch in batches]):
         return None
-    commons = [
-        Common(batch.origin.queue_id, batch.origin.sys_flag, batch.origin.born_timestamp_ms, batch.origin.born_host, n)
-        for batch, n in zip(batches, counts, strict=True)
-    ]
-    records = table.records(batches[0].origin.topic, commons)
+    records = table.records(batches[0].origin.topic, [batch.origin for batch in batches], counts)
     return None if records is None else Records(records, counts)
 
 
