@@ -2,8 +2,8 @@
 
 A producer's messages mostly differ in nothing but the bytes of their bodies and the values of their properties. Then
 the elements of its batches are rows of a table, and so are the records: what all records of a batch have in common is
-written once and repeated, and a few columns are copied. For some dozens of messages that takes about a third of the time
-of `batch_columns` and `encode_records`, which take all others.
+written once and repeated, and a few columns are copied. For some dozens of messages that takes a third of the time of
+`batch_columns` and `encode_records`, which take all others.
 """
 
 from __future__ import annotations
