@@ -14,7 +14,8 @@ from rmqspark.errors import FlushTimeout, RmqError
 from rmqspark.protocol.codes import VERSION, ResponseCode
 from rmqspark.protocol.faults import to_response
 from rmqspark.protocol.headers_produce import SendMessageResponseHeader
-from rmqspark.protocol.message_id import offset_msg_id, offset_msg_ids
+from rmqspark.protocol.message_id import offset_msg_id
+from rmqspark.protocol.offset_ids import offset_msg_ids
 from rmqspark.remoting.reply import Reply
 
 if TYPE_CHECKING:

@@ -14,16 +14,9 @@ from __future__ import annotations
 
 import ipaddress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
-
-import numpy as np
+from typing import Final
 
 from rmqspark.errors import InvalidArgument
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from rmqspark.protocol.spans import Positions
 
 ZERO_HOST: Final = bytes(8)
 IPV4_HOST_BYTES: Final = 8
@@ -35,8 +28,6 @@ MAX_SEQUENCE: Final = (1 << 48) - 1
 """The highest number of a unique id."""
 
 _COUNTER_BITS: Final = 16
-_OFFSET_ID_BYTES: Final = IPV4_HOST_BYTES + 8
-_OFFSET_ID: Final = np.dtype([("host", f"V{IPV4_HOST_BYTES}"), ("physical_offset", ">i8")])
 
 
 def pack_host(ip: str, port: int) -> bytes:
@@ -60,15 +51,6 @@ def unpack_host(host: bytes) -> tuple[str, int]:
 def offset_msg_id(host: bytes, physical_offset: int) -> str:
     """The broker's id of the record at `physical_offset` of the store that listens at `host` (a host field)."""
     return (host + physical_offset.to_bytes(8, "big")).hex().upper()
-
-
-def offset_msg_ids(hosts: bytes | NDArray[np.void], physical_offsets: Positions) -> str:
-    """The broker's ids of the records at these offsets, commas between. `hosts` is a host field of 8 bytes, or has one
-    for each record."""
-    ids = np.empty(len(physical_offsets), _OFFSET_ID)
-    ids["host"] = hosts
-    ids["physical_offset"] = physical_offsets
-    return ids.tobytes().hex(",", _OFFSET_ID_BYTES).upper()
 
 
 def parse_offset_msg_id(msg_id: str) -> tuple[bytes, int]:
