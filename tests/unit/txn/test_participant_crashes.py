@@ -205,7 +205,7 @@ def test_no_room_to_mend() -> None:
         bench = ParticipantBench()
         attempt = bench.send(batch, sent)
         bench.vote(batch, attempt)
-        bench.files.stop_at(3, after_bytes=1500, counted=("pwrite",))  # the third one writes the messages
+        bench.files.stop_at(2, after_bytes=1500, counted=("pwrite",))  # the second one writes the messages
         with pytest.raises(ProcessDied):
             bench.commit(batch, attempt)
         bench.files.kill()
