@@ -82,6 +82,16 @@ class ConsumeQueues:
         """Writes the entries that wait in memory to their files. Raises OSError; what is left waits on."""
         self._waiting.write_out()
 
+    def sync_names(self) -> None:
+        """Makes it durable that the files of the queues are there. Raises OSError.
+
+        A process that is killed may have made them and not got as far as that; the next one finds them all the same.
+        """
+        for topic, queues in self._topics.items():
+            directories = [queue.segments.directory for queue in queues.values() if queue.segments]
+            for directory in (*directories, *([f"{DIRECTORY}/{topic}", DIRECTORY, ""] if directories else ())):
+                self._files.sync_directory(directory)
+
     def remove_topic(self, topic: str) -> None:
         """Deletes a topic's queues and their files."""
         queues = self._topics.pop(topic, {})

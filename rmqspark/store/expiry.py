@@ -103,6 +103,7 @@ class Expiry:
                 for segment in queue.segments:
                     if segment.is_dirty:
                         segment.file().fsync()
+            self._queues.sync_names()
         except OSError as error:
             self._gate.shut_for_good(f"An fsync failed: {error}.", "Check the disk, then start the broker again.")
             raise
