@@ -10,9 +10,8 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
-from functools import partial
 from ipaddress import IPv4Address
 from typing import TYPE_CHECKING, Any, Self
 
@@ -70,6 +69,7 @@ if TYPE_CHECKING:
     from rmqspark.remoting.limits import Limits
     from rmqspark.store.config import StoreConfig
     from rmqspark.store.files import FileSystem
+    from rmqspark.store.warming import WarmingPlan
 
 log = structlog.get_logger("rmqspark.broker")
 
@@ -146,8 +146,7 @@ class Broker:
         )
         running.callback(store.close)
         tables = BrokerTables(self._config, self._files.within(self._store_dir), self._clock)
-        in_thread = partial(asyncio.get_running_loop().run_in_executor, None)
-        store.warm_with(lambda plan: in_thread(plan.run))
+        store.warm_with(_warm)
         self._recall(store, tables)
         await tables.save()
         running.push_async_callback(tables.save)
@@ -369,3 +368,9 @@ def store_ip(host: str) -> str:
         return str(IPv4Address(host))
     except ValueError:
         return "0.0.0.0"
+
+
+def _warm(plan: WarmingPlan) -> None:
+    """Runs it in a thread. Where none can be had it is left out: what has just been appended is stored all the same."""
+    with suppress(RuntimeError):
+        asyncio.get_running_loop().run_in_executor(None, plan.run)
