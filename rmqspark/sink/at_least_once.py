@@ -14,6 +14,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from rmqspark.client.shared import shared_client
 from rmqspark.sink.options import SinkOptions
+from rmqspark.spark_worker import settle
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -41,6 +42,7 @@ class WriteAtLeastOnce:
         from rmqspark.sink.delivery import AtLeastOnce  # both bring NumPy and Arrow, of which a commit has no use
         from rmqspark.sink.task import WriteTask
 
+        settle()
         client = shared_client(self.options.namesrv)
         written = WriteTask(client, self.options, AtLeastOnce(client)).write(batches)
         return RowsWritten(written.rows, written.bytes, written.queues)

@@ -15,6 +15,7 @@ from rmqspark.sink.attempt import AttemptWritten, attempt_of_task
 from rmqspark.sink.commit import abort, commit
 from rmqspark.sink.options import SinkOptions
 from rmqspark.sink.transaction_options import TransactionOptions
+from rmqspark.spark_worker import settle
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -36,6 +37,7 @@ class WriteExactlyOnce:
     def write(self, batches: Iterable[Any]) -> AttemptWritten:
         from rmqspark.sink.attempt_write import write_attempt  # brings NumPy and Arrow
 
+        settle()
         client = shared_client(self.options.namesrv)
         attempt = attempt_of_task(self.transaction, self.run, client.entropy)
         return write_attempt(client, self.options, attempt, batches, skip_stale=self.transaction.skip_stale)

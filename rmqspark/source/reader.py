@@ -24,6 +24,7 @@ from rmqspark.source.planner import ranges as ranges_between
 from rmqspark.source.progress import Progress
 from rmqspark.source.report import report
 from rmqspark.source.start import resolve
+from rmqspark.spark_worker import settle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -130,6 +131,7 @@ def _partitions(planned: list[QueueRange], options: SourceOptions, group: str = 
 def _read(partition: InputPartition, options: SourceOptions, schema: StructType) -> Iterator[Any]:
     if not isinstance(partition, QueuePartition):  # what Spark plans where there is nothing to read
         return
+    settle()
     columns = ArrowColumns(schema, partition.range.queue)
     for records in fetch(shared_client(options.namesrv), partition.range, options):
         yield from columns.batches(records)
