@@ -76,6 +76,9 @@ class File(Protocol):
     def warm(self, start: int, end: int) -> None:
         """Has memory taken for [start, end), where nothing was written yet. Changes nothing; from any thread."""
 
+    def forget(self, start: int, end: int) -> None:
+        """Nobody will read [start, end) again soon: what of it is on disk need not stay in memory. Changes nothing."""
+
     def fsync(self) -> None:
         """Makes content and size durable (fdatasync): all that was written before the call."""
 
@@ -240,6 +243,10 @@ class PosixFile:
     def warm(self, start: int, end: int) -> None:
         if sys.platform == "linux":
             _read_through(f"/proc/self/fd/{self._fd}", start, end)
+
+    def forget(self, start: int, end: int) -> None:
+        if sys.platform == "linux":
+            os.posix_fadvise(self._fd, start, end - start, os.POSIX_FADV_DONTNEED)
 
     def fsync(self) -> None:
         _sync_content(self._fd)

@@ -354,9 +354,10 @@ class MessageStore:
         """Bytes of the log, within one record that is known to be there. Raises DamagedFile."""
         return self._log.segments.read(physical_offset, size)
 
-    def read_range_into(self, buffer: memoryview, physical_offset: int) -> None:
-        """Fills `buffer` with bytes of the log, as `read_range`."""
+    def read_range_last(self, buffer: memoryview, physical_offset: int) -> None:
+        """Fills `buffer` as `read_range` would, for the last time: their memory is better used for what is appended."""
         self._log.segments.read_into(buffer, physical_offset)
+        self._log.segments.forget(physical_offset, physical_offset + len(buffer))
 
     def query(self, topic: str, key: str, begin_ms: int, end_ms: int, max_count: int) -> list[bytes]:
         """Records stored in [begin_ms, end_ms] under a key with the hash of this one; the caller compares the keys."""

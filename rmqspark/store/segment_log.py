@@ -98,6 +98,11 @@ class SegmentLog:
             self._held(position).read_into(part, at)
             buffer, position = buffer[len(part) :], position + len(part)
 
+    def forget(self, start: int, end: int) -> None:
+        """Nobody will read [start, end), which lies in one segment, again soon; see `File.forget`."""
+        at = start % self.segment_bytes
+        self._held(start).file().forget(at, at + end - start)
+
     def write(self, data: Buffer, position: int) -> None:
         """Writes `data`, one write per segment, making segments as needed."""
         at = position % self.segment_bytes

@@ -95,6 +95,9 @@ class MemoryFile:
     def warm(self, start: int, end: int) -> None:
         """All of it is memory."""
 
+    def forget(self, start: int, end: int) -> None:
+        """It has to stay: there is no disk below."""
+
     def pwrite(self, data: Buffer | Sequence[Buffer], offset: int) -> None:
         wanted = memoryview(b"".join(as_buffers(data)))
         if not wanted:

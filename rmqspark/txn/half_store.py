@@ -111,7 +111,7 @@ class HalfStore:
         if len(self._buffer) < half.body_bytes:
             self._buffer = bytearray(half.body_bytes)
         body = memoryview(self._buffer)[: half.body_bytes]
-        self._store.read_range_into(body, half.body_offset)
+        self._store.read_range_last(body, half.body_offset)
         try:
             appended = self._append(half, read_bulk(body, half.rows, half.record_size), skipped)
         except RecordError as error:

@@ -64,3 +64,15 @@ def test_warming_changes_nothing(tmp_path: Path) -> None:
     assert file.pread(MIB, 0) == b"here".rjust(100_004, b"\0").ljust(MIB, b"\0")
     assert file.next_data(200_000) == MIB
     file.close()
+
+
+def test_forgetting_changes_nothing(tmp_path: Path) -> None:
+    """What nobody will read again may leave the memory, and reads the same if somebody does; synced before, or not."""
+    file = PosixFileSystem(tmp_path).open("f", create=True)
+    content = bytes(range(256)) * (MIB // 256)
+    file.pwrite(content, 0)
+    file.fsync()
+    file.pwrite(b"not synced", 4096)
+    file.forget(0, MIB)
+    assert file.pread(MIB, 0) == content[:4096] + b"not synced" + content[4106:]
+    file.close()
