@@ -20,6 +20,7 @@ import numpy as np
 from rmqspark.broker.batches import records_of
 from rmqspark.errors import InvalidMessage, RmqError
 from rmqspark.protocol.bulk_rows import BulkRows
+from rmqspark.store.draft import RowRun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -119,7 +120,7 @@ class Appender:
         self.append_gathered()
         begin = self._store.end_offset
         if isinstance(bulk, BulkRows):
-            appended = self._store.append_rows(topic, queue_id, bulk)
+            (appended,) = self._store.append_rows(topic, [RowRun(queue_id, bulk)])
         else:
             appended = self._store.append_bulk(topic, queue_id, bulk)
         self._stats.count_puts(appended.count, self._store.end_offset - begin)

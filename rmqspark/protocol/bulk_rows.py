@@ -25,6 +25,8 @@ from rmqspark.protocol.record_builder import encode_records
 from rmqspark.protocol.unique_keys import UNIQUE_KEY_PAIR_BYTES, IdRange, unique_key_pairs
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from rmqspark.protocol.record_builder import EncodedRecords
@@ -59,17 +61,7 @@ class BulkRows(NamedTuple):
 
     def records(self, topic: str, queue_id: int, out: Bytes | None = None) -> EncodedRecords:
         """Their records, as `encode_records` makes them."""
-        return encode_records(
-            topic,
-            queue_id,
-            self.bodies,
-            unique_key_pairs(self.ids.prefix, self.ids.sequences(len(self.crcs))),
-            born_timestamp_ms=self.born_timestamp_ms,
-            born_host=self.born_host,
-            sys_flags=self.sys_flag,
-            crcs=self.crcs,
-            out=out,
-        )
+        return records_of_rows(topic, [queue_id], [self], out)
 
     def encode(self) -> tuple[Bytes, ...]:
         """The body of a bulk, in parts; the last one is the memory that the bodies lie in."""
@@ -103,6 +95,30 @@ class BulkRows(NamedTuple):
         _require(int(crcs.max()) <= CRC_MASK, "a checksum has a sign bit")
         bodies = Column(np.frombuffer(body[at:], np.uint8), offsets)
         return cls(born_ms, born_host, sys_flag, IdRange(prefix.decode(), first), crcs, bodies)
+
+
+def records_of_rows(
+    topic: str, queue_ids: Sequence[int], bulks: Sequence[BulkRows], out: Bytes | None = None
+) -> EncodedRecords:
+    """The records of several bulks of one topic, each for its queue, one bulk after another."""
+    counts = [len(bulk.crcs) for bulk in bulks]
+    hosts = np.frombuffer(b"".join(bulk.born_host for bulk in bulks), "V8")
+    return encode_records(
+        topic,
+        _for_each_row(queue_ids, counts),
+        Column.joined([bulk.bodies for bulk in bulks]),
+        unique_key_pairs([bulk.ids for bulk in bulks], counts),
+        born_timestamp_ms=_for_each_row([bulk.born_timestamp_ms for bulk in bulks], counts),
+        born_host=bulks[0].born_host if len(bulks) == 1 else np.repeat(hosts, counts),
+        sys_flags=_for_each_row([bulk.sys_flag for bulk in bulks], counts),
+        crcs=bulks[0].crcs if len(bulks) == 1 else np.concatenate([bulk.crcs for bulk in bulks]),
+        out=out,
+    )
+
+
+def _for_each_row(values: Sequence[int], counts: Sequence[int]) -> int | NDArray[np.int64]:
+    """What stands for all rows of a bulk, for each of them; a single number where there is one bulk."""
+    return values[0] if len(values) == 1 else np.repeat(np.array(values, np.int64), counts)
 
 
 _NO_CRCS: Final = np.zeros(1, np.uint32)

@@ -9,6 +9,8 @@ import numpy as np
 from rmqspark.protocol.spans import Spans
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from rmqspark.protocol.spans import Bytes
@@ -30,6 +32,16 @@ class Column(NamedTuple):
     def constant(cls, value: bytes, rows: int) -> Column:
         """The same value in every row."""
         return cls(np.frombuffer(value * rows, np.uint8), np.arange(rows + 1, dtype=np.int64) * len(value))
+
+    @classmethod
+    def joined(cls, columns: Sequence[Column]) -> Column:
+        """The rows of all columns, one column after another; nothing is absent. A single one stays where it is."""
+        if len(columns) == 1:
+            return columns[0]
+        bounds = [(int(column.offsets[0]), int(column.offsets[-1])) for column in columns]
+        values = np.concatenate([column.values[slice(*bound)] for column, bound in zip(columns, bounds, strict=True)])
+        lengths = np.concatenate([np.diff(column.offsets) for column in columns])
+        return cls(values, np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64))))
 
     def spans(self) -> Spans:
         """The rows as spans of `values`; what is absent is empty."""

@@ -116,8 +116,9 @@ def patch(
     sliding(buffer, "V16")[positions + layout.STORE_TIMESTAMP_AT] = stored.view("V16")
 
 
-def mark_committed(buffer: Bytes, positions: Positions, half_offset: int) -> None:
-    """Writes into each record that it is a committed message of a transaction, whose half lies at `half_offset`.
+def mark_committed(buffer: Bytes, positions: Positions, half_offset: Integers) -> None:
+    """Writes into each record that it is a committed message of a transaction, whose half lies at `half_offset`, one
+    for all records or one for each.
 
     All hosts must be IPv4, and no flag of a transaction set yet.
     """

@@ -13,6 +13,8 @@ from rmqspark.protocol.message_id import UNIQUE_ID_CHARACTERS, UNIQUE_PREFIX_CHA
 from rmqspark.protocol.properties import PAIR_END
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
 # The four hex digits of every 16-bit number, 256 KiB: three look-ups write the 48 bits of a sequence number.
@@ -49,24 +51,32 @@ def unique_keys(prefix: str, sequences: NDArray[np.int64]) -> Column:
     The caller decides what the numbers are: `UniqueIds.reserve` gives fresh ones; a sink that must write the same ids
     when it repeats a batch derives prefix and numbers from what it repeats.
     """
-    return _column(_numbered(_KEY, _checked(prefix), sequences))
+    return _column(_numbered(_KEY, np.void(_checked(prefix)), sequences))
 
 
-def unique_key_pairs(prefix: str, sequences: NDArray[np.int64]) -> Column:
-    """The same ids as the properties of records that have no others."""
-    table = _numbered(_PAIR, _NAME + _checked(prefix), sequences)
+def unique_key_pairs(ranges: Sequence[IdRange], counts: Sequence[int]) -> Column:
+    """The first `counts[i]` ids of each range as the properties of records that have no others."""
+    prefixes = [_NAME + _checked(each.prefix) for each in ranges]
+    kind = f"V{len(prefixes[0])}"
+    prefix = np.void(prefixes[0]) if len(ranges) == 1 else np.repeat(np.frombuffer(b"".join(prefixes), kind), counts)
+    table = _numbered(_PAIR, prefix, _sequences(ranges, counts))
     table["end"] = PAIR_END
     return _column(table)
 
 
-def unique_key_hashes(ahead: str, sequences: NDArray[np.int64]) -> NDArray[np.int32]:
-    """Java's hash of each id behind a text, which ends with the ids' prefix."""
+def unique_key_hashes(ahead: str, ranges: Sequence[IdRange], counts: Sequence[int]) -> NDArray[np.int32]:
+    """Java's hash of a text and each of these ids behind it."""
+    sequences = _sequences(ranges, counts)
     high, middle, low = (_HEX_HASHES[sequences >> shift & 0xFFFF] for shift in (32, 16, 0))
-    shared = java_hash(ahead) * 31**_SEQUENCE_CHARACTERS & 0xFFFFFFFF
-    hashes: NDArray[np.uint32] = (
-        high * np.uint32(31**8 & 0xFFFFFFFF) + middle * np.uint32(31**4) + low + np.uint32(shared)
-    )
+    shared = [java_hash(ahead + each.prefix) * 31**_SEQUENCE_CHARACTERS & 0xFFFFFFFF for each in ranges]
+    hashes: NDArray[np.uint32] = high * np.uint32(31**8 & 0xFFFFFFFF) + middle * np.uint32(31**4) + low
+    hashes += np.uint32(shared[0]) if len(ranges) == 1 else np.repeat(np.array(shared, np.uint32), counts)
     return hashes.view(np.int32)
+
+
+def _sequences(ranges: Sequence[IdRange], counts: Sequence[int]) -> NDArray[np.int64]:
+    numbers = [each.sequences(count) for each, count in zip(ranges, counts, strict=True)]
+    return numbers[0] if len(numbers) == 1 else np.concatenate(numbers)
 
 
 def _checked(prefix: str) -> bytes:
@@ -77,9 +87,11 @@ def _checked(prefix: str) -> bytes:
     return prefix.encode()
 
 
-def _numbered(row: np.dtype[np.void], prefix: bytes, sequences: NDArray[np.int64]) -> NDArray[np.void]:
+def _numbered(
+    row: np.dtype[np.void], prefix: np.void | NDArray[np.void], sequences: NDArray[np.int64]
+) -> NDArray[np.void]:
     table = np.empty(len(sequences), row)
-    table["prefix"] = np.void(prefix)
+    table["prefix"] = prefix
     for digits, shift in (("high", 32), ("middle", 16), ("low", 0)):
         table[digits] = _HEX_DIGITS[sequences >> shift & 0xFFFF]
     return table

@@ -11,6 +11,8 @@ from rmqspark.protocol.properties import Property
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from rmqspark.protocol.bulk_rows import BulkRows
+
 
 class Draft(msgspec.Struct, gc=False):
     """A message ready to be stored: its record with everything but place, store time and store host filled in.
@@ -41,6 +43,14 @@ class Run(NamedTuple):
     topic: str
     queue_id: int
     length: int
+
+
+class RowRun(NamedTuple):
+    """Rows for one queue. `half_offset`: they are the messages of a committed half batch, which lies there."""
+
+    queue_id: int
+    rows: BulkRows
+    half_offset: int | None = None
 
 
 class Appended(msgspec.Struct, frozen=True, gc=False):

@@ -97,9 +97,11 @@ def keys_of_records(topic: str | None, records: RecordBatch, physical_offsets: P
     return KeyBatch(_absolute(hashes), physical_offsets[rows], records.store_timestamps_ms[rows])
 
 
-def keys_of_rows(topic: str, rows: BulkRows, physical_offsets: Positions, store_timestamp_ms: int) -> KeyBatch:
+def keys_of_rows(
+    topic: str, bulks: Sequence[BulkRows], physical_offsets: Positions, store_timestamp_ms: int
+) -> KeyBatch:
     """Hashes the unique ids of rows, the only keys they have."""
-    hashes = unique_key_hashes(f"{topic}#{rows.ids.prefix}", rows.ids.sequences(len(rows.crcs)))
+    hashes = unique_key_hashes(f"{topic}#", [bulk.ids for bulk in bulks], [len(bulk.crcs) for bulk in bulks])
     return KeyBatch(_absolute(hashes), physical_offsets, np.full(len(hashes), store_timestamp_ms))
 
 

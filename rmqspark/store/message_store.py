@@ -46,10 +46,9 @@ if TYPE_CHECKING:
 
     from rmqspark.clock import Clock
     from rmqspark.entropy import Entropy
-    from rmqspark.protocol.bulk_rows import BulkRows
     from rmqspark.store.config import StoreConfig
     from rmqspark.store.dispatcher import OnReadable
-    from rmqspark.store.draft import Appended, BulkAppended, Draft, Run
+    from rmqspark.store.draft import Appended, BulkAppended, Draft, RowRun, Run
     from rmqspark.store.expiry import ExpireReport
     from rmqspark.store.files import Buffer, DiskUsage, File, FileSystem
     from rmqspark.store.flush import FlushPlan
@@ -237,9 +236,9 @@ class MessageStore:
         """Stores records made here for queues of one topic, all or none; see `Writer.append_runs`."""
         return self._writer.append_runs(runs, records)
 
-    def append_rows(self, topic: str, queue_id: int, rows: BulkRows, half_offset: int | None = None) -> BulkAppended:
-        """Stores rows for one queue, all or none; see `Writer.append_rows`."""
-        return self._writer.append_rows(topic, queue_id, rows, half_offset)
+    def append_rows(self, topic: str, runs: Sequence[RowRun]) -> list[BulkAppended]:
+        """Stores rows for queues of one topic, all or none; see `Writer.append_rows`."""
+        return self._writer.append_rows(topic, runs)
 
     def append_parts(self, topic: str, queue_id: int, head: bytearray, rest: Sequence[Buffer]) -> Appended:
         """Stores one message handed over in parts, the head first; see `Writer.append_parts`."""

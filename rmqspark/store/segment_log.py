@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from rmqspark.store.files import Buffer, FileSystem
 
+_WORTH_FORGETTING_BYTES = 64 << 10  # less is not worth the call
 _NAME = re.compile(r"\d{20}")
 
 
@@ -100,8 +101,9 @@ class SegmentLog:
 
     def forget(self, start: int, end: int) -> None:
         """Nobody will read [start, end), which lies in one segment, again soon; see `File.forget`."""
-        at = start % self.segment_bytes
-        self._held(start).file().forget(at, at + end - start)
+        if end - start >= _WORTH_FORGETTING_BYTES:
+            at = start % self.segment_bytes
+            self._held(start).file().forget(at, at + end - start)
 
     def write(self, data: Buffer, position: int) -> None:
         """Writes `data`, one write per segment, making segments as needed."""

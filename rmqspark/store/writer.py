@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, groupby
+from operator import attrgetter
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from rmqspark.errors import InvalidMessage, NotWritable
+from rmqspark.protocol.bulk_rows import records_of_rows
 from rmqspark.protocol.message_id import ZERO_HOST
 from rmqspark.protocol.record import QUEUE_OFFSET_AT, STORE_TIMESTAMP_AT, SYS_FLAG_AT, SysFlag, patch_record
 from rmqspark.protocol.record_batch import RecordBatch
@@ -28,14 +30,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from rmqspark.clock import Clock
-    from rmqspark.protocol.bulk_rows import BulkRows
     from rmqspark.protocol.spans import Bytes, Positions
     from rmqspark.store.commit_log import CommitLog, Placement
     from rmqspark.store.config import StoreConfig
     from rmqspark.store.consume_queue import ConsumeQueue
     from rmqspark.store.consume_queues import ConsumeQueues
     from rmqspark.store.dispatcher import Dispatcher
-    from rmqspark.store.draft import Draft
+    from rmqspark.store.draft import Draft, RowRun
     from rmqspark.store.files import Buffer
     from rmqspark.store.index import Index
     from rmqspark.store.index_keys import KeyBatch
@@ -125,19 +126,27 @@ class Writer:
         check_keys(records)
         return self._append_records(runs, _of_records(runs[0].topic, records))
 
-    def append_rows(self, topic: str, queue_id: int, rows: BulkRows, half_offset: int | None = None) -> BulkAppended:
-        """Stores rows for one queue as the messages that a bulk of their records would be.
+    def append_rows(self, topic: str, runs: Sequence[RowRun]) -> list[BulkAppended]:
+        """Stores rows as the messages that bulks of their records would be, all or none; returns where they are, queue
+        by queue.
 
-        `half_offset`: they are the messages of a committed half batch that lies there; see `append_committed`.
-        Raises NotWritable, InvalidMessage.
+        Runs for one queue follow each other, and all are messages of committed half batches, or none (see
+        `append_committed`). Raises NotWritable, InvalidMessage.
         """
         self._admit()
-        check_rows(rows, topic, self._max_body_bytes)
-        records = RecordBatch.from_sizes(*rows.records(topic, queue_id, self._room_for(rows.records_bytes(topic))))
-        if half_offset is not None:
-            mark_committed(records.buffer, records.positions, half_offset)
-        tags_codes = np.zeros(len(records), np.int64)
-        return self._append_to(topic, queue_id, _Bulk(records, tags_codes, partial(keys_of_rows, topic, rows)))
+        bulks = [run.rows for run in runs]
+        for bulk in bulks:
+            check_rows(bulk, topic, self._max_body_bytes)
+        room = self._room_for(sum(bulk.records_bytes(topic) for bulk in bulks))
+        records = RecordBatch.from_sizes(*records_of_rows(topic, [run.queue_id for run in runs], bulks, room))
+        halves = [run.half_offset for run in runs if run.half_offset is not None]
+        if halves:
+            offsets = halves[0] if len(halves) == 1 else np.repeat(halves, [len(bulk.crcs) for bulk in bulks])
+            mark_committed(records.buffer, records.positions, offsets)
+        made = _Bulk(records, np.zeros(len(records), np.int64), partial(keys_of_rows, topic, bulks))
+        of_queues = groupby(runs, attrgetter("queue_id"))
+        lengths = [Run(topic, queue_id, sum(len(run.rows.crcs) for run in group)) for queue_id, group in of_queues]
+        return self._append_records(lengths, made)
 
     def append_committed(
         self, topic: str, queue_id: int, records: RecordBatch, half_offset: int, *, has_tags: bool = True

@@ -11,6 +11,8 @@ in several steps, each of whole half batches: other readers wait no longer than 
 
 from __future__ import annotations
 
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -18,6 +20,7 @@ import structlog
 from rmqspark.errors import InvalidMessage, NotWritable, RmqError, StoreError, TransactionError
 from rmqspark.fault_points import fault_point
 from rmqspark.protocol.bodies_txn import OutputRange
+from rmqspark.protocol.bulk_rows import AS_ROWS
 from rmqspark.txn.participant_events import Completed, CompletionBegun, Dismissed, Dropped, Summary
 
 if TYPE_CHECKING:
@@ -25,11 +28,12 @@ if TYPE_CHECKING:
 
     from rmqspark.txn.half_batch import Batch, HalfBatch
     from rmqspark.txn.half_store import HalfStore
-    from rmqspark.txn.held import Completion
+    from rmqspark.txn.held import AppendedRows, Completion
     from rmqspark.txn.participant import Participant
     from rmqspark.txn.participant_events import AttemptKey, Event
 
 _PUBLISHED_TOGETHER_BYTES: Final = 32 << 20  # some 200,000 messages of 100 bytes: tens of milliseconds
+_APPENDED_TOGETHER_BYTES: Final = 2 << 20  # what takes some milliseconds
 _SUMMARY_EVERY_EVENTS: Final = 256
 
 log = structlog.get_logger("rmqspark.txn")
@@ -106,11 +110,12 @@ class Completer:
         return completion
 
     def steps(self, completion: Completion) -> Generator[None]:
-        """Appends what is missing, one half batch a step. Raises NotWritable, and may be tried again then."""
-        for group in _groups(self._missing(completion)):
+        """Appends what is missing, one large half batch a step, or many small ones. Raises NotWritable, and may be
+        tried again then."""
+        for group in _published_together(self._missing(completion)):
             with self._halves.publishing_together():
-                for half in group:
-                    self._append(completion, half)
+                for halves in _appended_together(group):
+                    self._append(completion, halves)
                     yield
 
     def end(self, completion: Completion) -> None:
@@ -183,7 +188,7 @@ class Completer:
         for half in halves:
             if 0 < completion.rows_of(half) < half.rows:
                 try:
-                    self._append(completion, half)
+                    self._append(completion, [half])
                 except NotWritable as error:
                     raise TornBatch(
                         f"{half.topic}/{half.queue_id} ends in the middle of a batch, and the rest cannot be written: "
@@ -197,17 +202,22 @@ class Completer:
         halves = self._participant.halves_of(completion.batch, completion.attempts)
         return [half for half in halves if completion.rows_of(half) < half.rows]
 
-    def _append(self, completion: Completion, half: HalfBatch) -> None:
+    def _append(self, completion: Completion, halves: Sequence[HalfBatch]) -> None:
+        """Several at once are new, a single one may be there in part."""
+        several = len(halves) > 1
+        found = self._halves.append_together(halves) if several else [self._append_rest(completion, *halves)]
+        for half, appended in zip(halves, found, strict=True):
+            self._on_appended(appended.rows - completion.rows_of(half), half.messages_bytes)
+            completion.appended[half.physical_offset] = appended
+
+    def _append_rest(self, completion: Completion, half: HalfBatch) -> AppendedRows:
         known = completion.appended.get(half.physical_offset)
-        there = known.rows if known is not None else 0
-        appended = self._halves.append_messages(half, there)
-        self._on_appended(appended.rows, half.messages_bytes)
-        first = known.queue_offset if known is not None else appended.queue_offset
-        completion.appended[half.physical_offset] = appended._replace(queue_offset=first, rows=there + appended.rows)
+        appended = self._halves.append_messages(half, known.rows if known is not None else 0)
+        return appended if known is None else known._replace(rows=known.rows + appended.rows)
 
 
-def _groups(halves: Sequence[HalfBatch]) -> Iterator[list[HalfBatch]]:
-    """Half batches that are published together."""
+def _published_together(halves: Sequence[HalfBatch]) -> Iterator[list[HalfBatch]]:
+    """Half batches that become readable together."""
     group: list[HalfBatch] = []
     size = 0
     for half in halves:
@@ -218,6 +228,27 @@ def _groups(halves: Sequence[HalfBatch]) -> Iterator[list[HalfBatch]]:
             group, size = [], 0
     if group:
         yield group
+
+
+def _appended_together(halves: Sequence[HalfBatch]) -> Iterator[list[HalfBatch]]:
+    """Half batches that are appended together: small ones of rows for one topic. The order in each queue stays.
+
+    A micro-batch of few rows has one for each task and queue, and each alone costs as much as some thousand rows.
+    """
+    for _, of_topic in groupby(sorted(halves, key=attrgetter("topic", "queue_id")), attrgetter("topic")):
+        together: list[HalfBatch] = []
+        size = 0
+        for half in of_topic:
+            size += half.messages_bytes
+            if together and (size > _APPENDED_TOGETHER_BYTES or half.record_size != AS_ROWS):
+                yield together
+                together, size = [], half.messages_bytes
+            together.append(half)
+            if half.record_size != AS_ROWS:
+                yield together
+                together, size = [], 0
+        if together:
+            yield together
 
 
 def _outputs(completion: Completion, halves: Sequence[HalfBatch], broker_name: str) -> list[OutputRange]:

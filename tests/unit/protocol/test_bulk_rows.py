@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rmqspark.errors import RecordError
 from rmqspark.protocol.body_crcs import body_crcs
-from rmqspark.protocol.bulk_rows import BulkRows
+from rmqspark.protocol.bulk_rows import BulkRows, records_of_rows
 from rmqspark.protocol.columns import Column
 from rmqspark.protocol.java_hash import java_hash
 from rmqspark.protocol.message_id import MAX_SEQUENCE, unique_id
@@ -64,8 +64,24 @@ def test_what_arrives_stands_for_the_same_records(bodies: list[bytes], even: boo
     assert arrived.records_bytes("orders") == len(records.buffer)
     rest = arrived.skip(len(bodies) // 2)
     assert rest.records("orders", 3).buffer.tobytes() == b"".join(expected[len(bodies) // 2 :])
-    hashes = unique_key_hashes(f"orders#{PREFIX}", arrived.ids.sequences(len(bodies)))
+    hashes = unique_key_hashes("orders#", [arrived.ids], [len(bodies)])
     assert hashes.tolist() == [java_hash(f"orders#{unique_id(PREFIX, first + row)}") for row in range(len(bodies))]
+
+
+def test_bulks_become_records_together() -> None:
+    """Rows of several senders, whatever differs between them: the same records as each bulk alone would give."""
+    bulks = [
+        rows_of([b"aa", b"bbb"]),
+        rows_of([b"c"], 1 << 40, SysFlag.COMPRESSION_ZSTD)._replace(born_timestamp_ms=9, born_host=bytes(8)),
+        rows_of([b"dd", b"e", b"ffff"], 8).skip(1)._replace(ids=IdRange("0" * 20, 5)),
+    ]
+    together = records_of_rows("orders", [3, 0, 7], bulks)
+    alone = [bulk.records("orders", queue_id) for bulk, queue_id in zip(bulks, [3, 0, 7], strict=True)]
+    assert together.buffer.tobytes() == b"".join(each.buffer.tobytes() for each in alone)
+    assert together.sizes.tolist() == [size for each in alone for size in each.sizes.tolist()]
+    ranges, counts = [bulk.ids for bulk in bulks], [len(bulk.crcs) for bulk in bulks]
+    hashes = [unique_key_hashes("orders#", [ids], [count]) for ids, count in zip(ranges, counts, strict=True)]
+    assert unique_key_hashes("orders#", ranges, counts).tolist() == np.concatenate(hashes).tolist()
 
 
 def test_bodies_go_out_from_where_they_lie() -> None:

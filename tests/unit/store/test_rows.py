@@ -14,6 +14,7 @@ from rmqspark.protocol.record import SysFlag
 from rmqspark.protocol.record_batch import RecordBatch
 from rmqspark.protocol.unique_keys import IdRange
 from rmqspark.store.bulk_check import check_rows
+from rmqspark.store.draft import RowRun
 
 from .store_bench import StoreBench
 
@@ -44,7 +45,7 @@ def test_rows_are_stored_as_their_records_would_be(shape: str, half_offset: int 
     by_rows, by_records = StoreBench(), StoreBench()
     rows = rows_of(BODIES[shape])
     for _ in range(3):
-        appended = by_rows.store.append_rows("t", 0, rows, half_offset)
+        (appended,) = by_rows.store.append_rows("t", [RowRun(0, rows, half_offset)])
         records = RecordBatch.from_sizes(*rows.records("t", 0))
         if half_offset is None:
             assert appended == by_records.store.append_bulk("t", 0, records)

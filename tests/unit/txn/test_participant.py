@@ -71,6 +71,29 @@ def test_readers_see_a_transaction_at_once(bench: ParticipantBench) -> None:
     assert bench.bodies("t").count(b"other") == 6
 
 
+def test_small_half_batches_are_appended_together(bench: ParticipantBench) -> None:
+    """Many tasks with few rows each cost one append: every queue gets them in the order of tasks, and each message
+    names the half batch that it came in."""
+    attempts = []
+    for partition in (0, 1):
+        rows_for = [
+            Sent("t", queue_id, [b"%d%d%d" % (partition, queue_id, row) for row in (0, 1)]) for queue_id in (1, 0)
+        ]
+        others = [Sent("u", 0, [b"record"]), Sent("u", 0, [b"record"])]
+        sent = [others[0], rows_for[0], others[1], rows_for[1]]  # every other one is sent as rows
+        attempts.append(bench.send(N0, *sent, partition=partition, attempt=f"a{partition}"))
+    ends: list[int] = []
+    outputs = bench.commit(N0, *attempts, each_step=lambda: ends.append(bench.store.end_offset))
+    assert outputs == [("t", 0, 0, 4), ("t", 1, 0, 4), ("u", 0, 0, 4)]
+    assert len(ends) == 1 + 4, "all rows at once, records one half batch after the other"
+    for queue_id in (0, 1):
+        records = bench.records("t", queue_id)
+        assert [record.body for record in records] == [b"%d%d%d" % (p, queue_id, row) for p in (0, 1) for row in (0, 1)]
+        places = [record.prepared_transaction_offset for record in records]
+        assert places[0] == places[1] < places[2] == places[3]
+    assert len({record.prepared_transaction_offset for queue in (0, 1) for record in bench.records("t", queue)}) == 4
+
+
 def test_large_transaction_is_published_in_steps(bench: ParticipantBench, monkeypatch: pytest.MonkeyPatch) -> None:
     """A transaction too large to keep others waiting for becomes readable in steps, each of whole half batches."""
     monkeypatch.setattr(completer, "_PUBLISHED_TOGETHER_BYTES", 1000)

@@ -28,7 +28,12 @@ pytestmark = pytest.mark.faults
 TINY = replace(SMALL, mapped_file_size_commit_log=2048)
 VERSIONS = {
     0: [Sent("t", 0, [b"0a", b"0b", b"0c-longer"]), Sent("u", 0, [b"0d"]), Sent("t", 0, [b"0e", b"0f"])],
-    1: [Sent("t", 0, [b"1a" * 20, b"1b" * 20]), Sent("u", 0, [b"1c", b"1d"])],
+    1: [
+        Sent("u", 0, [b"1a", b"1b"]),
+        Sent("t", 0, [b"1c" * 20, b"1d" * 20]),  # as rows, and appended together with
+        Sent("u", 0, [b"1e"]),
+        Sent("t", 0, [b"1f", b"1g" * 30]),  # these
+    ],
 }
 EXPECTED = {
     queue: [body for version in VERSIONS.values() for sent in version if sent.topic == queue for body in sent.bodies]
