@@ -1,7 +1,8 @@
 """Typed calls to the broker that owns a transactional id (docs/exactly-once.md; `protocol/headers_txn.py`).
 
 Everybody finds it in the same way: by rendezvous over the names of all master brokers. Where another broker has owned
-the id for longer, the answer names that one, and it is remembered.
+the id for longer, the answer names that one. Whoever answered is asked first the next time, by all of a process: a task
+or a batch that is made anew need not look for it.
 """
 
 from __future__ import annotations
@@ -73,7 +74,6 @@ class Coordinator:
     def __init__(self, client: ClusterClient, transactional_id: str) -> None:
         self._client = client
         self._id = transactional_id
-        self._owner: str | None = None
 
     def prepare(
         self, run: str, version: int, partition: int, attempt: str, query_id: str | None
@@ -125,18 +125,21 @@ class Coordinator:
                 broker = self._broker()
                 response = broker.call(code, header, body, timeout_ms=timeout_ms)
             except (Unreachable, NotFound):
-                self._owner = None
+                self._client.coordinators.forget(self._id)
                 raise
             answer = response.header(kind)  # type: ignore[type-var]
             if answer.outcome != TxnOutcome.REDIRECT or answer.coordinator is None:
                 return answer, response
-            self._owner = answer.coordinator
+            self._client.coordinators.note(self._id, answer.coordinator)
+        self._client.coordinators.forget(self._id)
         raise ServerFault(f"The brokers do not agree on who coordinates transactional id {self._id!r}.")
 
     def _broker(self) -> BrokerClient:
-        if self._owner is None:
-            self._owner = chosen_broker(self._client, self._id)
-        broker = self._client.broker(self._owner)
+        owner = self._client.coordinators.of(self._id)
+        if owner is None:
+            owner = chosen_broker(self._client, self._id)
+            self._client.coordinators.note(self._id, owner)
+        broker = self._client.broker(owner)
         require_transactions(broker)
         return broker
 

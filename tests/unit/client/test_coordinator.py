@@ -8,6 +8,7 @@ import pytest
 
 from rmqspark.client.broker_client import Capabilities
 from rmqspark.client.coordinator import Coordinator, Run, chosen_broker
+from rmqspark.client.known_coordinators import KnownCoordinators
 from rmqspark.client.txn import audited_batches, transactions
 from rmqspark.errors import NotSupported, ServerFault, Unreachable
 from rmqspark.protocol.bodies import AuditedBatch, AuditedBatches, BrokerData, ClusterInfo, TxnDecision, TxnState
@@ -35,6 +36,7 @@ class Cluster:
     def __init__(self, answers: dict[str, list[dict[str, str] | bytes | RmqError]], able: int = 1) -> None:
         self.answers = answers
         self.able = able
+        self.coordinators = KnownCoordinators()
         self.asked: list[str] = []
         self.headers: list[msgspec.Struct] = []
 
@@ -93,9 +95,8 @@ def test_another_owner_is_followed_and_remembered() -> None:
             OTHERS[0]: [{"outcome": "FENCED"}, {"outcome": "COMMITTED"}],
         }
     )
-    asking = coordinator(cluster)
-    assert asking.prepare("run-1", 7, 0, "x", None).outcome == "FENCED"
-    assert asking.abort(RUN) == "COMMITTED"
+    assert coordinator(cluster).prepare("run-1", 7, 0, "x", None).outcome == "FENCED"
+    assert coordinator(cluster).abort(RUN) == "COMMITTED"  # another task of the same process
     assert cluster.asked == [OWNER, OTHERS[0], OTHERS[0]]
 
 
@@ -161,3 +162,14 @@ def test_listings_of_all_brokers_are_joined() -> None:
     nothing = AuditedBatches().encode()
     cluster = Cluster({"a": [nothing], "b": [told], "c": [nothing]})
     assert [batch.rows for batch in audited_batches(cluster, query_id="q")] == [9]  # type: ignore[arg-type]
+
+
+def test_as_many_owners_are_known_as_are_bounded() -> None:
+    """A process that writes for many transactional ids remembers the latest; the others are looked for."""
+    known = KnownCoordinators()
+    for number in range(1_500):
+        known.note(f"T{number}", "a")
+    assert known.of("T499") is None
+    assert {known.of(f"T{number}") for number in range(500, 1_500)} == {"a"}
+    known.forget("T500")
+    assert known.of("T500") is None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqspark.client.broker_client import Capabilities
+from rmqspark.client.known_coordinators import KnownCoordinators
 from rmqspark.errors import (
     Busy,
     ConnectionLost,
@@ -45,6 +46,7 @@ class Cluster:
 
     def __init__(self, **answers: list[dict[str, str] | RmqError]) -> None:
         self.clock = ManualClock()
+        self.coordinators = KnownCoordinators()
         self.answers = {RequestCode[f"RMQ_TXN_{name}"]: list(given) for name, given in answers.items()}
         self.asked: list[RequestCode] = []
         self.decisions: list[TxnDecision] = []
