@@ -30,6 +30,7 @@ from rmqspark.broker.handlers.consumer_offsets import ConsumerOffsetHandlers
 from rmqspark.broker.handlers.groups import GroupHandlers
 from rmqspark.broker.handlers.heartbeats import HeartbeatHandlers
 from rmqspark.broker.handlers.locks import LockHandlers
+from rmqspark.broker.handlers.measuring import MeasuringHandlers
 from rmqspark.broker.handlers.messages import MessageHandlers
 from rmqspark.broker.handlers.progress import ProgressHandlers
 from rmqspark.broker.handlers.pulls import PullHandlers
@@ -242,6 +243,7 @@ class Broker:
                 max_body_bytes=store_config.max_message_size,
             ),
             BulkHandlers(config, store, topics, appender, self._stats),
+            MeasuringHandlers(store),
             self._pulls,
             ConsumerOffsetHandlers(config, store, topics, groups, offsets, clock),
             QueueOffsetHandlers(store),

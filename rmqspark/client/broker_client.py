@@ -60,6 +60,7 @@ class Capabilities(NamedTuple):
     bulk_send: int = 0
     bulk_read: int = 0
     transactions: int = 0
+    measure: int = 0
 
 
 class PullStatus(Enum):
@@ -142,6 +143,7 @@ class BrokerClient:
             answer.capabilities.get("bulkSend", 0),
             answer.capabilities.get("bulkRead", 0),
             answer.capabilities.get("transactions", 0),
+            answer.capabilities.get("measure", 0),
         )
 
     # --- sending -----------------------------------------------------------------------------------------------------

@@ -158,6 +158,7 @@ class RequestCode(IntEnum):
     RMQ_CAPABILITIES = 30000
     RMQ_BULK_SEND = 30001
     RMQ_BULK_READ = 30002
+    RMQ_MEASURE = 30003
     RMQ_TXN_PREPARE = 30010
     RMQ_TXN_HALF = 30011
     RMQ_TXN_DECIDE = 30012
@@ -308,6 +309,7 @@ _CODES_BY_ACCESS: Final[Mapping[Access, tuple[RequestCode, ...]]] = {
         RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS,
         RequestCode.RMQ_CAPABILITIES,
         RequestCode.RMQ_BULK_READ,
+        RequestCode.RMQ_MEASURE,
         RequestCode.RMQ_TXN_INPUTS,
     ),
     Access.DATA_WRITE: (

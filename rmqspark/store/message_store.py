@@ -29,6 +29,7 @@ from rmqspark.store.figures import StoreFigures
 from rmqspark.store.flush import Flusher
 from rmqspark.store.identity import StoreIdentity
 from rmqspark.store.index import Index
+from rmqspark.store.measuring import Extent, measure
 from rmqspark.store.reader import Reader
 from rmqspark.store.recovery import Recovery
 from rmqspark.store.scan import LogScan, Records
@@ -388,6 +389,12 @@ class MessageStore:
         """One past the last readable offset; 0 for a queue that does not exist."""
         queue = self._queues.get(topic, queue_id)
         return queue.max_offset if queue is not None else 0
+
+    def measure(self, topic: str, queue_id: int, start: int, end: int, *, max_bytes: int, max_entries: int) -> Extent:
+        """How many messages of [start, end) fit into `max_bytes`; see `measuring.measure`."""
+        queue = self._queues.get(topic, queue_id)
+        bounds = {"max_bytes": max_bytes, "max_entries": max_entries}
+        return measure(self._log, queue, start, end, **bounds) if queue is not None else Extent(start)
 
     def locate(self, topic: str, queue_id: int, offset: int) -> tuple[int, int] | None:
         """(physical offset, size) of a queue's message; None where it is gone or damaged."""

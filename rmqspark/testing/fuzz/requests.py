@@ -38,6 +38,7 @@ BODIES: Final[Mapping[RequestCode, type[bodies.Body]]] = {
     RequestCode.REGISTER_TOPIC_IN_NAMESRV: bodies.TopicRouteData,
     RequestCode.QUERY_ASSIGNMENT: bodies.QueryAssignmentBody,
     RequestCode.SET_MESSAGE_REQUEST_MODE: bodies.MessageRequestModeBody,
+    RequestCode.RMQ_MEASURE: bodies.QueueBudgets,
     RequestCode.RMQ_TXN_DECIDE: bodies_txn.TxnDecision,
     RequestCode.RMQ_TXN_VOTE: bodies_txn.TxnVote,
     RequestCode.RMQ_TXN_COMPLETE: bodies_txn.TxnComplete,

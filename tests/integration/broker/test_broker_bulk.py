@@ -13,7 +13,13 @@ import numpy as np
 import pytest
 
 from rmqspark.errors import StoreError
-from rmqspark.protocol.bodies import CapabilitiesBody
+from rmqspark.protocol.bodies import (
+    MAX_MEASURED_QUEUES,
+    CapabilitiesBody,
+    QueueBudget,
+    QueueBudgets,
+    QueueExtents,
+)
 from rmqspark.protocol.body_crcs import body_crcs
 from rmqspark.protocol.bulk_rows import AS_ROWS, BulkRows
 from rmqspark.protocol.codes import RequestCode, ResponseCode
@@ -257,6 +263,38 @@ def test_bulk_reads_that_cannot_be_are_refused(on_broker, header, code) -> None:
     on_broker(talk)
 
 
+def test_budgets_of_bytes_are_measured(on_broker) -> None:
+    """Many queues in one request, each answered exactly; a queue that is not there is empty."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders")
+        for _ in range(3):
+            await client.send("orders")
+        read = await client.ask(RequestCode.RMQ_BULK_READ, read_header())
+        size = int.from_bytes(read.body[:4], "big")
+
+        async def measured(*budgets: tuple[str, int, int, int, int]) -> list[tuple[int, int, int]]:
+            asked = QueueBudgets([QueueBudget(*budget) for budget in budgets]).encode(standard=True)
+            answer = QueueExtents.decode((await client.ask(RequestCode.RMQ_MEASURE, None, asked)).body)
+            return [(each.nextOffset, each.bytes, each.nextBytes) for each in answer.queues]
+
+        assert await measured(
+            ("orders", 0, 0, 3, 2 * size), ("orders", 0, 1, 3, 9 * size), ("nowhere", 1, 4, 9, 9)
+        ) == [
+            (2, 2 * size, size),
+            (3, 2 * size, 0),
+            (4, 0, 0),
+        ]
+        assert await measured(("orders", 0, -5, 1 << 62, -1), ("orders", -1, 0, 3, 9)) == [(0, 0, size), (0, 0, 0)]
+        assert await measured() == []
+        crowd = QueueBudgets([QueueBudget("orders", 0, 0, 1, 1)] * (MAX_MEASURED_QUEUES + 1)).encode(standard=True)
+        refused = await client.ask(RequestCode.RMQ_MEASURE, None, crowd)
+        assert (refused.code, "1000 are allowed" in refused.remark) == (ResponseCode.INVALID_PARAMETER, True)
+
+    on_broker(talk)
+
+
 def test_a_bulk_wakes_pulls_that_wait(on_broker) -> None:
     """By its tags, as single messages do."""
 
@@ -286,7 +324,7 @@ def test_a_broker_says_what_it_can_do_and_which_store_it_has(on_broker) -> None:
     on_broker(talk)
     (body,) = seen
     assert (body.product, body.incarnation) == ("rmqspark", 1)
-    assert body.capabilities == {"bulkSend": 1, "bulkRead": 1, "transactions": 1}
+    assert body.capabilities == {"bulkSend": 1, "bulkRead": 1, "transactions": 1, "measure": 1}
     assert len(body.storeId) == 32
 
 

@@ -118,6 +118,39 @@ def test_a_damaged_entry_hands_out_nothing(at: int) -> None:
     assert (result.count, bytes(result.body)) == (0, b"")
 
 
+@pytest.mark.parametrize(
+    ("start", "end", "fits", "entries", "count", "is_next_known"),
+    [
+        (0, 30, 30, 99, 30, False),
+        (0, 30, 7, 99, 7, True),
+        (5, 9, 30, 99, 4, False),
+        (28, 99, 30, 99, 2, False),
+        (0, 30, 0, 99, 0, True),
+        (0, 30, 30, 4, 4, False),
+        (40, 50, 30, 99, 0, False),
+        (7, 3, 30, 99, 0, False),
+    ],
+)
+def test_a_budget_of_bytes_reaches_so_far(
+    bench: StoreBench, start: int, end: int, fits: int, entries: int, count: int, is_next_known: bool
+) -> None:
+    """Sizes come from the queue's entries: exactly as many messages as fit, within the range and the bounds."""
+    sizes = bench.store.read_bulk("t", 0, 0, 30, max_count=30, max_bytes=EVERYTHING).sizes.tolist()
+    budget = sum(sizes[start : start + fits])
+    extent = bench.store.measure("t", 0, start, end, max_bytes=budget, max_entries=entries)
+    assert extent.next_offset == start + count
+    assert extent.size_bytes == sum(sizes[start : start + count])
+    assert extent.next_bytes == (sizes[start + count] if is_next_known else 0)
+    if count:
+        less = bench.store.measure("t", 0, start, end, max_bytes=extent.size_bytes - 1, max_entries=entries)
+        assert less.next_offset == start + count - 1
+
+
+def test_a_queue_that_does_not_exist_has_no_bytes(bench: StoreBench) -> None:
+    """It is measured like one that is empty."""
+    assert bench.store.measure("nowhere", 3, 5, 9, max_bytes=1, max_entries=9) == (5, 0, 0)
+
+
 def test_bulk_read_keeps_to_its_range(bench: StoreBench) -> None:
     """A bulk read brings [start, end), nothing at or behind the end, and says where the queue ends."""
     result = bench.store.read_bulk("t", 0, 4, 9, max_count=EVERYTHING, max_bytes=EVERYTHING)

@@ -1,0 +1,44 @@
+"""Bodies of rmqspark's requests about many queues at once, in standard JSON."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rmqspark.protocol.bodies_base import Body
+from rmqspark.protocol.header_types import Int32, Int64
+
+MAX_MEASURED_QUEUES: Final = 1_000
+"""Queues that one RMQ_MEASURE asks about at most."""
+
+
+class QueueBudget(Body):
+    """How many of the messages of [fromOffset, toOffset) fit into `maxBytes`?"""
+
+    topic: str = ""
+    queueId: Int32 = 0
+    fromOffset: Int64 = 0
+    toOffset: Int64 = 0
+    maxBytes: Int64 = 0
+
+
+class QueueExtent(Body):
+    """Those below `nextOffset`, `bytes` in the log; the next one has `nextBytes`, and did not fit.
+
+    `nextBytes` 0: there is none in the range, or the broker stopped there for its own reasons and may be asked on.
+    """
+
+    nextOffset: Int64 = 0
+    bytes: Int64 = 0
+    nextBytes: Int64 = 0
+
+
+class QueueBudgets(Body):
+    """RMQ_MEASURE."""
+
+    queues: list[QueueBudget] = []
+
+
+class QueueExtents(Body):
+    """Answers RMQ_MEASURE, in the order of the question."""
+
+    queues: list[QueueExtent] = []
