@@ -8,6 +8,7 @@ from rmqspark.client import admin_groups, admin_messages, admin_topics
 from rmqspark.client.broker_admin import LATEST_MS, BrokerAdmin
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.descriptions import BrokerDescription
+from rmqspark.client.user_topics import user_topics
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,7 +89,7 @@ class AdminClient:
 
     def topics(self, *, system: bool = False) -> list[str]:
         """The names of the users' topics; with `system`, RocketMQ's own too."""
-        return self._cluster.topics() if system else admin_messages.user_topics(self._cluster)
+        return self._cluster.topics() if system else user_topics(self._cluster)
 
     def topic(self, name: str) -> TopicDescription:
         """Settings per broker, and offsets per queue. TopicNotFound."""

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from rmqspark.client.broker_admin import LATEST_MS, BrokerAdmin
 from rmqspark.client.received import received_all
+from rmqspark.client.user_topics import user_topics
 from rmqspark.errors import InvalidArgument, MessageNotFound, NotFound
 from rmqspark.protocol.message_id import parse_offset_msg_id, unpack_host
-from rmqspark.protocol.names import is_system_topic
 from rmqspark.protocol.properties import Property
 from rmqspark.remoting.address import format_address
 
@@ -87,14 +87,3 @@ def _place_of(cluster: ClusterClient, msg_id: str) -> tuple[str, int] | None:
         if address in broker.brokerAddrs.values():
             return broker_name, physical_offset
     return None
-
-
-def user_topics(cluster: ClusterClient) -> list[str]:
-    """All topics but RocketMQ's own, some of which are named after the cluster and its brokers."""
-    info = cluster.cluster_info()
-    internal = {
-        *info.clusterAddrTable,
-        *info.brokerAddrTable,
-        *(f"{name}_REPLY_TOPIC" for name in info.clusterAddrTable),
-    }
-    return [topic for topic in cluster.topics() if not is_system_topic(topic) and topic not in internal]

@@ -1,0 +1,21 @@
+"""Which topics are the users', and which RocketMQ has for itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqspark.protocol.names import is_system_topic
+
+if TYPE_CHECKING:
+    from rmqspark.client.cluster_client import ClusterClient
+
+
+def user_topics(cluster: ClusterClient) -> list[str]:
+    """All topics but RocketMQ's own, some of which are named after the cluster and its brokers."""
+    info = cluster.cluster_info()
+    internal = {
+        *info.clusterAddrTable,
+        *info.brokerAddrTable,
+        *(f"{name}_REPLY_TOPIC" for name in info.clusterAddrTable),
+    }
+    return [topic for topic in cluster.topics() if not is_system_topic(topic) and topic not in internal]
