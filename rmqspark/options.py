@@ -126,6 +126,14 @@ def choice(*accepted: str) -> Callable[[str], str]:
     return read
 
 
+def duration_ms(value: str) -> int:
+    """Reads `15m`, `30s`, `500ms` and a bare number of milliseconds into milliseconds."""
+    match = re.fullmatch(r"(\d{1,12})\s*(ms|s|min|m|h|d|)", value.lower())
+    if match is None:
+        raise ValueError("a time such as 15m, 30s or 500ms is accepted.")
+    return int(match[1]) * _DURATION_UNITS_MS[match[2] or "ms"]
+
+
 def integer(at_least: int) -> Callable[[str], int]:
     def read(value: str) -> int:
         if not re.fullmatch(r"[+-]?\d{1,18}", value) or int(value) < at_least:

@@ -8,34 +8,42 @@ fetchOffset.numRetries and fetchOffset.retryIntervalMs set: an error that leaves
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
+from rmqspark.client.measuring import Budget, submit_measure
 from rmqspark.client.patience import patiently
-from rmqspark.errors import InvalidArgument, TopicNotFound
+from rmqspark.client.user_topics import user_topics
+from rmqspark.errors import InvalidArgument, NotFound, NotSupported, TopicNotFound
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers import (
     GetMaxOffsetRequestHeader,
     GetMinOffsetRequestHeader,
     OffsetResponseHeader,
+    QueryConsumerOffsetRequestHeader,
     SearchOffsetRequestHeader,
 )
 from rmqspark.source.offsets import StoreIdentity
 from rmqspark.source.planner import Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from concurrent.futures import Future
 
     import msgspec
 
+    from rmqspark.client.broker_client import BrokerClient
     from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.measuring import Extent
     from rmqspark.errors import RmqError
     from rmqspark.model import MessageQueue
     from rmqspark.remoting.response import Response
-    from rmqspark.source.options import RetryPolicy, Subscription
+    from rmqspark.source.options import RetryPolicy
+    from rmqspark.source.planner import QueueRange
+    from rmqspark.source.subscription import Subscription
 
 MAX_AGE_MS = 5  # below Spark's pollingDelay, 10 ms
-ROUTE_MAX_AGE_MS = 5_000  # how soon a query notices queues that were added
+ROUTE_MAX_AGE_MS = 5_000  # how soon a query notices queues and topics that were added
 OFFSET_TIMEOUT_MS = 6_000
 
 T = TypeVar("T")
@@ -52,6 +60,7 @@ class ClusterView:
         self._snapshot: Snapshot | None = None
         self._taken_ms = 0
         self._routed_ms = 0
+        self._matching: tuple[str, ...] | None = None  # what subscribePattern has found; None before the first look
 
     def snapshot(self, *, fresh: bool = False, missing_topics_allowed: bool = False) -> Snapshot:
         """All subscribed queues, at most MAX_AGE_MS ago, or just now. Raises what a last try raised."""
@@ -74,6 +83,68 @@ class ClusterView:
 
         return self._patiently(lambda: self._offsets(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, queues, header))
 
+    def committed(self, group: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
+        """What the group has committed in each of these queues; None where it never has."""
+
+        def header(queue: MessageQueue) -> msgspec.Struct:
+            return QueryConsumerOffsetRequestHeader(
+                group, queue.topic, queue.queue_id, setZeroIfNotFound=False, bname=queue.broker_name
+            )
+
+        def ask() -> dict[MessageQueue, int | None]:
+            answers = self._submit(RequestCode.QUERY_CONSUMER_OFFSET, queues, header)
+            return {queue: _known_offset(answer.result()) for queue, answer in answers.items()}
+
+        return self._patiently(ask)
+
+    def measure(self, budgets: Sequence[tuple[QueueRange, int]]) -> list[Extent]:
+        """How far so many bytes reach into these ranges. Raises NotSupported for queues of stock brokers."""
+        by_broker: dict[str, list[int]] = {}
+        for number, (wanted, _) in enumerate(budgets):
+            by_broker.setdefault(wanted.queue.broker_name, []).append(number)
+        asked = [Budget(*wanted, max_bytes) for wanted, max_bytes in budgets]
+
+        def ask() -> list[Extent]:
+            answers = [
+                (numbers, submit_measure(self._measuring_broker(name), [asked[number] for number in numbers]))
+                for name, numbers in by_broker.items()
+            ]
+            found = {
+                number: extent
+                for numbers, pieces in answers
+                for number, extent in zip(numbers, chain.from_iterable(piece.result() for piece in pieces), strict=True)
+            }
+            return [found[number] for number in range(len(asked))]
+
+        return self._patiently(ask)
+
+    def _measuring_broker(self, name: str) -> BrokerClient:
+        broker = self._client.broker(name)
+        if not broker.capabilities().measure:
+            raise NotSupported(
+                f"maxBytesPerTrigger needs sizes that broker {name!r} does not tell: it is a stock RocketMQ broker.",
+                hint="Use maxOffsetsPerTrigger.",
+            )
+        return broker
+
+    def is_deleted(self, topic: str, broker_names: Iterable[str]) -> bool:
+        """Whether a topic of these brokers is gone for good: they are registered, and it is not.
+
+        While one of them is away, its topics are not listed either; they come back with it.
+        """
+
+        def ask() -> bool:
+            if not self._client.cluster_info().brokerAddrTable.keys() >= set(broker_names):
+                return False
+            self._client.expire_route(topic)
+            try:
+                self._client.subscribe_queues(topic)
+            except TopicNotFound:
+                return True
+            return False
+
+        return self._patiently(ask)
+
     def _look(self, missing_topics_allowed: bool) -> Snapshot:
         queues = self._queues(missing_topics_allowed)
         stores = {name: self._store(name) for name in sorted({queue.broker_name for queue in queues})}
@@ -84,23 +155,29 @@ class ClusterView:
         return StoreIdentity(capabilities.store_id, capabilities.incarnation)
 
     def _queues(self, missing_topics_allowed: bool) -> list[MessageQueue]:
-        self._renew_routes()
         found: list[MessageQueue] = []
-        for topic in self._subscription.topics:
+        for topic in self._topics():
             try:
                 found += filter(self._subscription.includes, self._client.subscribe_queues(topic))
             except TopicNotFound:
-                if not missing_topics_allowed:
+                # One that matches a pattern may go between two looks: `Progress` notices.
+                if not missing_topics_allowed and self._subscription.pattern is None:
                     raise
         self._check_assigned(found)
         return found
 
-    def _renew_routes(self) -> None:
+    def _topics(self) -> tuple[str, ...]:
+        """The topics to look at; what is known about them is a few seconds old at most."""
         now_ms = self._clock.monotonic_ms()
-        if now_ms - self._routed_ms >= ROUTE_MAX_AGE_MS:
+        is_due = now_ms - self._routed_ms >= ROUTE_MAX_AGE_MS
+        if self._subscription.pattern is not None and (is_due or self._matching is None):
+            self._matching = tuple(filter(self._subscription.matches, user_topics(self._client)))
+        topics = self._subscription.topics if self._matching is None else self._matching
+        if is_due:
             self._routed_ms = now_ms
-            for topic in self._subscription.topics:
+            for topic in topics:
                 self._client.expire_route(topic)
+        return topics
 
     def _check_assigned(self, found: list[MessageQueue]) -> None:
         missing = sorted((self._subscription.queues or frozenset()) - set(found))
@@ -111,14 +188,17 @@ class ClusterView:
     def _offsets(
         self, code: RequestCode, queues: Iterable[MessageQueue], header: Callable[[MessageQueue], msgspec.Struct]
     ) -> dict[MessageQueue, int]:
-        """Asks for one offset of each queue, all requests on the way before the first answer is awaited."""
-        asked: Mapping[MessageQueue, Future[Response]] = {
+        """Asks for one offset of each queue."""
+        answers = self._submit(code, queues, header)
+        return {queue: _offset(answer.result()) for queue, answer in answers.items()}
+
+    def _submit(
+        self, code: RequestCode, queues: Iterable[MessageQueue], header: Callable[[MessageQueue], msgspec.Struct]
+    ) -> Mapping[MessageQueue, Future[Response]]:
+        """One request for each queue, all on the way before the first answer is awaited."""
+        return {
             queue: self._client.broker(queue.broker_name).submit(code, header(queue), timeout_ms=OFFSET_TIMEOUT_MS)
             for queue in queues
-        }
-        return {
-            queue: answer.result().raise_for_code().header(OffsetResponseHeader).offset
-            for queue, answer in asked.items()
         }
 
     def _patiently(self, ask: Callable[[], T], *, besides: tuple[type[RmqError], ...] = ()) -> T:
@@ -131,3 +211,14 @@ def _max_header(queue: MessageQueue) -> msgspec.Struct:
 
 def _min_header(queue: MessageQueue) -> msgspec.Struct:
     return GetMinOffsetRequestHeader(queue.topic, queue.queue_id, queue.broker_name)
+
+
+def _offset(answer: Response) -> int:
+    return answer.raise_for_code().header(OffsetResponseHeader).offset
+
+
+def _known_offset(answer: Response) -> int | None:
+    try:
+        return _offset(answer)
+    except NotFound:
+        return None

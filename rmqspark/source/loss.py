@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from rmqspark.errors import DataLoss
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from rmqspark.model import MessageQueue
     from rmqspark.source.offsets import Offsets, StoreIdentity
     from rmqspark.source.planner import Snapshot
@@ -49,6 +51,14 @@ def replaced(start: Offsets, snapshot: Snapshot) -> list[Loss]:
         Loss(queue, position, _replacement(start.store_of(queue), snapshot.stores[queue.broker_name]))
         for queue, position in sorted(start.positions.items())
         if queue in snapshot.ends and position > 0 and start.store_of(queue) != snapshot.stores[queue.broker_name]
+    ]
+
+
+def deleted(start: Offsets, topics: Collection[str]) -> list[Loss]:
+    """The queues of topics that matched subscribePattern and are there no longer."""
+    story = "its topic was deleted: messages may be gone that had not been read."
+    return [
+        Loss(queue, position, story) for queue, position in sorted(start.positions.items()) if queue.topic in topics
     ]
 
 

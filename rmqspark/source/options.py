@@ -2,27 +2,46 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from rmqspark.errors import InvalidArgument, NotSupported
-from rmqspark.model import MessageQueue
-from rmqspark.options import Option, OptionTable, boolean, choice, exclusive, integer, moment, names, text
+from rmqspark.options import (
+    Option,
+    OptionTable,
+    boolean,
+    choice,
+    duration_ms,
+    exclusive,
+    integer,
+    moment,
+    names,
+    size_bytes,
+    text,
+)
+from rmqspark.source.admission import DEFAULT_MAX_DELAY_MS, Limits
 from rmqspark.source.positions import (
     EARLIEST_MARK,
     AtOffsets,
     AtTime,
+    AtTimes,
+    Committed,
     Earliest,
     Latest,
+    OfGroup,
     Position,
     read_assignment,
-    read_position,
+    read_end,
+    read_start,
+    read_times,
 )
+from rmqspark.source.subscription import Subscription, read_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_LATER_SUBSCRIPTION = "Use subscribe with a list of topics."
+    from rmqspark.model import MessageQueue
+
 _LATER_ACCESS = "This version talks to brokers without access control; leave it out."
 
 SOURCE_OPTIONS = OptionTable(
@@ -36,13 +55,26 @@ SOURCE_OPTIONS = OptionTable(
             aliases=("nameServer", "namesrvAddr"),
         ),
         Option("subscribe", "–", 'topics, separated by commas; `load("t")` is the same', names, aliases=("path",)),
+        Option(
+            "subscribePattern",
+            "–",
+            "regular expression for whole names of topics; those that come are read, those that go are lost data",
+            read_pattern,
+        ),
         Option("assign", "–", 'queues: `{"t":{"broker-a":[0,1]}}`', read_assignment),
         Option("tags", "`*`", "tag expression, filtered in the broker: `paid || shipped`", text),
         Option(
             "startingOffsets",
             "`latest` stream, `earliest` batch",
-            'where a new query starts: `earliest`, `latest`, or `{"t":{"broker-a":{"0":12}}}` (-2 earliest, -1 latest)',
-            read_position,
+            "where a new query starts: `earliest`, `latest`, `group` (what `group` has committed), `-1000` (so many "
+            'messages before the end of each queue), or `{"t":{"broker-a":{"0":12}}}` (-2 earliest, -1 latest)',
+            read_start,
+        ),
+        Option(
+            "groupOffsetReset",
+            "`latest`",
+            "with startingOffsets=group: `earliest` or `latest` in queues for which nothing is committed",
+            choice("earliest", "latest"),
         ),
         Option(
             "startingTimestamp",
@@ -51,18 +83,48 @@ SOURCE_OPTIONS = OptionTable(
             moment,
         ),
         Option(
+            "startingOffsetsByTimestamp",
+            "–",
+            'the same by topic, `{"t":1700000000000}`, or by queue, `{"t":{"broker-a":{"0":"-10m"}}}`',
+            read_times,
+        ),
+        Option(
             "startingOffsetsByTimestampStrategy",
             "`error`",
             "where no message is that young: `error`, or `latest` to start at the end",
             choice("error", "latest"),
         ),
-        Option("endingOffsets", "`latest`", "batch: where reading ends, as startingOffsets (no -2)", read_position),
+        Option("endingOffsets", "`latest`", "batch: where reading ends: `latest` or JSON (no -2)", read_end),
         Option("endingTimestamp", "–", "batch: read what was stored before then", moment),
+        Option(
+            "endingOffsetsByTimestamp",
+            "–",
+            "the same by topic or queue, as startingOffsetsByTimestamp",
+            read_times,
+        ),
         Option(
             "maxOffsetsPerTrigger",
             "–",
             "stream: messages per micro-batch, shared over the queues by backlog; none starves",
             integer(at_least=1),
+        ),
+        Option(
+            "maxBytesPerTrigger",
+            "–",
+            "stream: bytes per micro-batch as the broker stores them, never more unless one message alone is: `64m`",
+            size_bytes(at_least=1, at_most=1 << 50),
+        ),
+        Option(
+            "minOffsetsPerTrigger",
+            "–",
+            "stream: no micro-batch before so many messages wait",
+            integer(at_least=1),
+        ),
+        Option(
+            "maxTriggerDelay",
+            "`15m`",
+            "stream: with minOffsetsPerTrigger, the longest time between two micro-batches while messages wait",
+            duration_ms,
         ),
         Option("minPartitions", "–", "split queues so that there are at least so many tasks", integer(at_least=1)),
         Option("maxRecordsPerPartition", "–", "split queues so that no task reads more", integer(at_least=1)),
@@ -99,15 +161,8 @@ SOURCE_OPTIONS = OptionTable(
         "kafkaconsumer.polltimeoutms": "Use fetchOffset.numRetries and fetchOffset.retryIntervalMs.",
     },
     later={
-        "subscribePattern": _LATER_SUBSCRIPTION,
         "sql": "Use tags, or a filter in Spark.",
         "store": "Start a broker on that store: rmq up --store DIR.",
-        "startingOffsetsByTimestamp": "Use startingTimestamp.",
-        "endingOffsetsByTimestamp": "Use endingTimestamp.",
-        "maxBytesPerTrigger": "Use maxOffsetsPerTrigger.",
-        "minOffsetsPerTrigger": "Use a longer trigger interval.",
-        "maxTriggerDelay": "Use a longer trigger interval.",
-        "groupOffsetReset": "Use startingOffsets.",
         "allocateStrategy": "It belongs to groupMode=shared, which is not there yet either.",
         "mode": "Parse bodies in Spark, with from_json.",
         "badRecordsTopic": "Parse bodies in Spark, with from_json.",
@@ -123,21 +178,16 @@ _LATER_VALUES = {
     ("valueFormat", "string"): "Read body and cast it in Spark: body.cast('string').",
     ("readMode", "direct"): "Leave it out: messages then come from the broker.",
 }
-_STREAM_ONLY = ("maxOffsetsPerTrigger",)
-_BATCH_ONLY = ("endingOffsets", "endingTimestamp")
+_STREAM_ONLY = ("maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+_STARTS = ("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp")
+_ENDS = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
+
+_NEEDED = {
+    "startingOffsetsByTimestampStrategy": ("startingTimestamp", "startingOffsetsByTimestamp"),
+    "maxTriggerDelay": ("minOffsetsPerTrigger",),
+}
 
 _LONGEST_GROWN_PAUSE_MS = 5_000
-
-
-@dataclass(frozen=True)
-class Subscription:
-    """The topics to read, and where only some of their queues are wanted, these."""
-
-    topics: tuple[str, ...]
-    queues: frozenset[MessageQueue] | None = None
-
-    def includes(self, queue: MessageQueue) -> bool:
-        return queue.topic in self.topics if self.queues is None else queue in self.queues
 
 
 @dataclass(frozen=True)
@@ -166,7 +216,7 @@ class SourceOptions:
     tags: str | None = None
     start: Position = field(default_factory=Latest)
     end: Position = field(default_factory=Latest)
-    max_offsets_per_trigger: int | None = None
+    limits: Limits = field(default_factory=Limits)
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
     fail_on_data_loss: bool = True
@@ -185,7 +235,7 @@ class SourceOptions:
             tags=values.get("tags"),
             start=_start(values, streaming),
             end=_end(values),
-            max_offsets_per_trigger=values.get("maxOffsetsPerTrigger"),
+            limits=_limits(values),
             min_partitions=values.get("minPartitions"),
             max_records_per_partition=values.get("maxRecordsPerPartition"),
             fail_on_data_loss=values.get("failOnDataLoss", True),
@@ -204,16 +254,25 @@ def read_options(given: Mapping[str, str]) -> dict[str, Any]:
     for (name, value), hint in _LATER_VALUES.items():
         if values.get(name) == value:
             raise NotSupported(f"{name}={value} is not there yet in this version.", hint=hint)
-    exclusive(values, ("subscribe", "assign"))
-    exclusive(values, ("startingOffsets", "startingTimestamp"))
-    exclusive(values, ("endingOffsets", "endingTimestamp"))
-    if "startingOffsetsByTimestampStrategy" in values and "startingTimestamp" not in values:
-        raise InvalidArgument("startingOffsetsByTimestampStrategy has no meaning without startingTimestamp.")
+    for names_of_one in (("subscribe", "subscribePattern", "assign"), _STARTS, _ENDS):
+        exclusive(values, names_of_one)
+    for name, needed in _NEEDED.items():
+        if name in values and not any(other in values for other in needed):
+            raise InvalidArgument(f"{name} has no meaning without {' or '.join(needed)}.")
+    _check_group_start(values)
     return values
 
 
+def _check_group_start(values: Mapping[str, Any]) -> None:
+    starts_at_group = isinstance(values.get("startingOffsets"), OfGroup)
+    if starts_at_group and "group" not in values:
+        raise InvalidArgument("startingOffsets=group needs option 'group': whose offsets are meant?")
+    if "groupOffsetReset" in values and not starts_at_group:
+        raise InvalidArgument("groupOffsetReset has no meaning without startingOffsets=group.")
+
+
 def _check_mode(values: Mapping[str, Any], streaming: bool) -> None:
-    for name in _BATCH_ONLY if streaming else _STREAM_ONLY:
+    for name in _ENDS if streaming else _STREAM_ONLY:
         if name in values:
             kind = "a stream, which has no end" if streaming else "a batch read, which has no triggers"
             raise InvalidArgument(f"Option {name!r} has no meaning for {kind}.")
@@ -223,24 +282,48 @@ def _subscription(values: Mapping[str, Any]) -> Subscription:
     if "assign" in values:
         queues: frozenset[MessageQueue] = values["assign"]
         return Subscription(tuple(sorted({queue.topic for queue in queues})), queues)
+    if "subscribePattern" in values:
+        return Subscription((), pattern=values["subscribePattern"])
     if "subscribe" not in values:
         raise InvalidArgument("No topic to read.", hint='Name one: .option("subscribe", "orders") or .load("orders").')
     return Subscription(values["subscribe"])
 
 
 def _start(values: Mapping[str, Any], streaming: bool) -> Position:
+    else_latest = values.get("startingOffsetsByTimestampStrategy", "error") == "latest"
     if "startingTimestamp" in values:
-        strategy = values.get("startingOffsetsByTimestampStrategy", "error")
-        return AtTime(values["startingTimestamp"], else_latest=strategy == "latest")
+        return AtTime(values["startingTimestamp"], else_latest)
+    if "startingOffsetsByTimestamp" in values:
+        times: AtTimes = values["startingOffsetsByTimestamp"]
+        return replace(times, else_latest=else_latest)
+    if isinstance(values.get("startingOffsets"), OfGroup):
+        return Committed(values["group"], values.get("groupOffsetReset", "latest") == "latest")
     start: Position = values.get("startingOffsets", Latest() if streaming else Earliest())
     if isinstance(start, Latest) and not streaming:
         raise InvalidArgument("A batch read cannot start at latest: there is nothing to read behind the last message.")
     return start
 
 
+def _limits(values: Mapping[str, Any]) -> Limits:
+    limits = Limits(
+        max_rows=values.get("maxOffsetsPerTrigger"),
+        max_bytes=values.get("maxBytesPerTrigger"),
+        min_rows=values.get("minOffsetsPerTrigger"),
+        max_delay_ms=values.get("maxTriggerDelay", DEFAULT_MAX_DELAY_MS),
+    )
+    if limits.max_rows is not None and (limits.min_rows or 0) > limits.max_rows:
+        raise InvalidArgument(
+            f"minOffsetsPerTrigger, {limits.min_rows}, cannot be above maxOffsetsPerTrigger, {limits.max_rows}."
+        )
+    return limits
+
+
 def _end(values: Mapping[str, Any]) -> Position:
     if "endingTimestamp" in values:
         return AtTime(values["endingTimestamp"], else_latest=True)
+    if "endingOffsetsByTimestamp" in values:
+        times: AtTimes = values["endingOffsetsByTimestamp"]
+        return replace(times, else_latest=True)
     end: Position = values.get("endingOffsets", Latest())
     if isinstance(end, Earliest) or (isinstance(end, AtOffsets) and EARLIEST_MARK in end.offsets.values()):
         raise InvalidArgument("A batch read cannot end at earliest: there is nothing to read before the first message.")

@@ -1,17 +1,18 @@
 """Which messages the next micro-batch holds, and how they are dealt to tasks. Pure: numbers in, numbers out.
 
-Three rules keep a query right whatever the cluster does meanwhile:
+Two rules keep a query right whatever the cluster does meanwhile:
 
 - An entry of an offset is only ever compared with one of the same identity (store, incarnation, epoch). A queue that is
   new, or whose identity has changed, enters at a recorded position and is read from the next micro-batch on; so every
   range that is read has both its ends in the checkpoint, and a batch that is run again reads the same messages.
 - A position never falls within one identity, whatever a broker reports: Spark would take it as an order to read again.
-- Under a limit every queue that has something gets something, or its turn comes: none starves behind a larger one.
+
+How limits are shared out is `shares`' and `admission`'s business.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
@@ -41,6 +42,13 @@ class QueueRange(NamedTuple):
         return self.end - self.start
 
 
+Admit = Callable[[Sequence[QueueRange]], list[int]]
+
+
+def _everything(backlogs: Sequence[QueueRange]) -> list[int]:
+    return [backlog.size for backlog in backlogs]
+
+
 def needing_begin(start: Offsets, snapshot: Snapshot) -> list[MessageQueue]:
     """The queues whose lowest offset `advance` may want to know: new ones, and those with another end or store."""
     return [
@@ -54,11 +62,12 @@ def advance(
     start: Offsets,
     snapshot: Snapshot,
     *,
-    limit: int | None = None,
+    admit: Admit = _everything,
     ceiling: Offsets | None = None,
     reborn: Collection[str] = (),
 ) -> Offsets:
-    """The end of the next micro-batch. `ceiling` is where Trigger.AvailableNow stops; `limit` counts messages.
+    """The end of the next micro-batch. `ceiling` is where Trigger.AvailableNow stops; `admit` says how many messages of
+    what waits in each queue are let through.
 
     Topics in `reborn` have begun anew under their old names: their epoch rises. Queues that the cluster does not show
     just now keep their entries.
@@ -70,8 +79,8 @@ def advance(
         if queue in snapshot.ends and queue not in entering
     ]
     positions = dict(start.positions) | entering
-    for backlog, share in zip(backlogs, _shares(backlogs, limit, start), strict=True):
-        positions[backlog.queue] = backlog.start + share
+    for backlog, count in zip(backlogs, admit(backlogs), strict=True):
+        positions[backlog.queue] = backlog.start + count
     seen = {(queue.topic, queue.broker_name): snapshot.stores[queue.broker_name] for queue in snapshot.ends}
     raised = {topic: start.epochs.get(topic, 0) + 1 for topic in reborn}
     return Offsets(start.group, positions, {**start.stores, **seen}, {**start.epochs, **raised})
@@ -93,38 +102,6 @@ def _entering(start: Offsets, snapshot: Snapshot, reborn: Collection[str]) -> di
 
 def _end(queue: MessageQueue, snapshot: Snapshot, ceiling: Offsets | None) -> int:
     return snapshot.ends[queue] if ceiling is None else min(snapshot.ends[queue], ceiling.positions.get(queue, 0))
-
-
-def _shares(backlogs: Sequence[QueueRange], limit: int | None, start: Offsets) -> list[int]:
-    sizes = [backlog.size for backlog in backlogs]
-    if limit is None:
-        return sizes
-    # The sum of all positions grows by `limit` with every limited batch: it says whose turn it is, without memory.
-    return share(sizes, limit, turn=sum(start.positions.values()) // limit)
-
-
-def share(backlogs: Sequence[int], limit: int, turn: int = 0) -> list[int]:
-    """Deals `limit` messages to queues by backlog. Each one that waits gets at least one, or, where there are more
-    queues than messages, they take turns, starting with number `turn` of those that wait.
-
-    >>> share([100, 10, 0], 11)
-    [9, 2, 0]
-    """
-    waiting = [index for index, backlog in enumerate(backlogs) if backlog > 0]
-    shares = [0] * len(backlogs)
-    if sum(backlogs) <= limit:
-        return list(backlogs)
-    if len(waiting) >= limit:
-        for step in range(limit):
-            shares[waiting[(turn * limit + step) % len(waiting)]] = 1
-        return shares
-    spare, rest = limit - len(waiting), sum(backlogs) - len(waiting)
-    for index in waiting:
-        shares[index] = 1 + (backlogs[index] - 1) * spare // rest
-    left = limit - sum(shares)  # fewer than there are queues: rounding, dealt to the largest remainders
-    for index in sorted(waiting, key=lambda index: -((backlogs[index] - 1) * spare % rest))[:left]:
-        shares[index] += 1
-    return shares
 
 
 def ranges(start: Offsets, end: Offsets) -> list[QueueRange]:

@@ -1,17 +1,19 @@
-"""Where reading starts or ends: one word for all queues, a moment, or an offset for each queue."""
+"""Where reading starts or ends: one word for all queues, moments, or an offset for each queue."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
-from rmqspark.errors import InvalidArgument, NotSupported
+from rmqspark.errors import InvalidArgument
 from rmqspark.model import MessageQueue
-from rmqspark.options import Moment, json_object
+from rmqspark.options import Moment, json_object, moment
 
 EARLIEST_MARK = -2  # Kafka's numbers for "earliest" and "latest" within a JSON of offsets
 LATEST_MARK = -1
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -47,24 +49,84 @@ class AtOffsets:
         return self.offsets[queue]
 
 
-Position = Earliest | Latest | AtTime | AtOffsets
+@dataclass(frozen=True)
+class BeforeEnd:
+    """So many messages before the end of each queue; its first message where it has fewer."""
+
+    messages: int
 
 
-def read_position(value: str) -> Position:
+@dataclass(frozen=True)
+class AtTimes:
+    """As AtTime, with a moment for each topic, or for single queues of it, which count first."""
+
+    topics: Mapping[str, Moment] = field(default_factory=dict)
+    queues: Mapping[MessageQueue, Moment] = field(default_factory=dict)
+    else_latest: bool = False
+
+    def of(self, queue: MessageQueue) -> Moment:
+        found = self.queues.get(queue) or self.topics.get(queue.topic)
+        if found is None:
+            raise InvalidArgument(
+                f"The timestamps given say nothing about queue {queue}.",
+                hint=f'Add {{"{queue.topic}": 0}} for all queues of the topic, 0 being the first message of each, or '
+                f'{{"{queue.topic}": {{"{queue.broker_name}": {{"{queue.queue_id}": 0}}}}}}.',
+            )
+        return found
+
+
+@dataclass(frozen=True)
+class Committed:
+    """What the group has committed; in queues where it has not, the end (`else_latest`) or the first message."""
+
+    group: str
+    else_latest: bool = True
+
+
+Position = Earliest | Latest | AtTime | AtTimes | AtOffsets | BeforeEnd | Committed
+
+
+@dataclass(frozen=True)
+class OfGroup:
+    """The word `group`: it becomes `Committed` once the other options have said which group that is."""
+
+
+def read_start(value: str) -> Earliest | Latest | BeforeEnd | AtOffsets | OfGroup:
+    """Reads `earliest`, `latest`, `group`, `-1000` or `{"topic": {"broker": {"0": 12}}}`."""
+    if value.lower() == "group":
+        return OfGroup()
+    if value.startswith("-") and value[1:].isascii() and value[1:].isdigit() and len(value) <= 19 and int(value):
+        return BeforeEnd(-int(value))
+    return _position(value, 'earliest, latest, group, -1000 or JSON like {"topic": {"broker-a": {"0": 12}}}')
+
+
+def read_end(value: str) -> Earliest | Latest | AtOffsets:
     """Reads `earliest`, `latest` or `{"topic": {"broker": {"0": 12}}}`."""
+    return _position(value, 'latest or JSON like {"topic": {"broker-a": {"0": 12}}}')
+
+
+def read_times(value: str) -> AtTimes:
+    """Reads `{"topic": 1700000000000}` and `{"topic": {"broker-a": {"0": "-10m"}}}`, also side by side."""
+    document = json_object(value)
+    topics = {topic: _moment(topic, given) for topic, given in document.items() if not isinstance(given, dict)}
+    by_queue = {topic: given for topic, given in document.items() if topic not in topics}
+    if not document:
+        raise ValueError("it names no topic.")
+    return AtTimes(topics, dict(_by_queue(by_queue, "times", _moment)))
+
+
+def _position(value: str, accepted: str) -> Earliest | Latest | AtOffsets:
     match value.lower():
         case "earliest":
             return Earliest()
         case "latest":
             return Latest()
-        case "group":
-            raise NotSupported(
-                "Starting at a group's committed offsets is not there yet in this version.",
-                hint="Use earliest, latest or JSON with an offset for each queue.",
-            )
     if not value.startswith("{"):
-        raise ValueError('earliest, latest or JSON like {"topic": {"broker-a": {"0": 12}}} is accepted.')
-    return AtOffsets(dict(_offsets(json_object(value))))
+        raise ValueError(f"{accepted} is accepted.")
+    found = _by_queue(json_object(value), "offsets", _offset)
+    if not found:
+        raise ValueError("it names no queue.")
+    return AtOffsets(dict(found))
 
 
 def read_assignment(value: str) -> frozenset[MessageQueue]:
@@ -79,20 +141,32 @@ def read_assignment(value: str) -> frozenset[MessageQueue]:
     return frozenset(queues)
 
 
-def _offsets(document: Mapping[str, Any]) -> list[tuple[MessageQueue, int]]:
+def _by_queue(document: Mapping[str, Any], what: str, read: Callable[[str, object], T]) -> list[tuple[MessageQueue, T]]:
+    """The values of `{"topic": {"broker": {"0": value}}}`; `read` gets the place of each for its complaint."""
     found = []
     for topic, broker, by_queue in _topic_brokers(document):
         if not isinstance(by_queue, dict):
-            raise ValueError(f'{topic}.{broker} must map queue ids to offsets, like {{"0": 12}}.')
-        for queue_id, offset in by_queue.items():
+            raise ValueError(f'{topic}.{broker} must map queue ids to {what}, like {{"0": 12}}.')
+        for queue_id, value in by_queue.items():
             if not (queue_id.isascii() and queue_id.isdigit()):
                 raise ValueError(f"{queue_id!r} in {topic}.{broker} is not a queue id.")
-            if type(offset) is not int or offset < EARLIEST_MARK:
-                raise ValueError(f"{topic}.{broker}.{queue_id} must be an offset, -2 (earliest) or -1 (latest).")
-            found.append((MessageQueue(topic, broker, int(queue_id)), offset))
-    if not found:
-        raise ValueError("it names no queue.")
+            found.append((MessageQueue(topic, broker, int(queue_id)), read(f"{topic}.{broker}.{queue_id}", value)))
     return found
+
+
+def _offset(place: str, value: object) -> int:
+    if type(value) is not int or value < EARLIEST_MARK:
+        raise ValueError(f"{place} must be an offset, -2 (earliest) or -1 (latest).")
+    return value
+
+
+def _moment(place: str, value: object) -> Moment:
+    if type(value) not in (int, str):
+        raise ValueError(f"{place} must be a time.")
+    try:
+        return moment(str(value))
+    except ValueError as error:
+        raise ValueError(f"{place} cannot be {value!r}: {error}") from error
 
 
 def _topic_brokers(document: Mapping[str, Any]) -> list[tuple[str, str, Any]]:

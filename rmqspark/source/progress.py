@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from rmqspark.source.loss import data_loss, replaced, shrunken
+from rmqspark.source.admission import Admission
+from rmqspark.source.loss import Loss, data_loss, deleted, replaced, shrunken
 from rmqspark.source.offsets import Offsets, StoreIdentity
 from rmqspark.source.planner import Snapshot, advance, needing_begin
 from rmqspark.source.start import is_repeatable, resolve
@@ -18,6 +20,7 @@ from rmqspark.source.start import is_repeatable, resolve
 if TYPE_CHECKING:
     from rmqspark.clock import Clock
     from rmqspark.entropy import Entropy
+    from rmqspark.source.admission import Limits
     from rmqspark.source.cluster_view import ClusterView
     from rmqspark.source.group import GroupProgress
     from rmqspark.source.options import SourceOptions
@@ -40,6 +43,7 @@ class Progress:
         self._start_recorded = is_repeatable(options.start)
         self._ceiling: Offsets | None = None
         self._newest: Offsets | None = None
+        self._admission = Admission(view.measure, clock)
 
     def initial(self) -> Offsets:
         """Where a new query starts. The same at every call: Spark asks again until its first batch is recorded."""
@@ -49,8 +53,9 @@ class Progress:
             self._initial = replace(_ends(snapshot, self._options.group or self._draw_group()), positions=positions)
         return self._initial
 
-    def latest(self, start: Offsets, limit: int | None) -> Offsets:
-        """The end of the next micro-batch that begins at `start`; `start` itself where there is nothing to do.
+    def latest(self, start: Offsets, limits: Limits | None) -> Offsets:
+        """The end of the next micro-batch that begins at `start`; `start` itself where there is nothing to do, or where
+        `limits` say to wait. Without limits a batch takes all there is.
 
         The first batch of a query that starts at "latest" is left empty. Spark records the ends of batches only; were
         the first one to fail, its run after a restart would begin at the "latest" of then, and skip what came between.
@@ -62,10 +67,16 @@ class Progress:
         self._group.report(start)
         wanted = {queue: at for queue, at in start.positions.items() if self._options.subscription.includes(queue)}
         start = start.at(wanted)
+        start = self._without_deleted(start)
         snapshot, reborn = self._account(start)
         snapshot = replace(snapshot, begins=self._view.begins(needing_begin(start, snapshot)))
         self._newest = replace(_ends(snapshot, start.group), epochs=start.epochs)
-        return advance(start, snapshot, limit=limit, ceiling=self._ceiling, reborn=reborn)
+        if limits is None:
+            return advance(start, snapshot, ceiling=self._ceiling, reborn=reborn)
+        if self._ceiling is not None:  # what is to be read is there already: nothing to wait for
+            limits = replace(limits, min_rows=None)
+        admit = partial(self._admission.admit, limits=limits)
+        return advance(start, snapshot, admit=admit, ceiling=self._ceiling, reborn=reborn)
 
     def pin(self) -> None:
         """Makes what is there now the end of the query (Trigger.AvailableNow)."""
@@ -87,11 +98,28 @@ class Progress:
             snapshot = self._view.snapshot(fresh=True, missing_topics_allowed=tolerant)
             short = shrunken(start, snapshot)
         losses = replaced(start, snapshot) + short
-        if losses and not tolerant:
+        self._bear(losses)
+        return snapshot, {loss.queue.topic for loss in short}
+
+    def _without_deleted(self, start: Offsets) -> Offsets:
+        """`start` without topics that matched subscribePattern and have been deleted since. Raises DataLoss."""
+        if self._options.subscription.pattern is None:
+            return start
+        seen = {queue.topic for queue in self._view.snapshot().ends}
+        brokers: dict[str, set[str]] = {}
+        for queue in start.positions:
+            if queue.topic not in seen:
+                brokers.setdefault(queue.topic, set()).add(queue.broker_name)
+        gone = {topic for topic, names in brokers.items() if self._view.is_deleted(topic, names)}
+        self._bear(deleted(start, gone))
+        return start.at({queue: at for queue, at in start.positions.items() if queue.topic not in gone})
+
+    def _bear(self, losses: list[Loss]) -> None:
+        """What failOnDataLoss says to losses: DataLoss, or a warning."""
+        if losses and self._options.fail_on_data_loss:
             raise data_loss(losses)
         for loss in losses:
             _log.warning("%s failOnDataLoss is false: the query goes on with what is there.", loss)
-        return snapshot, {loss.queue.topic for loss in short}
 
     def _draw_group(self) -> str:
         """`spark-` and a random UUID (version 4)."""

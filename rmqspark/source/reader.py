@@ -10,7 +10,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
 
 from rmqspark.client.shared import shared_client
 from rmqspark.model import MessageQueue
@@ -98,12 +105,18 @@ class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._progress.initial().to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        limit = self._options.max_offsets_per_trigger
-        return ReadMaxRows(limit) if limit is not None else ReadAllAvailable()
+        """One of the limits there are: Spark has no word for several at a time. It only hands it back."""
+        limits = self._options.limits
+        if limits.max_rows is not None:
+            return ReadMaxRows(limits.max_rows)
+        if limits.max_bytes is not None:
+            return ReadMaxBytes(limits.max_bytes)
+        return ReadMinRows(limits.min_rows) if limits.min_rows is not None else ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        max_rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        return self._progress.latest(Offsets.from_json(start), max_rows).to_json()
+        """All limits hold together, unless Spark asks for everything, as Trigger.Once does."""
+        limits = None if isinstance(limit, ReadAllAvailable) else self._options.limits
+        return self._progress.latest(Offsets.from_json(start), limits).to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         newest = self._progress.newest()

@@ -1,16 +1,28 @@
-"""From what the user asked for ("earliest", a time, JSON) to an offset for each queue."""
+"""From what the user asked for ("earliest", a time, a group's offsets, JSON) to an offset for each queue."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from rmqspark.errors import InvalidArgument
-from rmqspark.source.positions import EARLIEST_MARK, LATEST_MARK, AtOffsets, AtTime, Earliest, Latest, Position
+from rmqspark.source.positions import (
+    EARLIEST_MARK,
+    LATEST_MARK,
+    AtOffsets,
+    AtTime,
+    AtTimes,
+    BeforeEnd,
+    Committed,
+    Earliest,
+    Latest,
+    Position,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from rmqspark.model import MessageQueue
+    from rmqspark.options import Moment
     from rmqspark.source.cluster_view import ClusterView
     from rmqspark.source.planner import Snapshot
 
@@ -22,27 +34,51 @@ def resolve(position: Position, snapshot: Snapshot, view: ClusterView, now_ms: i
             return dict(snapshot.ends)
         case Earliest():
             return view.begins(snapshot.ends)
+        case BeforeEnd():
+            begins = view.begins(snapshot.ends)
+            return {queue: max(begins[queue], end - position.messages) for queue, end in snapshot.ends.items()}
         case AtTime():
-            timestamp_ms = position.moment.resolve(now_ms)
-            found = view.offsets_at(snapshot.ends, timestamp_ms)
-            if not position.else_latest:
-                _check_reached(found, snapshot, timestamp_ms)
-            return found
+            moments = dict.fromkeys(snapshot.ends, position.moment)
+            return _at_times(moments, snapshot, view, now_ms, else_latest=position.else_latest)
+        case AtTimes():
+            _check_read(position.queues, snapshot)
+            moments = {queue: position.of(queue) for queue in sorted(snapshot.ends)}
+            return _at_times(moments, snapshot, view, now_ms, else_latest=position.else_latest)
         case AtOffsets():
             return _given(position, snapshot, view)
+        case Committed():
+            return _committed(position, snapshot, view)
 
 
 def is_repeatable(position: Position) -> bool:
     """Whether resolving it again later gives the same offsets, as long as nothing expires."""
     match position:
-        case Latest():
+        case Latest() | BeforeEnd() | Committed():
             return False
         case AtTime():
             return position.moment.at_ms is not None and not position.else_latest
+        case AtTimes():
+            moments = (*position.topics.values(), *position.queues.values())
+            return all(moment.at_ms is not None for moment in moments) and not position.else_latest
         case AtOffsets():
             return LATEST_MARK not in position.offsets.values()
         case Earliest():
             return True
+
+
+def _at_times(
+    moments: Mapping[MessageQueue, Moment], snapshot: Snapshot, view: ClusterView, now_ms: int, *, else_latest: bool
+) -> dict[MessageQueue, int]:
+    """The first message of each queue at or after its moment. One question for all queues of the same moment."""
+    found: dict[MessageQueue, int] = {}
+    for moment in dict.fromkeys(moments.values()):
+        timestamp_ms = moment.resolve(now_ms)
+        found |= view.offsets_at([queue for queue in moments if moments[queue] == moment], timestamp_ms)
+        if not else_latest:
+            _check_reached(
+                {queue: found[queue] for queue in moments if moments[queue] == moment}, snapshot, timestamp_ms
+            )
+    return found
 
 
 def _check_reached(found: Mapping[MessageQueue, int], snapshot: Snapshot, timestamp_ms: int) -> None:
@@ -54,13 +90,34 @@ def _check_reached(found: Mapping[MessageQueue, int], snapshot: Snapshot, timest
             )
 
 
-def _given(position: AtOffsets, snapshot: Snapshot, view: ClusterView) -> dict[MessageQueue, int]:
-    for queue in sorted(position.offsets):
+def _committed(position: Committed, snapshot: Snapshot, view: ClusterView) -> dict[MessageQueue, int]:
+    committed = view.committed(position.group, snapshot.ends)
+    unknown = sorted(queue for queue, offset in committed.items() if offset is None)
+    begins = {} if position.else_latest else view.begins(unknown)
+    resolved = {}
+    for queue, end in snapshot.ends.items():
+        offset = committed[queue]
+        if offset is not None and offset > end:
+            raise InvalidArgument(
+                f"Group {position.group!r} has committed offset {offset} of queue {queue}, which ends at {end}: "
+                "the topic was made anew, or the broker lost its tail.",
+                hint="Say where to start instead: startingOffsets=earliest, or JSON with an offset for each queue.",
+            )
+        resolved[queue] = begins.get(queue, end) if offset is None else offset
+    return resolved
+
+
+def _check_read(named: Iterable[MessageQueue], snapshot: Snapshot) -> None:
+    for queue in sorted(named):
         if queue not in snapshot.ends:
             known = ", ".join(str(queue) for queue in sorted(snapshot.ends))
             raise InvalidArgument(
-                f"The offsets given name queue {queue}, which is not read.", hint=f"Read are: {known}."
+                f"What is given for each queue names {queue}, which is not read.", hint=f"Read are: {known}."
             )
+
+
+def _given(position: AtOffsets, snapshot: Snapshot, view: ClusterView) -> dict[MessageQueue, int]:
+    _check_read(position.offsets, snapshot)
     wanted = {queue: position.of(queue) for queue in sorted(snapshot.ends)}
     begins = view.begins([queue for queue, offset in wanted.items() if offset == EARLIEST_MARK])
     resolved = {

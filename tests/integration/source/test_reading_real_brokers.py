@@ -12,8 +12,9 @@ from rmqspark.client.broker_client import Capabilities
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.producer import Producer
 from rmqspark.entropy import SystemEntropy
-from rmqspark.errors import InvalidArgument, TopicNotFound, Unreachable
+from rmqspark.errors import InvalidArgument, NotSupported, TopicNotFound, Unreachable
 from rmqspark.model import Message, MessageQueue
+from rmqspark.source.admission import Limits
 from rmqspark.source.cluster_view import MAX_AGE_MS, ROUTE_MAX_AGE_MS, ClusterView
 from rmqspark.source.fetch import fetch
 from rmqspark.source.group import GroupProgress
@@ -102,6 +103,47 @@ def test_queues_that_are_added_are_noticed(admin: AdminClient, client: ClusterCl
     assert len(view.snapshot().ends) == 3
 
 
+def test_topics_that_match_are_noticed(
+    mq: LocalCluster, admin: AdminClient, client: ClusterClient, clock: ManualClock
+) -> None:
+    """subscribePattern sees topics come and go within seconds, and none of RocketMQ's own."""
+    view = ClusterView(client, Subscription((), pattern=".*"), AT_ONCE)
+    assert set(view.snapshot().ends) == {Q0, Q1}
+    client.broker("broker-a").pull(Q0, 0, group="someone")  # brings %RETRY%someone along
+    admin.create_topic("more", queues=1)
+    clock.advance(ms=MAX_AGE_MS)
+    assert set(view.snapshot().ends) == {Q0, Q1}
+    clock.advance(ms=ROUTE_MAX_AGE_MS)
+    assert set(view.snapshot().ends) == {Q0, Q1, MessageQueue("more", "broker-a", 0)}
+    assert not view.is_deleted("more", {"broker-a"})
+    admin.delete_topic("more")
+    clock.advance(ms=ROUTE_MAX_AGE_MS)
+    assert set(view.snapshot().ends) == {Q0, Q1}
+    assert view.is_deleted("more", {"broker-a"})
+    assert not view.is_deleted("more", {"broker-a", "broker-that-is-away"})
+
+
+def test_committed_offsets_of_a_group(client: ClusterClient) -> None:
+    """What a group never committed is unknown, which is neither the beginning nor the end."""
+    view = ClusterView(client, ORDERS, AT_ONCE)
+    assert view.committed("nobody", [Q0, Q1]) == {Q0: None, Q1: None}
+    GroupProgress(client).report(Offsets("somebody", {Q0: 0}))
+    client.broker("broker-a").commit_offset("somebody", "orders", 0, 2)
+    assert view.committed("somebody", [Q0, Q1]) == {Q0: 2, Q1: None}
+
+
+def test_bytes_are_measured_where_the_broker_can(mq: LocalCluster, client: ClusterClient) -> None:
+    """maxBytesPerTrigger is exact on our brokers, and an error that names the way out on stock ones."""
+    send(mq, 3)
+    view = ClusterView(client, ORDERS, AT_ONCE)
+    (whole,) = view.measure([(QueueRange(Q0, 0, 3), 1 << 20)])
+    each = whole.size_bytes // 3
+    assert view.measure([(QueueRange(Q1, 0, 0), 5), (QueueRange(Q0, 1, 3), each)]) == [(0, 0, 0), (2, each, each)]
+    stock = ClusterView(Stock(client), ORDERS, AT_ONCE)  # type: ignore[arg-type]
+    with pytest.raises(NotSupported, match=r"maxBytesPerTrigger.*stock RocketMQ broker.*maxOffsetsPerTrigger"):
+        stock.measure([(QueueRange(Q0, 0, 3), 1 << 20)])
+
+
 def test_topics_and_queues_that_are_not_there(client: ClusterClient) -> None:
     """What does not exist is an error that names it, unless its loss is to be borne."""
     both = Subscription(("nowhere", "orders"))
@@ -176,7 +218,7 @@ def test_a_query_from_start_to_end(mq: LocalCluster, client: ClusterClient, cloc
     query = Progress(options, view, GroupProgress(client), clock=clock, entropy=SystemEntropy(1))
     at = Offsets(query.initial().group, {Q0: 0, Q1: 0}, query.initial().stores, {"orders": 0})
     read = 0
-    while (after := query.latest(at, 5)) != at:
+    while (after := query.latest(at, Limits(max_rows=5))) != at:
         read += sum(after.positions.values()) - sum(at.positions.values())
         at = after
     assert read == 14

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rmqspark.model import MessageQueue
 from rmqspark.source.offsets import Offsets, StoreIdentity
-from rmqspark.source.planner import QueueRange, Snapshot, advance, needing_begin, ranges, share, split
+from rmqspark.source.planner import QueueRange, Snapshot, advance, needing_begin, ranges, split
 
 Q0, Q1, Q2 = (MessageQueue("t", "broker-a", queue_id) for queue_id in range(3))
 STORE = StoreIdentity("s", 1)
@@ -20,44 +20,6 @@ def offsets(positions: dict[MessageQueue, int], store: StoreIdentity = STORE, ep
 
 def seen(ends: dict[MessageQueue, int], store: StoreIdentity = STORE, **begins: int) -> Snapshot:
     return Snapshot(ends, {"broker-a": store}, dict.fromkeys(ends, 0))
-
-
-@pytest.mark.parametrize(
-    ("backlogs", "limit", "turn", "shares"),
-    [
-        ([5, 5], 100, 0, [5, 5]),
-        ([100, 10, 0], 11, 0, [9, 2, 0]),
-        ([1000, 1], 10, 0, [9, 1]),
-        ([7, 7, 7], 2, 0, [1, 1, 0]),
-        ([7, 7, 7], 2, 1, [1, 0, 1]),
-        ([7, 7, 7], 2, 2, [0, 1, 1]),
-        ([0, 0], 5, 0, [0, 0]),
-    ],
-)
-def test_a_limit_is_dealt_by_backlog(backlogs: list[int], limit: int, turn: int, shares: list[int]) -> None:
-    """maxOffsetsPerTrigger goes to the queues by what waits in them."""
-    assert share(backlogs, limit, turn) == shares
-
-
-@pytest.mark.property
-@given(st.lists(st.integers(0, 10_000), max_size=20), st.integers(1, 5_000), st.integers(0, 1000))
-def test_shares_are_exact_and_starve_nobody(backlogs: list[int], limit: int, turn: int) -> None:
-    """A limited batch is full, takes no more than there is, and leaves out no queue while it has room for one each."""
-    shares = share(backlogs, limit, turn)
-    assert sum(shares) == min(limit, sum(backlogs))
-    assert all(0 <= got <= backlog for got, backlog in zip(shares, backlogs, strict=True))
-    waiting = [index for index, backlog in enumerate(backlogs) if backlog]
-    if len(waiting) <= limit:
-        assert all(shares[index] for index in waiting)
-
-
-def test_with_more_queues_than_messages_every_queue_gets_its_turn() -> None:
-    """Ten queues that never run dry all advance under maxOffsetsPerTrigger=3."""
-    queues = [MessageQueue("t", "broker-a", queue_id) for queue_id in range(10)]
-    at = offsets(dict.fromkeys(queues, 0))
-    for _ in range(20):
-        at = advance(at, seen(dict.fromkeys(queues, 10_000)), limit=3)
-    assert min(at.positions.values()) >= 4
 
 
 def test_a_step_reads_what_is_new() -> None:

@@ -8,19 +8,30 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rmqspark.client.measuring import Extent
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import DataLoss, InvalidArgument
 from rmqspark.model import MessageQueue
 from rmqspark.options import Moment
+from rmqspark.source.admission import Limits
 from rmqspark.source.offsets import Offsets, StoreIdentity
 from rmqspark.source.options import RetryPolicy, SourceOptions, Subscription
-from rmqspark.source.planner import Snapshot, ranges
-from rmqspark.source.positions import AtOffsets, AtTime, Earliest, Latest, Position
+from rmqspark.source.planner import QueueRange, Snapshot, ranges
+from rmqspark.source.positions import (
+    AtOffsets,
+    AtTime,
+    AtTimes,
+    BeforeEnd,
+    Committed,
+    Earliest,
+    Latest,
+    Position,
+)
 from rmqspark.source.progress import Progress
 from rmqspark.testing.manual_clock import ManualClock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from rmqspark.clock import Clock
 
@@ -37,6 +48,8 @@ class Cluster:
         self.recovers_after_looks: int | None = None
         self.by_time: dict[MessageQueue, int] = {}
         self.reports: list[Offsets] = []
+        self.deleted: set[str] = set()
+        self.committed_offsets: dict[MessageQueue, int | None] = {}
 
     def snapshot(self, *, fresh: bool = False, missing_topics_allowed: bool = False) -> Snapshot:
         self.looks += 1
@@ -48,7 +61,21 @@ class Cluster:
         return {queue: self.lowest.get(queue, 0) for queue in queues}
 
     def offsets_at(self, queues: Iterable[MessageQueue], timestamp_ms: int) -> dict[MessageQueue, int]:
-        return {queue: self.by_time[queue] for queue in queues}
+        return {queue: self.by_time[queue] + timestamp_ms - 5 for queue in queues}
+
+    def committed(self, group: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
+        return {queue: self.committed_offsets.get(queue) for queue in queues}
+
+    def is_deleted(self, topic: str, broker_names: Iterable[str]) -> bool:
+        return topic in self.deleted
+
+    def measure(self, budgets: Sequence[tuple[QueueRange, int]]) -> list[Extent]:
+        """Messages of ten bytes each."""
+        ends = [min(wanted.end, wanted.start + size // 10) for wanted, size in budgets]
+        return [
+            Extent(end, 10 * (end - wanted.start), 10 if end < wanted.end else 0)
+            for (wanted, _), end in zip(budgets, ends, strict=True)
+        ]
 
     def report(self, reached: Offsets) -> None:
         self.reports.append(reached)
@@ -73,12 +100,19 @@ def at(positions: dict[MessageQueue, int], store: StoreIdentity = STORE, epoch: 
         (AtOffsets({Q0: 7, Q1: 0}), {Q0: 7, Q1: 0}),
         (AtTime(Moment(5)), {Q0: 4, Q1: 9}),
         (AtTime(Moment(5), else_latest=True), {Q0: 4, Q1: 9}),
+        (AtTimes({"t": Moment(5)}), {Q0: 4, Q1: 9}),
+        (AtTimes({"t": Moment(6)}, {Q1: Moment(5)}), {Q0: 5, Q1: 9}),
+        (BeforeEnd(8), {Q0: 3, Q1: 12}),
+        (BeforeEnd(1), {Q0: 9, Q1: 19}),
+        (Committed("g"), {Q0: 6, Q1: 20}),
+        (Committed("g", else_latest=False), {Q0: 6, Q1: 0}),
     ],
 )
 def test_a_new_query_starts_where_it_was_told(start: Position, positions: dict[MessageQueue, int]) -> None:
     """startingOffsets and startingTimestamp name an offset for each queue."""
     cluster = Cluster({Q0: 10, Q1: 20}, {Q0: 3})
     cluster.by_time = {Q0: 4, Q1: 9}
+    cluster.committed_offsets = {Q0: 6}
     assert progress(cluster, start=start).initial().positions == positions
 
 
@@ -88,6 +122,10 @@ def test_a_new_query_starts_where_it_was_told(start: Position, positions: dict[M
         (AtOffsets({Q0: 1}), "say nothing about queue t/broker-a/1"),
         (AtOffsets({Q0: 1, Q1: 1, MessageQueue("t", "broker-b", 0): 1}), "t/broker-b/0, which is not read"),
         (AtOffsets({Q0: 11, Q1: 1}), "Offset 11 lies behind the end of queue t/broker-a/0, which is 10"),
+        (AtTimes({}, {Q0: Moment(5)}), "timestamps given say nothing about queue t/broker-a/1"),
+        (AtTimes({"t": Moment(5)}, {MessageQueue("u", "b", 0): Moment(5)}), "u/b/0, which is not read"),
+        (AtTimes({"t": Moment(5)}), "t/broker-a/1 has no message stored at or after 5.*Strategy=latest"),
+        (Committed("g"), "'g' has committed offset 11 of queue t/broker-a/0, which ends at 10"),
         (AtTime(Moment(5)), "t/broker-a/1 has no message stored at or after 5.*Strategy=latest"),
     ],
 )
@@ -95,6 +133,7 @@ def test_a_start_that_does_not_fit_is_refused(start: Position, story: str) -> No
     """A start that the topic cannot give is an error that names the queue."""
     cluster = Cluster({Q0: 10, Q1: 20})
     cluster.by_time = {Q0: 4, Q1: 20}
+    cluster.committed_offsets = {Q0: 11}
     with pytest.raises(InvalidArgument, match=story):
         progress(cluster, start=start).initial()
 
@@ -136,12 +175,63 @@ def test_limit_and_pinned_end() -> None:
     query = progress(cluster)
     query.pin()
     cluster.ends = {Q0: 50}
-    assert query.latest(at({Q0: 0}), 4).positions == {Q0: 4}
-    assert query.latest(at({Q0: 8}), 4).positions == {Q0: 10}
+    assert query.latest(at({Q0: 0}), Limits(max_rows=4)).positions == {Q0: 4}
+    assert query.latest(at({Q0: 8}), Limits(max_rows=4)).positions == {Q0: 10}
     assert query.latest(at({Q0: 10}), None) == at({Q0: 10})
     newest = query.newest()
     assert newest is not None
     assert newest.positions == {Q0: 50}
+
+
+@pytest.mark.parametrize("start", [Latest(), BeforeEnd(3), Committed("g"), AtTime(Moment(ago_ms=5), else_latest=True)])
+def test_starts_that_move_are_recorded_first(start: Position) -> None:
+    """Whatever would be another place when asked again is in the checkpoint before anything is read from it."""
+    cluster = Cluster({Q0: 10}, {Q0: 0})
+    cluster.by_time = {Q0: -(10**13)}
+    query = progress(cluster, start=start)
+    first = query.initial()
+    cluster.ends = {Q0: 12}
+    assert query.latest(first, None) == first
+
+
+def test_all_limits_hold_together_and_a_pinned_end_is_reached() -> None:
+    """Rows, bytes and a minimum hold at once; Trigger.AvailableNow waits for no minimum, or it would never end."""
+    cluster = Cluster({Q0: 50, Q1: 50})
+    limits = Limits(max_rows=20, max_bytes=100, min_rows=90)
+    query, clock = progress(cluster), ManualClock()
+    assert sum(query.latest(at({Q0: 0, Q1: 0}), limits).positions.values()) == 10
+    assert query.latest(at({Q0: 20, Q1: 20}), limits) == at({Q0: 20, Q1: 20})
+    pinned = progress(cluster, clock)
+    pinned.pin()
+    cluster.ends = {Q0: 500, Q1: 500}
+    where = at({Q0: 0, Q1: 0})
+    batches = []
+    while (after := pinned.latest(where, limits)) != where:
+        batches.append(sum(after.positions.values()) - sum(where.positions.values()))
+        where = after
+    assert (where.positions, max(batches), sum(batches)) == ({Q0: 50, Q1: 50}, 10, 100)
+
+
+EVERY = Subscription((), pattern="t.*")
+
+
+def test_topics_that_match_come_and_go(caplog: pytest.LogCaptureFixture) -> None:
+    """subscribePattern: a topic that comes is read from its first message; one that was deleted is lost data."""
+    new = MessageQueue("t2", "broker-a", 0)
+    cluster = Cluster({Q0: 10, new: 3})
+    strict = progress(cluster, subscription=EVERY)
+    entered = strict.latest(at({Q0: 10}), None)
+    assert (entered.positions, ranges(at({Q0: 10}), entered)) == ({Q0: 10, new: 0}, [])
+    assert ranges(entered, strict.latest(entered, None)) == [QueueRange(new, 0, 3)]
+    cluster.ends = {Q0: 10}
+    assert strict.latest(entered, None) == entered  # out of sight: its broker may be away
+    cluster.deleted = {"t2"}
+    with pytest.raises(DataLoss, match="t2/broker-a/0 was read up to offset 0, but its topic was deleted"):
+        strict.latest(entered, None)
+    with caplog.at_level(logging.WARNING):
+        left = progress(cluster, subscription=EVERY, fail_on_data_loss=False).latest(entered, None)
+    assert left.positions == {Q0: 10}
+    assert "its topic was deleted" in caplog.text
 
 
 def test_a_topic_no_longer_subscribed_leaves_the_offset() -> None:

@@ -7,8 +7,9 @@ import pytest
 from rmqspark.errors import InvalidArgument, NotSupported
 from rmqspark.model import MessageQueue
 from rmqspark.options import Moment
+from rmqspark.source.admission import Limits
 from rmqspark.source.options import SOURCE_OPTIONS, SourceOptions
-from rmqspark.source.positions import AtOffsets, AtTime, Earliest, Latest
+from rmqspark.source.positions import AtOffsets, AtTime, AtTimes, BeforeEnd, Committed, Earliest, Latest
 
 
 def parse(streaming: bool = True, **given: str) -> SourceOptions:
@@ -45,6 +46,17 @@ def test_names_are_case_insensitive_and_have_aliases() -> None:
             {"startingTimestamp": "-10m", "startingOffsetsByTimestampStrategy": "latest"},
             AtTime(Moment(ago_ms=600_000), True),
         ),
+        ({"startingOffsets": "-1000"}, BeforeEnd(1_000)),
+        ({"startingOffsets": "group", "group": "g"}, Committed("g", else_latest=True)),
+        ({"startingOffsets": "Group", "group": "g", "groupOffsetReset": "earliest"}, Committed("g", else_latest=False)),
+        ({"startingOffsetsByTimestamp": '{"t":1700000000000}'}, AtTimes({"t": Moment(1_700_000_000_000)})),
+        (
+            {
+                "startingOffsetsByTimestamp": '{"t":{"b":{"0":"-10m"}},"u":5}',
+                "startingOffsetsByTimestampStrategy": "latest",
+            },
+            AtTimes({"u": Moment(5)}, {MessageQueue("t", "b", 0): Moment(ago_ms=600_000)}, True),
+        ),
     ],
 )
 def test_starting_positions(given: dict[str, str], position: object) -> None:
@@ -60,9 +72,92 @@ def test_assign_names_queues() -> None:
     assert not subscription.includes(MessageQueue("t", "broker-a", 1))
 
 
+def test_ending_times() -> None:
+    """endingOffsetsByTimestamp is read as the starting one; where no message is that young, the end is meant."""
+    end = parse(streaming=False, endingOffsetsByTimestamp='{"t":{"b":{"0":5}}}').end
+    assert end == AtTimes({}, {MessageQueue("t", "b", 0): Moment(5)}, else_latest=True)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matching", "others"),
+    [
+        ("orders-.*", ["orders-eu", "orders-"], ["orders", "old-orders-eu", "%RETRY%orders-eu"]),
+        ("a|b", ["a", "b"], ["ab", "aa"]),
+        (
+            ".*",
+            ["anything"],
+            ["%RETRY%g", "%DLQ%g", "RMQ_SYS_TRACE_TOPIC", "rmq_sys_x", "TBW102", "SCHEDULE_TOPIC_XXXX"],
+        ),
+    ],
+)
+def test_patterns_match_whole_names(pattern: str, matching: list[str], others: list[str]) -> None:
+    """subscribePattern reads the topics whose whole name fits; never system, retry or dead-letter topics."""
+    subscription = SourceOptions.parse({"subscribePattern": pattern}, streaming=True).subscription
+    assert all(subscription.includes(MessageQueue(topic, "b", 0)) for topic in matching)
+    assert not any(subscription.includes(MessageQueue(topic, "b", 0)) for topic in others)
+
+
+@pytest.mark.parametrize(
+    ("given", "limits"),
+    [
+        ({}, Limits()),
+        ({"maxOffsetsPerTrigger": "5"}, Limits(max_rows=5)),
+        ({"maxBytesPerTrigger": "64m"}, Limits(max_bytes=64 << 20)),
+        ({"minOffsetsPerTrigger": "5"}, Limits(min_rows=5, max_delay_ms=900_000)),
+        (
+            {
+                "maxOffsetsPerTrigger": "9",
+                "maxBytesPerTrigger": "1000",
+                "minOffsetsPerTrigger": "9",
+                "maxTriggerDelay": "2h",
+            },
+            Limits(9, 1_000, 9, 7_200_000),
+        ),
+        ({"minOffsetsPerTrigger": "1", "maxTriggerDelay": "500"}, Limits(min_rows=1, max_delay_ms=500)),
+    ],
+)
+def test_limits(given: dict[str, str], limits: Limits) -> None:
+    """All four limits may be given together, in sizes and times as people write them."""
+    assert parse(**given).limits == limits
+
+
 @pytest.mark.parametrize(
     ("given", "streaming", "story"),
     [
+        ({"subscribe": "t", "subscribePattern": "t.*"}, True, "'subscribe' and 'subscribePattern' exclude each other"),
+        ({"subscribePattern": "t", "assign": '{"t":{"b":[0]}}'}, True, "'subscribePattern' and 'assign' exclude"),
+        ({"subscribePattern": "("}, True, "'subscribePattern' cannot be.*no regular expression"),
+        ({"subscribePattern": ""}, True, "'subscribePattern' cannot be"),
+        ({"subscribe": "t", "startingOffsets": "-0"}, True, "'startingOffsets' cannot be"),
+        ({"subscribe": "t", "endingOffsets": "-5"}, False, "'endingOffsets' cannot be '-5'.*latest or JSON"),
+        ({"subscribe": "t", "endingOffsets": "group"}, False, "'endingOffsets' cannot be 'group'"),
+        ({"subscribe": "t", "startingOffsets": "group"}, True, "startingOffsets=group needs option 'group'"),
+        ({"subscribe": "t", "groupOffsetReset": "latest"}, True, "without startingOffsets=group"),
+        (
+            {"subscribe": "t", "startingOffsets": "group", "group": "g", "groupOffsetReset": "none"},
+            True,
+            "earliest, latest is accepted",
+        ),
+        (
+            {"subscribe": "t", "startingTimestamp": "0", "startingOffsetsByTimestamp": '{"t":0}'},
+            True,
+            "'startingTimestamp' and 'startingOffsetsByTimestamp' exclude",
+        ),
+        ({"subscribe": "t", "startingOffsetsByTimestamp": '{"t":true}'}, True, "t must be a time"),
+        ({"subscribe": "t", "startingOffsetsByTimestamp": '{"t":{"0":5}}'}, True, "t.0 must map queue ids to times"),
+        ({"subscribe": "t", "startingOffsetsByTimestamp": '{"t":{"b":{"0":"soon"}}}'}, True, "t.b.0 cannot be 'soon'"),
+        ({"subscribe": "t", "startingOffsetsByTimestamp": "{}"}, True, "it names no topic"),
+        ({"subscribe": "t", "endingOffsetsByTimestamp": '{"t":0}'}, True, "no meaning for a stream"),
+        ({"subscribe": "t", "maxBytesPerTrigger": "0"}, True, "'maxBytesPerTrigger' cannot be '0'"),
+        ({"subscribe": "t", "maxBytesPerTrigger": "lots"}, True, "a number of bytes"),
+        ({"subscribe": "t", "maxBytesPerTrigger": "1m"}, False, "no meaning for a batch read"),
+        ({"subscribe": "t", "maxTriggerDelay": "1m"}, True, "no meaning without minOffsetsPerTrigger"),
+        ({"subscribe": "t", "minOffsetsPerTrigger": "1", "maxTriggerDelay": "soon"}, True, "15m, 30s or 500ms"),
+        (
+            {"subscribe": "t", "minOffsetsPerTrigger": "6", "maxOffsetsPerTrigger": "5"},
+            True,
+            "minOffsetsPerTrigger, 6, cannot be above maxOffsetsPerTrigger, 5",
+        ),
         ({"subcribe": "t"}, True, "no option 'subcribe'.*Did you mean 'subscribe'"),
         ({}, True, "No topic to read"),
         ({"subscribe": " , "}, True, "'subscribe' cannot be"),
@@ -72,7 +167,7 @@ def test_assign_names_queues() -> None:
         (
             {"subscribe": "t", "startingOffsets": "soon"},
             True,
-            "'startingOffsets' cannot be 'soon'.*earliest, latest or JSON",
+            "'startingOffsets' cannot be 'soon'.*earliest, latest, group, -1000 or JSON",
         ),
         ({"subscribe": "t", "startingOffsets": '{"t":{"b":{"0":-3}}}'}, True, "must be an offset"),
         ({"subscribe": "t", "startingOffsets": '{"t":{"b":{"x":1}}}'}, True, "not a queue id"),
@@ -88,7 +183,11 @@ def test_assign_names_queues() -> None:
         ({"subscribe": "t", "endingOffsets": '{"t":{"b":{"0":-2}}}'}, False, "cannot end at earliest"),
         ({"subscribe": "t", "failOnDataLoss": "no"}, True, "true or false"),
         ({"subscribe": "t", "startingTimestamp": "yesterday"}, True, "ISO-8601"),
-        ({"subscribe": "t", "startingOffsetsByTimestampStrategy": "latest"}, True, "without startingTimestamp"),
+        (
+            {"subscribe": "t", "startingOffsetsByTimestampStrategy": "latest"},
+            True,
+            "no meaning without startingTimestamp",
+        ),
         ({"subscribe": "t", "kafka.bootstrap.servers": "h"}, True, "no option.*namesrv"),
         ({"subscribe": "t", "kafka.security.protocol": "SSL"}, True, "Kafka's client"),
         ({"subscribe": "t", "includeHeaders": "true"}, True, "no option.*properties"),
@@ -105,11 +204,9 @@ def test_mistakes_are_named(given: dict[str, str], streaming: bool, story: str) 
     "given",
     [
         *({name: "x"} for name in SOURCE_OPTIONS.later),
-        {"subscribePattern": "t.*"},
         {"groupMode": "shared"},
         {"valueFormat": "json"},
         {"readMode": "direct"},
-        {"startingOffsets": "group"},
         {"tlsEnabled": "true"},
     ],
 )

@@ -1,0 +1,41 @@
+"""What a query reads: named topics, all topics that match a pattern, or single queues."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from rmqspark.model import MessageQueue
+from rmqspark.protocol.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
+
+
+@dataclass(frozen=True)
+class Subscription:
+    """The topics to read, and where only some of their queues are wanted, these; or the pattern of their names."""
+
+    topics: tuple[str, ...]
+    queues: frozenset[MessageQueue] | None = None
+    pattern: str | None = None
+
+    def includes(self, queue: MessageQueue) -> bool:
+        if self.pattern is not None:
+            return self.matches(queue.topic)
+        return queue.topic in self.topics if self.queues is None else queue in self.queues
+
+    def matches(self, topic: str) -> bool:
+        """Whether the whole name fits the pattern. Topics that RocketMQ makes for itself never do, nor do those that
+        come of messages read before: a group's retries and dead letters."""
+        if self.pattern is None or is_system_topic(topic) or topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
+            return False
+        return re.fullmatch(self.pattern, topic) is not None
+
+
+def read_pattern(value: str) -> str:
+    """Reads a regular expression; raises ValueError for what is none."""
+    if not value:
+        raise ValueError("it is empty.")
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise ValueError(f"it is no regular expression ({error}).") from error
+    return value

@@ -1,0 +1,122 @@
+"""Where queries start and end, and how much a micro-batch holds, with a real Spark."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from conftest import Batches, Topic
+    from pyspark.sql import SparkSession
+
+    from rmqspark.client.admin import AdminClient
+
+    Run = Callable[[Any], Batches]
+
+pytestmark = pytest.mark.spark
+
+
+def pattern(topic: Topic, expression: str, **options: object) -> Any:
+    reader = topic.spark.readStream.format("rmq").option("namesrv", topic.namesrv).option("startingOffsets", "earliest")
+    return reader.options(**options).option("subscribePattern", expression).load()  # type: ignore[arg-type]
+
+
+def test_topics_that_match_come_and_go(topic: Topic, run: Run, admin: AdminClient) -> None:
+    """subscribePattern reads the topics there are, those that come, and calls those that go a loss."""
+    topic.send("a")
+    matching = f"{topic.name}|{topic.name}-.*"
+    assert run(pattern(topic, matching)).bodies == ["a"]
+    admin.create_topic(f"{topic.name}-new", queues=1)
+    admin.create_topic(f"not-{topic.name}", queues=1)
+    type(topic)(f"{topic.name}-new", topic.spark, topic.namesrv).send("b")
+    type(topic)(f"not-{topic.name}", topic.spark, topic.namesrv).send("c")
+    topic.send("d")
+    assert run(pattern(topic, matching)).bodies == ["b", "d"]
+    admin.delete_topic(f"{topic.name}-new")
+    with pytest.raises(StreamingQueryException, match=f"Queue {topic.name}-new/broker-a/0 .*its topic was deleted"):
+        run(pattern(topic, matching))
+    topic.send("e")
+    assert run(pattern(topic, matching, failOnDataLoss=False)).bodies == ["e"]
+
+
+def test_a_batch_over_a_pattern(topic: Topic, other: Topic) -> None:
+    """A batch reads all topics that match."""
+    topic.send("a")
+    other.send("b")
+    reader = topic.spark.read.format("rmq").option("namesrv", topic.namesrv)
+    found = reader.option("subscribePattern", f"({topic.name}|{other.name})").load().collect()
+    assert sorted(bytes(row.body) for row in found) == [b"a", b"b"]
+
+
+def test_times_of_single_topics_bound_a_batch(topic: Topic) -> None:
+    """startingOffsetsByTimestamp and endingOffsetsByTimestamp take a time for each topic or queue."""
+    topic.send("early")
+    middle_ms = int(topic.read().collect()[0].storeTimestamp.timestamp() * 1000) + 1
+    topic.send("late")
+    times = json.dumps({topic.name: middle_ms})
+    late = topic.read(startingOffsetsByTimestamp=times, startingOffsetsByTimestampStrategy="latest")
+    assert [bytes(row.body) for row in late.collect()] == [b"late"]
+    by_queue = {topic.name: {"broker-a": dict.fromkeys(map(str, range(3)), middle_ms)}}
+    early = topic.read(endingOffsetsByTimestamp=json.dumps(by_queue))
+    assert [bytes(row.body) for row in early.collect()] == [b"early"]
+
+
+def test_so_many_messages_before_the_end(topic: Topic, rmq_spark: SparkSession) -> None:
+    """startingOffsets=-2 reads the last two messages of each queue."""
+    rows = rmq_spark.range(9).selectExpr("cast(id as string) body", "cast(id % 2 as int) queueId")
+    topic.write(rows.coalesce(1), partitioner="column")
+    assert sorted(bytes(row.body) for row in topic.read(startingOffsets="-2").collect()) == [b"5", b"6", b"7", b"8"]
+
+
+def test_a_query_takes_over_where_a_group_stands(topic: Topic, run: Run, tmp_path: Path) -> None:
+    """startingOffsets=group goes on where another query of the group ended, without its checkpoint."""
+    topic.send("a", "b", "c")
+    run(topic.stream(startingOffsets="earliest", group="handing-over"))
+    topic.send("d", "e")
+    found = topic.read(startingOffsets="group", group="handing-over", groupOffsetReset="earliest").collect()
+    assert sorted(bytes(row.body) for row in found) == [b"d", b"e"]
+
+
+def test_bytes_bound_each_batch(topic: Topic, run: Run, rmq_spark: SparkSession) -> None:
+    """maxBytesPerTrigger is exceeded by single messages only, also under Trigger.AvailableNow; everything is read."""
+    topic.write(rmq_spark.range(60).selectExpr("repeat('x', cast(100 * (1 + id % 7) as int)) body"))
+    topic.send("y" * 9_000)
+    stored = {(row.queueId, row.queueOffset): 0 for row in topic.read().collect()}
+    assert len(stored) == 61
+    batches = run(topic.stream(startingOffsets="earliest", maxBytesPerTrigger=4_000, maxOffsetsPerTrigger=12))
+    assert sum(batches.sizes) == 61
+    assert max(batches.sizes) <= 12
+    for rows in batches.rows:
+        assert sum(len(row.body) for row in rows) < 4_000 or len(rows) == 1
+    assert any(len(rows) == 1 and len(rows[0].body) == 9_000 for rows in batches.rows)
+
+
+def test_available_now_does_not_wait_for_a_minimum(topic: Topic, run: Run) -> None:
+    """minOffsetsPerTrigger does not keep a query that reads what is there from reading the last of it."""
+    topic.send("a", "b", "c")
+    assert run(topic.stream(startingOffsets="earliest", minOffsetsPerTrigger=1_000)).bodies == ["a", "b", "c"]
+
+
+def test_a_query_waits_for_enough(topic: Topic, tmp_path: Path) -> None:
+    """minOffsetsPerTrigger: what is too little stays where it is until more has come, or maxTriggerDelay is over."""
+    seen: list[int] = []
+    stream = topic.stream("body binary", startingOffsets="earliest", minOffsetsPerTrigger=3, maxTriggerDelay="1h")
+    writer = stream.writeStream.foreachBatch(lambda batch, number: seen.append(batch.count()))
+    topic.send("a")
+    query = writer.option("checkpointLocation", str(tmp_path / "waiting")).start()
+    try:
+        query.processAllAvailable()
+        topic.send("b", "c")
+        query.processAllAvailable()
+        assert sum(seen) == 1
+        topic.send("d")
+        query.processAllAvailable()
+        assert sum(seen) == 4
+    finally:
+        query.stop()
