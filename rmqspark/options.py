@@ -36,9 +36,9 @@ class Option:
 class OptionTable:
     """All options of one side (source or sink).
 
-    `foreign` (lower-case names) and `later` (names as the docs will spell them) map to what to write instead: names
-    that users bring from elsewhere, and those that a later version has. Spark lower-cases what users type, so errors
-    spell a known name as the docs do.
+    `foreign` (lower-case names; one that ends with a dot stands for all that begin so) and `later` (names as the docs
+    will spell them) map to what to write instead: names that users bring from elsewhere, and those that a later version
+    has. Spark lower-cases what users type, so errors spell a known name as the docs do.
     """
 
     owner: str  # "source" or "sink", for messages
@@ -86,8 +86,9 @@ class OptionTable:
         raise InvalidArgument(f"The rmq {self.owner} has no option {typed!r}.", hint=self._suggestion(typed.lower()))
 
     def _suggestion(self, name: str) -> str:
-        if name in self.foreign:
-            return self.foreign[name]
+        families = [prefix for prefix in self.foreign if prefix.endswith(".") and name.startswith(prefix)]
+        if name in self.foreign or families:
+            return self.foreign.get(name) or self.foreign[families[0]]
         if name.startswith("kafka."):
             return "Settings of Kafka's client have no meaning here."
         spelling = {option.name.lower(): option.name for option in self.options}

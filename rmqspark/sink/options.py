@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rmqspark.errors import InvalidArgument, NotSupported
 from rmqspark.options import Option, OptionTable, boolean, choice, integer, size_bytes, text
 from rmqspark.protocol.names import check_sendable
+from rmqspark.sink.kafka_names import KAFKA_NAMES
 from rmqspark.sink.transaction_options import TRANSACTION_OPTIONS, TransactionOptions
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ SINK_OPTIONS = OptionTable(
         Option("autoCreateTopic", "`false`", "create a topic that does not exist", boolean),
         Option("queues", "`8`", "queues of a topic that is created", integer(at_least=1)),
     ),
-    foreign={"kafka.bootstrap.servers": 'Use option("namesrv", "host:9876").'},
+    foreign=KAFKA_NAMES,
     later={
         "accessKey": _LATER_ACCESS,
         "secretKey": _LATER_ACCESS,

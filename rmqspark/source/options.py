@@ -20,6 +20,7 @@ from rmqspark.options import (
     text,
 )
 from rmqspark.source.admission import DEFAULT_MAX_DELAY_MS, Limits
+from rmqspark.source.kafka_names import KAFKA_NAMES
 from rmqspark.source.positions import (
     EARLIEST_MARK,
     AtOffsets,
@@ -152,14 +153,7 @@ SOURCE_OPTIONS = OptionTable(
             integer(0),
         ),
     ),
-    foreign={
-        "kafka.bootstrap.servers": 'Use option("namesrv", "host:9876").',
-        "includeheaders": "Message properties are always there: column properties, a map.",
-        "kafka.group.id": "Use group.",
-        "groupidprefix": "Use group.",
-        "topic": "Use subscribe.",
-        "kafkaconsumer.polltimeoutms": "Use fetchOffset.numRetries and fetchOffset.retryIntervalMs.",
-    },
+    foreign=KAFKA_NAMES,
     later={
         "sql": "Use tags, or a filter in Spark.",
         "store": "Start a broker on that store: rmq up --store DIR.",

@@ -189,7 +189,7 @@ def test_limits(given: dict[str, str], limits: Limits) -> None:
             "no meaning without startingTimestamp",
         ),
         ({"subscribe": "t", "kafka.bootstrap.servers": "h"}, True, "no option.*namesrv"),
-        ({"subscribe": "t", "kafka.security.protocol": "SSL"}, True, "Kafka's client"),
+        ({"subscribe": "t", "kafka.linger.ms": "5"}, True, "Kafka's client"),
         ({"subscribe": "t", "includeHeaders": "true"}, True, "no option.*properties"),
         ({"topic": "t"}, True, "no option 'topic'.*Use subscribe"),
     ],

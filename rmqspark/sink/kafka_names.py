@@ -1,0 +1,22 @@
+"""What to write instead of the options of Spark's Kafka sink that have no meaning here; as `source.kafka_names`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_ACCESS: Final = "This version talks to brokers without access control and TLS."
+
+KAFKA_NAMES: Final = {
+    "kafka.bootstrap.servers": 'Use option("namesrv", "host:9876").',
+    "includeheaders": "Write a column properties, a map.",
+    "kafka.acks": "Leave it out: the broker's flush mode says when a message is safe (flush_disk_type).",
+    "kafka.enable.idempotence": "Use deliveryGuarantee: a stream writes exactly once anyway.",
+    "kafka.transactional.id": "Use transactionalId.",
+    "kafka.compression.type": "Use compression.",
+    "kafka.batch.size": "Use batchBytes.",
+    "kafka.max.request.size": "Use batchBytes.",
+    "kafka.partitioner.class": "Use partitioner.",
+    "kafka.security.protocol": _ACCESS,
+    "kafka.sasl.": _ACCESS,
+    "kafka.ssl.": _ACCESS,
+}
