@@ -246,7 +246,7 @@ class Broker:
             MeasuringHandlers(store),
             self._pulls,
             ConsumerOffsetHandlers(config, store, topics, groups, offsets, clock),
-            QueueOffsetHandlers(store),
+            QueueOffsetHandlers(store, topics),
             MessageHandlers(config, store),
             self._heartbeats,
             LockHandlers(config, self._locks, topics, groups, clock),

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from rmqspark.broker.config import BrokerConfig
 
 READ_WRITE = int(Perm.READ | Perm.WRITE)
+_MAX_DELETIONS = 20_000
 TEMPLATE = int(Perm.READ | Perm.WRITE | Perm.INHERIT)
 
 
@@ -44,6 +45,7 @@ class TopicTable:
         self._max_topics = max_topics
         self._topics: dict[str, TopicConfig] = {}
         self._own_names: set[str] = set()
+        self._deleted_ms: dict[str, int] = {}  # the newest last
 
     @property
     def revision(self) -> int:
@@ -92,11 +94,19 @@ class TopicTable:
         return True
 
     def remove(self, topic: str, now_ms: int) -> bool:
-        """Whether there was such a topic."""
+        """Whether there was such a topic. When it went is remembered: its queues' offsets will begin anew."""
         if self._topics.pop(topic, None) is None:
             return False
+        before_ms = self._deleted_ms.pop(topic, 0)
+        self._deleted_ms[topic] = max(now_ms, before_ms + 1)
+        if len(self._deleted_ms) > _MAX_DELETIONS:
+            del self._deleted_ms[next(iter(self._deleted_ms))]
         self.version = self.version.next(now_ms)
         return True
+
+    def deleted_ms(self, topic: str) -> int:
+        """When a topic of this name was last deleted; 0 if never."""
+        return self._deleted_ms.get(topic, 0)
 
     def auto_create(self, topic: str, *, template: str, queues: int, sys_flag: int, now_ms: int) -> TopicConfig:
         """Makes the topic of a first send as the template allows; raises TopicNotFound where it does not.
@@ -142,7 +152,9 @@ class TopicTable:
 
     def table(self) -> TopicConfigTable:
         """In the form of config/topics.json and of registrations."""
-        return TopicConfigTable(topicConfigTable=dict(self._topics), dataVersion=self.version)
+        return TopicConfigTable(
+            topicConfigTable=dict(self._topics), dataVersion=self.version, deletedTopics=dict(self._deleted_ms) or None
+        )
 
     def registration(self) -> RegisterBrokerBody:
         """In the form that name servers are told; there are no static topics, so their tables are empty."""
@@ -153,6 +165,7 @@ class TopicTable:
         """Takes over a stored table. Raises InvalidName for a name that must not become a directory."""
         for name, config in table.topicConfigTable.items():
             self._topics[check_topic(name)] = msgspec.structs.replace(config, topicName=name)
+        self._deleted_ms = dict(table.deletedTopics or {})
         self.version = table.dataVersion
 
 

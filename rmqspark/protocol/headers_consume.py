@@ -97,6 +97,14 @@ class OffsetResponseHeader(Header):
     offset: Int64
 
 
+class MaxOffsetResponseHeader(Header):
+    """Answers GET_MAX_OFFSET. `topicDeleted` is ours: when a topic of this name was last deleted on this broker, ms;
+    absent if never. Offsets from before then belong to messages that are gone."""
+
+    offset: Int64
+    topicDeleted: Int64 | None = None
+
+
 class GetEarliestMsgStoretimeResponseHeader(Header):
     timestamp: Int64  # ms; -1 if the queue is empty
 

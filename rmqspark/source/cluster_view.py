@@ -19,6 +19,7 @@ from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers import (
     GetMaxOffsetRequestHeader,
     GetMinOffsetRequestHeader,
+    MaxOffsetResponseHeader,
     OffsetResponseHeader,
     QueryConsumerOffsetRequestHeader,
     SearchOffsetRequestHeader,
@@ -148,7 +149,12 @@ class ClusterView:
     def _look(self, missing_topics_allowed: bool) -> Snapshot:
         queues = self._queues(missing_topics_allowed)
         stores = {name: self._store(name) for name in sorted({queue.broker_name for queue in queues})}
-        return Snapshot(self._offsets(RequestCode.GET_MAX_OFFSET, queues, _max_header), stores)
+        answers = self._submit(RequestCode.GET_MAX_OFFSET, queues, _max_header)
+        found = {
+            queue: answer.result().raise_for_code().header(MaxOffsetResponseHeader) for queue, answer in answers.items()
+        }
+        deletions_ms = {(queue.topic, queue.broker_name): found[queue].topicDeleted or 0 for queue in queues}
+        return Snapshot({queue: found[queue].offset for queue in queues}, stores, deletions_ms=deletions_ms)
 
     def _store(self, broker_name: str) -> StoreIdentity:
         capabilities = self._client.broker(broker_name).capabilities()

@@ -40,17 +40,18 @@ def shrunken(start: Offsets, snapshot: Snapshot) -> list[Loss]:
         )
         for queue, position in sorted(start.positions.items())
         if queue in snapshot.ends
-        and start.store_of(queue) == snapshot.stores[queue.broker_name]
+        and start.store_of(queue) == snapshot.store_of(queue)
         and snapshot.ends[queue] < position
     ]
 
 
 def replaced(start: Offsets, snapshot: Snapshot) -> list[Loss]:
-    """Queues of brokers that serve another store than the one the offset is of, where something had been read."""
+    """Queues of another identity than the offset is of, where something had been read: of brokers that serve another
+    store, and of topics made anew."""
     return [
-        Loss(queue, position, _replacement(start.store_of(queue), snapshot.stores[queue.broker_name]))
+        Loss(queue, position, _replacement(start.store_of(queue), snapshot.store_of(queue)))
         for queue, position in sorted(start.positions.items())
-        if queue in snapshot.ends and position > 0 and start.store_of(queue) != snapshot.stores[queue.broker_name]
+        if queue in snapshot.ends and position > 0 and start.store_of(queue) != snapshot.store_of(queue)
     ]
 
 
@@ -65,6 +66,8 @@ def deleted(start: Offsets, topics: Collection[str]) -> list[Loss]:
 def _replacement(before: StoreIdentity, now: StoreIdentity) -> str:
     if before.store_id != now.store_id:
         return f"its broker now serves another store ({now.store_id or 'of a stock broker'})."
+    if before.topic_deleted_ms != now.topic_deleted_ms:
+        return "its topic was deleted and made anew: the messages that follow, if any had not been read, are gone."
     return (
         f"its broker has since lost the end of its store in a crash (incarnation {before.incarnation} is now "
         f"{now.incarnation}): offsets may have been given to other messages."

@@ -6,11 +6,13 @@
 
 An offset means something only within the store that gave it out. `storeId` and `incarnation` are what the broker said
 when the entry was made: another store, or the same one after a recovery that cut its tail, gives the same numbers to
-other messages. `epoch` rises when the queues of a topic begin anew under the same names. A stock broker says nothing
-about its store; its entries carry an empty storeId and incarnation 0.
+other messages. `topicDeleted` is there where the broker has deleted a topic of this name before, and says when (ms):
+the numbers of its queues have begun anew since. A stock broker says nothing about its store; its entries carry an
+empty storeId and incarnation 0. `epoch` rises when it is seen, by lower ends, that the queues of a topic of it begin
+anew under the same names.
 
 Entries whose identity differs are never subtracted from one another (`planner.ranges`). Spark compares offsets as
-text, so the form is canonical: keys in order, nothing optional.
+text, so the form is canonical: keys in order, one form for each offset.
 """
 
 from __future__ import annotations
@@ -26,10 +28,12 @@ VERSION = 1
 
 
 class StoreIdentity(NamedTuple):
-    """Which store an offset belongs to, as `capabilities` tells it; the default is that of a stock broker."""
+    """Which store an offset belongs to, as `capabilities` tells it, and when a topic of that name was last deleted
+    there (0: never); the default is that of a stock broker."""
 
     store_id: str = ""
     incarnation: int = 0
+    topic_deleted_ms: int = 0
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,8 @@ class Offsets:
             entry = brokers.setdefault(
                 queue.broker_name, {"incarnation": store.incarnation, "offsets": {}, "storeId": store.store_id}
             )
+            if store.topic_deleted_ms:
+                entry["topicDeleted"] = store.topic_deleted_ms
             entry["offsets"][str(queue.queue_id)] = self.positions[queue]
         return {"group": self.group, "topics": topics, "v": VERSION}
 
@@ -89,7 +95,9 @@ def _from_topics(group: str, topics: Mapping[str, Any]) -> Offsets:
     for topic, topic_entry in topics.items():
         epochs[topic] = int(topic_entry["epoch"])
         for broker_name, entry in topic_entry["brokers"].items():
-            stores[topic, broker_name] = StoreIdentity(str(entry["storeId"]), int(entry["incarnation"]))
+            stores[topic, broker_name] = StoreIdentity(
+                str(entry["storeId"]), int(entry["incarnation"]), int(entry.get("topicDeleted", 0))
+            )
             positions.update(_positions(topic, broker_name, entry["offsets"]))
     return Offsets(str(group), positions, stores, epochs)
 

@@ -28,6 +28,12 @@ class Snapshot:
     ends: Mapping[MessageQueue, int]
     stores: Mapping[str, StoreIdentity]  # by broker name
     begins: Mapping[MessageQueue, int] = field(default_factory=dict)  # asked only for queues that need it
+    deletions_ms: Mapping[tuple[str, str], int] = field(default_factory=dict)  # by topic and broker name; 0 if never
+
+    def store_of(self, queue: MessageQueue) -> StoreIdentity:
+        """The identity that gives the queue's offsets their meaning."""
+        deleted_ms = self.deletions_ms.get((queue.topic, queue.broker_name), 0)
+        return self.stores[queue.broker_name]._replace(topic_deleted_ms=deleted_ms)
 
 
 class QueueRange(NamedTuple):
@@ -54,7 +60,7 @@ def needing_begin(start: Offsets, snapshot: Snapshot) -> list[MessageQueue]:
     return [
         queue
         for queue, end in sorted(snapshot.ends.items())
-        if end < start.positions.get(queue, end + 1) or start.store_of(queue) != snapshot.stores[queue.broker_name]
+        if end < start.positions.get(queue, end + 1) or start.store_of(queue) != snapshot.store_of(queue)
     ]
 
 
@@ -81,7 +87,7 @@ def advance(
     positions = dict(start.positions) | entering
     for backlog, count in zip(backlogs, admit(backlogs), strict=True):
         positions[backlog.queue] = backlog.start + count
-    seen = {(queue.topic, queue.broker_name): snapshot.stores[queue.broker_name] for queue in snapshot.ends}
+    seen = {(queue.topic, queue.broker_name): snapshot.store_of(queue) for queue in snapshot.ends}
     raised = {topic: start.epochs.get(topic, 0) + 1 for topic in reborn}
     return Offsets(start.group, positions, {**start.stores, **seen}, {**start.epochs, **raised})
 
@@ -90,14 +96,18 @@ def _entering(start: Offsets, snapshot: Snapshot, reborn: Collection[str]) -> di
     """Where the queues stand that this step records under an identity that is new to them."""
     entering = {}
     for queue, end in snapshot.ends.items():
-        position, before, now = start.positions.get(queue), start.store_of(queue), snapshot.stores[queue.broker_name]
-        if position is None or before.store_id != now.store_id:
+        position, before, now = start.positions.get(queue), start.store_of(queue), snapshot.store_of(queue)
+        if position is None or _begins_anew(before, now):
             entering[queue] = snapshot.begins[queue]
         elif before != now:  # the same store, its tail cut and perhaps grown again
             entering[queue] = min(position, end)
         elif queue.topic in reborn:
             entering[queue] = snapshot.begins[queue] if end < position else position
     return entering
+
+
+def _begins_anew(before: StoreIdentity, now: StoreIdentity) -> bool:
+    return (before.store_id, before.topic_deleted_ms) != (now.store_id, now.topic_deleted_ms)
 
 
 def _end(queue: MessageQueue, snapshot: Snapshot, ceiling: Offsets | None) -> int:

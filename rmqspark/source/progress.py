@@ -130,6 +130,6 @@ class Progress:
 
 def _ends(snapshot: Snapshot, group: str) -> Offsets:
     stores: dict[tuple[str, str], StoreIdentity] = {
-        (queue.topic, queue.broker_name): snapshot.stores[queue.broker_name] for queue in snapshot.ends
+        (queue.topic, queue.broker_name): snapshot.store_of(queue) for queue in snapshot.ends
     }
     return Offsets(group, dict(snapshot.ends), stores, {queue.topic: 0 for queue in snapshot.ends})

@@ -114,6 +114,22 @@ def test_a_topic_made_anew_is_a_loss(topic: Topic, run: Run, admin: AdminClient)
     assert run(topic.stream(fetchOffset__retryIntervalMs=1, failOnDataLoss=False)).bodies == ["new"]
 
 
+def test_a_topic_made_anew_and_grown_is_a_loss(topic: Topic, run: Run, admin: AdminClient) -> None:
+    """Also when the new topic has more messages than were read of the old one: none of them is skipped in silence."""
+    topic.send("old")
+    run(topic.stream(startingOffsets="earliest"))
+    admin.delete_topic(topic.name)
+    admin.create_topic(topic.name, queues=3)
+    new = [f"new {number}" for number in range(9)]
+    topic.send(*new)
+    with pytest.raises(
+        StreamingQueryException, match="was read up to offset 1, but its topic was deleted and made anew"
+    ):
+        run(topic.stream())
+    assert run(topic.stream(failOnDataLoss=False)).bodies == new
+    assert run(topic.stream()).bodies == []
+
+
 def test_two_topics_in_one_query(topic: Topic, other: Topic, run: Run) -> None:
     """subscribe takes a list."""
     topic.send("a")

@@ -14,6 +14,7 @@ from rmqspark.protocol.headers_consume import (
     GetEarliestMsgStoretimeResponseHeader,
     GetMaxOffsetRequestHeader,
     GetMinOffsetRequestHeader,
+    MaxOffsetResponseHeader,
     OffsetResponseHeader,
     SearchOffsetRequestHeader,
 )
@@ -21,6 +22,7 @@ from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
 
 if TYPE_CHECKING:
+    from rmqspark.broker.topics import TopicTable
     from rmqspark.remoting.request import Request
     from rmqspark.store.message_store import MessageStore
     from rmqspark.store.time_search import Boundary
@@ -29,8 +31,9 @@ if TYPE_CHECKING:
 class QueueOffsetHandlers:
     """Answers from the store's queues."""
 
-    def __init__(self, store: MessageStore) -> None:
+    def __init__(self, store: MessageStore, topics: TopicTable) -> None:
         self._store = store
+        self._topics = topics
 
     def routes(self) -> Routes:
         return {
@@ -47,7 +50,10 @@ class QueueOffsetHandlers:
         return Reply(OffsetResponseHeader(offset))
 
     def max_offset(self, request: Request[GetMaxOffsetRequestHeader]) -> Reply:
-        return Reply(OffsetResponseHeader(self._store.max_offset(request.header.topic, request.header.queueId)))
+        """With when a topic of this name was last deleted, in a field of ours, so that readers notice."""
+        topic, queue_id = request.header.topic, request.header.queueId
+        deleted_ms = self._topics.deleted_ms(topic) or None
+        return Reply(MaxOffsetResponseHeader(self._store.max_offset(topic, queue_id), deleted_ms))
 
     def min_offset(self, request: Request[GetMinOffsetRequestHeader]) -> Reply:
         return Reply(OffsetResponseHeader(self._store.min_offset(request.header.topic, request.header.queueId)))

@@ -26,6 +26,8 @@ from rmqspark.protocol.headers import (
     UpdateConsumerOffsetRequestHeader,
     ViewMessageRequestHeader,
 )
+from rmqspark.testing.manual_clock import ManualClock
+from rmqspark.testing.memory_files import MemoryFileSystem
 
 pytestmark = pytest.mark.integration
 
@@ -60,8 +62,31 @@ def test_a_topic_is_made_changed_and_deleted(on_broker) -> None:
         assert offset.fields["offset"] == "0"
         offsets = await client.ask(RequestCode.GET_ALL_CONSUMER_OFFSET)
         assert b"orders" not in bytes(offsets.body)
+        table = await client.ask(RequestCode.GET_ALL_TOPIC_CONFIG, GetAllTopicConfigRequestHeader())
+        assert b"orders" not in bytes(table.body)
 
     on_broker(talk)
+
+
+def test_the_end_of_a_queue_comes_with_when_its_topic_was_deleted(on_broker) -> None:
+    """Nothing is said of a topic that never was; after a restart, and for a new topic of the name, it is said still."""
+    files, clock = MemoryFileSystem(), ManualClock()
+    header = GetMaxOffsetRequestHeader("orders", 0)
+    deleted_ms: list[str | None] = []
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders")
+        deleted_ms.append((await client.ask(RequestCode.GET_MAX_OFFSET, header)).fields.get("topicDeleted"))
+        await client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequestHeader("orders"))
+        await client.create_topic("orders")
+        deleted_ms.append((await client.ask(RequestCode.GET_MAX_OFFSET, header)).fields.get("topicDeleted"))
+
+    on_broker(talk, files=files, clock=clock)
+    on_broker(talk, files=files, clock=clock)
+    assert deleted_ms[0] is None
+    assert deleted_ms[1] == deleted_ms[2]
+    assert int(deleted_ms[3] or 0) > int(deleted_ms[2] or 0) > 0
 
 
 @pytest.mark.parametrize(

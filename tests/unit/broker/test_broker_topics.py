@@ -125,6 +125,32 @@ def test_the_table_survives_in_rocketmqs_form() -> None:
     assert again.version == topics.version
 
 
+def test_deletions_are_remembered() -> None:
+    """Whoever read a topic that was deleted learns of it, also after a restart and when a new one has its name."""
+    topics = table_of()
+    assert topics.deleted_ms("orders") == 0
+    seen = []
+    for _ in range(2):  # in the same millisecond
+        topics.put(TopicConfig(topicName="orders"), NOW_MS)
+        topics.remove("orders", NOW_MS)
+        seen.append(topics.deleted_ms("orders"))
+    topics.put(TopicConfig(topicName="orders"), NOW_MS)
+    again = TopicTable(max_topics=100, now_ms=0)
+    again.load(TopicConfigTable.decode(topics.table().encode()))
+    assert seen == [NOW_MS, NOW_MS + 1]
+    assert (again.deleted_ms("orders"), again.deleted_ms("others")) == (NOW_MS + 1, 0)
+    assert topics.registration().topicConfigSerializeWrapper.deletedTopics is None
+
+
+def test_only_so_many_deletions_are_remembered() -> None:
+    """Topics that come and go by the thousand do not fill the file: the oldest deletions are forgotten."""
+    topics = TopicTable(max_topics=10, now_ms=NOW_MS)
+    for number in range(20_001):
+        topics.put(TopicConfig(topicName=f"t{number}"), NOW_MS)
+        topics.remove(f"t{number}", NOW_MS)
+    assert [topics.deleted_ms(name) for name in ("t0", "t1", "t20000")] == [0, NOW_MS, NOW_MS]
+
+
 @pytest.mark.parametrize(
     ("current", "changes", "creating", "expected"),
     [

@@ -18,7 +18,7 @@ DOCUMENT = {
         "orders": {
             "brokers": {
                 "broker-a": {"incarnation": 1, "offsets": {"0": 12, "1": 7}, "storeId": "9f"},
-                "broker-b": {"incarnation": 0, "offsets": {"0": 3}, "storeId": ""},
+                "broker-b": {"incarnation": 2, "offsets": {"0": 3}, "storeId": "0c", "topicDeleted": 1_700_000_000_000},
             },
             "epoch": 2,
         }
@@ -44,7 +44,7 @@ queues = st.builds(
 @given(st.dictionaries(queues, st.integers(0, 2**62)), st.integers(0, 5), st.integers(0, 5))
 def test_any_offset_survives_the_checkpoint(positions: dict[MessageQueue, int], epoch: int, incarnation: int) -> None:
     """Whatever a query has read, its offset comes back from the checkpoint as it was, in one text only."""
-    stores = {(queue.topic, queue.broker_name): StoreIdentity("id", incarnation) for queue in positions}
+    stores = {(queue.topic, queue.broker_name): StoreIdentity("id", incarnation, epoch) for queue in positions}
     offsets = Offsets("g", positions, stores, {queue.topic: epoch for queue in positions})
     text = json.dumps(offsets.to_json())
     again = Offsets.from_json(json.loads(text))

@@ -19,7 +19,9 @@ def offsets(positions: dict[MessageQueue, int], store: StoreIdentity = STORE, ep
 
 
 def seen(ends: dict[MessageQueue, int], store: StoreIdentity = STORE, **begins: int) -> Snapshot:
-    return Snapshot(ends, {"broker-a": store}, dict.fromkeys(ends, 0))
+    deletions_ms = {("t", "broker-a"): store.topic_deleted_ms}
+    broker_store = store._replace(topic_deleted_ms=0)
+    return Snapshot(ends, {"broker-a": broker_store}, dict.fromkeys(ends, 0), deletions_ms)
 
 
 def test_a_step_reads_what_is_new() -> None:
@@ -47,7 +49,13 @@ def test_a_new_queue_is_recorded_first_and_read_from_the_next_batch_on() -> None
 
 
 @pytest.mark.parametrize(
-    ("now", "position"), [(StoreIdentity("s", 2), 8), (StoreIdentity("other", 1), 0), (StoreIdentity(), 0)]
+    ("now", "position"),
+    [
+        (StoreIdentity("s", 2), 8),
+        (StoreIdentity("other", 1), 0),
+        (StoreIdentity(), 0),
+        (StoreIdentity("s", 1, topic_deleted_ms=7), 0),
+    ],
 )
 def test_another_store_is_entered_anew(now: StoreIdentity, position: int) -> None:
     """Numbers of two stores, or of two lives of one, are never subtracted from each other."""

@@ -42,8 +42,10 @@ STORE = StoreIdentity("s", 1)
 class Cluster:
     """Stands in for `ClusterView` and `GroupProgress`: a topic whose queues the test sets."""
 
-    def __init__(self, ends: dict[MessageQueue, int], begins: dict[MessageQueue, int] | None = None) -> None:
-        self.ends, self.lowest, self.store = ends, begins or {}, STORE
+    def __init__(
+        self, ends: dict[MessageQueue, int], begins: dict[MessageQueue, int] | None = None, store: StoreIdentity = STORE
+    ) -> None:
+        self.ends, self.lowest, self.store = ends, begins or {}, store
         self.looks = 0
         self.recovers_after_looks: int | None = None
         self.by_time: dict[MessageQueue, int] = {}
@@ -55,7 +57,8 @@ class Cluster:
         self.looks += 1
         if self.recovers_after_looks is not None and self.looks > self.recovers_after_looks:
             self.ends = dict.fromkeys(self.ends, 100)
-        return Snapshot(dict(self.ends), {"broker-a": self.store})
+        deletions_ms = {("t", "broker-a"): self.store.topic_deleted_ms}
+        return Snapshot(dict(self.ends), {"broker-a": self.store}, deletions_ms=deletions_ms)
 
     def begins(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
         return {queue: self.lowest.get(queue, 0) for queue in queues}
@@ -250,6 +253,16 @@ def test_a_broker_that_flaps_is_looked_at_again() -> None:
 LOSSES = [
     (Cluster({Q0: 3}), at({Q0: 50}), "t/broker-a/0 was read up to offset 50, but now ends at 3"),
     (Cluster({Q0: 60}), at({Q0: 50}, StoreIdentity("old", 1)), "broker-a/0 was read up to offset 50.*another store"),
+    (
+        Cluster({Q0: 60}, store=StoreIdentity("s", 1, 9)),
+        at({Q0: 50}),
+        "offset 50, but its topic was deleted and made anew",
+    ),
+    (
+        Cluster({Q0: 60}, store=StoreIdentity("s", 1, 9)),
+        at({Q0: 50}, StoreIdentity("s", 1, 8)),
+        "its topic was deleted and made anew",
+    ),
     (Cluster({Q0: 60}), at({Q0: 50}, StoreIdentity("s", 0)), r"lost the end of its store.*incarnation 0 is now 1"),
 ]
 
