@@ -43,7 +43,7 @@ class Admission:
         self._measure = measure
         self._clock = clock
         self._last_batch_ms: int | None = None
-        self._served: MessageQueue | None = None  # the last one that came before others
+        self._served: MessageQueue | None = None  # the last one of those whose turn it was
 
     def admit(self, backlogs: Sequence[QueueRange], limits: Limits) -> list[int]:
         """How many messages of each queue are let through; none while it is worth waiting for more."""
@@ -60,33 +60,35 @@ class Admission:
         return self._clock.monotonic_ms() - self._last_batch_ms < limits.max_delay_ms
 
     def _limited(self, waiting: Sequence[QueueRange], limits: Limits) -> list[int]:
-        sizes = [backlog.size for backlog in waiting]
-        if limits.max_bytes is None:
-            if limits.max_rows is None or limits.max_rows >= sum(sizes):
-                return sizes
-            return share(sizes, limits.max_rows, self._next_first(waiting, limits.max_rows))
-        first = self._next_first(waiting, 1)
+        counts = [backlog.size for backlog in waiting]
+        first = self._first(waiting)
         if limits.max_rows is not None:
-            sizes = share(sizes, limits.max_rows, first)
+            counts = share(counts, limits.max_rows, first)
+        if limits.max_bytes is not None:
+            counts = self._within_bytes(waiting, counts, limits.max_bytes, first)
+        self._note_served(waiting, counts, first)
+        return counts
 
+    def _within_bytes(self, waiting: Sequence[QueueRange], counts: list[int], max_bytes: int, first: int) -> list[int]:
         def measure(budgets: Sequence[Budget]) -> Sequence[Extent]:
             return self._measure(
                 [(QueueRange(waiting[number].queue, start, end), budget) for number, start, end, budget in budgets]
             )
 
         starts = [backlog.start for backlog in waiting]
-        return share_bytes(starts, sizes, limits.max_bytes, measure, first=sum(size > 0 for size in sizes[:first]))
+        return share_bytes(starts, counts, max_bytes, measure, first=sum(count > 0 for count in counts[:first]))
 
-    def _next_first(self, waiting: Sequence[QueueRange], count: int) -> int:
-        """The number of the queue behind those that came first last time; `count` come first now.
+    def _first(self, waiting: Sequence[QueueRange]) -> int:
+        """The number of the queue whose turn it is: the next one, by name and round and round, behind those served."""
+        served = self._served
+        if served is None:
+            return sum(backlog.start for backlog in waiting) % len(waiting)
+        return next((number for number, backlog in enumerate(waiting) if backlog.queue > served), 0)
 
-        By name, round and round, so each that waits comes first within as many batches as there are queues, whichever
-        others come and go.
-        """
-        if self._served is None:
-            first = sum(backlog.start for backlog in waiting) % len(waiting)
-        else:
-            served = self._served
-            first = next((index for index, backlog in enumerate(waiting) if backlog.queue > served), 0)
-        self._served = waiting[(first + count - 1) % len(waiting)].queue
-        return first
+    def _note_served(self, waiting: Sequence[QueueRange], counts: Sequence[int], first: int) -> None:
+        """The turn goes on with the first that got nothing. Whose turn it is always gets something, so none waits for
+        more batches than there are queues, whichever others come and go."""
+        for number in (*range(first, len(waiting)), *range(first)):
+            if not counts[number]:
+                break
+            self._served = waiting[number].queue

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rmqspark.errors import DataLoss
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from rmqspark.model import MessageQueue
     from rmqspark.source.offsets import Offsets, StoreIdentity
@@ -53,6 +53,25 @@ def replaced(start: Offsets, snapshot: Snapshot) -> list[Loss]:
         for queue, position in sorted(start.positions.items())
         if queue in snapshot.ends and position > 0 and start.store_of(queue) != snapshot.store_of(queue)
     ]
+
+
+def strangers(start: Offsets, snapshot: Snapshot) -> list[Loss]:
+    """The queues of topics all of whose known queues are away, while others are there: those of another cluster."""
+    known, there = _by_topic(start.positions), _by_topic(snapshot.ends)
+    story = "none of the queues known of its topic is there: is the checkpoint of another cluster?"
+    return [
+        Loss(queue, start.positions[queue], story)
+        for topic in sorted(known.keys() & there.keys())
+        if known[topic].isdisjoint(there[topic])
+        for queue in sorted(known[topic])
+    ]
+
+
+def _by_topic(queues: Iterable[MessageQueue]) -> dict[str, set[MessageQueue]]:
+    found: dict[str, set[MessageQueue]] = {}
+    for queue in queues:
+        found.setdefault(queue.topic, set()).add(queue)
+    return found
 
 
 def deleted(start: Offsets, topics: Collection[str]) -> list[Loss]:

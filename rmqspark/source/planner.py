@@ -32,8 +32,9 @@ class Snapshot:
 
     def store_of(self, queue: MessageQueue) -> StoreIdentity:
         """The identity that gives the queue's offsets their meaning."""
+        store = self.stores[queue.broker_name]
         deleted_ms = self.deletions_ms.get((queue.topic, queue.broker_name), 0)
-        return self.stores[queue.broker_name]._replace(topic_deleted_ms=deleted_ms)
+        return store._replace(topic_deleted_ms=deleted_ms) if deleted_ms else store
 
 
 class QueueRange(NamedTuple):

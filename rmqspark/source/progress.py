@@ -11,8 +11,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from rmqspark.errors import InvalidArgument
 from rmqspark.source.admission import Admission
-from rmqspark.source.loss import Loss, data_loss, deleted, replaced, shrunken
+from rmqspark.source.loss import Loss, data_loss, deleted, replaced, shrunken, strangers
 from rmqspark.source.offsets import Offsets, StoreIdentity
 from rmqspark.source.planner import Snapshot, advance, needing_begin
 from rmqspark.source.start import is_repeatable, resolve
@@ -65,9 +66,7 @@ class Progress:
             if start == self._initial:
                 return start
         self._group.report(start)
-        wanted = {queue: at for queue, at in start.positions.items() if self._options.subscription.includes(queue)}
-        start = start.at(wanted)
-        start = self._without_deleted(start)
+        start = self._without_deleted(self._wanted(start))
         snapshot, reborn = self._account(start)
         snapshot = replace(snapshot, begins=self._view.begins(needing_begin(start, snapshot)))
         self._newest = replace(_ends(snapshot, start.group), epochs=start.epochs)
@@ -80,11 +79,23 @@ class Progress:
 
     def pin(self) -> None:
         """Makes what is there now the end of the query (Trigger.AvailableNow)."""
-        self._ceiling = _ends(self._view.snapshot(fresh=True), group="")
+        tolerant = not self._options.fail_on_data_loss
+        self._ceiling = _ends(self._view.snapshot(fresh=True, missing_topics_allowed=tolerant), group="")
 
     def newest(self) -> Offsets | None:
         """The ends of all queues as last seen; None before the first look."""
         return self._newest
+
+    def _wanted(self, start: Offsets) -> Offsets:
+        """`start` without queues that are read no longer. Raises InvalidArgument where that leaves nothing of it."""
+        wanted = {queue: at for queue, at in start.positions.items() if self._options.subscription.includes(queue)}
+        if start.positions and not wanted:
+            topics = ", ".join(sorted({queue.topic for queue in start.positions}))
+            raise InvalidArgument(
+                f"The checkpoint is of a query that reads other topics or queues: {topics}.",
+                hint="Use another checkpointLocation, or subscribe to them again.",
+            )
+        return start.at(wanted)
 
     def _account(self, start: Offsets) -> tuple[Snapshot, set[str]]:
         """A snapshot that `start` can be carried on from, and the topics that begin anew. Raises DataLoss."""
@@ -97,7 +108,7 @@ class Progress:
             self._clock.sleep_ms(pause_ms)
             snapshot = self._view.snapshot(fresh=True, missing_topics_allowed=tolerant)
             short = shrunken(start, snapshot)
-        losses = replaced(start, snapshot) + short
+        losses = replaced(start, snapshot) + strangers(start, snapshot) + short
         self._bear(losses)
         return snapshot, {loss.queue.topic for loss in short}
 

@@ -289,6 +289,29 @@ def test_lost_messages_may_be_let_go(
     assert query.latest(after, None) == after
 
 
+def test_a_checkpoint_of_other_topics_is_refused() -> None:
+    """A checkpoint that says nothing about what is read is a mistake, not a query that starts at the beginning."""
+    other = MessageQueue("other", "broker-a", 0)
+    with pytest.raises(InvalidArgument, match=r"other topics or queues: other\..*checkpointLocation"):
+        progress(Cluster({Q0: 10})).latest(at({other: 3}), None)
+    matching = progress(Cluster({Q0: 10}), subscription=EVERY)
+    with pytest.raises(InvalidArgument, match="other topics"):
+        matching.latest(at({other: 3}), None)
+    assert matching.latest(at({}), None).positions == {Q0: 0}
+
+
+def test_a_checkpoint_of_another_cluster_is_a_loss(caplog: pytest.LogCaptureFixture) -> None:
+    """Where brokers have other names than in the checkpoint, the query does not start over in silence."""
+    elsewhere = at({MessageQueue("t", "broker-x", 0): 7})
+    with pytest.raises(DataLoss, match="t/broker-x/0 was read up to offset 7.*is the checkpoint of another cluster"):
+        progress(Cluster({Q0: 10})).latest(elsewhere, None)
+    tolerant = progress(Cluster({Q0: 10}), fail_on_data_loss=False)
+    with caplog.at_level(logging.WARNING):
+        entered = tolerant.latest(elsewhere, None)
+    assert "another cluster" in caplog.text
+    assert tolerant.latest(entered, None).positions[Q0] == 10
+
+
 def test_a_store_of_which_nothing_was_read_is_no_loss() -> None:
     """A broker that was set up anew before anything was read from it does not end the query."""
     start = at({Q0: 0}, StoreIdentity("old", 1))

@@ -1,0 +1,180 @@
+"""Queries whose input is not what it was: gone, made anew, of another cluster, or of a broker that has trouble."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+
+from rmqspark.clock import SystemClock
+from rmqspark.entropy import SystemEntropy
+from rmqspark.store.config import StoreConfig
+from rmqspark.store.files import PosixFileSystem
+from rmqspark.store.message_store import MessageStore
+from rmqspark.testing import cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from conftest import Batches, Topic
+    from pyspark.sql import DataFrame, SparkSession
+
+    from rmqspark.testing import LocalCluster
+
+    Run = Callable[[Any], Batches]
+
+pytestmark = [pytest.mark.spark, pytest.mark.faults]
+
+SMALL_FILES = StoreConfig(
+    mapped_file_size_commit_log=1 << 20,
+    delete_when=";".join(f"{hour:02}" for hour in range(24)),
+    max_hash_slot_num=1_000,
+    max_index_num=4_000,
+    min_free_bytes=256 << 20,
+)
+A_WEEK_MS = 7 * 24 * 3_600_000
+
+
+@pytest.fixture(scope="module")
+def frail() -> Iterator[LocalCluster]:
+    """A cluster of its own, whose broker may be stopped and whose messages may expire."""
+    with cluster(store_config=SMALL_FILES) as running:
+        yield running
+
+
+@pytest.fixture
+def orders(topic: Topic, frail: LocalCluster) -> Topic:
+    """A topic there, with one queue and one message."""
+    there = replace(topic, namesrv=frail.namesrv)
+    there.write(topic.spark.createDataFrame([("first",)], ["body"]), autoCreateTopic=True, queues=1)
+    return there
+
+
+def expire_everything(mq: LocalCluster) -> None:
+    """What retention does a week later, to the store of a broker that is stopped."""
+    store = MessageStore.open(
+        mq.store_dir(), SMALL_FILES, files=PosixFileSystem(), clock=SystemClock(), entropy=SystemEntropy()
+    )
+    try:
+        assert store.expire(SystemClock().now_ms() + A_WEEK_MS).deleted
+    finally:
+        store.close()
+
+
+def started(frame: DataFrame, checkpoint: Path, on_batch: Callable[[DataFrame], None]) -> Any:
+    writer = frame.writeStream.foreachBatch(lambda batch, number: on_batch(batch))
+    return writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
+
+
+def test_a_checkpoint_of_another_topic(topic: Topic, other: Topic, run: Run) -> None:
+    """A query that is pointed at another topic under its old checkpoint says so, and does not start over in silence."""
+    topic.send("a")
+    run(topic.stream(startingOffsets="earliest"))
+    other.send("b")
+    with pytest.raises(StreamingQueryException, match=f"other topics or queues: {topic.name}.*checkpointLocation"):
+        run(other.stream(startingOffsets="earliest"))
+
+
+def test_a_checkpoint_of_another_cluster(topic: Topic, frail: LocalCluster, run: Run) -> None:
+    """The same topic of another cluster is not what the checkpoint is of, although brokers are called alike."""
+    topic.send("a", "b", "c")
+    run(topic.stream(startingOffsets="earliest"))
+    elsewhere = replace(topic, namesrv=frail.namesrv)
+    rows = topic.spark.createDataFrame([("x",)], ["body"])
+    elsewhere.write(rows, autoCreateTopic=True, queues=3)
+    with pytest.raises(
+        StreamingQueryException, match="was read up to offset 1, but its broker now serves another store"
+    ):
+        run(elsewhere.stream())
+
+
+def test_a_broker_that_dies_in_the_middle_of_a_batch(orders: Topic, frail: LocalCluster, tmp_path: Path) -> None:
+    """A batch that is planned is read when the broker is back, whole."""
+    orders.send(*map(str, range(50)))
+    read: list[int] = []
+
+    def on_batch(batch: DataFrame) -> None:
+        frail.stop_broker("broker-a")
+        coming_back = threading.Timer(0.5, frail.start_broker, ["broker-a"])
+        coming_back.start()
+        read.append(batch.count())
+        coming_back.join()
+
+    frame = orders.stream("body binary", startingOffsets="earliest", fetchOffset__numRetries=50)
+    assert started(frame, tmp_path / "checkpoint", on_batch).awaitTermination(120)
+    assert read == [51]
+
+
+def test_a_reader_slower_than_retention(
+    orders: Topic, frail: LocalCluster, rmq_spark: SparkSession, run: Run, tmp_path: Path
+) -> None:
+    """Messages that expire between plan and read end the query with their number; failOnDataLoss=false skips them, then
+    and after a restart, and loses none of what is still there."""
+    orders.write(rmq_spark.range(2_500).selectExpr("repeat('x', 1000) body"))
+
+    read: list[int] = []
+
+    def on_batch(batch: DataFrame) -> None:
+        if read:
+            frail.stop_broker("broker-a")
+            expire_everything(frail)
+            frail.start_broker("broker-a")
+        read.append(batch.count())
+
+    frame = orders.stream("body binary", startingOffsets="earliest", maxOffsetsPerTrigger=100)
+    query = started(frame, tmp_path / "checkpoint", on_batch)
+    with pytest.raises(StreamingQueryException, match=r"\d+ messages of queue .* were removed before they were read"):
+        query.awaitTermination(120)
+    assert read == [100]
+    left = orders.read("queueOffset bigint", failOnDataLoss=False).count()
+    assert 0 < left < 2_501
+    assert sum(run(orders.stream("body binary", failOnDataLoss=False)).sizes) == left
+
+
+def test_a_broker_that_reports_less_than_before(topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ends that are lower for a moment make no message come again."""
+    read: list[bytes] = []
+    lies: list[int] = []
+    honest = MessageStore.max_offset
+
+    def max_offset(store: MessageStore, name: str, queue_id: int) -> int:
+        if name == topic.name and lies:
+            return lies.pop()
+        return honest(store, name, queue_id)
+
+    monkeypatch.setattr(MessageStore, "max_offset", max_offset)
+    topic.send("a", "b", "c")
+    frame = topic.stream("body binary", startingOffsets="earliest", fetchOffset__retryIntervalMs=20)
+    writer = frame.writeStream.foreachBatch(lambda batch, number: read.extend(row.body for row in batch.collect()))
+    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    try:
+        query.processAllAvailable()
+        lies += [0] * 5
+        topic.send("d")
+        query.processAllAvailable()
+        query.processAllAvailable()
+        assert not lies
+        assert sorted(bytes(body) for body in read) == [b"a", b"b", b"c", b"d"]
+    finally:
+        query.stop()
+
+
+def test_a_broker_that_answers_slowly(topic: Topic, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that is held up for longer than a request waits is asked again; nothing is missing."""
+    topic.send("a", "b", "c")
+    held_up: list[float] = [6.5]
+    prompt = MessageStore.max_offset
+
+    def max_offset(store: MessageStore, name: str, queue_id: int) -> int:
+        if name == topic.name and held_up:
+            time.sleep(held_up.pop())
+        return prompt(store, name, queue_id)
+
+    monkeypatch.setattr(MessageStore, "max_offset", max_offset)
+    assert run(topic.stream("body binary", startingOffsets="earliest")).bodies == ["a", "b", "c"]
+    assert not held_up
