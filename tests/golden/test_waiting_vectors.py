@@ -13,9 +13,8 @@ _HERE = Path(__file__).parent
 # kind of vector → the module whose tests will take it; test_every_kind_has_a_test then asks for it here no longer
 WAITING = {
     "allocation": "rmqspark.rebalance",
-    "bloom": "rmqspark.protocol.sql",
+    "bloom": "rmqspark.protocol.bloom",
     "replication": "rmqspark.replication",
-    "sql": "rmqspark.protocol.sql",
     "timer": "rmqspark.broker.timer",
 }
 

@@ -1,0 +1,124 @@
+"""SQL92 expressions that choose messages: read once, then asked about one message or about thousands."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from rmqspark.errors import InvalidFilter, RecordError
+from rmqspark.protocol.record_batch import RecordBatch
+from rmqspark.protocol.sql.compiled import Row, compile_tree
+from rmqspark.protocol.sql.syntax import MAX_DEPTH, parse, too_deep
+from rmqspark.protocol.sql.tree import Property, children
+from rmqspark.protocol.sql.values import NotComparable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from rmqspark.protocol.spans import Spans
+    from rmqspark.protocol.sql.compiled import Evaluation
+    from rmqspark.protocol.sql.tree import Node
+
+MAX_EXPRESSION_BYTES: Final = 16 << 10
+_KEPT: Final = 256  # expressions, with the functions made of them
+
+
+class SqlFilter:
+    """An expression, ready to be asked. `names` are the properties it looks at; `cost`, how many steps it has."""
+
+    def __init__(self, expression: str, tree: Node) -> None:
+        self.expression: Final = expression
+        nodes = list(_nodes(tree))
+        self.cost: Final = len(nodes)
+        self.names: Final = tuple(dict.fromkeys(node.name for node in nodes if isinstance(node, Property)))
+        self._evaluate: Final[Evaluation] = compile_tree(tree, {name: at for at, name in enumerate(self.names)})
+
+    @classmethod
+    def parse(cls, expression: str | None) -> SqlFilter:
+        """Reads an expression. Raises InvalidFilter, which names the place of the mistake or the limit passed.
+
+        Limits: 16 KiB, 1024 values in a list, and 100 levels of NOT, brackets and comparisons of comparisons.
+        """
+        if expression is None or not expression.strip():
+            raise InvalidFilter("The SQL92 expression is empty.", hint="For example: price > 10 AND region = 'EU'")
+        size = len(expression.encode("utf-8", "surrogatepass"))
+        if size > MAX_EXPRESSION_BYTES:
+            raise InvalidFilter(f"A SQL92 expression of {size} bytes is over the limit of {MAX_EXPRESSION_BYTES}.")
+        return _parsed(expression)
+
+    def evaluate(self, properties: Mapping[str, str]) -> bool | None:
+        """What the expression says of a message with these properties. Raises NotComparable."""
+        verdict: bool | None = self._evaluate([properties.get(name) for name in self.names])
+        return verdict
+
+    def matches(self, properties: Mapping[str, str]) -> bool:
+        """Whether such a message is wanted: null is no, and so is what cannot be compared."""
+        return self._accepts([properties.get(name) for name in self.names])
+
+    def matching(self, records: RecordBatch) -> NDArray[np.bool_]:
+        """Which of the records are wanted. What cannot be read as a record is not.
+
+        Properties are found in all records at once, and each combination of values is evaluated once.
+        """
+        try:
+            return self._matching(records)
+        except RecordError:  # one at least is damaged: find out which
+            return np.array([self._matches_alone(records, row) for row in range(len(records))], np.bool_)
+
+    def _matches_alone(self, records: RecordBatch, row: int) -> bool:
+        one = slice(row, row + 1)
+        try:
+            return bool(self._matching(RecordBatch(records.buffer, records.positions[one], records.sizes[one]))[0])
+        except RecordError:
+            return False
+
+    def _matching(self, records: RecordBatch) -> NDArray[np.bool_]:
+        if not self.names:
+            return np.full(len(records), self._accepts(()))
+        if not len(records):
+            return np.empty(0, np.bool_)
+        raw = records.buffer.tobytes()
+        columns = [_values(raw, records.property_spans(name.encode())) for name in self.names]
+        if len(columns) == 1:
+            verdicts = {value: self._accepts((_text(value),)) for value in set(columns[0])}
+            return np.fromiter(map(verdicts.__getitem__, columns[0]), np.bool_, len(records))
+        rows = list(zip(*columns, strict=True))
+        verdict_of = {row: self._accepts([_text(value) for value in row]) for row in set(rows)}
+        return np.fromiter(map(verdict_of.__getitem__, rows), np.bool_, len(records))
+
+    def _accepts(self, row: Row) -> bool:
+        try:
+            return self._evaluate(row) is True
+        except NotComparable:
+            return False
+
+
+@lru_cache(maxsize=_KEPT)
+def _parsed(expression: str) -> SqlFilter:
+    tree = parse(expression)
+    return SqlFilter(expression, tree)
+
+
+def _nodes(tree: Node) -> Iterator[Node]:
+    """All nodes, without a call for each level: how many there are is only known afterwards."""
+    waiting = [(tree, 1)]
+    while waiting:
+        node, depth = waiting.pop()
+        if depth > MAX_DEPTH:
+            raise too_deep(node.at)
+        yield node
+        waiting += [(child, depth + 1) for child in children(node)]
+
+
+def _values(raw: bytes, spans: Spans) -> list[bytes | None]:
+    """The pieces of a buffer; None where there is none."""
+    places = zip(spans.starts.tolist(), spans.ends.tolist(), strict=True)
+    return [raw[start:end] if end >= start else None for start, end in places]
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else str(value, "utf-8", "replace")
