@@ -125,6 +125,10 @@ class SubscriptionNotFound(NotFound):
     retriable = True
 
 
+class FilterNotFound(NotFound):
+    """The broker has no filter for what the group subscribes to: its SQL92 expression could not be understood."""
+
+
 class SubscriptionOutdated(NotFound):
     """The broker knows an older subscription of the group than the request carries."""
 

@@ -228,7 +228,9 @@ class Broker:
             config, store_config, store, files, tables, self._flusher, appender, clock, self._resolver
         )
 
-        self._heartbeats = HeartbeatHandlers(clients, groups, topics, publisher, clock)
+        self._heartbeats = HeartbeatHandlers(
+            clients, groups, topics, publisher, clock, property_filter=config.enable_property_filter
+        )
         self._pulls = PullHandlers(config, store, topics, groups, clients, offsets, self._stats, clock)
         store.on_readable = self._pulls.messages_arrived
         families = (

@@ -40,6 +40,7 @@ class BrokerConfig:
     max_group_nums: int = setting(10_000, "(ours) Consumer groups, and producer groups at a time, at most.")
     max_queue_nums: int = setting(1024, "(ours) Queues a topic may have at most.")
 
+    enable_property_filter: bool = setting(True, "Consumers may filter by SQL92 (off in RocketMQ).")
     long_polling_enable: bool = setting(True, "Pulls at the end of a queue wait for messages.")
     short_polling_time_mills: int = setting(1000, "How long they wait with long polling off.", unit="ms")
     max_parked_pulls: int = setting(100_000, "(ours) Pulls held at a time; more are answered busy.")

@@ -21,11 +21,16 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 _TAGS_A_PLACE = 4
+_CHARACTERS_A_PLACE = 256
 
 
 @dataclass(slots=True, eq=False)
 class ParkedPull(Generic[R]):
-    """A pull of `queue_offset`, the end of its queue when it came. `tag_codes` None accepts every message."""
+    """A pull of `queue_offset`, the end of its queue when it came. `tag_codes` None accepts every message.
+
+    One with a SQL92 expression is woken by every message and, where that is none it wants, parked again behind it: it
+    `has_moved`, and is told so by the next scan.
+    """
 
     topic: str
     queue_id: int
@@ -33,11 +38,15 @@ class ParkedPull(Generic[R]):
     tag_codes: frozenset[int] | None
     deadline_ms: int  # monotonic
     request: R
+    expression_length: int = 0  # characters of SQL92
+    has_moved: bool = False
+    waited_enough: bool = False  # to be answered now, whatever there is
 
     @property
     def places(self) -> int:
-        """What it takes of the room for all: filters of many tags are held, and found by each of them."""
-        return 1 if self.tag_codes is None else 1 + len(self.tag_codes) // _TAGS_A_PLACE
+        """What it takes of the room for all: long filters are held, and those of many tags found by each of them."""
+        places = 1 + self.expression_length // _CHARACTERS_A_PLACE
+        return places if self.tag_codes is None else places + len(self.tag_codes) // _TAGS_A_PLACE
 
 
 class _Waiting(Generic[R]):
@@ -144,4 +153,4 @@ class ParkedPulls(Generic[R]):
 
 
 def _is_due(now_ms: int, end: int) -> Callable[[ParkedPull[R]], bool]:
-    return lambda pull: end > pull.queue_offset or now_ms >= pull.deadline_ms
+    return lambda pull: pull.has_moved or end > pull.queue_offset or now_ms >= pull.deadline_ms

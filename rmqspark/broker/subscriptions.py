@@ -1,24 +1,42 @@
-"""What a consumer may ask to be filtered by: tags, so far."""
+"""What a consumer may ask to be filtered by: tags, or a SQL92 expression over properties."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqspark.errors import InvalidFilter, ServerFault
 from rmqspark.protocol.bodies_client import SQL92, TAG
+from rmqspark.protocol.faults import SQL_UNSUPPORTED
 from rmqspark.protocol.filters import TagFilter
 
-_SQL_UNSUPPORTED: Final = "The broker does not support consumer to filter message by SQL92"  # RocketMQ's words
+if TYPE_CHECKING:
+    from rmqspark.protocol.sql.filter import SqlFilter
 
 
-def parse_subscription(expression: str | None, expression_type: str | None) -> TagFilter | None:
-    """The filter a subscription stands for, None for everything.
+class Filter(NamedTuple):
+    """The messages that are wanted: those with one of these tags (their hash codes), or those an expression accepts.
+    With neither, all are."""
 
-    Raises InvalidFilter for what is no expression, and RocketMQ's SYSTEM_ERROR for SQL92, which it too answers while
-    property filters are off.
+    tag_codes: frozenset[int] | None = None
+    sql: SqlFilter | None = None
+
+
+EVERYTHING: Final = Filter()
+
+
+def parse_subscription(expression: str | None, expression_type: str | None, *, property_filter: bool) -> Filter:
+    """The filter a subscription stands for.
+
+    Raises InvalidFilter for what is no expression, and RocketMQ's SYSTEM_ERROR for SQL92 where `property_filter` is off
+    (the broker's enable_property_filter).
     """
     if expression_type == SQL92:
-        raise ServerFault(_SQL_UNSUPPORTED)
+        if not property_filter:
+            raise ServerFault(SQL_UNSUPPORTED)
+        from rmqspark.protocol.sql.filter import SqlFilter  # brings the grammar, which a broker may never need
+
+        return Filter(sql=SqlFilter.parse(expression))
     if expression_type not in (None, "", TAG):
         raise InvalidFilter(f"There are no expressions of type {expression_type!r}.")
-    return TagFilter.parse(expression)
+    tags = TagFilter.parse(expression)
+    return EVERYTHING if tags is None else Filter(tag_codes=tags.codes)

@@ -33,6 +33,9 @@ PRODUCER_RETRY_CODES: Final = frozenset(
 )
 """After these a producer tries another broker (RocketMQ's DefaultMQProducer.retryResponseCodes)."""
 
+SQL_UNSUPPORTED: Final = "The broker does not support consumer to filter message by SQL92"
+"""RocketMQ's words, under SYSTEM_ERROR, where property filters are off."""
+
 _KNOWN_CODES: Final = frozenset(ResponseCode)
 _GO_AWAY_REMARK: Final = "please go away"
 _BUSY_REMARK: Final = "[OVERLOAD]system busy, start flow control for a while"
@@ -50,6 +53,7 @@ _CODES: Final[dict[type[RmqError], ResponseCode]] = {
     errors.OffsetNotFound: ResponseCode.QUERY_NOT_FOUND,
     errors.MessageNotFound: ResponseCode.SYSTEM_ERROR,  # as VIEW_MESSAGE_BY_ID answers
     errors.SubscriptionNotFound: ResponseCode.SUBSCRIPTION_NOT_EXIST,
+    errors.FilterNotFound: ResponseCode.FILTER_DATA_NOT_EXIST,
     errors.SubscriptionOutdated: ResponseCode.SUBSCRIPTION_NOT_LATEST,
     errors.OffsetMoved: ResponseCode.PULL_OFFSET_MOVED,
     errors.TransactionError: ResponseCode.TRANSACTION_FAILED,
@@ -105,6 +109,8 @@ _ERRORS: Final[dict[int, Callable[[_Context], RmqError]]] = {
     ResponseCode.SUBSCRIPTION_PARSE_FAILED: _simple(errors.InvalidFilter),
     ResponseCode.SUBSCRIPTION_NOT_EXIST: _simple(errors.SubscriptionNotFound),
     ResponseCode.SUBSCRIPTION_NOT_LATEST: _simple(errors.SubscriptionOutdated),
+    ResponseCode.FILTER_DATA_NOT_EXIST: _simple(errors.FilterNotFound),
+    ResponseCode.FILTER_DATA_NOT_LATEST: _simple(errors.SubscriptionOutdated),
     ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST: _group_not_found,
     ResponseCode.INVALID_PARAMETER: _simple(errors.InvalidArgument),
     ResponseCode.CONSUMER_NOT_ONLINE: _simple(errors.NotFound),
@@ -133,6 +139,8 @@ def from_response(
 
     `topic`, `group` and `next_offset` are what the caller knows of the request, or of the answer's header.
     """
+    if code == ResponseCode.SYSTEM_ERROR and (remark or "").endswith(SQL_UNSUPPORTED):
+        return errors.NotSupported(SQL_UNSUPPORTED + ".", hint="Set enablePropertyFilter=true in its configuration.")
     answer = _Context(code, remark or f"The server answered {_name(code)}.", topic, group, next_offset)
     make = _ERRORS.get(code)
     return make(answer) if make else errors.ServerFault(answer.remark, code=code)

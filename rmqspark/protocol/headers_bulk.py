@@ -39,7 +39,8 @@ class BulkSendResponseHeader(Header):
 class BulkReadRequestHeader(Header):
     """RMQ_BULK_READ: the records at [queueOffset, endOffset), as far as maxCount and maxBytes allow, at least one.
 
-    `tags` is a tag expression; the broker goes by its hash codes, the reader tests the tags themselves. Never waits.
+    `tags` is a tag expression; the broker goes by its hash codes, the reader tests the tags themselves. `sql` is a
+    SQL92 expression instead, which needs no second test (since version 2 of bulkRead). Never waits.
     """
 
     topic: str
@@ -50,6 +51,7 @@ class BulkReadRequestHeader(Header):
     maxBytes: Int32
     tags: str | None = None
     bname: str | None = None
+    sql: str | None = None
 
 
 class BulkReadResponseHeader(Header):

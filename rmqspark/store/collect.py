@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from rmqspark.protocol.spans import Spans, copy_spans
+from rmqspark.protocol.record import PHYSICAL_OFFSET_AT
+from rmqspark.protocol.spans import Spans, copy_spans, gather
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from rmqspark.protocol.spans import Bytes, Positions
     from rmqspark.store.segment_log import SegmentLog
 
@@ -43,6 +46,20 @@ class Collector:
                 spans = Spans(physical_offsets[first:last] - begin, sizes[first:last])
                 copy_spans(self._read_scratch(begin, end), spans, wanted, starts[first:last] - starts[first])
         return target
+
+    def collect_sound(
+        self, physical_offsets: Positions, sizes: Positions
+    ) -> tuple[Bytes, Positions, NDArray[np.bool_]]:
+        """The records at these places, their sizes, and which of the places have one. What is not a record of its place
+        is left out: nobody is to be handed bytes that a damaged queue entry leads to."""
+        body = self.collect(physical_offsets, sizes)
+        starts = np.cumsum(sizes) - sizes
+        sound = gather(body, starts, np.int32) == sizes
+        sound &= gather(body, starts + PHYSICAL_OFFSET_AT, np.int64) == physical_offsets
+        if not sound.all():
+            sizes = sizes[sound]
+            body = self.collect(physical_offsets[sound], sizes)
+        return body, sizes, sound
 
     def _read_scratch(self, begin: int, end: int) -> Bytes:
         if len(self._scratch) < end - begin:

@@ -8,7 +8,7 @@ It belongs to one thread; only `FlushPlan.run` may be called from another. READM
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import structlog
 
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from rmqspark.store.expiry import ExpireReport
     from rmqspark.store.files import Buffer, DiskUsage, File, FileSystem
     from rmqspark.store.flush import FlushPlan
-    from rmqspark.store.reader import BulkReadResult, ReadResult
+    from rmqspark.store.reader import BulkReadResult, ReadResult, Wanted
     from rmqspark.store.scan import Damage
     from rmqspark.store.time_search import Boundary
     from rmqspark.store.warming import WarmingPlan
@@ -309,36 +309,15 @@ class MessageStore:
 
     # --- messages out
 
-    def read(
-        self,
-        topic: str,
-        queue_id: int,
-        queue_offset: int,
-        *,
-        max_count: int,
-        max_bytes: int,
-        tag_codes: frozenset[int] | None = None,
-    ) -> ReadResult:
+    def read(self, topic: str, queue_id: int, queue_offset: int, **wanted: Unpack[Wanted]) -> ReadResult:
         """Records from `queue_offset` on, as a pull is answered; see `Reader.read`."""
-        return self._reader.read(
-            topic, queue_id, queue_offset, max_count=max_count, max_bytes=max_bytes, tag_codes=tag_codes
-        )
+        return self._reader.read(topic, queue_id, queue_offset, **wanted)
 
     def read_bulk(
-        self,
-        topic: str,
-        queue_id: int,
-        queue_offset: int,
-        end_offset: int,
-        *,
-        max_count: int,
-        max_bytes: int,
-        tag_codes: frozenset[int] | None = None,
+        self, topic: str, queue_id: int, queue_offset: int, end_offset: int, **wanted: Unpack[Wanted]
     ) -> BulkReadResult:
         """Records of [queue_offset, end_offset) with their sizes; see `Reader.read_bulk`."""
-        return self._reader.read_bulk(
-            topic, queue_id, queue_offset, end_offset, max_count=max_count, max_bytes=max_bytes, tag_codes=tag_codes
-        )
+        return self._reader.read_bulk(topic, queue_id, queue_offset, end_offset, **wanted)
 
     def read_at(self, physical_offset: int) -> bytes:
         """The record at a physical offset. Raises MessageNotFound."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import Enum
 from struct import Struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Required, TypedDict
 
 import msgspec
 import numpy as np
@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from rmqspark.errors import DamagedFile, OffsetMoved
 from rmqspark.protocol.record import MIN_RECORD_BYTES, PHYSICAL_OFFSET_AT
-from rmqspark.protocol.spans import gather
 from rmqspark.store.collect import Collector
 from rmqspark.store.consume_queue import ENTRY_BYTES
+from rmqspark.store.filtered_scan import FilteredScan, Found, Limits, RecordFilter
 
 if TYPE_CHECKING:
-    from rmqspark.protocol.spans import Bytes, Positions
+    from rmqspark.protocol.spans import Positions
     from rmqspark.store.commit_log import CommitLog
     from rmqspark.store.consume_queue import ConsumeQueue, Entries
     from rmqspark.store.consume_queues import ConsumeQueues
@@ -67,6 +67,15 @@ class BulkReadResult(msgspec.Struct, frozen=True, gc=False):
     body: memoryview
 
 
+class Wanted(TypedDict, total=False):
+    """What a read may bring: so many messages, so many bytes, these tags, or what a filter accepts."""
+
+    max_count: Required[int]
+    max_bytes: Required[int]
+    tag_codes: frozenset[int] | None
+    record_filter: RecordFilter | None
+
+
 class _Selection(NamedTuple):
     """What was chosen among the entries from the start of a scan up to `next_offset`."""
 
@@ -93,8 +102,10 @@ class Reader:
         max_count: int,
         max_bytes: int,
         tag_codes: frozenset[int] | None = None,
+        record_filter: RecordFilter | None = None,
     ) -> ReadResult:
-        """What a pull is answered with. The first message that fits the tags is always returned."""
+        """What a pull is answered with, by tags, or by `record_filter`, which reads the messages it looks at. The first
+        message that fits is always returned."""
         queue = self._queues.get(topic, queue_id)
         if queue is None:
             return ReadResult(ReadStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
@@ -102,19 +113,17 @@ class Reader:
             status, next_offset = outside
             return ReadResult(status, next_offset, queue.min_offset, queue.max_offset)
         scanned_end = min(queue.max_offset, queue_offset + max(_FEWEST_SCANNED, max_count))
+        limits = Limits(max_count, max_bytes)
+        if record_filter is not None:
+            return self._read_filtered(queue, queue_offset, scanned_end, limits, record_filter)
         try:
             is_one = scanned_end - queue_offset == 1 or max_count == 1
             if is_one and (record := self._read_one(queue, queue_offset, tag_codes)):
                 return ReadResult(ReadStatus.FOUND, queue_offset + 1, queue.min_offset, queue.max_offset, 1, record)
-            chosen = self._select(queue, queue_offset, scanned_end, max_count, max_bytes, tag_codes)
+            chosen = self._select(queue, queue_offset, scanned_end, limits, tag_codes)
         except DamagedFile:
-            next_file = queue_offset - queue_offset % queue.entries_per_segment + queue.entries_per_segment
-            return ReadResult(ReadStatus.OFFSET_FOUND_NULL, next_file, queue.min_offset, queue.max_offset)
-        body, sizes = self._collect(chosen)
-        status = ReadStatus.MESSAGE_WAS_REMOVING if chosen.all_gone else ReadStatus.NO_MATCHED_MESSAGE
-        if len(sizes):
-            status = ReadStatus.FOUND
-        return ReadResult(status, chosen.next_offset, queue.min_offset, queue.max_offset, len(sizes), body.data)
+            return _result_beyond_damage(queue, queue_offset)
+        return _result(queue, self._collect(chosen))
 
     def read_bulk(
         self,
@@ -126,11 +135,13 @@ class Reader:
         max_count: int,
         max_bytes: int,
         tag_codes: frozenset[int] | None = None,
+        record_filter: RecordFilter | None = None,
     ) -> BulkReadResult:
         """The messages of [queue_offset, end_offset) as far as the limits allow, at least one if there is any.
 
-        With tags, a call looks at about a million entries at most: nothing may be found although `next_offset` is
-        below `end_offset`; read on from there. Raises OffsetMoved below the queue's first message.
+        With tags, a call looks at about a million entries at most, with a filter at some thousands: nothing may be
+        found although `next_offset` is below `end_offset`; read on from there. Raises OffsetMoved below the queue's
+        first message.
         """
         queue = self._queues.get(topic, queue_id)
         low, high = (queue.min_offset, queue.max_offset) if queue is not None else (0, 0)
@@ -141,9 +152,12 @@ class Reader:
         end = min(end_offset, high, queue_offset + _MOST_SCANNED_IN_BULK)
         if queue is None or queue_offset >= end:
             return BulkReadResult(queue_offset, low, high, np.empty(0, np.int32), memoryview(b""))
-        chosen = self._select(queue, queue_offset, end, max_count, max_bytes, tag_codes)
-        body, sizes = self._collect(chosen)
-        return BulkReadResult(chosen.next_offset, low, high, sizes.astype(np.int32), body.data)
+        limits = Limits(max_count, max_bytes)
+        if record_filter is not None:
+            found = self._scan(queue, queue_offset, end, limits, record_filter)
+        else:
+            found = self._collect(self._select(queue, queue_offset, end, limits, tag_codes))
+        return BulkReadResult(found.next_offset, low, high, found.sizes.astype(np.int32), found.body.data)
 
     def _read_one(self, queue: ConsumeQueue, queue_offset: int, tag_codes: frozenset[int] | None) -> bytes | None:
         """The record of one entry; None if it has none with these tags, or one that is not of its place. What a waiting
@@ -158,29 +172,35 @@ class Reader:
         stored_size, stored_offset = _PLACE.unpack_from(record)
         return record if (stored_size, stored_offset) == (size, physical_offset) else None
 
-    def _collect(self, chosen: _Selection) -> tuple[Bytes, Positions]:
-        """The records chosen and their sizes. What is not a record of its place is left out: nobody is to be handed
-        bytes that a damaged queue entry leads to."""
-        physical_offsets, sizes = chosen.physical_offsets, chosen.sizes
-        body = self._collector.collect(physical_offsets, sizes)
-        starts = np.cumsum(sizes) - sizes
-        sound = gather(body, starts, np.int32) == sizes
-        sound &= gather(body, starts + PHYSICAL_OFFSET_AT, np.int64) == physical_offsets
-        if not sound.all():
-            physical_offsets, sizes = physical_offsets[sound], sizes[sound]
-            body = self._collector.collect(physical_offsets, sizes)
-        return body, sizes
+    def _read_filtered(
+        self, queue: ConsumeQueue, queue_offset: int, end: int, limits: Limits, record_filter: RecordFilter
+    ) -> ReadResult:
+        """Within one file of the queue, of which the first entry shows whether it is there."""
+        try:
+            queue.entry(queue_offset)
+        except DamagedFile:
+            return _result_beyond_damage(queue, queue_offset)
+        end = min(end, _next_file(queue, queue_offset))
+        return _result(queue, self._scan(queue, queue_offset, end, limits, record_filter))
+
+    def _scan(self, queue: ConsumeQueue, start: int, end: int, limits: Limits, record_filter: RecordFilter) -> Found:
+        scan = FilteredScan(queue, self._collector, lambda entries: self._matching(entries, None)[0], record_filter)
+        return scan.run(start, end, limits)
+
+    def _collect(self, chosen: _Selection) -> Found:
+        body, sizes, _ = self._collector.collect_sound(chosen.physical_offsets, chosen.sizes)
+        return Found(chosen.next_offset, body, sizes, chosen.all_gone)
 
     def _select(
         self,
         queue: ConsumeQueue,
         start: int,
         end: int,
-        max_count: int,
-        max_bytes: int,
+        limits: Limits,
         tag_codes: frozenset[int] | None,
     ) -> _Selection:
         """Goes through entries [start, end) window by window until a limit is reached."""
+        max_count, max_bytes = limits
         wanted = None if tag_codes is None else np.fromiter(tag_codes, np.int64, len(tag_codes)).astype(np.int32)
         parts: list[tuple[Positions, Positions]] = []
         count = size_bytes = 0
@@ -224,6 +244,25 @@ class Reader:
 
 def _as_int32(code: int) -> int:
     return (code + (1 << 31)) % (1 << 32) - (1 << 31)
+
+
+def _result(queue: ConsumeQueue, found: Found) -> ReadResult:
+    status = ReadStatus.MESSAGE_WAS_REMOVING if found.all_gone else ReadStatus.NO_MATCHED_MESSAGE
+    count = len(found.sizes)
+    if count:
+        status = ReadStatus.FOUND
+    return ReadResult(status, found.next_offset, queue.min_offset, queue.max_offset, count, found.body.data)
+
+
+def _result_beyond_damage(queue: ConsumeQueue, queue_offset: int) -> ReadResult:
+    """What a read in a file that is not there is told: to go on in the next."""
+    next_offset = _next_file(queue, queue_offset)
+    return ReadResult(ReadStatus.OFFSET_FOUND_NULL, next_offset, queue.min_offset, queue.max_offset)
+
+
+def _next_file(queue: ConsumeQueue, queue_offset: int) -> int:
+    """The first offset of the queue's file behind the one that has this entry."""
+    return queue_offset - queue_offset % queue.entries_per_segment + queue.entries_per_segment
 
 
 def _status_outside(queue: ConsumeQueue, queue_offset: int) -> tuple[ReadStatus, int] | None:

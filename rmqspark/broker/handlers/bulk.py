@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Final
 
 from isal.isal_zlib import crc32
 
-from rmqspark.errors import InvalidQueue, NoPermission, NotSupported, OffsetMoved, RecordError, RmqError
+from rmqspark.broker.subscriptions import parse_subscription
+from rmqspark.errors import InvalidFilter, InvalidQueue, NoPermission, NotSupported, OffsetMoved, RecordError, RmqError
+from rmqspark.protocol.bodies_client import SQL92, TAG
 from rmqspark.protocol.bulk_body import read_bulk
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.filters import TagFilter
 from rmqspark.protocol.headers_bulk import (
     BulkReadRequestHeader,
     BulkReadResponseHeader,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from rmqspark.broker.appender import Appender
     from rmqspark.broker.config import BrokerConfig
     from rmqspark.broker.stats import BrokerStats
+    from rmqspark.broker.subscriptions import Filter
     from rmqspark.broker.topics import TopicTable
     from rmqspark.protocol.bulk_rows import BulkRows
     from rmqspark.protocol.headers_txn import TxnHalfRequestHeader
@@ -43,12 +45,13 @@ _SIZE_BYTES: Final = 4
 
 
 class BulkHandlers:
-    """Bulk sends and reads, versions 1 of both."""
+    """Bulk sends, version 1, and reads, version 2 (1 knew no SQL92)."""
 
     def __init__(
         self, config: BrokerConfig, store: MessageStore, topics: TopicTable, appender: Appender, stats: BrokerStats
     ) -> None:
         self._max_read_bytes = config.max_bulk_read_bytes
+        self._property_filter = config.enable_property_filter
         self._store = store
         self._topics = topics
         self._appender = appender
@@ -83,7 +86,7 @@ class BulkHandlers:
     def read(self, request: Request[BulkReadRequestHeader]) -> Reply:
         header = request.header
         self._topics.require_readable(header.topic, header.queueId)
-        tag_filter = TagFilter.parse(header.tags)
+        wanted = self._wanted(header)
         try:
             found = self._store.read_bulk(
                 header.topic,
@@ -92,7 +95,8 @@ class BulkHandlers:
                 header.endOffset,
                 max_count=max(1, header.maxCount),
                 max_bytes=max(1, min(header.maxBytes, self._max_read_bytes)),
-                tag_codes=tag_filter.codes if tag_filter else None,
+                tag_codes=wanted.tag_codes,
+                record_filter=wanted.sql,
             )
         except OffsetMoved as error:
             high = self._store.max_offset(header.topic, header.queueId)
@@ -106,6 +110,14 @@ class BulkHandlers:
             nextBeginOffset=found.next_offset, minOffset=found.min_offset, maxOffset=found.max_offset, count=count
         )
         return Reply(answer, (found.sizes.astype(">i4").tobytes(), found.body))
+
+    def _wanted(self, header: BulkReadRequestHeader) -> Filter:
+        """Raises InvalidFilter, or ServerFault for SQL92 while property filters are off."""
+        if header.sql is None:
+            return parse_subscription(header.tags, TAG, property_filter=self._property_filter)
+        if header.tags is not None:
+            raise InvalidFilter("Tags and a SQL92 expression exclude each other.")
+        return parse_subscription(header.sql, SQL92, property_filter=self._property_filter)
 
 
 def check_target(topics: TopicTable, topic: str, queue_id: int) -> None:

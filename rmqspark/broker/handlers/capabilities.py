@@ -27,7 +27,7 @@ class CapabilityHandlers:
             version=__version__,
             storeId=store.store_id,
             incarnation=store.incarnation,
-            capabilities={"bulkSend": 1, "bulkRead": 1, "transactions": 1, "measure": 1},
+            capabilities={"bulkSend": 1, "bulkRead": 2, "transactions": 1, "measure": 1},
         )
         self._answer = Reply(body=body.encode())
 

@@ -1,7 +1,7 @@
 """HEART_BEAT (34), UNREGISTER_CLIENT (35), CHECK_CLIENT_CONFIG (46), GET_CONSUMER_LIST_BY_GROUP (38): who is there.
 
 RocketMQ's ClientManageProcessor and ConsumerManageProcessor; spec: requests, section 5. When the members or topics of a
-group change, all its members are told (40) and rebalance. Left out: SQL92 expressions are refused.
+group change, all its members are told (40) and rebalance. A SQL92 expression that is none is the pulls' to refuse.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from rmqspark.broker.clients import Member
 from rmqspark.broker.subscriptions import parse_subscription
 from rmqspark.errors import GroupNotFound, InvalidArgument, InvalidFilter, ServerFault
 from rmqspark.protocol.bodies import CheckClientConfigBody, ConsumerListBody, HeartbeatData
+from rmqspark.protocol.bodies_client import SQL92
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.filters import MAX_EXPRESSION_BYTES
+from rmqspark.protocol.filters import MAX_EXPRESSION_BYTES, MAX_SQL_BYTES
 from rmqspark.protocol.headers_consume import ConsumerGroupRequestHeader, UnregisterClientRequestHeader
 from rmqspark.protocol.names import check_client_id, check_group, check_topic
 from rmqspark.remoting.reply import Reply
@@ -46,7 +47,10 @@ class HeartbeatHandlers:
         topics: TopicTable,
         publisher: TopicPublisher,
         clock: Clock,
+        *,
+        property_filter: bool,
     ) -> None:
+        self._property_filter = property_filter
         self._clients = clients
         self._groups = groups
         self._topics = topics
@@ -84,7 +88,7 @@ class HeartbeatHandlers:
     def check_config(self, request: Request[NoFields]) -> Reply:
         """Whether the broker can filter as the client is going to ask; clients only ask if it is not by tags."""
         subscription = CheckClientConfigBody.decode_request(request.body).subscriptionData
-        parse_subscription(subscription.subString, subscription.expressionType)
+        parse_subscription(subscription.subString, subscription.expressionType, property_filter=self._property_filter)
         return Reply()
 
     def consumer_list(self, request: Request[ConsumerGroupRequestHeader]) -> Reply:
@@ -155,5 +159,6 @@ def _check_words(*words: str) -> None:
 def _check_expression(subscription: SubscriptionData) -> None:
     tags = subscription.tagsSet
     size = len(subscription.subString) + sum(map(len, tags))
-    if size > 2 * MAX_EXPRESSION_BYTES or len(tags) + len(subscription.codeSet) > MAX_EXPRESSION_BYTES:
-        raise InvalidFilter(f"The subscription to {subscription.topic!r} is longer than {MAX_EXPRESSION_BYTES} bytes.")
+    most = MAX_SQL_BYTES if subscription.expressionType == SQL92 else 2 * MAX_EXPRESSION_BYTES
+    if size > most or len(tags) + len(subscription.codeSet) > MAX_EXPRESSION_BYTES:
+        raise InvalidFilter(f"The subscription to {subscription.topic!r} is longer than {most} bytes.")

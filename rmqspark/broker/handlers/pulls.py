@@ -2,23 +2,28 @@
 
 A pull is checked, read, answered; one that finds nothing at the end of its queue and allows it is held by
 `long_poll.py` and run once more when something comes. The answer is a slice of the log, sent as it is read.
-RocketMQ's PullMessageProcessor; spec: requests, section 5, semantics, sections 8.5 to 8.7. Left out: SQL92 expressions
-and class filters are refused; reading from a replica is never suggested; one limit of transfer for memory and disk.
+RocketMQ's PullMessageProcessor; spec: requests, section 5, semantics, sections 8.5 to 8.7 and 9. Left out: class
+filters are refused; reading from a replica is never suggested; one limit of transfer for memory and disk; a SQL92
+expression is read again from the subscription instead of being kept with bloom data in consumerFilter.json.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, cast
 
 from rmqspark.broker.long_poll import ParkedPull, ParkedPulls
 from rmqspark.broker.subscriptions import parse_subscription
 from rmqspark.errors import (
+    FilterNotFound,
+    InvalidFilter,
     NoPermission,
     SubscriptionNotFound,
     SubscriptionOutdated,
 )
+from rmqspark.protocol.bodies_client import SQL92
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.headers_consume import PullFlag, PullMessageRequestHeader, PullMessageResponseHeader
 from rmqspark.remoting.reply import Reply
@@ -36,6 +41,7 @@ if TYPE_CHECKING:
     from rmqspark.broker.groups import SubscriptionGroups
     from rmqspark.broker.offsets import ConsumerOffsets
     from rmqspark.broker.stats import BrokerStats
+    from rmqspark.broker.subscriptions import Filter
     from rmqspark.broker.topics import TopicTable
     from rmqspark.clock import Clock
     from rmqspark.protocol.bodies import SubscriptionGroupConfig, TopicConfig
@@ -58,15 +64,16 @@ _CODES: Final = {
     ReadStatus.NO_MATCHED_LOGIC_QUEUE: ResponseCode.PULL_OFFSET_MOVED,
 }
 _WOKEN_A_TURN: Final = 16
+_NO_FILTER: Final = "The broker's consumer filter data is not exist!Your expression may be wrong!"  # RocketMQ's words
 _EMPTY_QUEUE: Final = (ReadStatus.NO_MESSAGE_IN_QUEUE, ReadStatus.NO_MATCHED_LOGIC_QUEUE)
 
 
 class PullPermit(NamedTuple):
-    """What a pull may have: who asks, of which topic, and the tags it gets (None: all)."""
+    """What a pull may have: who asks, of which topic, and which of its messages."""
 
     topic: TopicConfig
     group: SubscriptionGroupConfig
-    tag_codes: frozenset[int] | None
+    wanted: Filter
 
 
 class PullHandlers:
@@ -105,7 +112,7 @@ class PullHandlers:
         reset = self._offsets.take_reset(header.consumerGroup, header.topic, header.queueId)
         if reset is not None:
             return self._reset_reply(permit, header, reset)
-        reply = self._read(permit, header)
+        reply = self._read(permit, header, header.queueOffset)
         if header.sysFlag & PullFlag.COMMIT_OFFSET and header.commitOffset >= 0:
             self._offsets.commit(header.consumerGroup, header.topic, header.queueId, header.commitOffset)
         may_wait = header.sysFlag & PullFlag.SUSPEND and self._may_park and not request.oneway
@@ -124,7 +131,10 @@ class PullHandlers:
     def scan(self) -> None:
         """Wakes what waited long enough, or missed something. To be called every `scan_interval_ms`."""
         now_ms = self._clock.monotonic_ms()
-        self._wake(self._parked.due(now_ms, self._store.max_offset, lambda request: request.connection.closed))
+        due = self._parked.due(now_ms, self._store.max_offset, lambda request: request.connection.closed)
+        for pull in due:
+            pull.waited_enough = True
+        self._wake(due)
 
     @property
     def scan_interval_ms(self) -> int:
@@ -145,13 +155,10 @@ class PullHandlers:
             raise NoPermission(f"Group {group.groupName!r} is not allowed to consume.")
         topic = self._topics.require_readable(header.topic, header.queueId)
         if header.sysFlag & PullFlag.SUBSCRIPTION:
-            tag_filter = parse_subscription(header.subscription, header.expressionType)
-            return PullPermit(topic, group, tag_filter.codes if tag_filter else None)
-        return PullPermit(topic, group, self._subscribed_tags(header, group))
+            return PullPermit(topic, group, self._parse(header.subscription, header.expressionType))
+        return PullPermit(topic, group, self._subscribed(header, group))
 
-    def _subscribed_tags(
-        self, header: PullMessageRequestHeader, group: SubscriptionGroupConfig
-    ) -> frozenset[int] | None:
+    def _subscribed(self, header: PullMessageRequestHeader, group: SubscriptionGroupConfig) -> Filter:
         online = self._clients.consumer_group(header.consumerGroup)
         if online is None:
             raise SubscriptionNotFound(f"No consumer of group {header.consumerGroup!r} is known to be online.")
@@ -162,24 +169,32 @@ class PullHandlers:
             raise SubscriptionNotFound(f"Group {group.groupName!r} does not subscribe to topic {header.topic!r}.")
         if subscription.subVersion < header.subVersion:
             raise SubscriptionOutdated(f"The subscription of group {group.groupName!r} known here is an older one.")
-        tag_filter = parse_subscription(subscription.subString, subscription.expressionType)
-        return tag_filter.codes if tag_filter else None
+        try:
+            return self._parse(subscription.subString, subscription.expressionType)
+        except InvalidFilter as error:
+            if subscription.expressionType != SQL92:
+                raise
+            raise FilterNotFound(f"{_NO_FILTER} {error}") from None
+
+    def _parse(self, expression: str | None, expression_type: str | None) -> Filter:
+        return parse_subscription(expression, expression_type, property_filter=self._config.enable_property_filter)
 
     # --- reading and answering ---------------------------------------------------------------------------------------
 
-    def _read(self, permit: PullPermit, header: PullMessageRequestHeader) -> Reply:
+    def _read(self, permit: PullPermit, header: PullMessageRequestHeader, queue_offset: int) -> Reply:
         config = self._config
         wanted_bytes = header.maxMsgBytes if header.maxMsgBytes is not None and header.maxMsgBytes > 0 else 1 << 31
         result = self._store.read(
             header.topic,
             header.queueId,
-            header.queueOffset,
+            queue_offset,
             max_count=max(1, min(header.maxMsgNums, config.max_transfer_count_on_message_in_memory)),
             max_bytes=min(wanted_bytes, config.max_transfer_bytes_on_message_in_memory),
-            tag_codes=permit.tag_codes,
+            tag_codes=permit.wanted.tag_codes,
+            record_filter=permit.wanted.sql,
         )
         code = _CODES[result.status]
-        if result.status in _EMPTY_QUEUE and header.queueOffset == 0:
+        if result.status in _EMPTY_QUEUE and queue_offset == 0:
             code = ResponseCode.PULL_NOT_FOUND
         self._stats.count_get(result.count)
         self._offsets.note_pull(header.consumerGroup, header.topic, header.queueId, result.next_offset)
@@ -213,9 +228,10 @@ class PullHandlers:
                 header.topic,
                 header.queueId,
                 header.queueOffset,
-                permit.tag_codes,
+                permit.wanted.tag_codes,
                 self._clock.monotonic_ms() + wait_ms,
                 request,
+                expression_length=len(permit.wanted.sql.expression) if permit.wanted.sql else 0,
             )
         )
 
@@ -235,15 +251,33 @@ class PullHandlers:
     def _answer_woken(self) -> None:
         pull = self._woken.popleft()
         try:
-            pull.request.answer(self._rerun(pull.request.header))
+            reply = self._rerun(pull)
+            if reply is not None:
+                pull.request.answer(reply)
         except Exception as error:  # noqa: BLE001 - as the router does for pulls that did not wait
             pull.request.fail(error)
 
-    def _rerun(self, header: PullMessageRequestHeader) -> Reply:
-        """The pull once more, this time without waiting and without committing again."""
+    def _rerun(self, pull: ParkedPull[PullRequest]) -> Reply | None:
+        """The pull once more, without committing again; None where it goes on waiting."""
+        header = pull.request.header
         permit = self._permit(header)
         reset = self._offsets.take_reset(header.consumerGroup, header.topic, header.queueId)
-        return self._read(permit, header) if reset is None else self._reset_reply(permit, header, reset)
+        if reset is not None:
+            return self._reset_reply(permit, header, reset)
+        reply = self._read(permit, header, pull.queue_offset)
+        return reply if permit.wanted.sql is None else self._unless_in_vain(pull, reply)
+
+    def _unless_in_vain(self, pull: ParkedPull[PullRequest], reply: Reply) -> Reply | None:
+        """The answer to a pull by SQL92, which any message wakes. If it wants none of those that came, it waits on
+        behind them, and its next run need not look at them again."""
+        answer = cast("PullMessageResponseHeader", reply.header)
+        no_match, saw_all = ReadStatus.NO_MATCHED_MESSAGE, answer.nextBeginOffset >= answer.maxOffset
+        if reply.code == _CODES[no_match] and saw_all and self._may_park and not pull.waited_enough:
+            self._parked.park(replace(pull, queue_offset=answer.nextBeginOffset, has_moved=True))
+            return None
+        if reply.code == ResponseCode.PULL_NOT_FOUND and pull.has_moved:
+            return Reply(answer, code=_CODES[no_match], remark=no_match.value)
+        return reply
 
 
 def _as_ints(tags_codes: Sequence[int] | NDArray[np.int64]) -> Callable[[], list[int]]:

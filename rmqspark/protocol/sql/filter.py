@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from rmqspark.errors import InvalidFilter, RecordError
+from rmqspark.protocol.filters import MAX_SQL_BYTES
 from rmqspark.protocol.record_batch import RecordBatch
 from rmqspark.protocol.sql.compiled import Row, compile_tree
 from rmqspark.protocol.sql.syntax import MAX_DEPTH, parse, too_deep
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from rmqspark.protocol.sql.compiled import Evaluation
     from rmqspark.protocol.sql.tree import Node
 
-MAX_EXPRESSION_BYTES: Final = 16 << 10
 _KEPT: Final = 256  # expressions, with the functions made of them
 
 
@@ -46,8 +46,8 @@ class SqlFilter:
         if expression is None or not expression.strip():
             raise InvalidFilter("The SQL92 expression is empty.", hint="For example: price > 10 AND region = 'EU'")
         size = len(expression.encode("utf-8", "surrogatepass"))
-        if size > MAX_EXPRESSION_BYTES:
-            raise InvalidFilter(f"A SQL92 expression of {size} bytes is over the limit of {MAX_EXPRESSION_BYTES}.")
+        if size > MAX_SQL_BYTES:
+            raise InvalidFilter(f"A SQL92 expression of {size} bytes is over the limit of {MAX_SQL_BYTES}.")
         return _parsed(expression)
 
     def evaluate(self, properties: Mapping[str, str]) -> bool | None:

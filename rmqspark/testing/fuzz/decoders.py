@@ -137,8 +137,13 @@ def _look_at(records: RecordBatch) -> None:
 
 
 def read_text(data: bytes) -> None:
-    """The small languages: JSON, properties, tag expressions."""
+    """The small languages: JSON, properties, tag expressions, SQL92."""
     decode_properties(data)
-    for read in (lambda: fastjson.loads(data), lambda: parse_subscription(data.decode("utf-8", "replace"), "TAG")):
+    text = data.decode("utf-8", "replace")
+    for read in (
+        lambda: fastjson.loads(data),
+        lambda: parse_subscription(text, "TAG", property_filter=True),
+        lambda: parse_subscription(text, "SQL92", property_filter=True),
+    ):
         with suppress(RmqError):
             read()

@@ -401,7 +401,8 @@ def _listen(take, told):
     [
         ("paid || shipped", "TAG", 0),
         ("||", "TAG", ResponseCode.SUBSCRIPTION_PARSE_FAILED),
-        ("a > 1", "SQL92", ResponseCode.SYSTEM_ERROR),
+        ("a > 1", "SQL92", 0),
+        ("a > '1'", "SQL92", ResponseCode.SUBSCRIPTION_PARSE_FAILED),
     ],
 )
 def test_clients_learn_at_start_whether_the_broker_can_filter_for_them(on_broker, expression, kind, code) -> None:

@@ -61,7 +61,7 @@ def test_a_pull_is_told_what_it_found_and_where_to_go_on(on_broker, offset, fiel
         ({"queueId": 4}, ResponseCode.INVALID_PARAMETER),
         ({"queueId": -1}, ResponseCode.INVALID_PARAMETER),
         ({"subscription": "||"}, ResponseCode.SUBSCRIPTION_PARSE_FAILED),
-        ({"expressionType": "SQL92", "subscription": "a > 1"}, ResponseCode.SYSTEM_ERROR),
+        ({"expressionType": "SQL92", "subscription": "a >"}, ResponseCode.SUBSCRIPTION_PARSE_FAILED),
         ({"expressionType": "REGEX"}, ResponseCode.SUBSCRIPTION_PARSE_FAILED),
         ({"sysFlag": 0}, ResponseCode.SUBSCRIPTION_NOT_EXIST),
     ],

@@ -29,6 +29,7 @@ BOTH_WAYS: list[tuple[RmqError, int, type[RmqError]]] = [
     (errors.SubscriptionNotFound("no heartbeat yet"), 24, errors.SubscriptionNotFound),
     (errors.SubscriptionOutdated("older"), 25, errors.SubscriptionOutdated),
     (errors.GroupNotFound("G"), 26, errors.GroupNotFound),
+    (errors.FilterNotFound("wrong at character 5"), 27, errors.FilterNotFound),
     (errors.InvalidArgument("what"), 29, errors.InvalidArgument),
     (errors.GoingAway("shutting down"), 1500, errors.GoingAway),
 ]

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqspark.errors import InvalidFilter
-from rmqspark.protocol.sql.filter import MAX_EXPRESSION_BYTES, SqlFilter
+from rmqspark.protocol.filters import MAX_SQL_BYTES
+from rmqspark.protocol.sql.filter import SqlFilter
 from rmqspark.protocol.sql.values import NotComparable
 
 _VECTORS = Path(__file__).parents[2] / "golden" / "sql"
@@ -74,7 +75,7 @@ def test_a_mistake_is_shown_with_its_place(expression: str, place: int, story: s
 
 
 @pytest.mark.parametrize(
-    "expression", [None, "", " \n", "a = 'x' " + " " * MAX_EXPRESSION_BYTES, "ä" * (8 << 10) + "ä"]
+    "expression", [None, "", " \n", "a = 'x' " + " " * MAX_SQL_BYTES, "ä" * (8 << 10) + "ä"]
 )
 def test_an_expression_has_a_length(expression: str | None) -> None:
     """None at all is an error, and so is one of more than 16 KiB."""
