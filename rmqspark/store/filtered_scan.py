@@ -81,6 +81,7 @@ class FilteredScan:
         self._wanted = wanted
         self._left_bytes = min(_MOST_SCANNED_BYTES, max(1, _MOST_STEP_BYTES // wanted.cost))
         self._found: list[RecordBatch] = []
+        self._is_full = False
 
     def run(self, start: int, end: int, limits: Limits) -> Found:
         """Looks at entries [start, end), as far as it may; at one at least."""
@@ -88,7 +89,7 @@ class FilteredScan:
         end = min(end, start + min(_MOST_SCANNED, max(1, _MOST_STEPS // self._wanted.cost)))
         offset, all_gone = start, start < end
         size = max(1, self._left.messages)
-        while offset < end and self._has_room():
+        while offset < end and self._left_bytes > 0 and not self._is_full:
             window = self._read(offset, min(end, offset + min(_WINDOW_ENTRIES, size)))
             all_gone = all_gone and not len(window.records)
             offset = self._take(window)
@@ -98,9 +99,6 @@ class FilteredScan:
         if len(bodies) == 1:
             return Found(offset, bodies[0], sizes[0], all_gone)
         return Found(offset, np.concatenate([_NO_BYTES, *bodies]), np.concatenate([_NO_SIZES, *sizes]), all_gone)
-
-    def _has_room(self) -> bool:
-        return self._left_bytes > 0 and (not self._found or (self._left.messages > 0 and self._left.size_bytes > 0))
 
     def _read(self, start: int, end: int) -> _Window:
         """The records of entries from `start` on; of fewer than there are before `end` where they are large."""
@@ -125,6 +123,7 @@ class FilteredScan:
         if fit:
             self._found.append(_alone(window.records, hits[:fit]))
             self._left = Limits(self._left.messages - fit, self._left.size_bytes - int(sizes[:fit].sum()))
+        self._is_full = fit < len(hits) or min(self._left) <= 0
         return int(window.offsets[hits[fit]]) if fit < len(hits) else window.next_offset
 
 
