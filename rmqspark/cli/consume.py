@@ -37,6 +37,9 @@ def consume(
     ] = None,
     count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="Stop after this many messages.")] = None,
     tags: Annotated[str, typer.Option(help="Only these tags: 'paid || shipped'.")] = "*",
+    sql: Annotated[
+        str | None, typer.Option(help='Only what this SQL92 condition over properties accepts: "price > 10".')
+    ] = None,
     group: Annotated[
         str | None,
         typer.Option(help="Go on where this group stopped, unless --from or --offset says otherwise, and commit."),
@@ -57,7 +60,7 @@ def consume(
     begin, end = _range(from_, to, offset, follow=follow)
     from rmqspark.client.pull_consumer import PullConsumer
 
-    with PullConsumer(namesrv, group=group, tags=tags) as consumer:
+    with PullConsumer(namesrv, group=group, tags=tags, sql=sql) as consumer:
         done = commit_to(consumer) if group is not None else flush
         resume = group is not None and begin is None
         batches = read(consumer, topic, begin or EARLIEST, end, follow=follow, resume=resume)

@@ -47,6 +47,7 @@ OFFSET_TIMEOUT_MS = 5_000
 SEARCH_TIMEOUT_MS = 6_000
 LOCK_TIMEOUT_MS = 1_000
 PULL_TIMEOUT_MS = 10_000  # beyond the time the broker may hold a pull
+_BULK_READ_WITH_SQL = 2  # the version of RMQ_BULK_READ that knows it
 SUSPEND_MS = 15_000  # RocketMQ's brokerSuspendMaxTimeMillis
 
 
@@ -61,6 +62,10 @@ class Capabilities(NamedTuple):
     bulk_read: int = 0
     transactions: int = 0
     measure: int = 0
+
+    def reads_in_bulk(self, sql: str | None) -> bool:
+        """Whether bulk reads are there, and where they are to filter by SQL92, can."""
+        return self.bulk_read >= (1 if sql is None else _BULK_READ_WITH_SQL)
 
 
 class PullStatus(Enum):
@@ -178,9 +183,10 @@ class BrokerClient:
         max_count: int = 32,
         max_bytes: int | None = None,
         tags: str = "*",
+        sql: str | None = None,
         suspend_ms: int = 0,
     ) -> Future[PullResult]:
-        """PULL_MESSAGE; with `suspend_ms` the broker holds it that long until something comes."""
+        """PULL_MESSAGE by tags or by SQL92; with `suspend_ms` the broker holds it that long until something comes."""
         flags = PullFlag.SUBSCRIPTION | (PullFlag.SUSPEND if suspend_ms else PullFlag(0))
         header = PullMessageRequestHeader(
             consumerGroup=group,
@@ -192,8 +198,8 @@ class BrokerClient:
             commitOffset=0,
             suspendTimeoutMillis=suspend_ms,
             subVersion=0,
-            subscription=tags,
-            expressionType="TAG",
+            subscription=tags if sql is None else sql,
+            expressionType="TAG" if sql is None else "SQL92",
             maxMsgBytes=max_bytes,
             bname=queue.broker_name,
         )
@@ -225,12 +231,21 @@ class BrokerClient:
         max_count: int,
         max_bytes: int,
         tags: str | None = None,
+        sql: str | None = None,
     ) -> Future[BulkChunk]:
         """RMQ_BULK_READ: the records of [queue_offset, end_offset), as far as the bounds allow (`bulk.bulk_read`)."""
         from rmqspark.client import bulk  # brings NumPy
 
         return bulk.bulk_read(
-            self, topic, queue_id, queue_offset, end_offset, max_count=max_count, max_bytes=max_bytes, tags=tags
+            self,
+            topic,
+            queue_id,
+            queue_offset,
+            end_offset,
+            max_count=max_count,
+            max_bytes=max_bytes,
+            tags=tags,
+            sql=sql,
         )
 
     # --- offsets -----------------------------------------------------------------------------------------------------

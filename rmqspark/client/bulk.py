@@ -84,13 +84,16 @@ def bulk_read(
     max_count: int,
     max_bytes: int,
     tags: str | None = None,
+    sql: str | None = None,
 ) -> Future[BulkChunk]:
     """Records of [queue_offset, end_offset) in one piece, at least one if there is any; never waits for new ones.
 
     OffsetMoved where `queue_offset` is below the queue's minimum. `tags` are tested by their hash only: test the
-    records' own tags again.
+    records' own tags again. `sql`, instead, is all the broker's work, where `reads_in_bulk(sql)`.
     """
-    header = BulkReadRequestHeader(topic, queue_id, queue_offset, end_offset, max_count, max_bytes, tags, broker.name)
+    header = BulkReadRequestHeader(
+        topic, queue_id, queue_offset, end_offset, max_count, max_bytes, tags, broker.name, sql
+    )
     future = broker.submit(RequestCode.RMQ_BULK_READ, header, timeout_ms=TIMEOUT_MS)
     where = f"{topic}/{broker.name}/{queue_id}"
     return then(future, lambda response: _bulk_chunk(response, where, queue_offset))

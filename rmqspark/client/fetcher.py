@@ -33,16 +33,17 @@ class Arrival(NamedTuple):
 
 
 class Fetcher:
-    """Fetches for one group with one tag expression.
+    """Fetches for one group with one tag expression, or one of SQL92.
 
     Answers are put on a queue by the connections' reader threads and taken off it by `arrivals`; so whoever polls may
     take its time, and no lock is held that an answer would need.
     """
 
-    def __init__(self, cluster: ClusterClient, group: str, tags: str) -> None:
+    def __init__(self, cluster: ClusterClient, group: str, tags: str, sql: str | None = None) -> None:
         self._cluster = cluster
         self._group = group
         self._tags = tags
+        self._sql = sql
         self._arrived: SimpleQueue[Arrival | None] = SimpleQueue()
 
     def fetch(self, cursor: Cursor) -> None:
@@ -87,11 +88,17 @@ class Fetcher:
 
     def _ask(self, cursor: Cursor) -> Future[Fetched]:
         broker = self._cluster.broker(cursor.queue.broker_name)
-        if cursor.ask(bulk=broker.capabilities().bulk_read > 0) is Ask.BULK:
+        if cursor.ask(bulk=broker.capabilities().reads_in_bulk(self._sql)) is Ask.BULK:
             return self._ask_bulk(broker, cursor)
         queue, queue_offset = cursor.queue, cursor.fetch_offset
         future = broker.submit_pull(
-            queue, queue_offset, group=self._group, max_count=PULL_MESSAGES, tags=self._tags, suspend_ms=SUSPEND_MS
+            queue,
+            queue_offset,
+            group=self._group,
+            max_count=PULL_MESSAGES,
+            tags=self._tags,
+            sql=self._sql,
+            suspend_ms=SUSPEND_MS,
         )
         return then(future, lambda result: _from_pull(result, cursor, queue_offset))
 
@@ -104,6 +111,7 @@ class Fetcher:
             max_count=CHUNK_MESSAGES,
             max_bytes=CHUNK_BYTES,
             tags=None if self._tags == "*" else self._tags,
+            sql=self._sql,
         )
         return then(future, _from_bulk)
 

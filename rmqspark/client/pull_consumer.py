@@ -51,20 +51,24 @@ class PullConsumer:
         group: str | None = None,
         *,
         tags: str = "*",
+        sql: str | None = None,
         start: Literal["earliest", "latest"] = "earliest",
         max_poll_messages: int = 5_000,
         clock: Clock | None = None,
     ) -> None:
-        """`tags` is an expression like "paid || shipped"; `max_poll_messages` is the most that one `poll` returns."""
+        """`tags` is an expression like "paid || shipped"; `sql`, instead, one like "price > 10 AND region = 'EU'" over
+        the messages' properties; `max_poll_messages` is the most that one `poll` returns. Raises InvalidFilter."""
         if start not in ("earliest", "latest"):
             raise InvalidArgument(f"start is 'earliest' or 'latest', not {start!r}.")
         self.group = check_group(group) if group is not None else None
+        self._accept = _tag_test(tags)
+        if sql is not None:
+            _check_sql(sql, tags)
         self._cluster = ClusterClient(namesrv, clock=clock)
         self._clock = self._cluster.clock
         self._start = start
         self._max_poll_messages = max_poll_messages
-        self._accept = _tag_test(tags)
-        self._fetcher = Fetcher(self._cluster, group or NO_GROUP, tags.strip() or "*")
+        self._fetcher = Fetcher(self._cluster, group or NO_GROUP, tags.strip() or "*", sql)
         self._turn = threading.RLock()
         self._cursors: dict[MessageQueue, Cursor] = {}
         self._order: deque[Cursor] = deque()
@@ -282,6 +286,15 @@ class PullConsumer:
     def _check_open(self) -> None:
         if self._closed:
             raise AlreadyClosed("This consumer was closed.", hint="Make a new one.")
+
+
+def _check_sql(sql: str, tags: str) -> None:
+    """A mistake shows here, before a broker is asked."""
+    from rmqspark.protocol.sql.filter import SqlFilter  # brings the grammar
+
+    if tags.strip() not in ("", "*"):
+        raise InvalidArgument("tags and sql exclude each other.", hint="In SQL92 tags are a property: TAGS = 'paid'")
+    SqlFilter.parse(sql)
 
 
 def _tag_test(tags: str) -> Callable[[ReceivedMessage], bool] | None:

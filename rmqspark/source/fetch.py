@@ -48,7 +48,7 @@ Request = Callable[[int], "Future[Chunk]"]
 
 
 def fetch(client: ClusterClient, wanted: QueueRange, options: SourceOptions) -> Iterator[RecordBatch]:
-    """The records of `wanted` that match the tags. Raises DataLoss, or what a last try raised."""
+    """The records of `wanted` that match the tags or the expression. Raises DataLoss, or what a last try raised."""
     request = _request(client, wanted, options)
     tags = TagFilter.parse(options.tags) if options.tags else None
     for chunk in _Chunks(client, wanted, options, request):
@@ -115,24 +115,37 @@ class _Chunks:
 def _request(client: ClusterClient, wanted: QueueRange, options: SourceOptions) -> Request:
     """How to ask the broker for the records at an offset."""
     broker = client.broker(wanted.queue.broker_name)
-    if patiently(lambda: broker.capabilities().bulk_read, options.retry.pauses_ms, client.clock.sleep_ms):
-        return lambda at: _bulk_read(broker, wanted, options.tags, at)
+    capabilities = patiently(broker.capabilities, options.retry.pauses_ms, client.clock.sleep_ms)
+    if capabilities.reads_in_bulk(options.sql):
+        return lambda at: _bulk_read(broker, wanted, options, at)
     _log.info("Broker %s is a stock broker: queue %s is read by ordinary pulls.", broker.name, wanted.queue)
-    group = options.group or PULL_GROUP
-    return lambda at: _pull(broker, wanted, options.tags, group, at)
+    return lambda at: _pull(broker, wanted, options, at)
 
 
-def _bulk_read(broker: BrokerClient, wanted: QueueRange, tags: str | None, at: int) -> Future[Chunk]:
-    queue = wanted.queue
+def _bulk_read(broker: BrokerClient, wanted: QueueRange, options: SourceOptions, at: int) -> Future[Chunk]:
     answer = broker.bulk_read(
-        queue.topic, queue.queue_id, at, wanted.end, max_count=CHUNK_RECORDS, max_bytes=CHUNK_BYTES, tags=tags
+        wanted.queue.topic,
+        wanted.queue.queue_id,
+        at,
+        wanted.end,
+        max_count=CHUNK_RECORDS,
+        max_bytes=CHUNK_BYTES,
+        tags=options.tags,
+        sql=options.sql,
     )
     return then(answer, lambda chunk: Chunk(RecordBatch.from_sizes(chunk.records, chunk.sizes), chunk.next_offset))
 
 
-def _pull(broker: BrokerClient, wanted: QueueRange, tags: str | None, group: str, at: int) -> Future[Chunk]:
-    count = min(PULL_RECORDS, wanted.end - at)
-    answer = broker.submit_pull(wanted.queue, at, group=group, max_count=count, max_bytes=CHUNK_BYTES, tags=tags or "*")
+def _pull(broker: BrokerClient, wanted: QueueRange, options: SourceOptions, at: int) -> Future[Chunk]:
+    answer = broker.submit_pull(
+        wanted.queue,
+        at,
+        group=options.group or PULL_GROUP,
+        max_count=min(PULL_RECORDS, wanted.end - at),
+        max_bytes=CHUNK_BYTES,
+        tags=options.tags or "*",
+        sql=options.sql,
+    )
     return then(answer, lambda pulled: _pulled(pulled, wanted, at))
 
 

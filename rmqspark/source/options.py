@@ -36,6 +36,7 @@ from rmqspark.source.positions import (
     read_start,
     read_times,
 )
+from rmqspark.source.sql import sql_expression
 from rmqspark.source.subscription import Subscription, read_pattern
 
 if TYPE_CHECKING:
@@ -64,6 +65,13 @@ SOURCE_OPTIONS = OptionTable(
         ),
         Option("assign", "–", 'queues: `{"t":{"broker-a":[0,1]}}`', read_assignment),
         Option("tags", "`*`", "tag expression, filtered in the broker: `paid || shipped`", text),
+        Option(
+            "sql",
+            "–",
+            "SQL92 condition over message properties, filtered in the broker; excludes `tags`: "
+            "`price > 10 AND region IN ('EU', 'US')`",
+            sql_expression,
+        ),
         Option(
             "startingOffsets",
             "`latest` stream, `earliest` batch",
@@ -155,7 +163,6 @@ SOURCE_OPTIONS = OptionTable(
     ),
     foreign=KAFKA_NAMES,
     later={
-        "sql": "Use tags, or a filter in Spark.",
         "store": "Start a broker on that store: rmq up --store DIR.",
         "allocateStrategy": "It belongs to groupMode=shared, which is not there yet either.",
         "mode": "Parse bodies in Spark, with from_json.",
@@ -208,6 +215,7 @@ class SourceOptions:
     subscription: Subscription
     namesrv: str | None = None
     tags: str | None = None
+    sql: str | None = None
     start: Position = field(default_factory=Latest)
     end: Position = field(default_factory=Latest)
     limits: Limits = field(default_factory=Limits)
@@ -227,6 +235,7 @@ class SourceOptions:
             subscription=_subscription(values),
             namesrv=values.get("namesrv"),
             tags=values.get("tags"),
+            sql=values.get("sql"),
             start=_start(values, streaming),
             end=_end(values),
             limits=_limits(values),
@@ -248,7 +257,7 @@ def read_options(given: Mapping[str, str]) -> dict[str, Any]:
     for (name, value), hint in _LATER_VALUES.items():
         if values.get(name) == value:
             raise NotSupported(f"{name}={value} is not there yet in this version.", hint=hint)
-    for names_of_one in (("subscribe", "subscribePattern", "assign"), _STARTS, _ENDS):
+    for names_of_one in (("subscribe", "subscribePattern", "assign"), ("tags", "sql"), _STARTS, _ENDS):
         exclusive(values, names_of_one)
     for name, needed in _NEEDED.items():
         if name in values and not any(other in values for other in needed):

@@ -120,6 +120,18 @@ def test_tags_are_filtered(topic: Topic) -> None:
     assert sorted(bytes(row.body) for row in rows) == [b"paid", b"shipped"]
 
 
+def test_sql_is_filtered(topic: Topic, rmq_spark: SparkSession) -> None:
+    """Only messages that the condition accepts come back, read as a batch or as a stream, split or not."""
+    prices = rmq_spark.range(300).selectExpr(
+        "cast(id as string) body", "map('price', cast(id as string), 'region', if(id % 2 = 0, 'EU', 'US')) properties"
+    )
+    topic.write(prices)
+    sql = "price >= 280 AND region = 'EU' OR price IN ('7')"
+    found = topic.read("body binary", sql=sql, maxRecordsPerPartition=40)
+    assert found.rdd.getNumPartitions() > 3
+    assert sorted(int(row.body) for row in found.collect()) == [7, *range(280, 300, 2)]
+
+
 def test_offsets_bound_a_batch(topic: Topic, rmq_spark: SparkSession) -> None:
     """startingOffsets and endingOffsets read exactly the offsets between them."""
     rows = rmq_spark.range(10).selectExpr("cast(id as string) body", "0 queueId")

@@ -19,6 +19,12 @@ def test_a_mistyped_option_fails_at_load(rmq_spark: SparkSession) -> None:
         rmq_spark.read.format("rmq").option("subcribe", "t").load()
 
 
+def test_a_mistake_in_a_condition_fails_at_load(rmq_spark: SparkSession) -> None:
+    """Before any job, and with the character at which it goes wrong."""
+    with pytest.raises(Exception, match="Option 'sql' cannot be.*wrong at character 9: the expression ends too early"):
+        rmq_spark.readStream.format("rmq").option("sql", "price >").load("t")
+
+
 def test_a_column_that_is_not_there(topic: Topic) -> None:
     """A schema that the source cannot give names the column."""
     with pytest.raises(Exception, match="The rmq source has no column 'price'"):

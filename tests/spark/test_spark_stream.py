@@ -49,6 +49,13 @@ def test_a_limit_makes_small_batches(topic: Topic, run: Run, rmq_spark: SparkSes
     assert batches.bodies == sorted(map(str, range(100)))
 
 
+def test_a_stream_of_what_a_condition_accepts(topic: Topic, run: Run, rmq_spark: SparkSession) -> None:
+    """sql chooses messages in each micro-batch; a limit counts those that are passed over too."""
+    topic.write(rmq_spark.range(60).selectExpr("cast(id as string) body", "map('n', cast(id as string)) properties"))
+    batches = run(topic.stream("body binary", startingOffsets="earliest", sql="n > 49", maxOffsetsPerTrigger=20))
+    assert batches.bodies == sorted(map(str, range(50, 60)))
+
+
 def test_a_stream_from_topic_to_topic(topic: Topic, other: Topic, tmp_path: Path) -> None:
     """A query that stays up copies what comes while it runs; new queues of the topic are read too."""
     query = (

@@ -115,11 +115,13 @@ def test_what_is_consumed_as_json_can_be_sent_again(ok: Run, rmq: Rmq, topic: st
 def test_ranges_formats_tags_and_counts(ok: Run, rmq: Rmq, topic: str) -> None:
     """The options that choose messages do what kcat's and rpk's do."""
     for number in range(6):
-        rmq.send(topic, Message(topic, f"{number}".encode(), tags="even" if number % 2 == 0 else "odd"))
+        tags = "even" if number % 2 == 0 else "odd"
+        rmq.send(topic, Message(topic, f"{number}".encode(), tags=tags, properties={"number": str(number)}))
     everything = ok("consume", topic, "--format", r"%p %o %v %{tags}\n").lines
     assert len(everything) == 6
     assert all(line.endswith("even") == (int(line.split()[2]) % 2 == 0) for line in everything)
     assert sorted(ok("consume", topic, "--tags", "odd").lines) == ["1", "3", "5"]
+    assert sorted(ok("consume", topic, "--sql", "number > 2 AND TAGS = 'even'").lines) == ["4"]
     assert len(ok("consume", topic, "-n", "2").lines) == 2
     firsts = ok("consume", topic, "-o", "0:1", "--format", r"%p\n").lines
     assert sorted(firsts) == ["0", "1", "2", "3"]

@@ -153,6 +153,27 @@ def test_tags_choose_messages(mq: LocalCluster, topic: str, bulk: bool, monkeypa
         assert consumer.position(queue) == 200
 
 
+@pytest.mark.parametrize("bulk", [True, False])
+def test_conditions_choose_messages(mq: LocalCluster, topic: str, bulk: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQL92 over properties: what is there, then what comes while the consumer waits."""
+    if not bulk:
+        monkeypatch.setattr("rmqspark.client.broker_client.BrokerClient.capabilities", lambda _: Capabilities())
+    with Producer(mq.namesrv) as producer, PullConsumer(mq.namesrv, sql="price > 10 AND region = 'EU'") as consumer:
+        prices = [
+            Message(topic, b"%d" % n, properties={"price": str(n), "region": "EUUS"[n % 2 * 2 :][:2]})
+            for n in range(60)
+        ]
+        producer.send_batch(prices, queue=0)
+        queue = consumer.queues(topic)[0]
+        consumer.assign([queue])
+        assert [message.body for message in poll_all(consumer, 24)] == [b"%d" % n for n in range(12, 60, 2)]
+        assert consumer.position(queue) == 60
+        consumer.poll(0)
+        for body, price in ((b"cheap", "9"), (b"dear", "11"), (b"odd", "x")):
+            producer.send(Message(topic, body, properties={"price": price, "region": "EU"}), queue=0)
+        assert [message.body for message in poll_all(consumer, 1)] == [b"dear"]
+
+
 def test_unassigned_queues_fall_silent(mq: LocalCluster, topic: str) -> None:
     """After another assign only its queues are read; a queue that stays keeps its place."""
     with Producer(mq.namesrv) as producer, PullConsumer(mq.namesrv) as consumer:

@@ -17,12 +17,14 @@ from rmqspark.errors import (
     InvalidArgument,
     MessageNotFound,
     NoPermission,
+    NotSupported,
     OffsetMoved,
     Unreachable,
 )
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies import BrokerData, CapabilitiesBody, ClusterInfo
 from rmqspark.protocol.codes import RequestCode, ResponseCode
+from rmqspark.protocol.faults import SQL_UNSUPPORTED
 from rmqspark.protocol.message_id import offset_msg_id, pack_host
 from rmqspark.protocol.properties import encode_properties
 from rmqspark.protocol.record import encode_record
@@ -129,6 +131,31 @@ def test_tags_are_tested_by_the_client_too() -> None:
         assert consumer.position(QUEUE) == 2
         assert consumer.poll(0) == []
     assert cluster.broker.requests[1].fields["subscription"] == "Aa || c"
+
+
+def test_expressions_are_the_broker_s_to_evaluate() -> None:
+    """A pull carries SQL92, also where bulk reads know none of it; switched off there it is an error."""
+    refusal = answer(ResponseCode.SYSTEM_ERROR, remark=f"CODE: 1 DESC: {SQL_UNSUPPORTED}")
+    for beginning in (STOCK, OURS):
+        cluster = OneBroker(
+            *beginning, PULLED, pull_answer(record(0), record(2), next_offset=3, max_offset=90), PULLED, refusal
+        )
+        for consumer in cluster.read(sql="a > 3"):
+            assert bodies(consumer) == [b"0", b"2"]
+            with pytest.raises(NotSupported, match="SQL92.*enablePropertyFilter=true"):
+                consumer.poll(60_000)
+        asked = cluster.broker.requests[1].fields
+        assert (asked["subscription"], asked["expressionType"]) == ("a > 3", "SQL92")
+
+
+@pytest.mark.parametrize(
+    ("options", "story"),
+    [({"sql": "a > "}, "wrong at character 5"), ({"sql": "a > 3", "tags": "b"}, "tags and sql exclude each other")],
+)
+def test_mistakes_in_expressions_show_before_a_broker_is_asked(options: dict[str, str], story: str) -> None:
+    """No server is needed to be told."""
+    with pytest.raises(InvalidArgument, match=story):
+        PullConsumer("127.0.0.1:1", **options)  # type: ignore[arg-type]
 
 
 def test_an_offset_that_is_gone_is_the_caller_s_to_decide() -> None:

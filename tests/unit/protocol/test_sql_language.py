@@ -74,9 +74,7 @@ def test_a_mistake_is_shown_with_its_place(expression: str, place: int, story: s
     assert story in error.value.message
 
 
-@pytest.mark.parametrize(
-    "expression", [None, "", " \n", "a = 'x' " + " " * MAX_SQL_BYTES, "ä" * (8 << 10) + "ä"]
-)
+@pytest.mark.parametrize("expression", [None, "", " \n", "a = 'x' " + " " * MAX_SQL_BYTES, "ä" * (8 << 10) + "ä"])
 def test_an_expression_has_a_length(expression: str | None) -> None:
     """None at all is an error, and so is one of more than 16 KiB."""
     with pytest.raises(InvalidFilter, match="empty|over the limit"):

@@ -34,8 +34,9 @@ def record(offset: int, tags: str = "paid") -> bytes:
 class Queue:
     """Stands in for client and broker: one queue [low, high), asked in chunks of at most `step` messages."""
 
-    def __init__(self, low: int, high: int, step: int = 3, *, bulk: bool = True) -> None:
+    def __init__(self, low: int, high: int, step: int = 3, *, bulk: int = 2) -> None:
         self.low, self.high, self.step, self.bulk = low, high, step, bulk
+        self.filters: list[tuple[str, object]] = []  # of each request: its kind, the expression that came with it
         self.clock = ManualClock()
         self.name = "broker-a"
         self.asked: list[int] = []
@@ -46,7 +47,7 @@ class Queue:
         return self
 
     def capabilities(self) -> Capabilities:
-        return Capabilities(bulk_read=1) if self.bulk else Capabilities()
+        return Capabilities(bulk_read=self.bulk)
 
     def _offsets(self, at: int, end: int) -> range:
         self.asked.append(at)
@@ -55,7 +56,9 @@ class Queue:
             raise failure.pop()
         return range(at, max(at, min(at + self.step, end, self.high)))
 
-    def bulk_read(self, topic: str, queue_id: int, at: int, end: int, **_: object) -> Future[BulkChunk]:
+    def bulk_read(self, topic: str, queue_id: int, at: int, end: int, **rest: object) -> Future[BulkChunk]:
+        self.filters.append(("bulk", rest["sql"]))
+
         def chunk() -> BulkChunk:
             offsets = self._offsets(at, end)
             if at < self.low:
@@ -66,7 +69,9 @@ class Queue:
 
         return settled(chunk)
 
-    def submit_pull(self, queue: MessageQueue, at: int, *, max_count: int, **_: object) -> Future[PullResult]:
+    def submit_pull(self, queue: MessageQueue, at: int, *, max_count: int, **rest: object) -> Future[PullResult]:
+        self.filters.append(("pull", rest["sql"]))
+
         def pulled() -> PullResult:
             if not self.low <= at <= self.high:
                 return PullResult(PullStatus.OFFSET_MOVED, self.low, self.low, self.high, b"", "")
@@ -76,6 +81,18 @@ class Queue:
             return PullResult(status, at + len(offsets), self.low, self.high, records, "")
 
         return settled(pulled)
+
+
+@pytest.mark.parametrize(
+    ("version", "sql", "kind"),
+    [(2, "a > 3", "bulk"), (1, "a > 3", "pull"), (0, "a > 3", "pull"), (1, None, "bulk"), (0, None, "pull")],
+)
+def test_expressions_travel_with_requests_that_know_them(version: int, sql: str | None, kind: str) -> None:
+    """A broker whose bulk reads know no SQL92 is asked by pulls, which it answers or refuses."""
+    queue = Queue(0, 2, bulk=version)
+    options = SourceOptions(Subscription(("t",)), sql=sql)
+    assert [len(records) for records in fetch(queue, QueueRange(QUEUE, 0, 2), options)] == [2]  # type: ignore[arg-type]
+    assert queue.filters == [(kind, sql)]
 
 
 def settled(make: Callable[[], Any]) -> Future[Any]:
@@ -93,8 +110,8 @@ def read(queue: Queue, start: int, end: int, *, tags: str | None = None, toleran
     return [offset for records in batches for offset in records.queue_offsets.tolist()]
 
 
-@pytest.mark.parametrize("bulk", [True, False])
-def test_a_range_is_read_exactly(bulk: bool) -> None:
+@pytest.mark.parametrize("bulk", [2, 1, 0])
+def test_a_range_is_read_exactly(bulk: int) -> None:
     """A task reads its offsets, each once and in order, from our brokers and from stock ones."""
     assert read(Queue(0, 20, bulk=bulk), 4, 15) == list(range(4, 15))
 
@@ -134,7 +151,7 @@ def test_what_no_retry_mends_is_raised_at_once() -> None:
     assert queue.asked == [0]
 
 
-@pytest.mark.parametrize("bulk", [True, False])
+@pytest.mark.parametrize("bulk", [2, 1, 0])
 def test_expired_messages(bulk: bool, caplog: pytest.LogCaptureFixture) -> None:
     """Messages that retention removed are an error that counts them; or a counted gap, and the rest is read."""
     with pytest.raises(DataLoss, match=r"5 messages of queue t/broker-a/0, offsets 2 to 6, were removed"):
@@ -151,16 +168,16 @@ def test_a_range_that_expired_completely() -> None:
     assert read(Queue(30, 40), 2, 10, tolerant=True) == []
 
 
-@pytest.mark.parametrize("bulk", [True, False])
-def test_a_queue_that_ends_early(bulk: bool) -> None:
+@pytest.mark.parametrize("bulk", [2, 1, 0])
+def test_a_queue_that_ends_early(bulk: int) -> None:
     """Messages that were planned and are not there do not keep a task asking for ever."""
     with pytest.raises(DataLoss, match=r"4 messages .*, offsets 6 to 9, are not there"):
         read(Queue(0, 6, bulk=bulk), 0, 10)
     assert read(Queue(0, 6, bulk=bulk), 0, 10, tolerant=True) == list(range(6))
 
 
-@pytest.mark.parametrize("bulk", [True, False])
-def test_tags_are_tested_exactly(bulk: bool) -> None:
+@pytest.mark.parametrize("bulk", [2, 1, 0])
+def test_tags_are_tested_exactly(bulk: int) -> None:
     """Two tags with one hash are told apart: "AaAa" and "BBBB" have the same in Java."""
     queue = Queue(0, 8, bulk=bulk)
     queue.tags_of = lambda offset: "AaAa" if offset % 2 else "BBBB"

@@ -164,6 +164,14 @@ def test_limits(given: dict[str, str], limits: Limits) -> None:
         ({"subscribe": "t", "path": "u"}, True, "'subscribe' and 'path' mean the same"),
         ({"subscribe": "t", "assign": '{"t":{"b":[0]}}'}, True, "'subscribe' and 'assign' exclude each other"),
         ({"subscribe": "t", "startingOffsets": "earliest", "startingTimestamp": "0"}, True, "exclude each other"),
+        ({"subscribe": "t", "tags": "a", "sql": "b > 3"}, True, "'tags' and 'sql' exclude each other"),
+        (
+            {"subscribe": "t", "sql": "price > 10 AND"},
+            True,
+            "'sql' cannot be.*wrong at character 15: .* ends too early",
+        ),
+        ({"subscribe": "t", "sql": "price > '10'"}, False, "'sql' cannot be.*wrong at character 9: '10' is no number"),
+        ({"subscribe": "t", "sql": ""}, False, "'sql' cannot be.*is empty"),
         (
             {"subscribe": "t", "startingOffsets": "soon"},
             True,
