@@ -59,17 +59,26 @@ class Jvm:
 
     @contextmanager
     def push_consumer(
-        self, namesrv: str, group: str, topic: str, expression: str = "*", *, orderly: bool = False, failures: int = 0
+        self,
+        namesrv: str,
+        group: str,
+        topic: str,
+        expression: str = "*",
+        *,
+        sql: str | None = None,
+        orderly: bool = False,
+        failures: int = 0,
     ) -> Iterator[list[Any]]:
         """A DefaultMQPushConsumer from the first message on; gives the list that its MessageExts are added to.
 
-        The first `failures` deliveries it asks for again, later.
+        With `sql` it subscribes by MessageSelector.bySql. The first `failures` deliveries it asks for again, later.
         """
         consumer = self.rocketmq.client.consumer.DefaultMQPushConsumer(group)
         messages: list[Any] = []
         consumer.setConsumeFromWhere(self.rocketmq.common.consumer.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
         consumer.setConsumeMessageBatchMaxSize(32)
-        consumer.subscribe(topic, expression)
+        selector = self.rocketmq.client.consumer.MessageSelector
+        consumer.subscribe(topic, expression if sql is None else selector.bySql(sql))
         consumer.registerMessageListener(self._listener(messages, orderly, failures))
         with self._started(consumer, namesrv):
             yield messages

@@ -96,9 +96,11 @@ def rmq(namesrv: str, *arguments: str) -> str:
     return done.stdout
 
 
-def read(namesrv: str, topic: str, tags: str = "*", group: str | None = None) -> list[ReceivedMessage]:
+def read(
+    namesrv: str, topic: str, tags: str = "*", group: str | None = None, *, sql: str | None = None
+) -> list[ReceivedMessage]:
     """All that is in a topic, queue by queue; where a group is named, from what it committed on, and committed."""
-    with PullConsumer(namesrv, group, tags=tags) as consumer:
+    with PullConsumer(namesrv, group, tags=tags, sql=sql) as consumer:
         queues = consumer.queues(topic)
         consumer.assign(queues)
         ends = {queue: consumer.max_offset(queue) for queue in queues}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ours import read, rmq
+from py4j.protocol import Py4JJavaError
 from rocketmq import wait_for
 
 from rmqspark.client.producer import Producer
@@ -127,6 +128,29 @@ def test_tags_are_filtered_for_both(ours: Up, jvm: Jvm) -> None:
         wait_for(lambda: len(received) >= 40, "the Java consumer has them")
         assert {message.getMsgId() for message in received} == wanted
         assert {message.getTags() for message in received} == {"TagA", "TagC"}
+
+
+def test_sql_is_filtered_for_both(ours: Up, jvm: Jvm) -> None:
+    """MessageSelector.bySql gives a Java consumer the messages that ours gets, those it waits for too; a mistake in the
+    expression is refused at its start."""
+    jvm.main("example.filter.SqlFilterProducer", namesrv=ours.namesrv)
+    sql = "(TAGS is not null and TAGS in ('TagA', 'TagB')) and (a is not null and a between 0 and 3)"
+    wanted = {message.msg_id for message in read(ours.namesrv, "SqlFilterTest", sql=sql)}
+    assert wanted
+    assert len(wanted) < len(read(ours.namesrv, "SqlFilterTest"))
+    with jvm.push_consumer(ours.namesrv, "sql-readers", "SqlFilterTest", sql=sql) as received:
+        wait_for(lambda: len(received) >= len(wanted), "the Java consumer has them")
+        assert {message.getMsgId() for message in received} == wanted
+        with Producer(ours.namesrv) as producer:
+            for a in ("4", "2"):
+                late = producer.send(Message("SqlFilterTest", b"late", tags="TagA", properties={"a": a}))
+        wait_for(lambda: len(received) > len(wanted), "the Java consumer has the late one")
+        assert {message.getMsgId() for message in received} == {*wanted, late.msg_id}
+    with (
+        pytest.raises(Py4JJavaError, match="a condition is needed here"),
+        jvm.push_consumer(ours.namesrv, "sql-mistaken", "SqlFilterTest", sql="5"),
+    ):
+        pass
 
 
 def test_order_is_kept_within_a_queue(ours: Up, jvm: Jvm) -> None:

@@ -21,7 +21,7 @@ def test_a_mistyped_option_fails_at_load(rmq_spark: SparkSession) -> None:
 
 def test_a_mistake_in_a_condition_fails_at_load(rmq_spark: SparkSession) -> None:
     """Before any job, and with the character at which it goes wrong."""
-    with pytest.raises(Exception, match="Option 'sql' cannot be.*wrong at character 9: the expression ends too early"):
+    with pytest.raises(Exception, match="Option 'sql' cannot be.*wrong at character 8: the expression ends too early"):
         rmq_spark.readStream.format("rmq").option("sql", "price >").load("t")
 
 
