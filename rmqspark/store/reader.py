@@ -113,14 +113,14 @@ class Reader:
             status, next_offset = outside
             return ReadResult(status, next_offset, queue.min_offset, queue.max_offset)
         scanned_end = min(queue.max_offset, queue_offset + max(_FEWEST_SCANNED, max_count))
-        limits = Limits(max_count, max_bytes)
         if record_filter is not None:
+            limits = Limits(max_count, max_bytes)
             return self._read_filtered(queue, queue_offset, scanned_end, limits, record_filter)
         try:
             is_one = scanned_end - queue_offset == 1 or max_count == 1
             if is_one and (record := self._read_one(queue, queue_offset, tag_codes)):
                 return ReadResult(ReadStatus.FOUND, queue_offset + 1, queue.min_offset, queue.max_offset, 1, record)
-            chosen = self._select(queue, queue_offset, scanned_end, limits, tag_codes)
+            chosen = self._select(queue, queue_offset, scanned_end, Limits(max_count, max_bytes), tag_codes)
         except DamagedFile:
             return _result_beyond_damage(queue, queue_offset)
         return _result(queue, self._collect(chosen))

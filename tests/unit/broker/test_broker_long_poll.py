@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -148,3 +150,21 @@ def test_taking_all_leaves_none() -> None:
     assert names(pulls.take_all()) == ["a", "b"]
     assert len(pulls) == 0
     assert arrive(pulls) == []
+
+
+def test_a_pull_that_moved_is_told_so_by_the_next_scan() -> None:
+    """One that was parked again behind messages it does not want is due, though nothing lies beyond it."""
+    pulls = ParkedPulls(limit=10)
+    pulls.park(parked("stays"))
+    pulls.park(replace(parked("moved"), has_moved=True))
+    assert names(pulls.due(0, lambda topic, queue: 5, nobody_gone)) == ["moved"]
+    assert len(pulls) == 1
+
+
+def test_long_expressions_take_more_of_the_room() -> None:
+    """What waits is bounded by what it holds in memory."""
+    pulls = ParkedPulls(limit=10)
+    pulls.park(replace(parked("long"), expression_length=2048))
+    pulls.park(parked("short"))
+    with pytest.raises(Busy):
+        pulls.park(parked("one too many"))
