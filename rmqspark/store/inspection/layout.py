@@ -60,11 +60,11 @@ class Layout(NamedTuple):
 def find_layout(files: FileSystem, findings: Findings, *, was_closed: bool) -> Layout:
     """Looks at names and lengths of all files; what contradicts the rest is a finding. After a crash files may be
     short: if more than zeros is missing, the log tells."""
-    log = _segments(files, LOG)
+    log = segment_files(files, LOG)
     queues = list(_queues(files))
-    queue_files = [_segments(files, queue_directory(*queue)) for queue in queues]
-    log_bytes = _length_of(log, _USUAL.mapped_file_size_commit_log, 1)
-    queue_bytes = _length_of(
+    queue_files = [segment_files(files, queue_directory(*queue)) for queue in queues]
+    log_bytes = length_of(log, _USUAL.mapped_file_size_commit_log, 1)
+    queue_bytes = length_of(
         [file for some in queue_files for file in some], _USUAL.consume_queue_segment_bytes, CONSUME_QUEUE_ENTRY_BYTES
     )
     for some, length in ((log, log_bytes), *((some, queue_bytes) for some in queue_files)):
@@ -97,14 +97,15 @@ def _queues(files: FileSystem) -> Iterable[tuple[str, int]]:
                 yield topic, int(name)
 
 
-def _segments(files: FileSystem, directory: str) -> list[SegmentFile]:
+def segment_files(files: FileSystem, directory: str) -> list[SegmentFile]:
+    """The segments of a directory, in order; none where it is not there."""
     names = [name for name in _names(files, directory) if _SEGMENT.fullmatch(name)]
     return [
         SegmentFile(path, int(path[-20:]), _size(files, path)) for path in (f"{directory}/{name}" for name in names)
     ]
 
 
-def _length_of(segments: list[SegmentFile], usual: int, unit: int) -> int:
+def length_of(segments: list[SegmentFile], usual: int, unit: int) -> int:
     """The length they all should have: what the longest has, unless the next file's name says that there was more."""
     longest = max((segment.length for segment in segments), default=0)
     bases = [segment.base for segment in segments if segment.base]

@@ -1,0 +1,131 @@
+"""Entries of several queues, merged into the order of the log.
+
+Busy queues take turns in the log, so whoever reads several of them reads it once, from front to back, instead of once
+for each. Each queue is a *lane*: its entries come a window at a time, and what is handed out together ends where the
+first lane would have to be refilled. Memory is bounded by the windows, however long the ranges are.
+
+An entry that cannot be (zeros, where the broker has not written it yet; bytes of a damaged file) ends its lane: what is
+left of it is `unread`, and somebody else's to get. Lost and blank entries stand for no message and are stepped over, as
+the broker does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from rmqspark.errors import StoreError
+from rmqspark.protocol.record import MIN_RECORD_BYTES
+from rmqspark.store.consume_queue import NO_MESSAGE_SIZE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from rmqspark.protocol.spans import Positions
+    from rmqspark.store.consume_queue import ConsumeQueue, Entries
+
+_FEWEST_IN_WINDOW: Final = 64
+_NO_MORE: Final = np.iinfo(np.int64).max
+
+
+class Block(NamedTuple):
+    """Entries in log order; `lanes` has the number of each one's lane."""
+
+    physical_offsets: Positions
+    sizes: Positions
+    queue_offsets: Positions
+    lanes: Positions
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def rows(self, first: int, end: int) -> Block:
+        return Block(*(column[first:end] for column in self))
+
+
+_NOTHING: Final = Block(*(np.empty(0, np.int64) for _ in range(4)))
+
+
+class Lane:
+    """The entries [start, end) of one queue that fit the tags. `unread` is where they cannot be gone on with, in this
+    process; `end` if that is nowhere."""
+
+    def __init__(
+        self, number: int, queue: ConsumeQueue | None, start: int, end: int, wanted: NDArray[np.int32] | None
+    ) -> None:
+        self.number = number
+        self.end = end
+        self.unread = end if queue is not None else start
+        self._queue = queue
+        self._wanted = wanted
+        self._at = start  # the first offset that was not looked at yet
+        self._pending = _NOTHING
+
+    def fill(self, window: int, segment_bytes: int) -> bool:
+        """Sees to it that entries wait to be taken; False when there are no more."""
+        while not len(self._pending) and self._at < self.unread:
+            self._read(min(window, self.unread - self._at), segment_bytes)
+        return len(self._pending) > 0
+
+    @property
+    def horizon(self) -> int:
+        """Up to which physical offset all entries are known, while some wait."""
+        return int(self._pending.physical_offsets[-1]) if self._at < self.unread else _NO_MORE
+
+    def take(self, horizon: int) -> Block:
+        """The entries that wait for messages up to that physical offset."""
+        count = int(np.searchsorted(self._pending.physical_offsets, horizon, side="right"))
+        taken = self._pending.rows(0, count)
+        self._pending = self._pending.rows(count, len(self._pending))
+        return taken
+
+    def _read(self, count: int, segment_bytes: int) -> None:
+        assert self._queue is not None
+        try:
+            entries = self._queue.entries(self._at, self._at + count)
+        except (OSError, StoreError):
+            self.unread = self._at
+            return
+        possible = _count_possible(entries, segment_bytes)
+        if possible < count:
+            self.unread = self._at + possible
+        self._pending = self._messages(entries[:possible])
+        self._at += possible
+
+    def _messages(self, entries: Entries) -> Block:
+        sizes = entries["size"].astype(np.int64)
+        chosen = sizes != NO_MESSAGE_SIZE
+        if self._wanted is not None:
+            chosen &= np.isin(entries["tags_code"].astype(np.int32), self._wanted)
+        queue_offsets = np.arange(self._at, self._at + len(entries))
+        physical_offsets = entries["physical_offset"].astype(np.int64)
+        block = Block(physical_offsets, sizes, queue_offsets, np.full(len(entries), self.number))
+        return block if chosen.all() else Block(*(column[chosen] for column in block))
+
+
+def in_log_order(lanes: Sequence[Lane], *, window: int, segment_bytes: int) -> Iterator[Block]:
+    """The entries of all lanes, some `window` of them at a time. Those of one lane stay in their order."""
+    each = max(_FEWEST_IN_WINDOW, window // max(1, len(lanes)))
+    live = list(lanes)
+    while live := [lane for lane in live if lane.fill(each, segment_bytes)]:
+        horizon = min(lane.horizon for lane in live)
+        parts = [lane.take(horizon) for lane in live]
+        if len(parts) == 1:
+            yield parts[0]
+            continue
+        merged = [np.concatenate(columns) for columns in zip(*parts, strict=True)]
+        order = np.argsort(merged[0], kind="stable")  # of runs that are sorted: a merge
+        yield Block(*(column[order] for column in merged))
+
+
+def _count_possible(entries: Entries, segment_bytes: int) -> int:
+    """How many entries from the first on could be: a record in one file of the log, none before the one before it."""
+    physical_offsets, sizes = entries["physical_offset"].astype(np.int64), entries["size"].astype(np.int64)
+    room = segment_bytes - physical_offsets % segment_bytes
+    possible = (sizes == NO_MESSAGE_SIZE) | ((sizes >= MIN_RECORD_BYTES) & (sizes <= room))
+    possible &= physical_offsets >= 0
+    possible[1:] &= physical_offsets[1:] >= physical_offsets[:-1]
+    return len(entries) if possible.all() else int(possible.argmin())

@@ -1,0 +1,177 @@
+"""Messages by their queue entries out of the files of a store that another process may be writing to.
+
+Nothing an entry leads to is taken for its message unless it says so itself: size, magic, topic, queue, queue offset and
+physical offset must all be the entry's. What fails that is reported as `Unread`, in its place in the order, together
+with what the files do not have (yet, or any more); the caller gets it from the broker, whose answer counts.
+
+That is enough against a broker that dies, recovers or deletes files meanwhile: an entry is written after its record,
+records are never changed, and what a recovery cuts it zeroes before anything is written there again.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from rmqspark.errors import RecordError, StoreError
+from rmqspark.protocol.record_batch import RecordBatch
+from rmqspark.protocol.spans import equal_to
+from rmqspark.store.collect import Collector
+from rmqspark.store.direct.lanes import Lane, in_log_order
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from rmqspark.store.direct.lanes import Block
+    from rmqspark.store.direct.view import StoreView
+
+_CHUNKS_IN_WINDOW: Final = 4
+
+
+class Wanted(NamedTuple):
+    """The messages of one queue from `start` up to, not including, `end`."""
+
+    topic: str
+    queue_id: int
+    start: int
+    end: int
+
+
+class Unread(NamedTuple):
+    """Messages that the files cannot vouch for: of the wanted range with this number, from `start` up to `end`."""
+
+    number: int
+    start: int
+    end: int
+
+
+class Limits(NamedTuple):
+    """Of what is handed out in one piece."""
+
+    max_rows: int
+    max_bytes: int
+
+
+def read_ranges(
+    view: StoreView, wanted: Sequence[Wanted], limits: Limits, tag_codes: frozenset[int] | None = None
+) -> Iterator[RecordBatch | Unread]:
+    """The messages of these ranges in log order, so each queue's in its own. Tags are tested by their hash only."""
+    codes = None if tag_codes is None else np.fromiter(tag_codes, np.int64, len(tag_codes)).astype(np.int32)
+    lanes = [
+        Lane(number, view.queue(topic, queue_id), start, end, codes)
+        for number, (topic, queue_id, start, end) in enumerate(wanted)
+    ]
+    chunks = _Chunks(view, wanted, limits)
+    for block in in_log_order(lanes, window=_CHUNKS_IN_WINDOW * limits.max_rows, segment_bytes=view.log.segment_bytes):
+        yield from chunks.of(block)
+    for lane in lanes:
+        if lane.unread < lane.end:
+            yield Unread(lane.number, lane.unread, lane.end)
+
+
+class _Chunks:
+    """Reads the records of blocks, and tells those apart that are what their entries say."""
+
+    def __init__(self, view: StoreView, wanted: Sequence[Wanted], limits: Limits) -> None:
+        self._collector = Collector(view.log.segments)
+        self._segment_bytes = view.log.segment_bytes
+        self._limits = limits
+        self._queue_ids = np.array([queue.queue_id for queue in wanted], np.int32)
+        names = sorted({queue.topic for queue in wanted})
+        self._topics = [name.encode() for name in names]
+        self._topic_of = np.array([names.index(queue.topic) for queue in wanted])
+        self._check_crc = not view.shares_page_cache
+
+    def of(self, block: Block) -> Iterator[RecordBatch | Unread]:
+        for first, end in self._cut(block):
+            chunk = block.rows(first, end)
+            records = self._read(chunk)
+            if records is None:
+                yield from _unread(chunk)
+                continue
+            sound = self._sound(records, chunk)
+            if sound.all():
+                yield records
+            else:
+                yield from _pieces(records, chunk, sound)
+
+    def _cut(self, block: Block) -> Iterator[tuple[int, int]]:
+        """Runs of entries that are read in one go: within the limits, and in one file."""
+        ends = np.cumsum(block.sizes)
+        files = block.physical_offsets // self._segment_bytes
+        first = 0
+        while first < len(block):
+            begun = int(ends[first] - block.sizes[first])
+            full = int(np.searchsorted(ends, begun + self._limits.max_bytes, side="right"))
+            file_end = int(np.searchsorted(files, files[first], side="right"))
+            end = max(first + 1, min(full, file_end, first + self._limits.max_rows))
+            yield first, end
+            first = end
+
+    def _read(self, chunk: Block) -> RecordBatch | None:
+        """What lies at these places; None where the file is gone, or shorter than it was."""
+        try:
+            buffer = self._collector.collect(chunk.physical_offsets, chunk.sizes)
+        except (OSError, StoreError):
+            return None
+        return RecordBatch.from_sizes(buffer, chunk.sizes)
+
+    def _sound(self, records: RecordBatch, chunk: Block) -> NDArray[np.bool_]:
+        """Which of the records are the messages of their entries."""
+        sound: NDArray[np.bool_] = records.queue_offsets == chunk.queue_offsets
+        sound &= records.physical_offsets == chunk.physical_offsets
+        sound &= records.queue_ids == self._queue_ids[chunk.lanes]
+        if sound.all() and self._is_whole(records, chunk):
+            return sound
+        for row in np.flatnonzero(sound).tolist():
+            one = RecordBatch(records.buffer, records.positions[row : row + 1], records.sizes[row : row + 1])
+            sound[row] = self._is_whole(one, chunk.rows(row, row + 1))
+        return sound
+
+    def _is_whole(self, records: RecordBatch, chunk: Block) -> bool:
+        """Whether all of the records are well-formed and of their topics. Where pages may be missing, so are bytes:
+        then checksums vouch for the bodies, and properties have no zeros."""
+        try:
+            records.check(check_crc=self._check_crc)
+        except RecordError:
+            return False
+        return self._are_of_topics(records, chunk) and not (self._check_crc and _has_zeros(records))
+
+    def _are_of_topics(self, records: RecordBatch, chunk: Block) -> bool:
+        if len(self._topics) == 1:
+            return records.is_all_of_topic(self._topics[0])
+        starts, lengths = records.topics
+        topic_of = self._topic_of[chunk.lanes]
+        for number, topic in enumerate(self._topics):
+            rows = np.flatnonzero(topic_of == number)
+            # Lengths first: only then is there room for the name at every start.
+            if (lengths[rows] != len(topic)).any() or not equal_to(records.buffer, starts[rows], topic).all():
+                return False
+        return True
+
+
+def _has_zeros(records: RecordBatch) -> bool:
+    starts, ends = records.properties.starts, records.properties.ends
+    zeros = np.flatnonzero(records.buffer == 0)
+    return bool((np.searchsorted(zeros, ends) > np.searchsorted(zeros, starts)).any())
+
+
+def _pieces(records: RecordBatch, chunk: Block, sound: NDArray[np.bool_]) -> Iterator[RecordBatch | Unread]:
+    """Sound records and unread ranges by turns, in order."""
+    edges = [0, *(np.flatnonzero(sound[1:] != sound[:-1]) + 1).tolist(), len(sound)]
+    for first, end in pairwise(edges):
+        if sound[first]:
+            yield RecordBatch(records.buffer, records.positions[first:end], records.sizes[first:end])
+        else:
+            yield from _unread(chunk.rows(first, end))
+
+
+def _unread(chunk: Block) -> Iterator[Unread]:
+    """Neighbours in the log as ranges of their queues."""
+    for number in np.unique(chunk.lanes).tolist():
+        offsets = chunk.queue_offsets[chunk.lanes == number]
+        yield Unread(number, int(offsets[0]), int(offsets[-1]) + 1)

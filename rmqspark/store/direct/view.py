@@ -1,0 +1,103 @@
+"""The files of one store as another process finds them, opened for reading alone.
+
+A broker may be running on them, may have been killed while they were read, may be recovering them or deleting what has
+expired. So a view says who the store is, and where things lie; whether what lies there is the message looked for, is
+for `chunks.py` to decide, record by record.
+
+A view belongs to one task and is closed with it: a file that is held open keeps its room on the disk when it expires.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rmqspark.errors import DamagedFile, StoreError
+from rmqspark.store import identity
+from rmqspark.store.commit_log import CommitLog
+from rmqspark.store.config import CONSUME_QUEUE_ENTRY_BYTES, StoreConfig
+from rmqspark.store.consume_queue import ConsumeQueue
+from rmqspark.store.consume_queues import DIRECTORY as QUEUES
+from rmqspark.store.consume_queues import queue_directory
+from rmqspark.store.inspection.layout import LOG, length_of, segment_files
+from rmqspark.store.inspection.read_only import ReadOnlyFiles
+from rmqspark.store.json_table import JsonTable
+from rmqspark.store.run_marker import read_last_run
+from rmqspark.store.segment import SegmentFiles
+from rmqspark.store.segment_log import SegmentLog
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    from rmqspark.store.files import FileSystem
+
+_OPEN_FILES: Final = 64
+_USUAL: Final = StoreConfig()
+
+
+def identity_of(files: FileSystem) -> tuple[str, int] | None:
+    """Store id and incarnation of the store at the root of `files`; None where there is no store of ours."""
+    try:
+        stored = JsonTable(files, identity.PATH).load(identity.parse)
+    except (DamagedFile, OSError):
+        return None
+    return (stored.store_id, stored.incarnation) if stored is not None else None
+
+
+class StoreView:
+    """The log and the queues of the store at the root of `files`.
+
+    Raises OSError or StoreError where there is no log to read. The log's `end_offset` is the end of its last file.
+    """
+
+    def __init__(self, files: FileSystem) -> None:
+        self._files = files
+        self._queue_files: SegmentFiles | None = None
+        self._queue_bytes = 0
+        log_bytes = length_of(segment_files(files, LOG), _USUAL.mapped_file_size_commit_log, 1)
+        read_only = ReadOnlyFiles(files, {LOG: log_bytes})
+        self._log_files = SegmentFiles(read_only, _OPEN_FILES)
+        self.log = CommitLog(read_only, self._log_files, LOG, log_bytes)
+        self.log.segments.load()
+        self.log.end_offset = self.log.segments.capacity_end
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def shares_page_cache(self) -> bool:
+        """Whether the store was last opened under this very boot of this machine: then every byte written is seen, in
+        the order of writing. Over a network a page may come late, and records be there in part."""
+        try:
+            return read_last_run(self._files).same_boot
+        except OSError:
+            return False
+
+    def queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        """The queue, its ends not yet found out; None if it has no files, or none that can be made out."""
+        directory = queue_directory(topic, queue_id)
+        try:
+            segments = self._queue_log(directory)
+            segments.load()
+        except (OSError, StoreError):
+            return None
+        return ConsumeQueue(segments, topic, queue_id) if segments else None
+
+    def _queue_log(self, directory: str) -> SegmentLog:
+        """All queues' files are equally long: the first queue asked for shows it."""
+        if self._queue_files is None:
+            found = segment_files(self._files, directory)
+            self._queue_bytes = length_of(found, _USUAL.consume_queue_segment_bytes, CONSUME_QUEUE_ENTRY_BYTES)
+            self._queue_files = SegmentFiles(ReadOnlyFiles(self._files, {QUEUES: self._queue_bytes}), _OPEN_FILES)
+        read_only = ReadOnlyFiles(self._files, {QUEUES: self._queue_bytes})
+        return SegmentLog(read_only, self._queue_files, directory, self._queue_bytes)
+
+    def close(self) -> None:
+        self._log_files.close()
+        if self._queue_files is not None:
+            self._queue_files.close()
