@@ -196,8 +196,10 @@ class Bench:
             "write": self._write,
             "ceiling: read body, queueId, queueOffset": lambda: self._noop(self._bridge(NARROW)),
             "read body, queueId, queueOffset": lambda: self._noop(self._topic(NARROW)),
+            "direct read body, queueId, queueOffset": lambda: self._noop(self._topic(NARROW, "direct")),
             "ceiling: read all columns": lambda: self._noop(self._bridge(self._topic(None).schema)),
             "read all columns": lambda: self._noop(self._topic(None)),
+            "direct read all columns": lambda: self._noop(self._topic(None, "direct")),
         }
 
     def _noop(self, frame: DataFrame) -> None:
@@ -216,8 +218,8 @@ class Bench:
             for number in range(1, count + 1):
                 admin.create_topic(f"bench-{number}", self._queues)
 
-    def _topic(self, schema: str | None) -> DataFrame:
-        reader = self._spark.read.format("rmq").option("namesrv", self._namesrv)
+    def _topic(self, schema: str | None, mode: str = "broker") -> DataFrame:
+        reader = self._spark.read.format("rmq").option("namesrv", self._namesrv).option("readMode", mode)
         return (reader.schema(schema) if schema else reader).load("bench-1")
 
     def _bridge(self, schema: str | StructType) -> DataFrame:

@@ -258,7 +258,7 @@ class Broker:
             ConnectionHandlers(clients, clock),
             SettingsHandlers(self._settings_in_force, store_config, topics.version),
             RuntimeHandlers(store, self._stats, clock),
-            CapabilityHandlers(store),
+            CapabilityHandlers(store, os.path.abspath(self._store_dir)),
         )
         self._server = RemotingServer(
             Router(family.routes() for family in families),

@@ -37,14 +37,18 @@ _UTC_MICROSECONDS = pa.timestamp("us", tz="UTC")
 
 
 class ArrowColumns:
-    """Turns records of one queue into Arrow batches of a schema (one that `check_schema` has passed)."""
+    """Turns records of some queues, of one broker, into Arrow batches of a schema (one that `check_schema` passed)."""
 
-    def __init__(self, schema: StructType, queue: MessageQueue) -> None:
+    def __init__(self, schema: StructType, queue: MessageQueue, *more: MessageQueue) -> None:
         self._schema = to_arrow_schema(schema, timezone="UTC")
         names = schema.fieldNames()
         self._max_rows = WIDE_ROWS if "properties" in names else NARROW_ROWS
         self._wants_body = "body" in names
-        constants = {"topic": queue.topic, "brokerName": queue.broker_name, "queueId": queue.queue_id}
+        constants: dict[str, Any] = {"brokerName": queue.broker_name}
+        if all(other.topic == queue.topic for other in more):
+            constants["topic"] = queue.topic
+        if all(other.queue_id == queue.queue_id for other in more):
+            constants["queueId"] = queue.queue_id
         self._constants = {
             field.name: pa.repeat(pa.scalar(constants[field.name], field.type), self._max_rows)
             for field in self._schema
@@ -147,6 +151,8 @@ def _timestamps(milliseconds: Any) -> Any:
 
 
 _COLUMNS: dict[str, Callable[[RecordBatch, Any], Any]] = {
+    "topic": lambda records, kind: string_array(records.buffer, records.topics),
+    "queueId": lambda records, kind: pa.array(records.queue_ids),
     "queueOffset": lambda records, kind: pa.array(records.queue_offsets),
     "msgId": _msg_ids,
     "offsetMsgId": _offset_msg_ids,

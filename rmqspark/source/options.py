@@ -152,7 +152,12 @@ SOURCE_OPTIONS = OptionTable(
         Option("groupMode", "`exclusive`", "this query alone reads for the group", choice("exclusive", "shared")),
         Option("commitOffsets", "`true`", "stream: report progress as the group's committed offsets", boolean),
         Option("valueFormat", "`binary`", "bodies come as they are", choice("binary", "json", "string")),
-        Option("readMode", "`broker`", "messages come from the broker", choice("broker", "direct")),
+        Option(
+            "readMode",
+            "`broker`",
+            "`direct`: tasks on the broker's machine, or with its disk, read the files themselves; others fall back",
+            choice("broker", "direct"),
+        ),
         Option("fetchOffset.numRetries", "`3`", "tries after a failed request for offsets or messages", integer(0)),
         Option(
             "fetchOffset.retryIntervalMs",
@@ -177,7 +182,6 @@ _LATER_VALUES = {
     ("groupMode", "shared"): "Give each query its own topics or queues (assign).",
     ("valueFormat", "json"): "Read body and parse it in Spark: from_json(body.cast('string'), schema).",
     ("valueFormat", "string"): "Read body and cast it in Spark: body.cast('string').",
-    ("readMode", "direct"): "Leave it out: messages then come from the broker.",
 }
 _STREAM_ONLY = ("maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 _STARTS = ("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp")
@@ -224,6 +228,7 @@ class SourceOptions:
     fail_on_data_loss: bool = True
     group: str | None = None
     commit_offsets: bool = True
+    read_mode: str = "broker"
     retry: RetryPolicy = RetryPolicy()
 
     @classmethod
@@ -244,6 +249,7 @@ class SourceOptions:
             fail_on_data_loss=values.get("failOnDataLoss", True),
             group=values.get("group"),
             commit_offsets=values.get("commitOffsets", True),
+            read_mode=values.get("readMode", "broker"),
             retry=RetryPolicy(values.get("fetchOffset.numRetries", 3), values.get("fetchOffset.retryIntervalMs", 200)),
         )
 

@@ -26,6 +26,7 @@ from rmqspark.source.cluster_view import ClusterView
 from rmqspark.source.fetch import fetch
 from rmqspark.source.group import GroupProgress
 from rmqspark.source.offsets import Offsets
+from rmqspark.source.partitions import DirectPartition
 from rmqspark.source.planner import QueueRange, split
 from rmqspark.source.planner import ranges as ranges_between
 from rmqspark.source.progress import Progress
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql.types import StructType
 
+    from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.source.options import SourceOptions
 
 
@@ -59,6 +61,10 @@ class QueuePartition(InputPartition):
     def range(self) -> QueueRange:
         return QueueRange(MessageQueue(self.topic, self.broker_name, self.queue_id), self.start, self.end)
 
+    @property
+    def ranges(self) -> tuple[QueueRange, ...]:
+        return (self.range,)
+
 
 class RmqReader(DataSourceReader):
     """Reads topics once, from one offset of each queue to another."""
@@ -78,7 +84,7 @@ class RmqReader(DataSourceReader):
         planned = [
             QueueRange(queue, start, ends[queue]) for queue, start in sorted(starts.items()) if start < ends[queue]
         ]
-        return _partitions(planned, self._options)
+        return _partitions(client, planned, self._options)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return _read(partition, self._options, self._schema)
@@ -128,20 +134,33 @@ class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         until = Offsets.from_json(end)
         group = until.group if self._options.commit_offsets else ""
-        return _partitions(ranges_between(Offsets.from_json(start), until), self._options, group)
+        client = shared_client(self._options.namesrv)
+        return _partitions(client, ranges_between(Offsets.from_json(start), until), self._options, group)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        if isinstance(partition, QueuePartition):
-            report(shared_client(self._options.namesrv), partition.range, partition.group)
+        if isinstance(partition, QueuePartition | DirectPartition):
+            report(shared_client(self._options.namesrv), partition.ranges, partition.group)
         return _read(partition, self._options, self._schema)
 
 
-def _partitions(planned: list[QueueRange], options: SourceOptions, group: str = "") -> list[InputPartition]:
+def _partitions(
+    client: ClusterClient, planned: list[QueueRange], options: SourceOptions, group: str = ""
+) -> list[InputPartition]:
+    direct: list[InputPartition] = []
+    if options.read_mode == "direct":
+        from rmqspark.source.direct import plan_direct  # brings the store, which few queries need
+
+        direct, planned = plan_direct(client, planned, options, group)
     pieces = split(planned, at_least=options.min_partitions, max_records=options.max_records_per_partition)
-    return [QueuePartition(*piece.queue, piece.start, piece.end, group) for piece in pieces]
+    return [*direct, *(QueuePartition(*piece.queue, piece.start, piece.end, group) for piece in pieces)]
 
 
 def _read(partition: InputPartition, options: SourceOptions, schema: StructType) -> Iterator[Any]:
+    if isinstance(partition, DirectPartition):
+        from rmqspark.source.direct import read_direct
+
+        yield from read_direct(partition, options, schema)
+        return
     if not isinstance(partition, QueuePartition):  # what Spark plans where there is nothing to read
         return
     settle()

@@ -19,6 +19,8 @@ from rmqspark.protocol.bodies_txn import InputRange
 from rmqspark.streaming_batch import StreamingBatch, streaming_batch
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.source.planner import QueueRange
 
@@ -27,8 +29,8 @@ _PAUSES_MS = (100, 400, 800, 1_600)
 _log = logging.getLogger(__name__)
 
 
-def report(client: ClusterClient, read: QueueRange, group: str) -> None:
-    """Reports the range that this task reads, if it works for a micro-batch."""
+def report(client: ClusterClient, read: Sequence[QueueRange], group: str) -> None:
+    """Reports the ranges that this task reads, if it works for a micro-batch."""
     context = TaskContext.get()
     batch = None if context is None else streaming_batch(context)
     if batch is None:
@@ -36,15 +38,14 @@ def report(client: ClusterClient, read: QueueRange, group: str) -> None:
     try:
         patiently(lambda: report_batch(client, batch, read, group), _PAUSES_MS, client.clock.sleep_ms)
     except RmqError as error:
-        _log.warning("That batch %d reads offsets %d to %d of %s could not be reported: %s",
-                     batch.batch_id, read.start, read.end, read.queue, error)  # fmt: skip
+        ranges = ", ".join(f"{start} to {end} of {queue}" for queue, start, end in read)
+        _log.warning("That batch %d reads offsets %s could not be reported: %s", batch.batch_id, ranges, error)
 
 
-def report_batch(client: ClusterClient, batch: StreamingBatch, read: QueueRange, group: str) -> None:
+def report_batch(client: ClusterClient, batch: StreamingBatch, read: Sequence[QueueRange], group: str) -> None:
     """The same for a known batch. Stock brokers keep no such thing and are not asked to."""
     keeper = input_keeper(client, batch.query_id)
     if not keeper.capabilities().transactions:
         return
-    topic, broker_name, queue_id = read.queue
-    piece = InputRange(group, topic, broker_name, queue_id, read.start, read.end)
-    report_input(keeper, batch.query_id, batch.batch_id, [piece]).result().raise_for_code()
+    pieces = [InputRange(group, *queue, start, end) for queue, start, end in read]
+    report_input(keeper, batch.query_id, batch.batch_id, pieces).result().raise_for_code()

@@ -34,8 +34,13 @@ class Collector:
 
     def collect(self, physical_offsets: Positions, sizes: Positions) -> Bytes:
         """The records at these places, back to back. Sizes are trusted to be within the log."""
+        target: Bytes = np.empty(int(sizes.sum()), np.uint8)
+        self.collect_into(target, physical_offsets, sizes)
+        return target
+
+    def collect_into(self, target: Bytes, physical_offsets: Positions, sizes: Positions) -> None:
+        """The same into a buffer of the caller's, which is filled by them."""
         ends = np.cumsum(sizes)
-        target: Bytes = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
         starts = ends - sizes
         for first, last in _extents(physical_offsets, sizes):
             begin, end = int(physical_offsets[first]), int(physical_offsets[last - 1] + sizes[last - 1])
@@ -45,7 +50,6 @@ class Collector:
             else:
                 spans = Spans(physical_offsets[first:last] - begin, sizes[first:last])
                 copy_spans(self._read_scratch(begin, end), spans, wanted, starts[first:last] - starts[first])
-        return target
 
     def collect_sound(
         self, physical_offsets: Positions, sizes: Positions

@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 
 
 class CapabilityHandlers:
-    """Says who is there and which store it has."""
+    """Says who is there, which store it has, and where that is."""
 
-    def __init__(self, store: MessageStore) -> None:
+    def __init__(self, store: MessageStore, store_path: str) -> None:
         body = CapabilitiesBody(
             version=__version__,
             storeId=store.store_id,
             incarnation=store.incarnation,
+            storePath=store_path,
             capabilities={"bulkSend": 1, "bulkRead": 2, "transactions": 1, "measure": 1},
         )
         self._answer = Reply(body=body.encode())

@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from rmqspark.protocol.spans import Bytes
     from rmqspark.store.direct.lanes import Block
     from rmqspark.store.direct.view import StoreView
 
-_CHUNKS_IN_WINDOW: Final = 4
+_WINDOW_ENTRIES: Final = 1 << 17  # of all queues together; 20 bytes each, and 32 as arrays
 
 
 class Wanted(NamedTuple):
@@ -59,14 +60,17 @@ class Limits(NamedTuple):
 def read_ranges(
     view: StoreView, wanted: Sequence[Wanted], limits: Limits, tag_codes: frozenset[int] | None = None
 ) -> Iterator[RecordBatch | Unread]:
-    """The messages of these ranges in log order, so each queue's in its own. Tags are tested by their hash only."""
+    """The messages of these ranges in log order, so each queue's in its own. Tags are tested by their hash only.
+
+    Records are valid until the next piece is asked for.
+    """
     codes = None if tag_codes is None else np.fromiter(tag_codes, np.int64, len(tag_codes)).astype(np.int32)
     lanes = [
         Lane(number, view.queue(topic, queue_id), start, end, codes)
         for number, (topic, queue_id, start, end) in enumerate(wanted)
     ]
     chunks = _Chunks(view, wanted, limits)
-    for block in in_log_order(lanes, window=_CHUNKS_IN_WINDOW * limits.max_rows, segment_bytes=view.log.segment_bytes):
+    for block in in_log_order(lanes, window=_WINDOW_ENTRIES, segment_bytes=view.log.segment_bytes):
         yield from chunks.of(block)
     for lane in lanes:
         if lane.unread < lane.end:
@@ -78,6 +82,7 @@ class _Chunks:
 
     def __init__(self, view: StoreView, wanted: Sequence[Wanted], limits: Limits) -> None:
         self._collector = Collector(view.log.segments)
+        self._buffer: Bytes = np.empty(0, np.uint8)  # used again: fresh memory is dear where it comes from a host
         self._segment_bytes = view.log.segment_bytes
         self._limits = limits
         self._queue_ids = np.array([queue.queue_id for queue in wanted], np.int32)
@@ -114,8 +119,12 @@ class _Chunks:
 
     def _read(self, chunk: Block) -> RecordBatch | None:
         """What lies at these places; None where the file is gone, or shorter than it was."""
+        size = int(chunk.sizes.sum())
+        if size > len(self._buffer):
+            self._buffer = np.empty(size, np.uint8)
+        buffer = self._buffer[:size]
         try:
-            buffer = self._collector.collect(chunk.physical_offsets, chunk.sizes)
+            self._collector.collect_into(buffer, chunk.physical_offsets, chunk.sizes)
         except (OSError, StoreError):
             return None
         return RecordBatch.from_sizes(buffer, chunk.sizes)

@@ -20,7 +20,7 @@ from rmqspark.streaming_batch import StreamingBatch, streaming_batch
 if TYPE_CHECKING:
     from rmqspark.protocol.headers import TxnReportInputRequestHeader
 
-READ = QueueRange(MessageQueue("orders", "broker-b", 3), 10, 20)
+READ = [QueueRange(MessageQueue("orders", "broker-b", 3), 10, 20)]
 BATCH = StreamingBatch("q", 5, "run-1")
 
 

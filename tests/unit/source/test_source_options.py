@@ -214,7 +214,6 @@ def test_mistakes_are_named(given: dict[str, str], streaming: bool, story: str) 
         *({name: "x"} for name in SOURCE_OPTIONS.later),
         {"groupMode": "shared"},
         {"valueFormat": "json"},
-        {"readMode": "direct"},
         {"tlsEnabled": "true"},
     ],
 )

@@ -1,0 +1,143 @@
+"""readMode=direct: tasks read the files of the broker's store themselves; the broker gives only offsets.
+
+The broker says which store it has and where that lies. A task that finds this very store there (its id counts, not the
+path) reads it; one that does not, on another machine say, reads through the broker and says so once per process. The
+same goes for each message that the files cannot vouch for (`store/direct/read.py`): the newest few, which the broker
+has not written to its queue files yet; those whose file expired under the task; those of a broker that died in the
+middle. So what is lost and what is not is always the broker's word, as without direct reads.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from rmqspark.client.shared import shared_client
+from rmqspark.errors import RmqError, StoreError
+from rmqspark.protocol.filters import TagFilter
+from rmqspark.source.arrow import NARROW_ROWS, WIDE_ROWS, ArrowColumns
+from rmqspark.source.fetch import fetch
+from rmqspark.source.log_plan import stretches
+from rmqspark.source.partitions import DirectPartition, StorePlace
+from rmqspark.source.planner import QueueRange, split
+from rmqspark.source.tags import matching
+from rmqspark.store.direct.read import Limits, Unread, Wanted, read_ranges
+from rmqspark.store.direct.view import StoreView, identity_of
+from rmqspark.store.files import PosixFileSystem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyspark.sql.datasource import InputPartition
+    from pyspark.sql.types import StructType
+
+    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.protocol.record_batch import RecordBatch
+    from rmqspark.source.options import SourceOptions
+
+CHUNK_BYTES = 4 << 20
+ROWS_OF_A_TASK = 50_000  # a batch that has fewer for each queue is dealt to fewer tasks than it has queues
+
+_log = logging.getLogger(__name__)
+_said: set[str] = set()  # paths of stores that this process could not read, once said
+
+
+def plan_direct(
+    client: ClusterClient, planned: Sequence[QueueRange], options: SourceOptions, group: str
+) -> tuple[list[InputPartition], list[QueueRange]]:
+    """Partitions for the queues of brokers that say where their stores are, and the ranges of all others."""
+    by_broker: dict[str, list[QueueRange]] = defaultdict(list)
+    for wanted in planned:
+        by_broker[wanted.queue.broker_name].append(wanted)
+    partitions: list[InputPartition] = []
+    others: list[QueueRange] = []
+    for broker_name, ranges in by_broker.items():
+        place = _place(client, broker_name)
+        if place is None:
+            others += ranges
+        else:
+            partitions += [DirectPartition(place, tuple(task), group) for task in _tasks(place, ranges, options)]
+    return partitions, others
+
+
+def read_direct(partition: DirectPartition, options: SourceOptions, schema: StructType) -> Iterator[Any]:
+    """The Arrow batches of a partition. Raises what reading from the broker raises."""
+    columns = ArrowColumns(schema, *(wanted.queue for wanted in partition.ranges))
+    view = _open(partition.place)
+    if view is None:
+        for wanted in partition.ranges:
+            yield from _from_broker(wanted, options, columns)
+        return
+    tags = TagFilter.parse(options.tags) if options.tags else None
+    max_rows = WIDE_ROWS if "properties" in schema.fieldNames() else NARROW_ROWS
+    wanted_ranges = [Wanted(queue.topic, queue.queue_id, start, end) for queue, start, end in partition.ranges]
+    with view:
+        for found in read_ranges(view, wanted_ranges, Limits(max_rows, CHUNK_BYTES), tags.codes if tags else None):
+            if isinstance(found, Unread):
+                queue = partition.ranges[found.number].queue
+                yield from _from_broker(QueueRange(queue, found.start, found.end), options, columns)
+            else:
+                yield from columns.batches(_exactly(found, tags))
+
+
+def _from_broker(wanted: QueueRange, options: SourceOptions, columns: ArrowColumns) -> Iterator[Any]:
+    for records in fetch(shared_client(options.namesrv), wanted, options):
+        yield from columns.batches(records)
+
+
+def _exactly(records: RecordBatch, tags: TagFilter | None) -> RecordBatch:
+    return records if tags is None else matching(records, tags)
+
+
+def _place(client: ClusterClient, broker_name: str) -> StorePlace | None:
+    """Where the broker's store is; None of a broker that cannot say, or does not answer now."""
+    try:
+        said = client.broker(broker_name).capabilities()
+    except RmqError as error:
+        _log.warning("readMode=direct: broker %s does not answer, its messages come from it: %s", broker_name, error)
+        return None
+    if said.store_path:
+        return StorePlace(said.store_path, said.store_id, said.incarnation)
+    if broker_name not in _said:
+        _said.add(broker_name)
+        _log.warning("readMode=direct: broker %s does not say where its store is; messages come from it.", broker_name)
+    return None
+
+
+def _tasks(place: StorePlace, ranges: Sequence[QueueRange], options: SourceOptions) -> list[list[QueueRange]]:
+    """The ranges of each task: stretches of the log where this process finds the store, else a piece of a queue."""
+    pieces = split(ranges, at_least=options.min_partitions, max_records=options.max_records_per_partition)
+    view = _open(place)
+    if view is None:
+        return [[piece] for piece in pieces]
+    total = sum(wanted.size for wanted in ranges)
+    count = len(pieces) if options.min_partitions else min(len(pieces), -(-total // ROWS_OF_A_TASK))
+    with view:
+        try:
+            return stretches(view, ranges, count, options.max_records_per_partition or total)
+        except (OSError, StoreError):
+            return [[piece] for piece in pieces]
+
+
+def _open(place: StorePlace) -> StoreView | None:
+    """The store, if it is there and the one that is meant; None where it is not."""
+    files = PosixFileSystem(place.path)
+    found = identity_of(files)
+    if found != (place.store_id, place.incarnation):
+        _say(place, "there is another store" if found else "it is not there, or may not be read")
+        return None
+    try:
+        return StoreView(files)
+    except (OSError, StoreError) as error:
+        _say(place, str(error))
+        return None
+
+
+def _say(place: StorePlace, reason: str) -> None:
+    if place.path not in _said:
+        _said.add(place.path)
+        _log.warning(
+            "readMode=direct: the store %s at %s cannot be read from here (%s); messages come from the broker.",
+            place.store_id, place.path, reason,
+        )  # fmt: skip

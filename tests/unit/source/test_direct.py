@@ -1,0 +1,298 @@
+"""Tasks that read the broker's files themselves, beside a store that lives on while they do."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
+
+from rmqspark.client.broker_client import Capabilities
+from rmqspark.client.bulk import BulkChunk
+from rmqspark.clock import SystemClock
+from rmqspark.entropy import SystemEntropy
+from rmqspark.errors import ConnectionLost, DataLoss, RmqError
+from rmqspark.model import MessageQueue
+from rmqspark.protocol.filters import TagFilter
+from rmqspark.protocol.java_hash import tags_code
+from rmqspark.protocol.properties import encode_properties
+from rmqspark.protocol.record import encode_record
+from rmqspark.source import direct
+from rmqspark.source.options import RetryPolicy, SourceOptions, Subscription
+from rmqspark.source.partitions import DirectPartition
+from rmqspark.source.planner import QueueRange
+from rmqspark.store.config import StoreConfig
+from rmqspark.store.draft import Draft
+from rmqspark.store.files import PosixFileSystem
+from rmqspark.store.message_store import MessageStore
+from rmqspark.testing.manual_clock import ManualClock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from rmqspark.client.cluster_client import ClusterClient
+
+CONFIG = StoreConfig(
+    mapped_file_size_commit_log=4096, mapped_file_size_consume_queue=400, max_hash_slot_num=50, max_index_num=40,
+    delete_when=";".join(map(str, range(24))), min_free_bytes=1,
+)  # fmt: skip
+SCHEMA = StructType([
+    StructField("topic", StringType()), StructField("queueId", IntegerType()), StructField("queueOffset", LongType()),
+    StructField("body", BinaryType()), StructField("brokerName", StringType()), StructField("tags", StringType()),
+])  # fmt: skip
+Row = tuple[str, int, int, bytes]
+
+
+class Broker:
+    """Client and broker in one, over a real store on disk. `asked` are the ranges that it was asked to read."""
+
+    name = "broker-a"
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.clock = ManualClock(now_ms=1_700_000_000_000)
+        self.asked: list[tuple[str, int, int, int]] = []
+        self.is_dead = False
+        self.store_path: str | None = None
+        self.store = MessageStore.open(
+            directory, CONFIG, files=PosixFileSystem(), clock=self.clock, entropy=SystemEntropy(), store_host=bytes(8)
+        )
+
+    def broker(self, name: str) -> Broker:
+        return self
+
+    def capabilities(self) -> Capabilities:
+        if self.is_dead:
+            raise ConnectionLost("dead", address="here")
+        path = str(self.directory) if self.store_path is None else self.store_path
+        return Capabilities(
+            bulk_read=1, store_id=self.store.store_id, incarnation=self.store.incarnation, store_path=path
+        )
+
+    def bulk_read(
+        self, topic: str, queue_id: int, at: int, end: int, *, max_count: int, max_bytes: int, tags: str | None
+    ) -> Future[BulkChunk]:
+        self.asked.append((topic, queue_id, at, end))
+        answer: Future[BulkChunk] = Future()
+        wanted = TagFilter.parse(tags)
+        try:
+            if self.is_dead:
+                raise ConnectionLost("dead", address="here")
+            found = self.store.read_bulk(
+                topic, queue_id, at, end, max_count=max_count, max_bytes=max_bytes,
+                tag_codes=wanted.codes if wanted else None,
+            )  # fmt: skip
+            answer.set_result(BulkChunk(found.next_offset, found.min_offset, found.max_offset, found.sizes, found.body))
+        except RmqError as error:
+            answer.set_exception(error)
+        return answer
+
+    def send(self, topic: str, queue_id: int, *bodies: str, tags: str = "paid") -> None:
+        for body in bodies:
+            record = encode_record(
+                topic=topic, queue_id=queue_id, body=body.encode(), properties=encode_properties({"TAGS": tags})
+            )
+            self.store.append([Draft(topic, queue_id, record, tags_code(tags), ())])
+
+
+@pytest.fixture
+def broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
+    """A store with 60 messages in two queues of "t" and 20 in one of "u", which take turns in the log."""
+    made = Broker(tmp_path / "store")
+    for number in range(20):
+        made.send("t", 0, f"a{number}")
+        made.send("t", 1, f"b{number}", f"c{number}", tags="shipped")
+        made.send("u", 5, f"d{number}")
+    monkeypatch.setattr(direct, "shared_client", lambda namesrv: made)
+    monkeypatch.setattr(direct, "_said", set())
+    yield made
+    made.store.close()
+
+
+def options(**given: Any) -> SourceOptions:
+    return SourceOptions(Subscription(("t", "u")), read_mode="direct", retry=RetryPolicy(1, 0), **given)
+
+
+def ranges(broker: Broker) -> list[QueueRange]:
+    queues = [("t", 0), ("t", 1), ("u", 5)]
+    return [
+        QueueRange(MessageQueue(topic, "broker-a", queue_id), 0, broker.store.max_offset(topic, queue_id))
+        for topic, queue_id in queues
+    ]
+
+
+def plan(broker: Broker, **given: Any) -> list[DirectPartition]:
+    client: ClusterClient = broker  # type: ignore[assignment]
+    partitions, others = direct.plan_direct(client, ranges(broker), options(**given), "billing")
+    assert not others
+    return partitions  # type: ignore[return-value]
+
+
+def read(partition: DirectPartition, **given: Any) -> list[Row]:
+    return [row for batch in direct.read_direct(partition, options(**given), SCHEMA) for row in rows(batch)]
+
+
+def rows(batch: Any) -> list[Row]:
+    return [
+        (row["topic"], row["queueId"], row["queueOffset"], bytes(row["body"]))
+        for row in batch.to_pylist()
+        if row["brokerName"] == "broker-a"
+    ]
+
+
+def everything() -> list[Row]:
+    return sorted(
+        [("t", 0, n, b"a%d" % n) for n in range(20)]
+        + [("t", 1, n, b"bc"[n % 2 : n % 2 + 1] + b"%d" % (n // 2)) for n in range(40)]
+        + [("u", 5, n, b"d%d" % n) for n in range(20)]
+    )
+
+
+def test_files_are_read_and_the_broker_is_not_asked(broker: Broker) -> None:
+    """What is in the files comes from them, of several topics and queues at once, with each row's own place."""
+    broker.store.checkpoint()
+    (partition,) = plan(broker)
+    assert partition.group == "billing"
+    assert sorted(read(partition)) == everything()
+    assert broker.asked == []
+
+
+@pytest.mark.parametrize(("count", "tasks"), [(2, 3), (3, 3), (7, 8)])
+def test_tasks_are_stretches_of_the_log(broker: Broker, count: int, tasks: int) -> None:
+    """minPartitions cuts all queues at the same places of the log; each message is in one task."""
+    broker.store.checkpoint()
+    partitions = plan(broker, min_partitions=count)
+    assert len(partitions) == tasks  # as many as when each queue is cut by itself
+    assert sorted(row for partition in partitions for row in read(partition)) == everything()
+    sizes = [sum(part.size for part in partition.ranges) for partition in partitions]
+    assert max(sizes) - min(sizes) <= 8
+    assert all(len(partition.ranges) > 1 for partition in partitions)
+
+
+def test_what_is_in_the_brokers_memory_comes_from_it(broker: Broker) -> None:
+    """The newest entries of a queue are not in its file yet; they are asked for, once, and come behind the others."""
+    (partition,) = plan(broker)
+    assert sorted(read(partition)) == everything()
+    assert {(topic, queue_id) for topic, queue_id, _, _ in broker.asked} == {("t", 0), ("t", 1), ("u", 5)}
+    assert all(start > 0 for _, _, start, _ in broker.asked)
+
+
+def test_tags_are_tested_exactly(broker: Broker) -> None:
+    """By hash in the entries and by the tags themselves, as through the broker."""
+    broker.store.checkpoint()
+    broker.send("t", 0, "AaAa", tags="AaBB")  # the hash of BBAa
+    broker.store.checkpoint()
+    (partition,) = plan(broker, tags="shipped")
+    assert {queue_id for _, queue_id, _, _ in read(partition, tags="shipped")} == {1}
+    assert read(partition, tags="BBAa") == []
+    assert [body for *_, body in read(partition, tags="AaBB")] == [b"AaAa"]
+
+
+@pytest.mark.parametrize("most", [1, 3, 30])
+def test_no_task_is_larger_than_asked(broker: Broker, most: int) -> None:
+    """maxRecordsPerPartition holds to the message, also for what the broker has not written yet."""
+    partitions = plan(broker, max_records_per_partition=most)
+    assert max(sum(part.size for part in partition.ranges) for partition in partitions) <= most
+    assert sorted(row for partition in partitions for row in read(partition)) == everything()
+
+
+@pytest.mark.parametrize("kind", ["another id", "another incarnation", "nowhere", "no log"])
+def test_another_store_is_not_read_and_that_is_said_once(
+    kind: str, broker: Broker, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The path alone proves nothing: id and incarnation must be those that the broker named."""
+    (partition,) = plan(broker)
+    place = partition.place
+    match kind:
+        case "another id":
+            place = place._replace(store_id="0" * 32)
+        case "another incarnation":
+            place = place._replace(incarnation=place.incarnation + 1)
+        case "nowhere":
+            place = place._replace(path=str(tmp_path / "nowhere"))
+        case "no log":
+            copy = tmp_path / "copy"
+            shutil.copytree(broker.directory, copy)
+            (copy / "commitlog" / ("0" * 20)).write_bytes(bytes(5000))
+            place = place._replace(path=str(copy))
+    elsewhere = DirectPartition(place, partition.ranges)
+    with caplog.at_level(logging.WARNING, "rmqspark.source.direct"):
+        assert sorted(read(elsewhere)) == everything()
+        assert sorted(read(elsewhere)) == everything()
+    (warning,) = caplog.records
+    assert "messages come from the broker" in warning.getMessage()
+    assert place.path in warning.getMessage()
+
+
+def test_where_the_driver_finds_no_store_tasks_look_for_it(broker: Broker, tmp_path: Path) -> None:
+    """A driver on another machine plans by queue; tasks on the broker's machine read its files all the same."""
+    broker.store.checkpoint()
+    broker.store_path = str(tmp_path / "not here")
+    partitions = plan(broker)
+    assert [partition.ranges for partition in partitions] == [(each,) for each in ranges(broker)]
+    here = [
+        DirectPartition(partition.place._replace(path=str(broker.directory)), partition.ranges)
+        for partition in partitions
+    ]
+    broker.asked.clear()
+    assert sorted(row for partition in here for row in read(partition)) == everything()
+    assert broker.asked == []
+
+
+@pytest.mark.parametrize("kind", ["stock", "dead"])
+def test_brokers_that_cannot_say_where_their_store_is(
+    kind: str, broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A stock broker, or one that is down just now: its queues are planned as without direct reads."""
+    broker.store_path, broker.is_dead = "", kind == "dead"
+    client: Any = broker
+    with caplog.at_level(logging.WARNING, "rmqspark.source.direct"):
+        partitions, others = direct.plan_direct(client, ranges(broker), options(), "")
+    assert (partitions, others) == ([], ranges(broker))
+    assert len(caplog.records) == 1
+
+
+def test_a_broker_that_is_dead_is_not_missed(broker: Broker) -> None:
+    """Files that hold everything are read to the end; where something is left to ask, its absence is an error."""
+    broker.store.checkpoint()
+    (partition,) = plan(broker)
+    broker.send("t", 0, "late", "later")
+    (with_late,) = plan(broker)
+    broker.is_dead = True
+    assert sorted(read(partition)) == everything()
+    with pytest.raises(ConnectionLost):
+        read(with_late)
+
+
+def test_messages_that_expire_while_they_are_read(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    """Retention takes files under the task: failOnDataLoss decides, by what the broker says."""
+    broker.store.checkpoint()
+    partitions = plan(broker, min_partitions=8)
+    broker.clock.advance(hours=80)
+    while broker.store.expire(broker.clock.now_ms() + SystemClock().now_ms()).deleted:
+        pass
+    assert broker.store.min_offset("t", 0) > 0
+    with pytest.raises(DataLoss, match=r"of queue t/broker-a/0, .* were removed before they were read"):
+        read(partitions[0])
+    left = sorted(row for partition in partitions for row in read(partition, fail_on_data_loss=False))
+    assert left == [row for row in everything() if row[2] >= broker.store.min_offset(row[0], row[1])]
+    assert "failOnDataLoss is false: they are skipped" in caplog.text
+
+
+def test_what_is_damaged_is_asked_for(broker: Broker) -> None:
+    """A record that does not fit its entry is the broker's to answer for, and it alone."""
+    broker.store.checkpoint()
+    (partition,) = plan(broker)
+    place = broker.store.locate("t", 0, 3)
+    assert place is not None
+    base = place[0] - place[0] % 4096
+    with (broker.directory / "commitlog" / f"{base:020d}").open("r+b") as log:
+        log.seek(place[0] - base + 20)
+        log.write(b"\7" * 8)  # its queue offset
+    found = read(partition)
+    assert broker.asked[0][:3] == ("t", 0, 3)
+    assert len(found) == 80
