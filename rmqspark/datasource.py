@@ -38,7 +38,12 @@ class RmqDataSource(DataSource):
         from rmqspark.source.reader import RmqReader
         from rmqspark.source.schema import check_schema
 
-        return RmqReader(SourceOptions.parse(self.options, streaming=False), check_schema(schema))
+        options = SourceOptions.parse(self.options, streaming=False)
+        if options.store is not None:
+            from rmqspark.source.store_reader import RmqStoreReader
+
+            return RmqStoreReader(options, check_schema(schema))
+        return RmqReader(options, check_schema(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from rmqspark.source.options import SourceOptions

@@ -66,19 +66,18 @@ def read_direct(partition: DirectPartition, options: SourceOptions, schema: Stru
     columns = ArrowColumns(schema, *(wanted.queue for wanted in partition.ranges))
     view = _open(partition.place)
     if view is None:
-        for wanted in partition.ranges:
-            yield from _from_broker(wanted, options, columns)
+        for each in partition.ranges:
+            yield from _from_broker(each, options, columns)
         return
     tags = TagFilter.parse(options.tags) if options.tags else None
-    max_rows = WIDE_ROWS if "properties" in schema.fieldNames() else NARROW_ROWS
-    wanted_ranges = [Wanted(queue.topic, queue.queue_id, start, end) for queue, start, end in partition.ranges]
+    wanted = [Wanted(queue.topic, queue.queue_id, start, end) for queue, start, end in partition.ranges]
     with view:
-        for found in read_ranges(view, wanted_ranges, Limits(max_rows, CHUNK_BYTES), tags.codes if tags else None):
+        for found in read_ranges(view, wanted, limits_of(schema), tags.codes if tags else None):
             if isinstance(found, Unread):
                 queue = partition.ranges[found.number].queue
                 yield from _from_broker(QueueRange(queue, found.start, found.end), options, columns)
             else:
-                yield from columns.batches(_exactly(found, tags))
+                yield from columns.batches(exactly(found, tags))
 
 
 def _from_broker(wanted: QueueRange, options: SourceOptions, columns: ArrowColumns) -> Iterator[Any]:
@@ -86,7 +85,13 @@ def _from_broker(wanted: QueueRange, options: SourceOptions, columns: ArrowColum
         yield from columns.batches(records)
 
 
-def _exactly(records: RecordBatch, tags: TagFilter | None) -> RecordBatch:
+def limits_of(schema: StructType) -> Limits:
+    """How much is read in one piece: one Arrow batch."""
+    return Limits(WIDE_ROWS if "properties" in schema.fieldNames() else NARROW_ROWS, CHUNK_BYTES)
+
+
+def exactly(records: RecordBatch, tags: TagFilter | None) -> RecordBatch:
+    """The records with these very tags; their hashes have been tested."""
     return records if tags is None else matching(records, tags)
 
 
@@ -115,7 +120,8 @@ def _tasks(place: StorePlace, ranges: Sequence[QueueRange], options: SourceOptio
     count = len(pieces) if options.min_partitions else min(len(pieces), -(-total // ROWS_OF_A_TASK))
     with view:
         try:
-            return stretches(view, ranges, count, options.max_records_per_partition or total)
+            queues = {queue: view.queue(queue.topic, queue.queue_id) for queue, _, _ in ranges}
+            return stretches(queues, ranges, count, options.max_records_per_partition or total)
         except (OSError, StoreError):
             return [[piece] for piece in pieces]
 

@@ -18,25 +18,29 @@ if TYPE_CHECKING:
 
     from rmqspark.model import MessageQueue
     from rmqspark.protocol.spans import Positions
-    from rmqspark.store.consume_queue import ConsumeQueue, Entries
-    from rmqspark.store.direct.view import StoreView
+    from rmqspark.store.consume_queue import Entries
+    from rmqspark.store.direct.lanes import EntrySource
 
 _LOOKED_AT_IN_ONE_GO: Final = 1 << 15  # entries; 640 KiB
 _SAMPLES: Final = 256  # of a queue
 _BEHIND_ALL: Final = np.iinfo(np.int64).max
 
 
-def stretches(view: StoreView, ranges: Sequence[QueueRange], count: int, max_records: int) -> list[list[QueueRange]]:
-    """The ranges of some `count` tasks, none with more than `max_records`. Raises OSError or StoreError."""
-    places = {wanted.queue: view.queue(wanted.queue.topic, wanted.queue.queue_id) for wanted in ranges}
-    tasks = [[wanted] for wanted in ranges if places[wanted.queue] is None]  # not written yet: the broker has it
-    found = [Places(queue, wanted) for wanted in ranges if (queue := places[wanted.queue]) is not None]
+def stretches(
+    queues: Mapping[MessageQueue, EntrySource | None], ranges: Sequence[QueueRange], count: int, max_records: int
+) -> list[list[QueueRange]]:
+    """The ranges of some `count` tasks, none with more than `max_records`. A queue without files has a task to itself.
+
+    Raises OSError or StoreError.
+    """
+    tasks = [[wanted] for wanted in ranges if queues[wanted.queue] is None]
+    found = [Places(queue, wanted) for wanted in ranges if (queue := queues[wanted.queue]) is not None]
     tasks += _deal(found, count)
-    return [part for task in tasks for part in _bounded(places, task, max_records)]
+    return [part for task in tasks for part in _bounded(queues, task, max_records)]
 
 
 def _bounded(
-    queues: Mapping[MessageQueue, ConsumeQueue | None], task: list[QueueRange], max_records: int
+    queues: Mapping[MessageQueue, EntrySource | None], task: list[QueueRange], max_records: int
 ) -> list[list[QueueRange]]:
     """The task cut in halves, in the log, until no part is too large; by queues where that leads no further."""
     if sum(wanted.size for wanted in task) <= max_records:
@@ -51,7 +55,7 @@ def _bounded(
 class Places:
     """Where the messages of one range lie in the log. Of a long range only some entries are looked at."""
 
-    def __init__(self, queue: ConsumeQueue, wanted: QueueRange) -> None:
+    def __init__(self, queue: EntrySource, wanted: QueueRange) -> None:
         self._queue = queue
         self.wanted = wanted
         short = wanted.size <= _LOOKED_AT_IN_ONE_GO

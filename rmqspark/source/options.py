@@ -158,6 +158,12 @@ SOURCE_OPTIONS = OptionTable(
             "`direct`: tasks on the broker's machine, or with its disk, read the files themselves; others fall back",
             choice("broker", "direct"),
         ),
+        Option(
+            "store",
+            "–",
+            "batch: a store directory, or a folder of them, read with no broker; without `subscribe` all its topics",
+            text,
+        ),
         Option("fetchOffset.numRetries", "`3`", "tries after a failed request for offsets or messages", integer(0)),
         Option(
             "fetchOffset.retryIntervalMs",
@@ -168,7 +174,6 @@ SOURCE_OPTIONS = OptionTable(
     ),
     foreign=KAFKA_NAMES,
     later={
-        "store": "Start a broker on that store: rmq up --store DIR.",
         "allocateStrategy": "It belongs to groupMode=shared, which is not there yet either.",
         "mode": "Parse bodies in Spark, with from_json.",
         "badRecordsTopic": "Parse bodies in Spark, with from_json.",
@@ -191,6 +196,8 @@ _NEEDED = {
     "startingOffsetsByTimestampStrategy": ("startingTimestamp", "startingOffsetsByTimestamp"),
     "maxTriggerDelay": ("minOffsetsPerTrigger",),
 }
+_BATCH_ONLY = (*_ENDS, "store")
+_NEEDS_BROKER = ("namesrv", "readMode", "sql", "groupOffsetReset")
 
 _LONGEST_GROWN_PAUSE_MS = 5_000
 
@@ -229,6 +236,7 @@ class SourceOptions:
     group: str | None = None
     commit_offsets: bool = True
     read_mode: str = "broker"
+    store: str | None = None
     retry: RetryPolicy = RetryPolicy()
 
     @classmethod
@@ -250,6 +258,7 @@ class SourceOptions:
             group=values.get("group"),
             commit_offsets=values.get("commitOffsets", True),
             read_mode=values.get("readMode", "broker"),
+            store=values.get("store"),
             retry=RetryPolicy(values.get("fetchOffset.numRetries", 3), values.get("fetchOffset.retryIntervalMs", 200)),
         )
 
@@ -265,6 +274,8 @@ def read_options(given: Mapping[str, str]) -> dict[str, Any]:
             raise NotSupported(f"{name}={value} is not there yet in this version.", hint=hint)
     for names_of_one in (("subscribe", "subscribePattern", "assign"), ("tags", "sql"), _STARTS, _ENDS):
         exclusive(values, names_of_one)
+    for name in _NEEDS_BROKER:
+        exclusive(values, ("store", name))
     for name, needed in _NEEDED.items():
         if name in values and not any(other in values for other in needed):
             raise InvalidArgument(f"{name} has no meaning without {' or '.join(needed)}.")
@@ -281,7 +292,7 @@ def _check_group_start(values: Mapping[str, Any]) -> None:
 
 
 def _check_mode(values: Mapping[str, Any], streaming: bool) -> None:
-    for name in _ENDS if streaming else _STREAM_ONLY:
+    for name in _BATCH_ONLY if streaming else _STREAM_ONLY:
         if name in values:
             kind = "a stream, which has no end" if streaming else "a batch read, which has no triggers"
             raise InvalidArgument(f"Option {name!r} has no meaning for {kind}.")
@@ -293,6 +304,8 @@ def _subscription(values: Mapping[str, Any]) -> Subscription:
         return Subscription(tuple(sorted({queue.topic for queue in queues})), queues)
     if "subscribePattern" in values:
         return Subscription((), pattern=values["subscribePattern"])
+    if "store" in values and "subscribe" not in values:
+        return Subscription(())
     if "subscribe" not in values:
         raise InvalidArgument("No topic to read.", hint='Name one: .option("subscribe", "orders") or .load("orders").')
     return Subscription(values["subscribe"])

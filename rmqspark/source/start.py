@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from rmqspark.errors import InvalidArgument
 from rmqspark.source.positions import (
@@ -23,11 +23,23 @@ if TYPE_CHECKING:
 
     from rmqspark.model import MessageQueue
     from rmqspark.options import Moment
-    from rmqspark.source.cluster_view import ClusterView
     from rmqspark.source.planner import Snapshot
 
 
-def resolve(position: Position, snapshot: Snapshot, view: ClusterView, now_ms: int) -> dict[MessageQueue, int]:
+class View(Protocol):
+    """Who knows where queues begin, and when their messages were stored: a cluster, or the files of its stores."""
+
+    def begins(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
+        """The lowest offset of each of these queues."""
+
+    def offsets_at(self, queues: Iterable[MessageQueue], timestamp_ms: int) -> dict[MessageQueue, int]:
+        """The first message of each queue stored at or after that time, or the end where there is none."""
+
+    def committed(self, group: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
+        """What a group has committed; None where that is nothing."""
+
+
+def resolve(position: Position, snapshot: Snapshot, view: View, now_ms: int) -> dict[MessageQueue, int]:
     """The offset of each queue of `snapshot`. Raises InvalidArgument where the request does not fit the cluster."""
     match position:
         case Latest():
@@ -67,7 +79,7 @@ def is_repeatable(position: Position) -> bool:
 
 
 def _at_times(
-    moments: Mapping[MessageQueue, Moment], snapshot: Snapshot, view: ClusterView, now_ms: int, *, else_latest: bool
+    moments: Mapping[MessageQueue, Moment], snapshot: Snapshot, view: View, now_ms: int, *, else_latest: bool
 ) -> dict[MessageQueue, int]:
     """The first message of each queue at or after its moment. One question for all queues of the same moment."""
     found: dict[MessageQueue, int] = {}
@@ -90,7 +102,7 @@ def _check_reached(found: Mapping[MessageQueue, int], snapshot: Snapshot, timest
             )
 
 
-def _committed(position: Committed, snapshot: Snapshot, view: ClusterView) -> dict[MessageQueue, int]:
+def _committed(position: Committed, snapshot: Snapshot, view: View) -> dict[MessageQueue, int]:
     committed = view.committed(position.group, snapshot.ends)
     unknown = sorted(queue for queue, offset in committed.items() if offset is None)
     begins = {} if position.else_latest else view.begins(unknown)
@@ -116,7 +128,7 @@ def _check_read(named: Iterable[MessageQueue], snapshot: Snapshot) -> None:
             )
 
 
-def _given(position: AtOffsets, snapshot: Snapshot, view: ClusterView) -> dict[MessageQueue, int]:
+def _given(position: AtOffsets, snapshot: Snapshot, view: View) -> dict[MessageQueue, int]:
     _check_read(position.offsets, snapshot)
     wanted = {queue: position.of(queue) for queue in sorted(snapshot.ends)}
     begins = view.begins([queue for queue, offset in wanted.items() if offset == EARLIEST_MARK])

@@ -38,7 +38,7 @@ class ConsumeQueues:
         if not self._files.exists(DIRECTORY):
             return
         for topic in self._files.listdir(DIRECTORY):
-            if _is_topic(topic) and self._files.is_directory(f"{DIRECTORY}/{topic}"):
+            if is_topic(topic) and self._files.is_directory(f"{DIRECTORY}/{topic}"):
                 for name in self._files.listdir(f"{DIRECTORY}/{topic}"):
                     if name.isdecimal() and name == str(int(name)):
                         self._load_one(topic, int(name))
@@ -119,7 +119,8 @@ def queue_directory(topic: str, queue_id: int) -> str:
     return f"{DIRECTORY}/{topic}/{queue_id}"
 
 
-def _is_topic(name: str) -> bool:
+def is_topic(name: str) -> bool:
+    """Whether a directory of that name can be a topic's."""
     try:
         check_topic(name)
     except InvalidName:

@@ -31,6 +31,10 @@ class TimeSearch:
         is_there = self._log.min_offset <= physical_offset and physical_offset + size <= self._log.end_offset
         if size == NO_MESSAGE_SIZE or not is_there:
             return _NO_TIME
+        return self.store_time_of(physical_offset)
+
+    def store_time_of(self, physical_offset: int) -> int:
+        """When the message at a physical offset was stored; -1 if its file is not there."""
         try:
             head = self._log.segments.read(physical_offset, MIN_RECORD_BYTES)
         except DamagedFile:

@@ -11,7 +11,7 @@ the broker does.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -25,10 +25,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from rmqspark.protocol.spans import Positions
-    from rmqspark.store.consume_queue import ConsumeQueue, Entries
+    from rmqspark.store.consume_queue import Entries
 
 _FEWEST_IN_WINDOW: Final = 64
 _NO_MORE: Final = np.iinfo(np.int64).max
+
+
+class EntrySource(Protocol):
+    """A queue, as far as its entries go."""
+
+    def entries(self, start: int, end: int) -> Entries:
+        """Entries [start, end); zeros where nothing is written. Raises OSError or StoreError."""
 
 
 class Block(NamedTuple):
@@ -54,7 +61,7 @@ class Lane:
     process; `end` if that is nowhere."""
 
     def __init__(
-        self, number: int, queue: ConsumeQueue | None, start: int, end: int, wanted: NDArray[np.int32] | None
+        self, number: int, queue: EntrySource | None, start: int, end: int, wanted: NDArray[np.int32] | None
     ) -> None:
         self.number = number
         self.end = end

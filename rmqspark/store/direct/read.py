@@ -20,14 +20,16 @@ from rmqspark.protocol.record_batch import RecordBatch
 from rmqspark.protocol.spans import equal_to
 from rmqspark.store.collect import Collector
 from rmqspark.store.direct.lanes import Lane, in_log_order
+from rmqspark.store.direct.tails import NO_TAILS, with_tail
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from rmqspark.protocol.spans import Bytes
     from rmqspark.store.direct.lanes import Block
+    from rmqspark.store.direct.tails import Tail
     from rmqspark.store.direct.view import StoreView
 
 _WINDOW_ENTRIES: Final = 1 << 17  # of all queues together; 20 bytes each, and 32 as arrays
@@ -58,15 +60,19 @@ class Limits(NamedTuple):
 
 
 def read_ranges(
-    view: StoreView, wanted: Sequence[Wanted], limits: Limits, tag_codes: frozenset[int] | None = None
+    view: StoreView,
+    wanted: Sequence[Wanted],
+    limits: Limits,
+    tag_codes: frozenset[int] | None = None,
+    tails: Mapping[tuple[str, int], Tail] = NO_TAILS,
 ) -> Iterator[RecordBatch | Unread]:
     """The messages of these ranges in log order, so each queue's in its own. Tags are tested by their hash only.
 
-    Records are valid until the next piece is asked for.
+    Records are valid until the next piece is asked for. `tails` are entries that queues lack in their files.
     """
     codes = None if tag_codes is None else np.fromiter(tag_codes, np.int64, len(tag_codes)).astype(np.int32)
     lanes = [
-        Lane(number, view.queue(topic, queue_id), start, end, codes)
+        Lane(number, with_tail(view.queue(topic, queue_id), tails.get((topic, queue_id))), start, end, codes)
         for number, (topic, queue_id, start, end) in enumerate(wanted)
     ]
     chunks = _Chunks(view, wanted, limits)

@@ -1,0 +1,115 @@
+"""Batch reads of store directories, with no broker: option `store`.
+
+The directory is a store, or a folder of stores as `rmq up` makes one (`DIR/broker-a` …); also one that Apache RocketMQ
+wrote. What is not asked for is not read: times and offsets choose ranges of the queues, and these the files.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from rmqspark.clock import SystemClock
+from rmqspark.errors import DataLoss, StoreError
+from rmqspark.protocol.filters import TagFilter
+from rmqspark.source.arrow import ArrowColumns
+from rmqspark.source.direct import exactly, limits_of
+from rmqspark.source.log_plan import stretches
+from rmqspark.source.loss import HINT
+from rmqspark.source.planner import QueueRange, split
+from rmqspark.source.start import resolve
+from rmqspark.source.stored_queues import StoredQueues
+from rmqspark.store.direct.read import Unread, Wanted, read_ranges
+from rmqspark.store.direct.tails import Tail
+from rmqspark.store.direct.view import StoreView
+from rmqspark.store.disk_errors import as_store_errors
+from rmqspark.store.files import PosixFileSystem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyspark.sql.types import StructType
+
+    from rmqspark.source.options import SourceOptions
+
+ROWS_OF_A_TASK = 250_000
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class StorePartition(InputPartition):
+    """One task's share of a store without a broker: its path, ranges of some queues, and those of their entries that
+    the queues' files lack."""
+
+    path: str
+    ranges: tuple[QueueRange, ...]
+    tails: dict[tuple[str, int], Tail]
+
+
+class RmqStoreReader(DataSourceReader):
+    """Reads the stores at or in one directory once."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Stretches of the logs, fixed when the query is planned."""
+        options, now_ms = self._options, SystemClock().now_ms()
+        assert options.store is not None
+        with StoredQueues(options.store, options.subscription) as stored:
+            snapshot = stored.snapshot()
+            starts = resolve(options.start, snapshot, stored, now_ms)
+            ends = resolve(options.end, snapshot, stored, now_ms)
+            by_store: dict[str, list[QueueRange]] = defaultdict(list)
+            for queue, start in sorted(starts.items()):
+                if start < ends[queue]:
+                    by_store[queue.broker_name].append(QueueRange(queue, start, ends[queue]))
+            return [
+                StorePartition(stored.paths[name], tuple(task), stored.tails(part.queue for part in task))
+                for name, ranges in by_store.items()
+                for task in _tasks(stored, ranges, options)
+            ]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        if isinstance(partition, StorePartition):  # else it is what Spark plans where there is nothing to read
+            yield from read_store(partition, self._options, self._schema)
+
+
+def read_store(partition: StorePartition, options: SourceOptions, schema: StructType) -> Iterator[Any]:
+    """The Arrow batches of a partition. Raises StoreError where the files cannot be read, and DataLoss."""
+    columns = ArrowColumns(schema, *(wanted.queue for wanted in partition.ranges))
+    tags = TagFilter.parse(options.tags) if options.tags else None
+    wanted = [Wanted(queue.topic, queue.queue_id, start, end) for queue, start, end in partition.ranges]
+    files = PosixFileSystem(partition.path)
+    with as_store_errors("read", partition.path, files):
+        view = StoreView(files)
+    if not view.log.segments:
+        raise StoreError(f"There is no store at {partition.path} where this task runs.", hint="Tasks need its files.")
+    with view:
+        for found in read_ranges(view, wanted, limits_of(schema), tags.codes if tags else None, partition.tails):
+            if isinstance(found, Unread):
+                _lose(partition, found, options)
+            else:
+                yield from columns.batches(exactly(found, tags))
+
+
+def _lose(partition: StorePartition, unread: Unread, options: SourceOptions) -> None:
+    queue, (_, start, end) = partition.ranges[unread.number].queue, unread
+    text = f"{end - start} messages of queue {queue}, offsets {start} to {end - 1}, are damaged or gone from its store."
+    if options.fail_on_data_loss:
+        raise DataLoss(text, hint=HINT)
+    _log.warning("%s failOnDataLoss is false: they are skipped.", text)
+
+
+def _tasks(stored: StoredQueues, ranges: Sequence[QueueRange], options: SourceOptions) -> list[list[QueueRange]]:
+    total = sum(wanted.size for wanted in ranges)
+    pieces = split(ranges, at_least=options.min_partitions)
+    count = len(pieces) if options.min_partitions else -(-total // ROWS_OF_A_TASK)
+    queues = {wanted.queue: stored.source(wanted.queue) for wanted in ranges}
+    return stretches(queues, ranges, count, options.max_records_per_partition or total)

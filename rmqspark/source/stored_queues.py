@@ -1,0 +1,122 @@
+"""The queues of store directories, as a plan needs them: the part of `ClusterView` where there is no cluster.
+
+`brokerName` is the name of the store's directory, since nothing in a store says what its broker was called.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rmqspark.errors import InvalidArgument, TopicNotFound
+from rmqspark.model import MessageQueue
+from rmqspark.protocol.names import SYSTEM_TOPIC_PREFIX, SYSTEM_TOPICS
+from rmqspark.source.planner import Snapshot
+from rmqspark.store.direct.offline import LOCK, OfflineStore
+from rmqspark.store.disk_errors import as_store_errors
+from rmqspark.store.files import PosixFileSystem
+from rmqspark.store.inspection.store import is_store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import TracebackType
+    from typing import Self
+
+    from rmqspark.source.subscription import Subscription
+    from rmqspark.store.direct.lanes import EntrySource
+    from rmqspark.store.direct.tails import Tail
+
+
+class StoredQueues:
+    """The subscribed queues of the stores at or in `directory`; close it. Raises InvalidArgument where there is no
+    store, StoreError where one cannot be read."""
+
+    def __init__(self, directory: str, subscription: Subscription) -> None:
+        self.paths = {path.absolute().name: str(path.absolute()) for path in find_stores(Path(directory))}
+        self._subscription = subscription
+        with ExitStack() as opened:
+            self._stores = {name: opened.enter_context(_open(path)) for name, path in self.paths.items()}
+            self._opened = opened.pop_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._opened.close()
+
+    def snapshot(self) -> Snapshot:
+        """The end of each subscribed queue. Raises TopicNotFound, or InvalidArgument for a queue that is not there."""
+        there = {
+            MessageQueue(topic, name, queue_id): store.end((topic, queue_id))
+            for name, store in self._stores.items()
+            for topic, queue_id in store.queues()
+        }
+        return Snapshot({queue: end for queue, end in there.items() if queue in self._wanted(there)}, {})
+
+    def begins(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
+        """The lowest offset of each of these queues."""
+        return {queue: self._stores[queue.broker_name].begin((queue.topic, queue.queue_id)) for queue in queues}
+
+    def offsets_at(self, queues: Iterable[MessageQueue], timestamp_ms: int) -> dict[MessageQueue, int]:
+        """The first message of each queue stored at or after that time, or the end where there is none."""
+        return {
+            queue: self._stores[queue.broker_name].offset_at((queue.topic, queue.queue_id), timestamp_ms)
+            for queue in queues
+        }
+
+    def committed(self, group: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
+        """Nothing: offsets of groups are the broker's. Raises InvalidArgument."""
+        raise InvalidArgument(
+            f"startingOffsets=group: what group {group!r} has committed is known to its broker only.",
+            hint="Start the broker on that store (rmq up --store DIR), or say where to start.",
+        )
+
+    def source(self, queue: MessageQueue) -> EntrySource | None:
+        """The entries of a queue."""
+        return self._stores[queue.broker_name].source((queue.topic, queue.queue_id))
+
+    def tails(self, queues: Iterable[MessageQueue]) -> dict[tuple[str, int], Tail]:
+        """The entries that queues of one store lack in their files."""
+        wanted = [(self._stores[queue.broker_name].tails, (queue.topic, queue.queue_id)) for queue in queues]
+        return {queue: tails[queue] for tails, queue in wanted if queue in tails}
+
+    def _wanted(self, there: Iterable[MessageQueue]) -> set[MessageQueue]:
+        subscription = self._subscription
+        if not subscription.topics:
+            matches = subscription.includes if subscription.pattern is not None else lambda _: True
+            return {queue for queue in there if _is_ordinary(queue.topic) and matches(queue)}
+        found = {queue for queue in there if subscription.includes(queue)}
+        known = sorted({queue.topic for queue in there if _is_ordinary(queue.topic)})
+        for topic in subscription.topics:
+            if topic not in {queue.topic for queue in there}:
+                raise TopicNotFound(topic, hint=f"The store has: {', '.join(known) or 'no topic'}.")
+        missing = sorted((subscription.queues or frozenset()) - found)
+        if missing:
+            raise InvalidArgument(f"Queue {missing[0]}, named in assign, is not in the store.")
+        return found
+
+
+def find_stores(directory: Path) -> list[Path]:
+    """The directory itself, or those in it that are stores. Raises InvalidArgument where there are none."""
+    if not directory.is_dir():
+        raise InvalidArgument(f"store: {directory} is no directory.", hint="Tasks look for it on their own machines.")
+    if is_store(PosixFileSystem(directory)):
+        return [directory]
+    found = [path for path in sorted(directory.iterdir()) if path.is_dir() and is_store(PosixFileSystem(path))]
+    if not found:
+        raise InvalidArgument(f"store: {directory} is no store, and none of the directories in it is one.")
+    return found
+
+
+def _open(path: str) -> OfflineStore:
+    files = PosixFileSystem(path)
+    with as_store_errors("read", path, files):
+        return OfflineStore(files, is_open=files.exists(LOCK) and files.is_locked(LOCK))
+
+
+def _is_ordinary(topic: str) -> bool:
+    """Neither the system's own, nor a group's retries and dead letters: those are read when they are named."""
+    return not (topic in SYSTEM_TOPICS or topic.startswith((SYSTEM_TOPIC_PREFIX, "%")))

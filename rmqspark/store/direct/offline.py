@@ -1,0 +1,161 @@
+"""A store looked at with no broker to ask: which queues there are, where they begin and end, what was stored when.
+
+Three states of a store, told by its files alone:
+
+- closed: queues are complete, and end behind their last entry that leads to a record;
+- open in another process: the same; its newest messages, 64 of a queue at most, may be in that process's memory alone;
+- neither, for its broker was killed: what the queues lack is found in the log (`tails.py`).
+
+Nothing is changed, and no lock is taken.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rmqspark.errors import StoreError
+from rmqspark.protocol.record import MIN_RECORD_BYTES, PHYSICAL_OFFSET_AT
+from rmqspark.store.checkpoint import CHECKPOINT_BYTES, Checkpoint
+from rmqspark.store.checkpoint import PATH as CHECKPOINT
+from rmqspark.store.consume_queue import NO_MESSAGE_SIZE, ConsumeQueue
+from rmqspark.store.consume_queues import DIRECTORY as QUEUES
+from rmqspark.store.consume_queues import is_topic
+from rmqspark.store.direct.tails import NO_TAILS, Tail, find_tails, with_tail
+from rmqspark.store.direct.view import StoreView
+from rmqspark.store.run_marker import read_last_run
+from rmqspark.store.time_search import TimeSearch
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+    from typing import Self
+
+    from rmqspark.store.direct.lanes import EntrySource
+    from rmqspark.store.files import FileSystem
+
+LOCK: Final = "lock"
+
+Queue = tuple[str, int]
+"""Topic and queue id."""
+
+
+class OfflineStore:
+    """What a store without a broker has. Raises OSError or StoreError where it cannot be read."""
+
+    def __init__(self, files: FileSystem, *, is_open: bool) -> None:
+        """`is_open` says that another process has it open."""
+        self._files = files
+        self.view = StoreView(files)
+        self._times = TimeSearch(self.view.log)
+        self._queues = {queue: self._load(*queue) for queue in _queues(files)}
+        self._ends: dict[Queue, int] = {queue: found.max_offset for queue, found in self._queues.items() if found}
+        self.tails: Mapping[Queue, Tail] = NO_TAILS
+        if not (is_open or read_last_run(files).was_closed):
+            self._find_tails()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.view.close()
+
+    def queues(self) -> list[Queue]:
+        """All there are, also the system's own."""
+        return sorted({*self._ends, *self.tails})
+
+    def begin(self, queue: Queue) -> int:
+        """The first offset that can be read."""
+        found = self._queues.get(queue)
+        return found.min_offset if found is not None else self.tails[queue].start
+
+    def end(self, queue: Queue) -> int:
+        """One past the last offset that can be read."""
+        return self.tails[queue].end if queue in self.tails else self._ends[queue]
+
+    def source(self, queue: Queue) -> EntrySource | None:
+        """The queue's entries."""
+        return with_tail(self._queues.get(queue), self.tails.get(queue))
+
+    def offset_at(self, queue: Queue, timestamp_ms: int) -> int:
+        """The first message stored then or later; the end if there is none. As the broker finds it."""
+        found = self._queues.get(queue)
+        at = self._times.offset(found, timestamp_ms, "LOWER") if found is not None else self.begin(queue)
+        tail = self.tails.get(queue)
+        if tail is None or at < tail.start:
+            return at
+        return next(
+            (offset for offset in range(at, tail.end) if self._stored_ms(tail, offset) >= timestamp_ms), tail.end
+        )
+
+    def _load(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        queue = self.view.queue(topic, queue_id)
+        if queue is None:
+            return None
+        self._find_end(queue, self.view.log.end_offset)
+        return queue
+
+    def _find_end(self, queue: ConsumeQueue, physical_offset: int) -> None:
+        """Ends the queue behind its last entry for a message below a place. RocketMQ leaves entries behind the end
+        that an earlier run of it had written; they lead to no record."""
+        queue.find_end_below(physical_offset)
+        queue.follow_log_start(self.view.log.min_offset)
+        end = queue.max_offset
+        while end > queue.min_offset and not self._has_message(queue, end - 1):
+            end -= 1
+        queue.max_offset = end
+
+    def _has_message(self, queue: ConsumeQueue, offset: int) -> bool:
+        physical_offset, size, _ = queue.entry(offset)
+        if size == NO_MESSAGE_SIZE:
+            return True  # it was lost, and keeps its place
+        try:
+            head = self.view.log.segments.read(physical_offset, MIN_RECORD_BYTES)
+        except (OSError, StoreError):
+            return False
+        place = int.from_bytes(head[PHYSICAL_OFFSET_AT : PHYSICAL_OFFSET_AT + 8], "big", signed=True)
+        return (int.from_bytes(head[:4], "big", signed=True), place) == (size, physical_offset)
+
+    def _find_tails(self) -> None:
+        log, found = self.view.log, [queue for queue in self._queues.values() if queue is not None]
+        checkpoint = self._checkpoint()
+        if checkpoint.is_sealed:
+            start, watermark = (
+                max(log.min_offset, place) for place in (checkpoint.recovery_offset, checkpoint.watermark)
+            )
+            for queue in found:
+                queue.find_end_below(start)
+                queue.follow_log_start(log.min_offset)
+        else:
+            start = watermark = max([log.min_offset, *(queue.end_physical_offset() for queue in found)])
+        self._ends = {(queue.topic, queue.queue_id): queue.max_offset for queue in found}
+        self.tails = find_tails(log, start, watermark, self._ends)
+
+    def _checkpoint(self) -> Checkpoint:
+        if not self._files.exists(CHECKPOINT):
+            return Checkpoint()
+        file = self._files.open(CHECKPOINT, read_only=True)
+        try:
+            return Checkpoint.decode(file.pread(CHECKPOINT_BYTES, 0))
+        finally:
+            file.close()
+
+    def _stored_ms(self, tail: Tail, offset: int) -> int:
+        """When a message of a tail was stored; -1 of one that was lost."""
+        source = with_tail(None, tail)
+        assert source is not None
+        (entry,) = source.entries(offset, offset + 1)
+        if int(entry["size"]) == NO_MESSAGE_SIZE:
+            return -1
+        return self._times.store_time_of(int(entry["physical_offset"]))
+
+
+def _queues(files: FileSystem) -> list[Queue]:
+    """Topics and queue ids by the names of directories; what cannot be a topic's is left alone."""
+    found = []
+    for topic in files.listdir(QUEUES) if files.is_directory(QUEUES) else ():
+        if is_topic(topic) and files.is_directory(f"{QUEUES}/{topic}"):
+            names = files.listdir(f"{QUEUES}/{topic}")
+            found += [(topic, int(name)) for name in names if name.isdecimal() and name == str(int(name))]
+    return found

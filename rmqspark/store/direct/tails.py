@@ -1,0 +1,107 @@
+"""Queue entries that a broker had no time to write: found again in the log, as its next start would find them.
+
+A broker that was killed leaves messages that were acknowledged, and are in its log, but not in its queues' files. The
+walk through the log begins where the checkpoint says that the queues are complete; in a store that RocketMQ wrote last,
+behind the newest message that any queue leads to, for RocketMQ fills its queues in log order.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from rmqspark.protocol.record import SysFlag
+from rmqspark.store.consume_queue import ENTRY, ENTRY_BYTES, ENTRY_DTYPE, NO_MESSAGE_SIZE
+from rmqspark.store.entries import entries_of
+from rmqspark.store.redispatch import by_queue
+from rmqspark.store.scan import LogScan, Records
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from rmqspark.protocol.record_batch import RecordBatch
+    from rmqspark.store.commit_log import CommitLog
+    from rmqspark.store.consume_queue import Entries
+    from rmqspark.store.direct.lanes import EntrySource
+
+_MOST_LOST: Final = 1 << 16  # offsets that may be missing between two messages of a queue
+
+
+class Tail(NamedTuple):
+    """Consecutive entries of one queue from queue offset `start` on. Plain data: it travels to tasks."""
+
+    start: int
+    entries: bytes
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.entries) // ENTRY_BYTES
+
+
+NO_TAILS: Final[Mapping[tuple[str, int], Tail]] = {}
+
+
+class _Tailed:
+    """A queue whose entries from `tail.start` on are the tail's, whatever its files say."""
+
+    def __init__(self, queue: EntrySource | None, tail: Tail) -> None:
+        self._queue = queue
+        self._tail = tail
+
+    def entries(self, start: int, end: int) -> Entries:
+        begin = self._tail.start
+        before = b""
+        if start < begin and self._queue is not None:
+            before = self._queue.entries(start, min(end, begin)).tobytes()
+        data = self._tail.entries[max(0, start - begin) * ENTRY_BYTES : max(0, end - begin) * ENTRY_BYTES]
+        return np.frombuffer(before + data, ENTRY_DTYPE)
+
+
+def with_tail(queue: EntrySource | None, tail: Tail | None) -> EntrySource | None:
+    """The queue with what its files lack."""
+    return queue if tail is None else _Tailed(queue, tail)
+
+
+def find_tails(
+    log: CommitLog, start: int, watermark: int, ends: Mapping[tuple[str, int], int]
+) -> dict[tuple[str, int], Tail]:
+    """The entries for all messages from physical offset `start` on that the queues, which end at `ends`, do not have.
+
+    The log's `end_offset` is where it ends afterwards.
+    """
+    found: dict[tuple[str, int], bytearray] = {}
+    first: dict[tuple[str, int], int] = {}
+    scan = LogScan(log.segments, start, watermark, check_crc=True, may_be_torn=True)
+    for records in scan.run():
+        if not isinstance(records, Records):
+            continue
+        for queue, queue_offset, entry in _messages(records.batch, records.physical_offset):
+            if queue not in found:
+                first[queue] = ends.get(queue, queue_offset)
+                found[queue] = bytearray()
+            _put(found[queue], queue_offset - first[queue], entry)
+    log.end_offset = scan.position
+    return {queue: Tail(first[queue], bytes(entries)) for queue, entries in found.items() if entries}
+
+
+def _put(entries: bytearray, place: int, run: Entries) -> None:
+    """Adds consecutive entries at a place, counted from the first; those that are there already are not added again."""
+    behind = len(entries) // ENTRY_BYTES
+    if place > behind + _MOST_LOST:
+        return  # it says so itself, and nothing else does
+    if place > behind:
+        entries += ENTRY.pack(0, NO_MESSAGE_SIZE, 0) * (place - behind)
+        behind = place
+    entries += run[max(0, behind - place) :].tobytes()
+
+
+def _messages(records: RecordBatch, physical_offset: int) -> Iterator[tuple[tuple[str, int], int, Entries]]:
+    """Queue, first queue offset and entries of each run of consecutive messages; half messages are in no queue."""
+    kinds = records.sys_flags & SysFlag.TRANSACTION_MASK
+    rows = np.flatnonzero((kinds != SysFlag.PREPARED) & (kinds != SysFlag.ROLLED_BACK))
+    entries = entries_of(records.positions + physical_offset, records.sizes, records.tags_codes())
+    for topic, queue_id, members in by_queue(records, rows):
+        offsets = records.queue_offsets[members]
+        for run in np.split(members, np.flatnonzero(np.diff(offsets) != 1) + 1):
+            yield (topic.decode("utf-8", "replace"), queue_id), int(records.queue_offsets[run[0]]), entries[run]

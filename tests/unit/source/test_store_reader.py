@@ -1,0 +1,181 @@
+"""Batch reads of store directories: which queues, which ranges, and what tasks read of them, without Spark."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
+
+from rmqspark.entropy import SystemEntropy
+from rmqspark.errors import DataLoss, InvalidArgument, StoreError, TopicNotFound
+from rmqspark.protocol.java_hash import tags_code
+from rmqspark.protocol.properties import encode_properties
+from rmqspark.protocol.record import encode_record
+from rmqspark.source import store_reader
+from rmqspark.source.options import SourceOptions
+from rmqspark.source.store_reader import RmqStoreReader, StorePartition
+from rmqspark.store.config import StoreConfig
+from rmqspark.store.draft import Draft
+from rmqspark.store.files import PosixFileSystem
+from rmqspark.store.message_store import MessageStore
+from rmqspark.testing.manual_clock import ManualClock
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CONFIG = StoreConfig(
+    mapped_file_size_commit_log=2048, mapped_file_size_consume_queue=400, max_hash_slot_num=50, max_index_num=40,
+    min_free_bytes=1,
+)  # fmt: skip
+SCHEMA = StructType([
+    StructField("brokerName", StringType()), StructField("topic", StringType()), StructField("queueId", IntegerType()),
+    StructField("queueOffset", LongType()), StructField("body", BinaryType()),
+])  # fmt: skip
+START_MS = 1_700_000_000_000
+ORDERS, BILLS = 40, 10
+
+
+def make_store(directory: Path, *topics: str) -> MessageStore:
+    """A store with orders in two queues, a message a second, and one message of each of `topics`; it is open."""
+    clock = ManualClock(now_ms=START_MS)
+    store = MessageStore.open(
+        directory, CONFIG, files=PosixFileSystem(), clock=clock, entropy=SystemEntropy(), store_host=bytes(8)
+    )
+    for number in range(ORDERS):
+        store.append([draft("orders", number % 2, f"{directory.name}-{number}", "even" if number % 2 == 0 else "odd")])
+        clock.advance(ms=1000)
+    for topic in topics:
+        store.append([draft(topic, 0, topic)])
+    return store
+
+
+def draft(topic: str, queue_id: int, body: str, tags: str = "") -> Draft:
+    properties = encode_properties({"TAGS": tags} if tags else {})
+    record = encode_record(topic=topic, queue_id=queue_id, body=body.encode(), properties=properties)
+    return Draft(topic, queue_id, record, tags_code(tags or None), ())
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two closed stores, as `rmq up --brokers 2` leaves them."""
+    for name in ("broker-a", "broker-b"):
+        make_store(tmp_path / name, "bills", "%RETRY%g", "TBW102").close()
+    return tmp_path
+
+
+def reader(store: Path, **given: str) -> RmqStoreReader:
+    given = {name.replace("__", "."): value for name, value in given.items()}
+    return RmqStoreReader(SourceOptions.parse({"store": str(store), **given}, streaming=False), SCHEMA)
+
+
+def read(store: Path, **given: str) -> list[tuple[Any, ...]]:
+    chosen = reader(store, **given)
+    rows = [
+        tuple(row.values())
+        for partition in chosen.partitions()
+        for batch in chosen.read(partition)
+        for row in batch.to_pylist()
+    ]
+    assert len(set(rows)) == len(rows)
+    return sorted(rows)
+
+
+def orders(store: str, numbers: range = range(ORDERS)) -> list[tuple[Any, ...]]:
+    return sorted((store, "orders", n % 2, n // 2, f"{store}-{n}".encode()) for n in numbers)
+
+
+def test_a_folder_of_stores(folder: Path) -> None:
+    """All ordinary topics of all of them; brokerName is the name of the directory."""
+    bills = [(name, "bills", 0, 0, b"bills") for name in ("broker-a", "broker-b")]
+    assert read(folder) == sorted(orders("broker-a") + orders("broker-b") + bills)
+    assert read(folder / "broker-b", subscribe="bills") == bills[1:]
+    assert read(folder, subscribe="%RETRY%g")[0][1] == "%RETRY%g"
+
+
+def test_ranges_by_queue_offset_time_and_tag(folder: Path) -> None:
+    """What assign, startingOffsets, endingOffsets and times say holds as with a broker."""
+    store = folder / "broker-a"
+    assigned = json.dumps({"orders": {"broker-a": [1]}})
+    assert read(store, assign=assigned) == [row for row in orders("broker-a") if row[2] == 1]
+    ends = json.dumps({"orders": {"broker-a": {"0": 3, "1": -1}}})
+    starts = json.dumps({"orders": {"broker-a": {"0": 1, "1": 18}}})
+    found = read(store, subscribe="orders", startingOffsets=starts, endingOffsets=ends)
+    assert [row[2:4] for row in found] == [(0, 1), (0, 2), (1, 18), (1, 19)]
+    between = {"startingTimestamp": str(START_MS + 10_000), "endingTimestamp": str(START_MS + 15_000)}
+    assert read(store, subscribe="orders", **between) == orders("broker-a", range(10, 15))
+    assert read(store, subscribe="orders", tags="odd") == orders("broker-a", range(1, ORDERS, 2))
+
+
+def test_only_the_files_of_the_range_are_needed(folder: Path) -> None:
+    """A range of time is read although the files before and behind it are gone."""
+    store = folder / "broker-a"
+    between = {"startingTimestamp": str(START_MS + 18_000), "endingTimestamp": str(START_MS + 20_000)}
+    chosen = reader(store, subscribe="orders", **between)
+    planned = chosen.partitions()
+    logs = sorted((store / "commitlog").iterdir())
+    assert len(logs) > 2
+    for log in (logs[0], logs[-1]):
+        log.unlink()
+    rows = [row["body"] for part in planned for batch in chosen.read(part) for row in batch.to_pylist()]
+    assert sorted(rows) == [b"broker-a-18", b"broker-a-19"]
+
+
+def test_many_tasks(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store is cut along its log, by size, or as asked; each message is in one task."""
+    assert len(reader(folder).partitions()) == 2
+    monkeypatch.setattr(store_reader, "ROWS_OF_A_TASK", 10)
+    assert len(reader(folder, subscribe="orders").partitions()) == 8
+    assert len(read(folder, subscribe="orders")) == 2 * ORDERS
+    assert len(reader(folder / "broker-a", subscribe="orders", minPartitions="7").partitions()) >= 7
+    parts = reader(folder, subscribe="orders", maxRecordsPerPartition="3").partitions()
+    assert all(isinstance(part, StorePartition) and sum(r.size for r in part.ranges) <= 3 for part in parts)
+
+
+def test_a_store_whose_broker_was_killed(folder: Path) -> None:
+    """Messages that no queue has yet, for the broker died before it wrote them there, are read from the log."""
+    store = make_store(folder / "broker-c", "bills")
+    assert len(read(folder / "broker-c")) < ORDERS + 1  # in use: what is in the files
+    os_lock = store._lock
+    os_lock.close()  # as if the process had died
+    assert read(folder / "broker-c", subscribe="orders") == orders("broker-c")
+    assert read(folder / "broker-c", subscribe="bills")[0][4] == b"bills"
+
+
+@pytest.mark.parametrize("tolerant", [False, True])
+def test_damage(folder: Path, tolerant: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """failOnDataLoss says whether a message that cannot be believed ends the query, or is skipped and counted."""
+    log = folder / "broker-a" / "commitlog" / ("0" * 20)
+    raw = bytearray(log.read_bytes())
+    at = raw.index(b"broker-a-4")
+    raw[at - 88 + 20 : at - 88 + 28] = bytes(8)  # its queue offset
+    log.write_bytes(raw)
+    if not tolerant:
+        with pytest.raises(DataLoss, match="1 messages of queue orders/broker-a/0, offsets 2 to 2, are damaged"):
+            read(folder / "broker-a", subscribe="orders")
+        return
+    with caplog.at_level(logging.WARNING):
+        found = read(folder / "broker-a", subscribe="orders", failOnDataLoss="false")
+    assert found == [row for row in orders("broker-a") if row[4] != b"broker-a-4"]
+    assert "they are skipped" in caplog.text
+
+
+def test_mistakes(folder: Path, tmp_path: Path) -> None:
+    """Each is an error that says what there is instead."""
+    with pytest.raises(InvalidArgument, match="is no directory"):
+        read(tmp_path / "nowhere")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InvalidArgument, match="is no store, and none of the directories in it is one"):
+        read(tmp_path / "empty")
+    with pytest.raises(TopicNotFound, match="The store has: bills, orders"):
+        read(folder, subscribe="order")
+    with pytest.raises(InvalidArgument, match="orders/broker-a/7, named in assign, is not in the store"):
+        read(folder, assign=json.dumps({"orders": {"broker-a": [7]}}))
+    chosen = reader(folder / "broker-a", subscribe="orders")
+    (part,) = chosen.partitions()
+    assert isinstance(part, StorePartition)
+    elsewhere = StorePartition(str(tmp_path / "nowhere"), part.ranges, part.tails)
+    with pytest.raises(StoreError, match="no store at .*nowhere where this task runs"):
+        list(chosen.read(elsewhere))
