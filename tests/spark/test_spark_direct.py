@@ -1,0 +1,58 @@
+"""readMode=direct with a real Spark: the same rows, from the broker's own files."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rmqspark.testing import cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from conftest import Batches, Topic
+    from pyspark.sql import SparkSession
+
+    Run = Callable[[Any], Batches]
+
+pytestmark = pytest.mark.spark
+
+
+def test_a_batch_reads_the_same_either_way(topic: Topic, rmq_spark: SparkSession) -> None:
+    """All columns of all messages; few messages in three queues are one task's work, not three's."""
+    frame = rmq_spark.range(3000).selectExpr(
+        "cast(id as string) body", "if(id % 3 = 0, 'third', null) tags", "concat('k', id) keys",
+        "map('n', cast(id as string)) properties",
+    )  # fmt: skip
+    topic.write(frame)
+    by_broker, direct = topic.read(), topic.read(readMode="direct")
+    assert direct.rdd.getNumPartitions() == 1
+    assert by_broker.rdd.getNumPartitions() == 3
+    in_order = ["queueId", "queueOffset"]
+    assert direct.orderBy(*in_order).collect() == by_broker.orderBy(*in_order).collect()
+    assert topic.read("body binary", readMode="direct", tags="third").count() == 1000
+    assert topic.read("body binary", readMode="direct", minPartitions=4).count() == 3000
+
+
+def test_a_stream_reads_each_message_once(topic: Topic, run: Run) -> None:
+    """Micro-batches over restarts, what is still in the broker's memory included."""
+    topic.send("a", "b", "c")
+    assert run(topic.stream(startingOffsets="earliest", readMode="direct")).bodies == ["a", "b", "c"]
+    for number in range(5):
+        topic.send(f"d{number}")
+    batches = run(topic.stream(startingOffsets="earliest", readMode="direct", maxOffsetsPerTrigger=2))
+    assert batches.bodies == [f"d{number}" for number in range(5)]
+    assert max(batches.sizes) <= 2
+
+
+def test_a_store_that_is_not_the_brokers_is_not_read(rmq_spark: SparkSession, tmp_path: Any) -> None:
+    """Where the path leads to other files, here because they were moved away, messages come from the broker."""
+    with cluster() as mq:
+        frame = rmq_spark.range(100).selectExpr("cast(id as string) body")
+        writer = frame.write.format("rmq").option("namesrv", mq.namesrv).option("autoCreateTopic", "true")
+        writer.mode("append").save("moved")
+        shutil.move(mq.store_dir() / "rmqspark.json", tmp_path / "rmqspark.json")
+        reader = rmq_spark.read.format("rmq").option("namesrv", mq.namesrv).option("readMode", "direct")
+        assert reader.load("moved").count() == 100
