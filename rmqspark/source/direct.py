@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from rmqspark.source.options import SourceOptions
 
 CHUNK_BYTES = 4 << 20
+MOST_TASKS = 64  # of a batch, unless minPartitions says otherwise: each has a part of each queue
 ROWS_OF_A_TASK = 50_000  # a batch that has fewer for each queue is dealt to fewer tasks than it has queues
 
 _log = logging.getLogger(__name__)
@@ -117,7 +118,7 @@ def _tasks(place: StorePlace, ranges: Sequence[QueueRange], options: SourceOptio
     if view is None:
         return [[piece] for piece in pieces]
     total = sum(wanted.size for wanted in ranges)
-    count = len(pieces) if options.min_partitions else min(len(pieces), -(-total // ROWS_OF_A_TASK))
+    count = len(pieces) if options.min_partitions else min(len(pieces), -(-total // ROWS_OF_A_TASK), MOST_TASKS)
     with view:
         try:
             queues = {queue: view.queue(queue.topic, queue.queue_id) for queue, _, _ in ranges}

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     from rmqspark.model import MessageQueue
     from rmqspark.protocol.spans import Positions
-    from rmqspark.store.consume_queue import Entries
     from rmqspark.store.direct.lanes import EntrySource
 
 _LOOKED_AT_IN_ONE_GO: Final = 1 << 15  # entries; 640 KiB
+_SEARCHED_IN_ONE_GO: Final = 1 << 11
 _SAMPLES: Final = 256  # of a queue
 _BEHIND_ALL: Final = np.iinfo(np.int64).max
 
@@ -34,7 +34,7 @@ def stretches(
     Raises OSError or StoreError.
     """
     tasks = [[wanted] for wanted in ranges if queues[wanted.queue] is None]
-    found = [Places(queue, wanted) for wanted in ranges if (queue := queues[wanted.queue]) is not None]
+    found = [_Places(queue, wanted) for wanted in ranges if (queue := queues[wanted.queue]) is not None]
     tasks += _deal(found, count)
     return [part for task in tasks for part in _bounded(queues, task, max_records)]
 
@@ -45,49 +45,60 @@ def _bounded(
     """The task cut in halves, in the log, until no part is too large; by queues where that leads no further."""
     if sum(wanted.size for wanted in task) <= max_records:
         return [task]
-    places = [Places(queue, wanted) for wanted in task if (queue := queues[wanted.queue]) is not None]
+    places = [_Places(queue, wanted) for wanted in task if (queue := queues[wanted.queue]) is not None]
     halves = _deal(places, 2) if len(places) == len(task) else []
     if len(halves) < 2:
         return [[piece] for piece in split(task, max_records=max_records)]
     return [part for half in halves for part in _bounded(queues, half, max_records)]
 
 
-class Places:
-    """Where the messages of one range lie in the log. Of a long range only some entries are looked at."""
+class _Places:
+    """Where the messages of one range lie in the log. Of a long range only some entries are looked at, and none are
+    kept: there may be thousands of queues."""
 
     def __init__(self, queue: EntrySource, wanted: QueueRange) -> None:
         self._queue = queue
         self.wanted = wanted
-        short = wanted.size <= _LOOKED_AT_IN_ONE_GO
-        self._all = _positions(queue.entries(wanted.start, wanted.end)) if short else None
 
     def sample(self) -> Positions:
         """Physical offsets of evenly spaced messages of the range."""
-        if self._all is not None:
-            return self._all[:: -(-len(self._all) // _SAMPLES)]
         _, start, end = self.wanted
-        offsets = (start + (end - start) * step // _SAMPLES for step in range(_SAMPLES))
-        return np.concatenate([_positions(self._queue.entries(offset, offset + 1)) for offset in offsets])
+        if self.wanted.size <= _LOOKED_AT_IN_ONE_GO:
+            return self._positions(start, end)[:: -(-self.wanted.size // _SAMPLES)].copy()
+        offsets = (start + self.wanted.size * step // _SAMPLES for step in range(_SAMPLES))
+        return np.concatenate([self._positions(offset, offset + 1) for offset in offsets])
 
-    def first_from(self, physical_offset: int) -> int:
-        """The first offset of the range whose message lies at or behind that place; the range's end if none does."""
+    def first_from(self, cuts: Sequence[int]) -> list[int]:
+        """For each of some places in the log the first offset of the range whose message lies there or behind; the
+        range's end if none does."""
+        _, start, end = self.wanted
+        if self.wanted.size <= _LOOKED_AT_IN_ONE_GO:
+            return [start + found for found in np.searchsorted(self._positions(start, end), cuts).tolist()]
+        return [self._search(cut) for cut in cuts]
+
+    def _search(self, cut: int) -> int:
         _, low, high = self.wanted
-        while self._all is None and high - low > _LOOKED_AT_IN_ONE_GO // 16:
+        while high - low > _SEARCHED_IN_ONE_GO:
             middle = (low + high) // 2
-            if _positions(self._queue.entries(middle, middle + 1))[0] < physical_offset:
+            if self._positions(middle, middle + 1)[0] < cut:
                 low = middle + 1
             else:
                 high = middle
-        positions = self._all if self._all is not None else _positions(self._queue.entries(low, high))
-        return low + int(np.searchsorted(positions, physical_offset))
+        return low + int(np.searchsorted(self._positions(low, high), cut))
+
+    def _positions(self, start: int, end: int) -> Positions:
+        """Where messages lie. Entries not written yet belong to the newest messages: they are behind all others."""
+        entries = self._queue.entries(start, end)
+        positions = np.where(entries["size"] > 0, entries["physical_offset"], _BEHIND_ALL).astype(np.int64)
+        return np.maximum.accumulate(positions)
 
 
-def _deal(places: Sequence[Places], count: int) -> list[list[QueueRange]]:
+def _deal(places: Sequence[_Places], count: int) -> list[list[QueueRange]]:
     """The ranges of at most `count` tasks, which follow each other in the log."""
     if not places:
         return []
     cuts = _quantiles([each.sample() for each in places], [each.wanted.size for each in places], count)
-    bounds = [[each.wanted.start, *(each.first_from(cut) for cut in cuts), each.wanted.end] for each in places]
+    bounds = [[each.wanted.start, *each.first_from(cuts), each.wanted.end] for each in places]
     tasks = [
         [
             QueueRange(each.wanted.queue, edges[number], edges[number + 1])
@@ -107,9 +118,3 @@ def _quantiles(samples: Sequence[Positions], sizes: Sequence[int], count: int) -
     passed = np.cumsum(weights[order])
     rows = np.searchsorted(passed, [passed[-1] * share / count for share in range(1, count)])
     return sorted(set(positions[order][rows].tolist()))
-
-
-def _positions(entries: Entries) -> Positions:
-    """Where messages lie. Entries that the broker has not written yet belong to the newest: behind all others."""
-    positions = np.where(entries["size"] > 0, entries["physical_offset"], _BEHIND_ALL).astype(np.int64)
-    return np.maximum.accumulate(positions)

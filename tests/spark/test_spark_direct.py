@@ -47,6 +47,22 @@ def test_a_stream_reads_each_message_once(topic: Topic, run: Run) -> None:
     assert max(batches.sizes) <= 2
 
 
+def test_a_store_is_read_without_a_broker(rmq_spark: SparkSession, tmp_path: Any) -> None:
+    """What brokers have left in a folder, each under its name; the files stay as they are."""
+    with cluster(brokers=2) as mq:
+        writer = rmq_spark.range(1000).selectExpr("cast(id as string) body").write.format("rmq")
+        writer.option("namesrv", mq.namesrv).option("autoCreateTopic", "true").mode("append").save("kept")
+        for name in mq.brokers:
+            mq.stop_broker(name)
+            shutil.copytree(mq.store_dir(name), tmp_path / name)
+    before = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*")}
+    frame = rmq_spark.read.format("rmq").option("store", str(tmp_path)).option("minPartitions", 4).load()
+    assert {int(row.body) for row in frame.select("body").collect()} == set(range(1000))
+    assert {row.brokerName for row in frame.select("brokerName").distinct().collect()} == {"broker-a", "broker-b"}
+    assert frame.rdd.getNumPartitions() >= 4
+    assert {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*")} == before
+
+
 def test_a_store_that_is_not_the_brokers_is_not_read(rmq_spark: SparkSession, tmp_path: Any) -> None:
     """Where the path leads to other files, here because they were moved away, messages come from the broker."""
     with cluster() as mq:

@@ -20,7 +20,7 @@ from rmqspark.protocol.filters import TagFilter
 from rmqspark.protocol.java_hash import tags_code
 from rmqspark.protocol.properties import encode_properties
 from rmqspark.protocol.record import encode_record
-from rmqspark.source import direct
+from rmqspark.source import direct, log_plan
 from rmqspark.source.options import RetryPolicy, SourceOptions, Subscription
 from rmqspark.source.partitions import DirectPartition
 from rmqspark.source.planner import QueueRange
@@ -162,8 +162,15 @@ def test_files_are_read_and_the_broker_is_not_asked(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize(("count", "tasks"), [(2, 3), (3, 3), (7, 8)])
-def test_tasks_are_stretches_of_the_log(broker: Broker, count: int, tasks: int) -> None:
-    """minPartitions cuts all queues at the same places of the log; each message is in one task."""
+@pytest.mark.parametrize("is_long", [False, True])
+def test_tasks_are_stretches_of_the_log(
+    broker: Broker, count: int, tasks: int, is_long: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """minPartitions cuts all queues at the same places of the log, each message is in one task; it makes no difference
+    whether a queue is so long that only some of its entries are looked at."""
+    if is_long:
+        monkeypatch.setattr(log_plan, "_LOOKED_AT_IN_ONE_GO", 4)
+        monkeypatch.setattr(log_plan, "_SEARCHED_IN_ONE_GO", 3)
     broker.store.checkpoint()
     partitions = plan(broker, min_partitions=count)
     assert len(partitions) == tasks  # as many as when each queue is cut by itself

@@ -10,6 +10,7 @@ from rmqspark.options import Moment
 from rmqspark.source.admission import Limits
 from rmqspark.source.options import SOURCE_OPTIONS, SourceOptions
 from rmqspark.source.positions import AtOffsets, AtTime, AtTimes, BeforeEnd, Committed, Earliest, Latest
+from rmqspark.source.subscription import Subscription
 
 
 def parse(streaming: bool = True, **given: str) -> SourceOptions:
@@ -121,6 +122,16 @@ def test_limits(given: dict[str, str], limits: Limits) -> None:
     assert parse(**given).limits == limits
 
 
+def test_messages_may_come_from_files() -> None:
+    """readMode=direct and store: the files of a running broker, those of none."""
+    assert parse().read_mode == "broker"
+    assert parse(readMode="DIRECT").read_mode == "direct"
+    options = SourceOptions.parse({"store": "/data/broker-a"}, streaming=False)
+    assert (options.store, options.subscription, options.start) == ("/data/broker-a", Subscription(()), Earliest())
+    some = SourceOptions.parse({"store": "/data", "subscribe": "t,u"}, streaming=False)
+    assert some.subscription.topics == ("t", "u")
+
+
 @pytest.mark.parametrize(
     ("given", "streaming", "story"),
     [
@@ -200,6 +211,10 @@ def test_limits(given: dict[str, str], limits: Limits) -> None:
         ({"subscribe": "t", "kafka.linger.ms": "5"}, True, "Kafka's client"),
         ({"subscribe": "t", "includeHeaders": "true"}, True, "no option.*properties"),
         ({"topic": "t"}, True, "no option 'topic'.*Use subscribe"),
+        ({"subscribe": "t", "readMode": "file"}, True, "broker.*direct"),
+        ({"store": "/data/broker-a"}, True, "'store' has no meaning for a stream"),
+        ({"store": "/data/broker-a", "namesrv": "h:1"}, False, "'store' and 'namesrv' exclude each other"),
+        ({"store": "/data/broker-a", "readMode": "direct"}, False, "'store' and 'readMode' exclude each other"),
     ],
 )
 def test_mistakes_are_named(given: dict[str, str], streaming: bool, story: str) -> None:
