@@ -73,7 +73,9 @@ def read_direct(partition: DirectPartition, options: SourceOptions, schema: Stru
     tags = TagFilter.parse(options.tags) if options.tags else None
     wanted = [Wanted(queue.topic, queue.queue_id, start, end) for queue, start, end in partition.ranges]
     with view:
-        for found in read_ranges(view, wanted, limits_of(schema), tags.codes if tags else None):
+        late = view.pages_may_come_late
+        codes = tags.codes if tags else None
+        for found in read_ranges(view, wanted, limits_of(schema), codes, check_crc=late, pages_may_come_late=late):
             if isinstance(found, Unread):
                 queue = partition.ranges[found.number].queue
                 yield from _from_broker(QueueRange(queue, found.start, found.end), options, columns)

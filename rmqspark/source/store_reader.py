@@ -92,7 +92,10 @@ def read_store(partition: StorePartition, options: SourceOptions, schema: Struct
     if not view.log.segments:
         raise StoreError(f"There is no store at {partition.path} where this task runs.", hint="Tasks need its files.")
     with view:
-        for found in read_ranges(view, wanted, limits_of(schema), tags.codes if tags else None, partition.tails):
+        codes = tags.codes if tags else None
+        for found in read_ranges(
+            view, wanted, limits_of(schema), codes, partition.tails, check_crc=True, pages_may_come_late=False
+        ):
             if isinstance(found, Unread):
                 _lose(partition, found, options)
             else:

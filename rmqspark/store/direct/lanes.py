@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 import numpy as np
 
 from rmqspark.errors import StoreError
+from rmqspark.protocol.frame import MAX_FRAME_BYTES
 from rmqspark.protocol.record import MIN_RECORD_BYTES
 from rmqspark.store.consume_queue import NO_MESSAGE_SIZE
 
@@ -131,7 +132,7 @@ def in_log_order(lanes: Sequence[Lane], *, window: int, segment_bytes: int) -> I
 def _count_possible(entries: Entries, segment_bytes: int) -> int:
     """How many entries from the first on could be: a record in one file of the log, none before the one before it."""
     physical_offsets, sizes = entries["physical_offset"].astype(np.int64), entries["size"].astype(np.int64)
-    room = segment_bytes - physical_offsets % segment_bytes
+    room = np.minimum(segment_bytes - physical_offsets % segment_bytes, MAX_FRAME_BYTES)  # as it was sent in one
     possible = (sizes == NO_MESSAGE_SIZE) | ((sizes >= MIN_RECORD_BYTES) & (sizes <= room))
     possible &= physical_offsets >= 0
     possible[1:] &= physical_offsets[1:] >= physical_offsets[:-1]

@@ -19,9 +19,10 @@ from rmqspark.store.checkpoint import CHECKPOINT_BYTES, Checkpoint
 from rmqspark.store.checkpoint import PATH as CHECKPOINT
 from rmqspark.store.consume_queue import NO_MESSAGE_SIZE, ConsumeQueue
 from rmqspark.store.consume_queues import DIRECTORY as QUEUES
-from rmqspark.store.consume_queues import is_topic
+from rmqspark.store.consume_queues import is_topic, queue_directory
 from rmqspark.store.direct.tails import NO_TAILS, Tail, find_tails, with_tail
-from rmqspark.store.direct.view import StoreView
+from rmqspark.store.direct.view import StoreView, queue_length
+from rmqspark.store.inspection.layout import segment_files
 from rmqspark.store.run_marker import read_last_run
 from rmqspark.store.time_search import TimeSearch
 
@@ -45,10 +46,11 @@ class OfflineStore:
     def __init__(self, files: FileSystem, *, is_open: bool) -> None:
         """`is_open` says that another process has it open."""
         self._files = files
-        self.view = StoreView(files)
+        found = {queue: segment_files(files, queue_directory(*queue)) for queue in _queues(files)}
+        self.view = StoreView(files, queue_length([file for some in found.values() for file in some]))
         self._times = TimeSearch(self.view.log)
-        self._queues = {queue: self._load(*queue) for queue in _queues(files)}
-        self._ends: dict[Queue, int] = {queue: found.max_offset for queue, found in self._queues.items() if found}
+        self._queues = {queue: self._load(*queue) for queue, some in found.items() if some}
+        self._ends: dict[Queue, int] = {queue: each.max_offset for queue, each in self._queues.items()}
         self.tails: Mapping[Queue, Tail] = NO_TAILS
         if not (is_open or read_last_run(files).was_closed):
             self._find_tails()
@@ -89,10 +91,11 @@ class OfflineStore:
             (offset for offset in range(at, tail.end) if self._stored_ms(tail, offset) >= timestamp_ms), tail.end
         )
 
-    def _load(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+    def _load(self, topic: str, queue_id: int) -> ConsumeQueue:
         queue = self.view.queue(topic, queue_id)
         if queue is None:
-            return None
+            directory = queue_directory(topic, queue_id)
+            raise StoreError(f"The files in {directory} cannot be made out: lengths and names contradict each other.")
         self._find_end(queue, self.view.log.end_offset)
         return queue
 
@@ -118,7 +121,7 @@ class OfflineStore:
         return (int.from_bytes(head[:4], "big", signed=True), place) == (size, physical_offset)
 
     def _find_tails(self) -> None:
-        log, found = self.view.log, [queue for queue in self._queues.values() if queue is not None]
+        log, found = self.view.log, list(self._queues.values())
         checkpoint = self._checkpoint()
         if checkpoint.is_sealed:
             start, watermark = (

@@ -65,17 +65,21 @@ def read_ranges(
     limits: Limits,
     tag_codes: frozenset[int] | None = None,
     tails: Mapping[tuple[str, int], Tail] = NO_TAILS,
+    *,
+    check_crc: bool,
+    pages_may_come_late: bool,
 ) -> Iterator[RecordBatch | Unread]:
     """The messages of these ranges in log order, so each queue's in its own. Tags are tested by their hash only.
 
     Records are valid until the next piece is asked for. `tails` are entries that queues lack in their files.
+    With `check_crc` bodies must have their checksums; with `pages_may_come_late` properties must have no zeros.
     """
     codes = None if tag_codes is None else np.fromiter(tag_codes, np.int64, len(tag_codes)).astype(np.int32)
     lanes = [
         Lane(number, with_tail(view.queue(topic, queue_id), tails.get((topic, queue_id))), start, end, codes)
         for number, (topic, queue_id, start, end) in enumerate(wanted)
     ]
-    chunks = _Chunks(view, wanted, limits)
+    chunks = _Chunks(view, wanted, limits, check_crc=check_crc, pages_may_come_late=pages_may_come_late)
     for block in in_log_order(lanes, window=_WINDOW_ENTRIES, segment_bytes=view.log.segment_bytes):
         yield from chunks.of(block)
     for lane in lanes:
@@ -86,7 +90,9 @@ def read_ranges(
 class _Chunks:
     """Reads the records of blocks, and tells those apart that are what their entries say."""
 
-    def __init__(self, view: StoreView, wanted: Sequence[Wanted], limits: Limits) -> None:
+    def __init__(
+        self, view: StoreView, wanted: Sequence[Wanted], limits: Limits, *, check_crc: bool, pages_may_come_late: bool
+    ) -> None:
         self._collector = Collector(view.log.segments)
         self._buffer: Bytes = np.empty(0, np.uint8)  # used again: fresh memory is dear where it comes from a host
         self._segment_bytes = view.log.segment_bytes
@@ -95,7 +101,8 @@ class _Chunks:
         names = sorted({queue.topic for queue in wanted})
         self._topics = [name.encode() for name in names]
         self._topic_of = np.array([names.index(queue.topic) for queue in wanted])
-        self._check_crc = not view.shares_page_cache
+        self._check_crc = check_crc
+        self._pages_may_come_late = pages_may_come_late
 
     def of(self, block: Block) -> Iterator[RecordBatch | Unread]:
         for first, end in self._cut(block):
@@ -148,13 +155,12 @@ class _Chunks:
         return sound
 
     def _is_whole(self, records: RecordBatch, chunk: Block) -> bool:
-        """Whether all of the records are well-formed and of their topics. Where pages may be missing, so are bytes:
-        then checksums vouch for the bodies, and properties have no zeros."""
+        """Whether all of the records are well-formed and of their topics."""
         try:
             records.check(check_crc=self._check_crc)
         except RecordError:
             return False
-        return self._are_of_topics(records, chunk) and not (self._check_crc and _has_zeros(records))
+        return self._are_of_topics(records, chunk) and not (self._pages_may_come_late and _has_zeros(records))
 
     def _are_of_topics(self, records: RecordBatch, chunk: Block) -> bool:
         if len(self._topics) == 1:

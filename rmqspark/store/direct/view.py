@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from rmqspark.store.files import FileSystem
+    from rmqspark.store.inspection.layout import SegmentFile
 
 _OPEN_FILES: Final = 64
 _USUAL: Final = StoreConfig()
@@ -44,16 +45,22 @@ def identity_of(files: FileSystem) -> tuple[str, int] | None:
     return (stored.store_id, stored.incarnation) if stored is not None else None
 
 
+def queue_length(found: list[SegmentFile]) -> int:
+    """How long the files of queues are, which all have one length."""
+    return length_of(found, _USUAL.consume_queue_segment_bytes, CONSUME_QUEUE_ENTRY_BYTES)
+
+
 class StoreView:
     """The log and the queues of the store at the root of `files`.
 
-    Raises OSError or StoreError where there is no log to read. The log's `end_offset` is the end of its last file.
+    Raises OSError or StoreError for a log that cannot be read. Its `end_offset` is the end of its last file.
     """
 
-    def __init__(self, files: FileSystem) -> None:
+    def __init__(self, files: FileSystem, queue_bytes: int = 0) -> None:
+        """`queue_bytes` is the length of the queues' files; 0: that of the first queue asked for."""
         self._files = files
         self._queue_files: SegmentFiles | None = None
-        self._queue_bytes = 0
+        self._queue_bytes = queue_bytes
         log_bytes = length_of(segment_files(files, LOG), _USUAL.mapped_file_size_commit_log, 1)
         read_only = ReadOnlyFiles(files, {LOG: log_bytes})
         self._log_files = SegmentFiles(read_only, _OPEN_FILES)
@@ -70,13 +77,14 @@ class StoreView:
         self.close()
 
     @property
-    def shares_page_cache(self) -> bool:
-        """Whether the store was last opened under this very boot of this machine: then every byte written is seen, in
-        the order of writing. Over a network a page may come late, and records be there in part."""
+    def pages_may_come_late(self) -> bool:
+        """Whether the store is open, and not under this very boot of this machine. There every byte written is seen, in
+        the order of writing; over a network a page may come late, and records be there in part."""
         try:
-            return read_last_run(self._files).same_boot
+            last = read_last_run(self._files)
         except OSError:
-            return False
+            return True
+        return not (last.was_closed or last.same_boot)
 
     def queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         """The queue, its ends not yet found out; None if it has no files, or none that can be made out."""
@@ -89,10 +97,8 @@ class StoreView:
         return ConsumeQueue(segments, topic, queue_id) if segments else None
 
     def _queue_log(self, directory: str) -> SegmentLog:
-        """All queues' files are equally long: the first queue asked for shows it."""
         if self._queue_files is None:
-            found = segment_files(self._files, directory)
-            self._queue_bytes = length_of(found, _USUAL.consume_queue_segment_bytes, CONSUME_QUEUE_ENTRY_BYTES)
+            self._queue_bytes = self._queue_bytes or queue_length(segment_files(self._files, directory))
             self._queue_files = SegmentFiles(ReadOnlyFiles(self._files, {QUEUES: self._queue_bytes}), _OPEN_FILES)
         read_only = ReadOnlyFiles(self._files, {QUEUES: self._queue_bytes})
         return SegmentLog(read_only, self._queue_files, directory, self._queue_bytes)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import shutil
+import subprocess
+import sys
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
@@ -303,3 +305,9 @@ def test_what_is_damaged_is_asked_for(broker: Broker) -> None:
     found = read(partition)
     assert broker.asked[0][:3] == ("t", 0, 3)
     assert len(found) == 80
+
+
+def test_reading_through_the_broker_brings_no_store() -> None:
+    """Tasks that do not read files do not load what reads them."""
+    ask = "import sys, rmqspark.source.reader; print([name for name in sys.modules if 'rmqspark.store' in name])"
+    assert subprocess.run([sys.executable, "-c", ask], capture_output=True, check=True, text=True).stdout == "[]\n"

@@ -20,7 +20,7 @@ from rmqspark.streaming_batch import StreamingBatch, streaming_batch
 if TYPE_CHECKING:
     from rmqspark.protocol.headers import TxnReportInputRequestHeader
 
-READ = [QueueRange(MessageQueue("orders", "broker-b", 3), 10, 20)]
+READ = [QueueRange(MessageQueue("orders", "broker-b", queue_id), 10, 20) for queue_id in (3, 4)]
 BATCH = StreamingBatch("q", 5, "run-1")
 
 
@@ -67,7 +67,8 @@ def test_one_small_request_a_task() -> None:
     """Query, batch, queue, from, to, and the group whose offsets are to move."""
     cluster: Any = Cluster()
     report_batch(cluster, BATCH, READ, "billing")
-    assert cluster.told == [("q", 5, [InputRange("billing", "orders", "broker-b", 3, 10, 20)])]
+    pieces = [InputRange("billing", "orders", "broker-b", queue_id, 10, 20) for queue_id in (3, 4)]
+    assert cluster.told == [("q", 5, pieces)]
 
 
 def test_what_cannot_be_told() -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmqspark.errors import StoreError
 from rmqspark.protocol.record import SysFlag, decode_record
 from rmqspark.store.consume_queue import ENTRY
 from rmqspark.store.direct.offline import OfflineStore
@@ -24,7 +25,10 @@ def offline(bench: StoreBench, *, is_open: bool = False) -> Content:
     with OfflineStore(bench.files, is_open=is_open) as store:
         wanted = [Wanted(*queue, store.begin(queue), store.end(queue)) for queue in store.queues()]
         content: Content = {queue: [] for queue in store.queues()}
-        for piece in read_ranges(store.view, wanted, Limits(100, 1 << 20), tails=store.tails):
+        limits = Limits(100, 1 << 20)
+        for piece in read_ranges(
+            store.view, wanted, limits, tails=store.tails, check_crc=True, pages_may_come_late=False
+        ):
             assert not isinstance(piece, Unread)
             raw = piece.buffer.tobytes()
             for at in piece.positions.tolist():
@@ -160,3 +164,12 @@ def test_times_lead_to_offsets_as_in_the_broker(how: str) -> None:
         bench.disk.kill()
     with OfflineStore(bench.files, is_open=False) as store:
         assert [store.offset_at(queue, time) for time in times for queue in queues] == expected
+
+
+def test_queues_that_contradict_each_other_are_an_error() -> None:
+    """None is left out in silence."""
+    bench = filled()
+    bench.store.close()
+    bench.files.open("consumequeue/t/1/00000000000000000060", create=True).close()
+    with pytest.raises(StoreError, match=r"The files in consumequeue/./. cannot be made out"):
+        OfflineStore(bench.files, is_open=False)
