@@ -93,8 +93,9 @@ def read_store(partition: StorePartition, options: SourceOptions, schema: Struct
         raise StoreError(f"There is no store at {partition.path} where this task runs.", hint="Tasks need its files.")
     with view:
         codes = tags.codes if tags else None
+        late = view.pages_may_come_late  # or never, where a broker died with its machine: checksums tell
         for found in read_ranges(
-            view, wanted, limits_of(schema), codes, partition.tails, check_crc=True, pages_may_come_late=False
+            view, wanted, limits_of(schema), codes, partition.tails, check_crc=late, pages_may_come_late=False
         ):
             if isinstance(found, Unread):
                 _lose(partition, found, options)
