@@ -54,7 +54,7 @@ class StoredQueues:
             for name, store in self._stores.items()
             for topic, queue_id in store.queues()
         }
-        return Snapshot({queue: end for queue, end in there.items() if queue in self._wanted(there)}, {})
+        return Snapshot({queue: there[queue] for queue in self._wanted(there)}, {})
 
     def begins(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
         """The lowest offset of each of these queues."""
@@ -89,10 +89,11 @@ class StoredQueues:
             matches = subscription.includes if subscription.pattern is not None else lambda _: True
             return {queue for queue in there if _is_ordinary(queue.topic) and matches(queue)}
         found = {queue for queue in there if subscription.includes(queue)}
-        known = sorted({queue.topic for queue in there if _is_ordinary(queue.topic)})
+        topics = {queue.topic for queue in there}
         for topic in subscription.topics:
-            if topic not in {queue.topic for queue in there}:
-                raise TopicNotFound(topic, hint=f"The store has: {', '.join(known) or 'no topic'}.")
+            if topic not in topics:
+                known = ", ".join(sorted(filter(_is_ordinary, topics))) or "no topic"
+                raise TopicNotFound(topic, hint=f"The store has: {known}.")
         missing = sorted((subscription.queues or frozenset()) - found)
         if missing:
             raise InvalidArgument(f"Queue {missing[0]}, named in assign, is not in the store.")
