@@ -76,8 +76,18 @@ class Broker:
         )
 
     def bulk_read(
-        self, topic: str, queue_id: int, at: int, end: int, *, max_count: int, max_bytes: int, tags: str | None
+        self,
+        topic: str,
+        queue_id: int,
+        at: int,
+        end: int,
+        *,
+        max_count: int,
+        max_bytes: int,
+        tags: str | None,
+        sql: str | None,
     ) -> Future[BulkChunk]:
+        assert sql is None, "it excludes direct reads"
         self.asked.append((topic, queue_id, at, end))
         answer: Future[BulkChunk] = Future()
         wanted = TagFilter.parse(tags)
