@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from isal.isal_zlib import crc32
 
 from rmqspark.errors import InvalidMessage
@@ -166,7 +165,9 @@ def _joined(keys: Any) -> Any:
     if not pa.types.is_list(keys.type) and not pa.types.is_large_list(keys.type):
         return keys
     nullable = pa.list_ if pa.types.is_list(keys.type) else pa.large_list  # items that cannot be null are not joined
-    return pc.binary_join(_without_null_items(keys).cast(nullable(keys.type.value_type)), " ")
+    from pyarrow.compute import binary_join  # dear to import, and most rows have one key or none
+
+    return binary_join(_without_null_items(keys).cast(nullable(keys.type.value_type)), " ")
 
 
 def _without_null_items(lists: Any) -> Any:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from rmqspark.protocol.compression import decompress
@@ -123,7 +122,11 @@ def _properties(records: RecordBatch, kind: Any) -> Any:
 def _msg_ids(records: RecordBatch, kind: Any) -> Any:
     """The sender's unique id; a message without one goes by the broker's."""
     unique = string_array(records.buffer, records.property_spans(b"UNIQ_KEY"))
-    return unique if unique.null_count == 0 else pc.coalesce(unique, _offset_msg_ids(records, kind))
+    if unique.null_count == 0:
+        return unique
+    from pyarrow.compute import coalesce  # dear to import, and ids of ours are always there
+
+    return coalesce(unique, _offset_msg_ids(records, kind))
 
 
 def _offset_msg_ids(records: RecordBatch, kind: Any) -> Any:

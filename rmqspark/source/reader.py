@@ -21,9 +21,7 @@ from pyspark.sql.streaming.datasource import (
 
 from rmqspark.client.shared import shared_client
 from rmqspark.model import MessageQueue
-from rmqspark.source.arrow import ArrowColumns
 from rmqspark.source.cluster_view import ClusterView
-from rmqspark.source.fetch import fetch
 from rmqspark.source.group import GroupProgress
 from rmqspark.source.offsets import Offsets
 from rmqspark.source.partitions import DirectPartition
@@ -163,6 +161,10 @@ def _read(partition: InputPartition, options: SourceOptions, schema: StructType)
         return
     if not isinstance(partition, QueuePartition):  # what Spark plans where there is nothing to read
         return
+    # Only tasks need these: the processes of the driver, which come one after the other, start without them.
+    from rmqspark.source.arrow import ArrowColumns
+    from rmqspark.source.fetch import fetch
+
     settle()
     columns = ArrowColumns(schema, partition.range.queue)
     for records in fetch(shared_client(options.namesrv), partition.range, options):
