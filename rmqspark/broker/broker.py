@@ -20,6 +20,7 @@ import structlog
 from rmqspark.broker.appender import Appender
 from rmqspark.broker.check_back import CheckBack
 from rmqspark.broker.clients import ClientRegistry
+from rmqspark.broker.consumption import ConsumptionRates
 from rmqspark.broker.coordinating import coordination
 from rmqspark.broker.flusher import Flusher
 from rmqspark.broker.half_messages import HalfMessages
@@ -177,6 +178,7 @@ class Broker:
         topics, groups, offsets = tables.topics, tables.groups, tables.offsets
 
         self._stats = BrokerStats(now_ms=clock.now_ms())
+        self._rates = ConsumptionRates(offsets, clock.now_ms())
         self._locks = QueueLocks(lease_ms=config.consume_group_lock_live_time)
         self._receipts = Receipts(region_id=config.region_id, trace_on=config.trace_on)
         clients = ClientRegistry(expiry_ms=config.client_expired_time, max_groups=config.max_group_nums)
@@ -254,7 +256,7 @@ class Broker:
             LockHandlers(config, self._locks, topics, groups, clock),
             TopicHandlers(config, topics, offsets, store, publisher, clock),
             GroupHandlers(config, groups, offsets, tables.group_file, clock),
-            ProgressHandlers(config, store, topics, offsets, clients),
+            ProgressHandlers(config, store, topics, offsets, clients, self._rates, clock),
             ConnectionHandlers(clients, clock),
             SettingsHandlers(self._settings_in_force, store_config, topics.version),
             RuntimeHandlers(store, self._stats, clock),
@@ -278,6 +280,7 @@ class Broker:
             every(self._pulls.scan_interval_ms, self._pulls.scan),
             every(_CLEANING_INTERVAL_MS, self._heartbeats.expire),
             every(_CLEANING_INTERVAL_MS, lambda: self._locks.expire(self._clock.monotonic_ms())),
+            every(_CLEANING_INTERVAL_MS, lambda: self._rates.sample(self._clock.now_ms())),
             every(_CLEANING_INTERVAL_MS, lambda: self._stats.sample(self._clock.now_ms())),
             every(_CLEANING_INTERVAL_MS, lambda: self._expire(store)),
             every(_CHECK_BACK_INTERVAL_MS, self._check_back.run_round),

@@ -83,6 +83,7 @@ def _summary(group: GroupDescription, now_ms: int) -> dict[str, Any]:
         "topics": sorted({queue.queue.topic for queue in group.queues}),
         "lag": group.lag,
         "secondsBehind": _seconds_in_total(group, now_ms),
+        "caughtUpInSeconds": group.caught_up_in_s(now_ms),
     }
 
 
@@ -115,7 +116,15 @@ def _total(group: GroupDescription, now_ms: int) -> str:
         return "caught up"
     behind = _seconds_in_total(group, now_ms)
     messages = "1 message" if group.lag == 1 else f"{group.lag:,} messages"
-    return f"{messages} behind" + (f", {behind:,} seconds" if behind is not None else "")
+    return f"{messages} behind" + (f", {behind:,} seconds" if behind is not None else "") + _estimate(group, now_ms)
+
+
+def _estimate(group: GroupDescription, now_ms: int) -> str:
+    if not group.consumed_per_second:
+        return "; it has consumed nothing lately"
+    left = group.caught_up_in_s(now_ms)
+    rate = f"it consumes {group.consumed_per_second:,.0f} a second"
+    return f"; {rate} and is caught up in {left:,} seconds" if left is not None else f"; {rate} and does not catch up"
 
 
 def _seconds_in_total(group: GroupDescription, now_ms: int) -> int | None:

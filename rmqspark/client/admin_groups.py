@@ -37,7 +37,9 @@ def describe_group(cluster: ClusterClient, group: str) -> GroupDescription:
     members = _members(admins, group)
     if not topics and not members and not any(group in admin.groups() for admin in admins):
         raise GroupNotFound(group, hint="rmq group list shows those that exist.")
-    return GroupDescription(group, members, [queue for topic in topics for queue in _progress(cluster, group, topic)])
+    queues = [queue for topic in topics for queue in _progress(cluster, group, topic)]
+    rate = sum(admin.consumed_per_second(group) for admin in admins) if any(queue.lag for queue in queues) else None
+    return GroupDescription(group, members, queues, rate)
 
 
 def delete_group(cluster: ClusterClient, group: str) -> None:

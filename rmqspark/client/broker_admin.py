@@ -11,6 +11,7 @@ from rmqspark.protocol.headers import (
     ConsumerGroupRequestHeader,
     CreateTopicRequestHeader,
     DeleteSubscriptionGroupRequestHeader,
+    GetConsumeStatsRequestHeader,
     QueryMessageRequestHeader,
     QueryTopicsByConsumerRequestHeader,
     TopicRequestHeader,
@@ -100,6 +101,14 @@ class BrokerAdmin:
         except NotFound:
             return []
         return bodies.ConsumerConnection.decode(response.body).connectionSet
+
+    def consumed_per_second(self, group: str) -> float:
+        """How many messages a second it consumes here, lately; 0.0 too where the broker does not count that."""
+        try:
+            response = self._call(RequestCode.GET_CONSUME_STATS, GetConsumeStatsRequestHeader(group))
+        except NotFound:
+            return 0.0
+        return bodies.ConsumeStats.decode(response.body).consumeTps
 
     def topic_groups(self, topic: str) -> list[str]:
         """The groups that read the topic here, or have."""

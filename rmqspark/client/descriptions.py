@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from rmqspark.client.drain import seconds_to_catch_up
 from rmqspark.model import MessageQueue
 
 
@@ -71,15 +72,31 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
+    """`consumed_per_second` is how many messages it consumed lately; None where it was not asked: nothing waits."""
+
     name: str
     members: list[GroupMember]
     queues: list[GroupQueue]
+    consumed_per_second: float | None = None
 
     @property
     def lag(self) -> int | None:
         """Messages still to be consumed, as far as known; None where the group has committed nothing at all."""
         known = [queue.lag for queue in self.queues if queue.lag is not None]
         return sum(known) if known else None
+
+    def behind_ms(self, now_ms: int) -> int | None:
+        """The group is as far behind in time as it is in its latest queue; None where that is unknown."""
+        if self.lag == 0:
+            return 0
+        waiting = [queue.waiting_since_ms for queue in self.queues if queue.waiting_since_ms is not None]
+        return max(0, now_ms - min(waiting)) if waiting else None
+
+    def caught_up_in_s(self, now_ms: int) -> int | None:
+        """Seconds until nothing waits, if things go on as lately; None where it is unknown or it does not catch up."""
+        if self.lag is None:
+            return None
+        return seconds_to_catch_up(self.lag, self.behind_ms(now_ms), self.consumed_per_second)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """How full topics are and how far their consumers: GET_TOPIC_STATS_INFO (202), GET_CONSUME_STATS (208),
 QUERY_TOPIC_CONSUME_BY_WHO (300), QUERY_TOPICS_BY_CONSUMER (343).
 
-RocketMQ's AdminBrokerProcessor; spec: requests, sections 5 and 7. Rates per topic and per group are not counted: they
-are 0 in these answers.
+RocketMQ's AdminBrokerProcessor; spec: requests, sections 5 and 7. `consumeTps` goes by committed offsets
+(`broker/consumption.py`); rates per topic are not counted and are 0.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 
     from rmqspark.broker.clients import ClientRegistry
     from rmqspark.broker.config import BrokerConfig
+    from rmqspark.broker.consumption import ConsumptionRates
     from rmqspark.broker.offsets import ConsumerOffsets
     from rmqspark.broker.topics import TopicTable
+    from rmqspark.clock import Clock
     from rmqspark.remoting.request import Request
     from rmqspark.store.message_store import MessageStore
 
@@ -41,12 +43,16 @@ class ProgressHandlers:
         topics: TopicTable,
         offsets: ConsumerOffsets,
         clients: ClientRegistry,
+        rates: ConsumptionRates,
+        clock: Clock,
     ) -> None:
         self._broker_name = config.broker_name
         self._store = store
         self._topics = topics
         self._offsets = offsets
         self._clients = clients
+        self._rates = rates
+        self._clock = clock
 
     def routes(self) -> Routes:
         return {
@@ -66,13 +72,14 @@ class ProgressHandlers:
 
     def consume_stats(self, request: Request[GetConsumeStatsRequestHeader]) -> Reply:
         group = request.header.consumerGroup
-        table = {}
+        table, per_second = {}, 0.0
         for name in self._consumed_topics(request.header):
             topic = self._topics.get(name)
             if topic is not None:
+                per_second += self._rates.per_second(group, name, self._clock.now_ms())
                 for queue_id in range(topic.readQueueNums):
                     table[self._queue(name, queue_id)] = self._progress(group, name, queue_id)
-        return Reply(body=ConsumeStats(table).encode())
+        return Reply(body=ConsumeStats(table, per_second).encode())
 
     def consumers_of(self, request: Request[TopicRequestHeader]) -> Reply:
         topic = request.header.topic
