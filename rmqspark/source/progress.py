@@ -82,8 +82,10 @@ class Progress:
         tolerant = not self._options.fail_on_data_loss
         self._ceiling = _ends(self._view.snapshot(fresh=True, missing_topics_allowed=tolerant), group="")
 
-    def newest(self) -> Offsets | None:
-        """The ends of all queues as last seen; None before the first look."""
+    def newest(self) -> Offsets:
+        """The ends of all queues as last seen; looked up for a batch that is run again, which comes before any look."""
+        if self._newest is None:
+            return _ends(self._view.snapshot(missing_topics_allowed=True), self._options.group or "")
         return self._newest
 
     def _wanted(self, start: Offsets) -> Offsets:

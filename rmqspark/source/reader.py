@@ -122,9 +122,8 @@ class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         limits = None if isinstance(limit, ReadAllAvailable) else self._options.limits
         return self._progress.latest(Offsets.from_json(start), limits).to_json()
 
-    def reportLatestOffset(self) -> dict[str, Any] | None:
-        newest = self._progress.newest()
-        return None if newest is None else newest.to_json()
+    def reportLatestOffset(self) -> dict[str, Any]:
+        return self._progress.newest().to_json()
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._progress.pin()

@@ -182,7 +182,6 @@ def test_limit_and_pinned_end() -> None:
     assert query.latest(at({Q0: 8}), Limits(max_rows=4)).positions == {Q0: 10}
     assert query.latest(at({Q0: 10}), None) == at({Q0: 10})
     newest = query.newest()
-    assert newest is not None
     assert newest.positions == {Q0: 50}
 
 
