@@ -27,10 +27,12 @@ class RmqDataSource(DataSource):
         return "rmq"
 
     def schema(self) -> StructType:
+        from rmqspark.source.catalog_tables import is_catalog_table
         from rmqspark.source.options import read_options
         from rmqspark.source.schema import default_schema
 
-        read_options(self.options)  # a mistyped option is an error at load(), not when the query runs
+        if not is_catalog_table(self.options):
+            read_options(self.options)  # a mistyped option is an error at load(), not when the query runs
         return default_schema()
 
     def reader(self, schema: StructType) -> DataSourceReader:

@@ -183,6 +183,10 @@ SOURCE_OPTIONS = OptionTable(
     },
 )
 
+_NAME_A_TOPIC = (
+    'Name one: .option("subscribe", "orders") or .load("orders"). Spark keeps no options of a catalog table: '
+    "SELECT … FROM t WITH (namesrv '…', subscribe 'orders'), or a temporary view."
+)
 _LATER_VALUES = {
     ("groupMode", "shared"): "Give each query its own topics or queues (assign).",
     ("valueFormat", "json"): "Read body and parse it in Spark: from_json(body.cast('string'), schema).",
@@ -312,7 +316,7 @@ def _subscription(values: Mapping[str, Any]) -> Subscription:
     if "store" in values and "subscribe" not in values:
         return Subscription(())
     if "subscribe" not in values:
-        raise InvalidArgument("No topic to read.", hint='Name one: .option("subscribe", "orders") or .load("orders").')
+        raise InvalidArgument("No topic to read.", hint=_NAME_A_TOPIC)
     return Subscription(values["subscribe"])
 
 

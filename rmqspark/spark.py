@@ -1,0 +1,39 @@
+"""Topics as tables of a Spark session.
+
+    import rmqspark.spark
+    rmqspark.spark.register(spark, "orders", namesrv="127.0.0.1:9876")
+    spark.sql("SELECT tags, count(*) FROM orders GROUP BY tags")
+    spark.sql("INSERT INTO orders (body) VALUES (CAST('new' AS BINARY))")
+
+They are temporary views: Spark forgets the options of a catalog table (`source/catalog_tables.py`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+
+def register(
+    spark: SparkSession,
+    name: str,
+    topic: str | None = None,
+    *,
+    schema: str | StructType | None = None,
+    stream: bool = False,
+    **options: str | int | bool,
+) -> DataFrame:
+    """Makes the temporary view `name` over `topic` (the same name unless one is given), and returns its frame.
+
+    What it reads is fixed by the first query of it, as with any frame of a Python source; to see what came since, call
+    this again: a view of that name is replaced. With `stream` the view is a stream: `spark.table(name).writeStream`.
+    `schema` selects columns; `options` are those of the source (docs/spark.md). With no more of them than `namesrv` the
+    view can be written to, too: INSERT INTO sends to the topic. Raises what `load` raises.
+    """
+    reader = (spark.readStream if stream else spark.read).format("rmq").options(**options)
+    frame = (reader if schema is None else reader.schema(schema)).load(topic or name)
+    frame.createOrReplaceTempView(name)
+    return frame
