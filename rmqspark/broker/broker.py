@@ -35,6 +35,7 @@ from rmqspark.broker.handlers.measuring import MeasuringHandlers
 from rmqspark.broker.handlers.messages import MessageHandlers
 from rmqspark.broker.handlers.progress import ProgressHandlers
 from rmqspark.broker.handlers.pulls import PullHandlers
+from rmqspark.broker.handlers.queries import QueryHandlers
 from rmqspark.broker.handlers.queue_offsets import QueueOffsetHandlers
 from rmqspark.broker.handlers.runtime import RuntimeHandlers
 from rmqspark.broker.handlers.send_backs import SendBackHandlers
@@ -47,6 +48,7 @@ from rmqspark.broker.handlers.txn_participant import TxnParticipantHandlers
 from rmqspark.broker.intake import Intake
 from rmqspark.broker.locks import QueueLocks
 from rmqspark.broker.participation import participation
+from rmqspark.broker.queries import SparkQueries
 from rmqspark.broker.receipts import Receipts
 from rmqspark.broker.registration import BrokerIdentity, Registrar
 from rmqspark.broker.stats import BrokerStats
@@ -178,6 +180,7 @@ class Broker:
         topics, groups, offsets = tables.topics, tables.groups, tables.offsets
 
         self._stats = BrokerStats(now_ms=clock.now_ms())
+        self._queries = SparkQueries()
         self._rates = ConsumptionRates(offsets, clock.now_ms())
         self._locks = QueueLocks(lease_ms=config.consume_group_lock_live_time)
         self._receipts = Receipts(region_id=config.region_id, trace_on=config.trace_on)
@@ -239,7 +242,7 @@ class Broker:
             SendHandlers(intake, appender, self._receipts, self._halves, topics, groups, publisher, clock),
             SendBackHandlers(groups),
             TransactionHandlers(self._halves, appender),
-            TxnCoordinatorHandlers(self._coordination, clock),
+            TxnCoordinatorHandlers(self._coordination, self._queries, clock),
             TxnParticipantHandlers(
                 self._resolver,
                 topics,
@@ -260,6 +263,7 @@ class Broker:
             ConnectionHandlers(clients, clock),
             SettingsHandlers(self._settings_in_force, store_config, topics.version),
             RuntimeHandlers(store, self._stats, clock),
+            QueryHandlers(self._queries, self._coordination.inputs, clock),
             CapabilityHandlers(store, os.path.abspath(self._store_dir)),
         )
         self._server = RemotingServer(
@@ -280,6 +284,7 @@ class Broker:
             every(self._pulls.scan_interval_ms, self._pulls.scan),
             every(_CLEANING_INTERVAL_MS, self._heartbeats.expire),
             every(_CLEANING_INTERVAL_MS, lambda: self._locks.expire(self._clock.monotonic_ms())),
+            every(_CLEANING_INTERVAL_MS, lambda: self._queries.expire(self._clock.now_ms())),
             every(_CLEANING_INTERVAL_MS, lambda: self._rates.sample(self._clock.now_ms())),
             every(_CLEANING_INTERVAL_MS, lambda: self._stats.sample(self._clock.now_ms())),
             every(_CLEANING_INTERVAL_MS, lambda: self._expire(store)),

@@ -26,6 +26,7 @@ HOMES = {
     "group": "rmqspark.cli.group:app",
     "message": "rmqspark.cli.message:app",
     "txn": "rmqspark.cli.txn:app",
+    "spark": "rmqspark.cli.spark:app",
     "audit": "rmqspark.cli.audit:audit",
     "store": "rmqspark.cli.store:app",
     "bench": "rmqspark.cli.bench.verb:bench",

@@ -91,7 +91,7 @@ def _pages(
     client: ClusterClient, code: RequestCode, header: TxnListRequestHeader | TxnAuditRequestHeader, kind: type[P]
 ) -> Iterator[P]:
     """The whole listing of every broker that keeps transactions."""
-    for broker in _able_brokers(client):
+    for broker in able_brokers(client):
         header.cursor = None
         while True:
             page = kind.decode(broker.call(code, header, timeout_ms=LIST_TIMEOUT_MS).body)
@@ -101,7 +101,8 @@ def _pages(
             header.cursor = page.cursor
 
 
-def _able_brokers(client: ClusterClient) -> Iterator[BrokerClient]:
+def able_brokers(client: ClusterClient) -> Iterator[BrokerClient]:
+    """Those that keep transactions, and what is known of queries: all of ours."""
     for name in sorted(client.cluster_info().brokerAddrTable):
         broker = client.broker(name)
         if broker.capabilities().transactions:

@@ -4,5 +4,6 @@ from rmqspark.protocol.bodies_admin import *  # noqa: F403 - this module is the 
 from rmqspark.protocol.bodies_base import *  # noqa: F403
 from rmqspark.protocol.bodies_bulk import *  # noqa: F403
 from rmqspark.protocol.bodies_client import *  # noqa: F403
+from rmqspark.protocol.bodies_queries import *  # noqa: F403
 from rmqspark.protocol.bodies_route import *  # noqa: F403
 from rmqspark.protocol.bodies_txn import *  # noqa: F403

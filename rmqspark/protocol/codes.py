@@ -172,6 +172,8 @@ class RequestCode(IntEnum):
     RMQ_TXN_REPORT_INPUT = 30020
     RMQ_TXN_INPUTS = 30021
     RMQ_TXN_AUDIT = 30022
+    RMQ_QUERY_REPORT = 30040
+    RMQ_QUERY_LIST = 30041
 
 
 TRUNCATED_CODES: Final[Mapping[int, RequestCode]] = MappingProxyType(
@@ -311,6 +313,7 @@ _CODES_BY_ACCESS: Final[Mapping[Access, tuple[RequestCode, ...]]] = {
         RequestCode.RMQ_BULK_READ,
         RequestCode.RMQ_MEASURE,
         RequestCode.RMQ_TXN_INPUTS,
+        RequestCode.RMQ_QUERY_REPORT,
     ),
     Access.DATA_WRITE: (
         RequestCode.SEND_MESSAGE,
@@ -384,6 +387,7 @@ _CODES_BY_ACCESS: Final[Mapping[Access, tuple[RequestCode, ...]]] = {
         RequestCode.GET_BROKER_CONSUME_STATS,
         RequestCode.RMQ_TXN_LIST,
         RequestCode.RMQ_TXN_AUDIT,
+        RequestCode.RMQ_QUERY_LIST,
     ),
     Access.ADMIN_WRITE: (
         RequestCode.UPDATE_AND_CREATE_TOPIC,

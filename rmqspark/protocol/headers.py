@@ -13,6 +13,7 @@ from rmqspark.protocol import headers_bulk as bulk
 from rmqspark.protocol import headers_cluster as cluster
 from rmqspark.protocol import headers_consume as consume
 from rmqspark.protocol import headers_produce as produce
+from rmqspark.protocol import headers_queries as queries
 from rmqspark.protocol import headers_txn as txn
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.header_types import *  # noqa: F403 - this module is the families' one door
@@ -21,6 +22,7 @@ from rmqspark.protocol.headers_bulk import *  # noqa: F403
 from rmqspark.protocol.headers_cluster import *  # noqa: F403
 from rmqspark.protocol.headers_consume import *  # noqa: F403
 from rmqspark.protocol.headers_produce import *  # noqa: F403
+from rmqspark.protocol.headers_queries import *  # noqa: F403
 from rmqspark.protocol.headers_txn import *  # noqa: F403
 
 if TYPE_CHECKING:
@@ -115,6 +117,7 @@ REQUEST_HEADERS: Final[Mapping[RequestCode, type[Header]]] = MappingProxyType(
         RequestCode.RMQ_TXN_REPORT_INPUT: txn.TxnReportInputRequestHeader,
         RequestCode.RMQ_TXN_INPUTS: txn.TxnInputsRequestHeader,
         RequestCode.RMQ_TXN_AUDIT: txn.TxnAuditRequestHeader,
+        RequestCode.RMQ_QUERY_LIST: queries.QueryListRequestHeader,
     }
 )
 """The header of each request that has one. The rest carry everything in their body, or nothing at all."""

@@ -35,6 +35,7 @@ from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
 
 if TYPE_CHECKING:
+    from rmqspark.broker.queries import SparkQueries
     from rmqspark.clock import Clock
     from rmqspark.remoting.request import Request
     from rmqspark.txn.coordination import Coordination
@@ -44,12 +45,13 @@ if TYPE_CHECKING:
 class TxnCoordinatorHandlers:
     """Thin: headers and bodies in, `Coordinator`'s rulings out."""
 
-    def __init__(self, coordination: Coordination, clock: Clock) -> None:
+    def __init__(self, coordination: Coordination, queries: SparkQueries, clock: Clock) -> None:
         self._coordinator = coordination.coordinator
         self._owners = coordination.owners
         self._reports = coordination.reports
         self._inputs = coordination.inputs
         self._journal = coordination.journal
+        self._queries = queries
         self._clock = clock
 
     def routes(self) -> Routes:
@@ -142,6 +144,7 @@ class TxnCoordinatorHandlers:
         check_transactional("query id", header.queryId)
         ranges = InputRanges.decode_request(request.body).inputs
         self._journal.record(self._inputs.report(header.queryId, header.batchId, ranges))
+        self._queries.note_batch(header.queryId, header.batchId, self._clock.now_ms())
         return Reply()
 
     def inputs(self, request: Request[TxnInputsRequestHeader]) -> Reply:

@@ -11,7 +11,7 @@ import struct
 import zlib
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from rmqspark.protocol import bodies, bodies_txn
+from rmqspark.protocol import bodies, bodies_queries, bodies_txn
 from rmqspark.protocol.batch import BatchElement, encode_batch
 from rmqspark.protocol.binary_header import BinaryHeader, encode_binary_header
 from rmqspark.protocol.codes import Language, RequestCode
@@ -43,6 +43,7 @@ BODIES: Final[Mapping[RequestCode, type[bodies.Body]]] = {
     RequestCode.RMQ_TXN_VOTE: bodies_txn.TxnVote,
     RequestCode.RMQ_TXN_COMPLETE: bodies_txn.TxnComplete,
     RequestCode.RMQ_TXN_REPORT_INPUT: bodies_txn.InputRanges,
+    RequestCode.RMQ_QUERY_REPORT: bodies_queries.QueryReport,
 }
 """Requests whose body is JSON."""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqspark.protocol import bodies_txn, headers_txn
+from rmqspark.protocol import bodies_queries, bodies_txn, headers_queries, headers_txn
 from rmqspark.protocol.bodies_base import Body
 from rmqspark.protocol.codes import ACCESS, RequestCode
 from rmqspark.protocol.header_types import Header
@@ -32,7 +32,7 @@ def test_every_request_is_there_with_its_right() -> None:
 BULK = [BulkSendRequestHeader, BulkSendResponseHeader, BulkReadRequestHeader, BulkReadResponseHeader]
 TRANSACTIONS = [
     kind
-    for module in (headers_txn, bodies_txn)
+    for module in (headers_txn, bodies_txn, headers_queries, bodies_queries)
     for kind in vars(module).values()
     if isinstance(kind, type) and issubclass(kind, (Header, Body)) and kind not in (Header, Body)
 ]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqspark.broker.handlers.txn_coordinator import TxnCoordinatorHandlers
 from rmqspark.broker.participation import verdict
+from rmqspark.broker.queries import SparkQueries
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import RequestTimeout, RmqError
 from rmqspark.fault_points import arm, disarm
@@ -344,7 +345,7 @@ class Node:
                 commit_here=lambda *_: None,
             )
             self.resolver.recover()
-            self.handlers = TxnCoordinatorHandlers(self.coordination, clock).routes()
+            self.handlers = TxnCoordinatorHandlers(self.coordination, SparkQueries(), clock).routes()
         except ProcessDied:
             self.die(power=False)
             return

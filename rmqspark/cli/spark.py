@@ -1,0 +1,181 @@
+"""`rmq spark`: the Spark queries that read from here, how far they are, and why one is slow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rmqspark.cli.options import Json, Namesrv
+from rmqspark.cli.output import print_facts, print_json, print_table
+from rmqspark.cli.words import counted, duration, size
+
+if TYPE_CHECKING:
+    from rmqspark.client.query_view import OwnedQueue, QueryView
+
+app = typer.Typer(
+    help="Spark queries that read from here. Example: rmq spark list",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Query = Annotated[str, typer.Argument(metavar="QUERY", help="The query's name, its id, or how that begins.")]
+
+
+@app.command("list")
+def list_queries(namesrv: Namesrv = None, as_json: Json = False) -> None:
+    """Lists the queries with lag and batch time. Example: rmq spark list --json"""
+    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.query_view import query_views
+
+    with ClusterClient(namesrv) as client:
+        views = list(query_views(client))
+    if as_json:
+        print_json([_summary(view) for view in views])
+        return
+    columns = ("query", "state", "batch", "batch time", "rows", "lag", "behind", "queues", "group", "heard of")
+    rows = [
+        (
+            view.name or view.query_id,
+            view.state,
+            view.batch_id,
+            _batch_time(view),
+            view.report.inputRows if view.report else None,
+            view.lag,
+            _duration(view.behind_ms),
+            len(view.queues),
+            ", ".join(view.groups),
+            f"{duration(view.heard_ms)} ago",
+        )
+        for view in views
+    ]
+    print_table(columns, rows, empty="No queries yet. One appears when Spark reads a micro-batch from here.")
+
+
+@app.command("describe")
+def describe(query: Query, namesrv: Namesrv = None, as_json: Json = False) -> None:
+    """Shows one query: its last batch, and where it is in each queue. Example: rmq spark describe billing"""
+    view = _view(query, namesrv)
+    if as_json:
+        print_json(_document(view))
+        return
+    print_facts(_facts(view))
+    print()
+    columns = ("topic", "broker", "queue", "read up to", "ends at", "lag", "behind")
+    rows = [
+        (q.queue.topic, q.queue.broker_name, q.queue.queue_id, q.position, q.end, q.lag, _duration(q.behind_ms))
+        for q in view.queues
+    ]
+    print_table(columns, rows, empty="It has read nothing yet.")
+
+
+@app.command("diagnose")
+def diagnose(query: Query, namesrv: Namesrv = None, as_json: Json = False) -> None:
+    """Says why a query is slow and which option to change. Example: rmq spark diagnose billing"""
+    from dataclasses import asdict
+
+    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.diagnosis import diagnose as findings
+    from rmqspark.client.queries import seen_query
+
+    with ClusterClient(namesrv) as client:
+        seen = seen_query(client, query)
+    found = findings(seen.known, seen.silent_ms)
+    if as_json:
+        print_json({"queryId": seen.known.queryId, "findings": [asdict(advice) for advice in found]})
+        return
+    for advice in found:
+        print(f"{advice.kind}: {advice.story}\n  {advice.advice}")
+    if not found:
+        print("Nothing stands out: no phase of its batches, no queue, no broker, and it keeps up.")
+
+
+def _view(query: str, namesrv: str | None) -> QueryView:
+    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.queries import seen_query
+    from rmqspark.client.query_view import view_of
+
+    with ClusterClient(namesrv) as client:
+        return view_of(client, seen_query(client, query))
+
+
+def _facts(view: QueryView) -> dict[str, Any]:
+    report = view.report
+    facts: dict[str, Any] = {
+        "query": view.name or "without a name that is known",
+        "id": view.query_id,
+        "state": f"{view.state}, heard of {duration(view.heard_ms)} ago",
+        "group": ", ".join(view.groups) or "none",
+        "lag": _lag_in_words(view),
+        "last batch": view.batch_id,
+    }
+    if report is None:
+        return facts | {"listener": "none: no batch times. spark.streams.addListener(LagListener(namesrv=…))"}
+    facts |= {"batch time": _batch_time(view), "rows": report.inputRows}
+    facts |= {f"  {phase}": f"{spent:,} ms" for phase, spent in sorted(report.durationMs.items())}
+    facts |= {"Spark UI": report.uiUrl} if report.uiUrl else {}
+    return facts | ({"error": report.error.splitlines()[0][:300]} if report.error else {})
+
+
+def _lag_in_words(view: QueryView) -> str:
+    if view.lag is None:
+        return "unknown"
+    if not view.lag:
+        return "caught up"
+    text = f"{counted(view.lag, 'message')}, {_duration(view.behind_ms) or 'how long is unknown'}"
+    if view.bytes_behind is not None:
+        text += f", about {size(view.bytes_behind)}"
+    left = view.caught_up_in_s
+    return f"{text}; caught up in {duration(left * 1000)}" if left is not None else text
+
+
+def _batch_time(view: QueryView) -> str | None:
+    spent = view.report.durationMs.get("triggerExecution") if view.report else None
+    return None if spent is None else f"{spent:,} ms"
+
+
+def _duration(behind_ms: int | None) -> str | None:
+    return None if behind_ms is None else duration(behind_ms)
+
+
+def _summary(view: QueryView) -> dict[str, Any]:
+    report = view.report
+    return {
+        "queryId": view.query_id,
+        "name": view.name or None,
+        "state": view.state,
+        "heardSecondsAgo": view.heard_ms // 1000,
+        "groups": view.groups,
+        "batchId": view.batch_id,
+        "batchMs": report.durationMs.get("triggerExecution") if report else None,
+        "inputRows": report.inputRows if report else None,
+        "lag": view.lag,
+        "bytesBehind": view.bytes_behind,
+        "secondsBehind": None if view.behind_ms is None else view.behind_ms // 1000,
+        "caughtUpInSeconds": view.caught_up_in_s,
+        "uiUrl": report.uiUrl or None if report else None,
+        "queues": len(view.queues),
+    }
+
+
+def _document(view: QueryView) -> dict[str, Any]:
+    report = view.report
+    return {
+        **_summary(view),
+        "durationMs": report.durationMs if report else None,
+        "error": report.error or None if report else None,
+        "queues": [_queue(queue) for queue in view.queues],
+    }
+
+
+def _queue(each: OwnedQueue) -> dict[str, Any]:
+    return {
+        "group": each.group,
+        "topic": each.queue.topic,
+        "brokerName": each.queue.broker_name,
+        "queueId": each.queue.queue_id,
+        "position": each.position,
+        "latestOffset": each.end,
+        "lag": each.lag,
+        "secondsBehind": None if each.behind_ms is None else each.behind_ms // 1000,
+    }

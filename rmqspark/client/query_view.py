@@ -1,0 +1,153 @@
+"""A Spark query as an operator sees it, whether its driver has a listener or not.
+
+With one, everything is as it reported last. Without, the queues are those of the group whose offsets its batches move,
+and how far that group has come is asked of the brokers; state, name and batch times are unknown then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rmqspark.client.admin_groups import describe_group
+from rmqspark.client.drain import seconds_to_catch_up
+from rmqspark.client.lag import figures, look
+from rmqspark.client.queries import SeenQuery, name_of, seen_queries
+from rmqspark.errors import GroupNotFound
+from rmqspark.model import MessageQueue
+from rmqspark.protocol.bodies_queries import QueryReport
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.descriptions import GroupDescription
+    from rmqspark.protocol.bodies_queries import KnownQuery
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedQueue:
+    """One queue that a query reads: where it is and where the queue ends. None is unknown."""
+
+    group: str
+    queue: MessageQueue
+    position: int | None
+    end: int | None
+    behind_ms: int | None = None
+
+    @property
+    def lag(self) -> int | None:
+        return None if self.position is None or self.end is None else max(0, self.end - self.position)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryView:
+    """`state` is running, stopped, failed, or unknown: nobody tells. `heard_ms` ago a broker last heard of it."""
+
+    query_id: str
+    name: str
+    state: str
+    heard_ms: int
+    batch_id: int
+    queues: list[OwnedQueue] = field(default_factory=list)
+    report: QueryReport | None = None
+    bytes_behind: int | None = None
+    behind_ms: int | None = None
+    consumed_per_second: float | None = None
+
+    @property
+    def groups(self) -> list[str]:
+        return sorted({queue.group for queue in self.queues if queue.group})
+
+    @property
+    def lag(self) -> int | None:
+        """Messages, as far as known."""
+        known = [queue.lag for queue in self.queues if queue.lag is not None]
+        return sum(known) if known else None
+
+    @property
+    def caught_up_in_s(self) -> int | None:
+        return None if self.lag is None else seconds_to_catch_up(self.lag, self.behind_ms, self.consumed_per_second)
+
+
+def query_views(cluster: ClusterClient) -> Iterator[QueryView]:
+    """Every query that a broker has heard of lately."""
+    for seen in seen_queries(cluster):
+        yield view_of(cluster, seen)
+
+
+def view_of(cluster: ClusterClient, seen: SeenQuery) -> QueryView:
+    """What is known of this query; without a listener the brokers are asked about its group."""
+    known = seen.known
+    if known.report is not None:
+        return _reported(seen, known.report)
+    groups = {piece.group for piece in known.inputs if piece.group}
+    described = [group for name in sorted(groups) if (group := _group(cluster, name)) is not None]
+    return _by_group(seen, described, cluster.clock.now_ms()) if described else _by_inputs(cluster, seen)
+
+
+def _reported(seen: SeenQuery, report: QueryReport) -> QueryView:
+    queues = [
+        OwnedQueue(
+            queue.group,
+            MessageQueue(queue.topic, queue.brokerName, queue.queueId),
+            queue.toOffset,
+            queue.latestOffset,
+            queue.behindMs,
+        )
+        for queue in report.queues
+    ]
+    return QueryView(
+        report.queryId,
+        name_of(seen.known),
+        report.state,
+        seen.silent_ms,
+        report.batchId,
+        queues,
+        report,
+        report.lag.estimatedTotalBytesBehindLatest,
+        report.lag.maxMsBehindLatest,
+        report.processedRowsPerSecond,
+    )
+
+
+def _by_group(seen: SeenQuery, groups: list[GroupDescription], now_ms: int) -> QueryView:
+    topics = {piece.topic for piece in seen.known.inputs}
+    queues = [
+        OwnedQueue(
+            group.name,
+            each.queue,
+            each.committed,
+            each.max_offset,
+            0 if each.lag == 0 else None if each.waiting_since_ms is None else max(0, now_ms - each.waiting_since_ms),
+        )
+        for group in groups
+        for each in group.queues
+        if each.queue.topic in topics
+    ]
+    times = [queue.behind_ms for queue in queues if queue.behind_ms is not None]
+    rates = [group.consumed_per_second for group in groups if group.consumed_per_second is not None]
+    return _unreported(seen.known, seen.silent_ms, queues, max(times, default=None), sum(rates) if rates else None)
+
+
+def _by_inputs(cluster: ClusterClient, seen: SeenQuery) -> QueryView:
+    """Of a query that commits no offsets: what its last batch read is all there is to go by."""
+    reached = {MessageQueue(each.topic, each.brokerName, each.queueId): each.toOffset for each in seen.known.inputs}
+    lags, now_ms = look(cluster, reached), cluster.clock.now_ms()
+    queues = [OwnedQueue("", lag.queue, lag.position, lag.end, lag.behind_ms(now_ms)) for lag in lags]
+    return _unreported(seen.known, seen.silent_ms, queues, figures(lags, now_ms).max_ms, None)
+
+
+def _unreported(
+    known: KnownQuery, silent_ms: int, queues: list[OwnedQueue], behind_ms: int | None, rate: float | None
+) -> QueryView:
+    return QueryView(
+        known.queryId, "", "unknown", silent_ms, known.batchId, queues, behind_ms=behind_ms, consumed_per_second=rate
+    )
+
+
+def _group(cluster: ClusterClient, name: str) -> GroupDescription | None:
+    try:
+        return describe_group(cluster, name)
+    except GroupNotFound:
+        return None

@@ -1,0 +1,202 @@
+"""How far running queries are behind, told to the broker and to Prometheus by a listener of Spark's.
+
+    spark.streams.addListener(LagListener(namesrv="127.0.0.1:9876"))
+
+It looks at the queues itself, after a batch and while a query is idle: what Spark says of the latest offset is what the
+source saw before the batch. Nothing of the query rests on it: what goes wrong here is a warning.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pyspark import SparkContext
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from rmqspark.client.lag import figures, look
+from rmqspark.client.lag_metrics import exposition
+from rmqspark.client.queries import report_query
+from rmqspark.client.shared import shared_client
+from rmqspark.errors import InvalidArgument, RmqError
+from rmqspark.model import MessageQueue
+from rmqspark.options import moment
+from rmqspark.protocol.bodies_queries import QueryLag, QueryQueue, QueryReport
+from rmqspark.source.offsets import Offsets
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pyspark.sql.streaming.listener import (
+        QueryIdleEvent,
+        QueryProgressEvent,
+        QueryStartedEvent,
+        QueryTerminatedEvent,
+        StreamingQueryProgress,
+    )
+
+    from rmqspark.client.lag import QueueLag
+
+EVERY_MS = 1_000
+_MAX_ERROR = 1_000  # characters of a query's exception that are told
+
+_log = logging.getLogger(__name__)
+
+
+class Spark(NamedTuple):
+    """What the session adds to a report: Spark's web address ("" without one) and its cores."""
+
+    ui_url: str = ""
+    cores: int = 0
+
+
+class LagListener(StreamingQueryListener):
+    """Tells the brokers behind `namesrv` how every query of the session stands that reads from them.
+
+    At most every `every_ms` a query. `metrics_file`: the figures of all of them in Prometheus' text format too, for
+    the text file collector of its node exporter.
+    """
+
+    def __init__(
+        self,
+        namesrv: str | None = None,
+        *,
+        every_ms: int = EVERY_MS,
+        metrics_file: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self._namesrv = namesrv
+        self._every_ms = every_ms
+        self._metrics_file = Path(metrics_file) if metrics_file is not None else None
+        self._reports: dict[str, QueryReport] = {}  # by run id; Spark calls from one thread
+        self._told_ms: dict[str, int] = {}
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        """Nothing is known yet."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        report = report_of(event.progress, _this_spark())
+        if report is not None:
+            self._tell(report)
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
+        known = self._reports.get(str(event.runId))
+        if known is not None:
+            self._tell(known)
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        run_id = str(event.runId)
+        self._told_ms.pop(run_id, None)
+        report = self._reports.pop(run_id, None)
+        if report is not None:
+            report.state = "failed" if event.exception else "stopped"
+            report.error = (event.exception or "")[:_MAX_ERROR]
+            self._send(report)
+
+    def metrics(self) -> str:
+        """The figures of all running queries, in Prometheus' text format."""
+        return exposition(self._reports.values())
+
+    def _tell(self, report: QueryReport) -> None:
+        self._reports[report.runId] = report
+        now_ms = shared_client(self._namesrv).clock.monotonic_ms()
+        if now_ms - self._told_ms.get(report.runId, now_ms - self._every_ms) >= self._every_ms:
+            self._told_ms[report.runId] = now_ms
+            self._send(report)
+
+    def _send(self, report: QueryReport) -> None:
+        client = shared_client(self._namesrv)
+        try:
+            add_lag(report, look(client, positions_of(report)), client.clock.now_ms())
+            report_query(client, report)
+            self._write_metrics()
+        except (RmqError, OSError) as error:
+            _log.warning("How query %s stands could not be told: %s", report.name or report.queryId, error)
+
+    def _write_metrics(self) -> None:
+        """Whole or not at all: a scraper may look at any time."""
+        if self._metrics_file is not None:
+            fresh = self._metrics_file.with_name(f".{self._metrics_file.name}.{os.getpid()}")
+            fresh.write_text(self.metrics(), encoding="utf-8")
+            fresh.replace(self._metrics_file)
+
+
+def _this_spark() -> Spark:
+    """Of this process; a client of Spark Connect has none, and knows neither."""
+    context = SparkContext._active_spark_context
+    return Spark() if context is None else Spark(context.uiWebUrl or "", context.defaultParallelism)
+
+
+def report_of(progress: StreamingQueryProgress, spark: Spark) -> QueryReport | None:
+    """What an event says, without lag; None for a query that reads nothing of ours."""
+    queues = [queue for source in progress.sources for queue in _queues(source.startOffset, source.endOffset)]
+    if not queues:
+        return None
+    page = f"{spark.ui_url}/StreamingQuery/statistics/?id={progress.runId}" if spark.ui_url else ""
+    return QueryReport(
+        str(progress.id),
+        str(progress.runId),
+        (progress.name or "")[:_MAX_ERROR],
+        batchId=progress.batchId,
+        batchAt=moment(progress.timestamp).at_ms or 0,
+        durationMs=dict(progress.durationMs),
+        inputRows=progress.numInputRows,
+        inputRowsPerSecond=_finite(progress.inputRowsPerSecond),
+        processedRowsPerSecond=_finite(progress.processedRowsPerSecond),
+        uiUrl=page,
+        cores=spark.cores,
+        queues=queues,
+    )
+
+
+def positions_of(report: QueryReport) -> dict[MessageQueue, int]:
+    """How far its queues were read; one that two sources read counts where the slower is."""
+    found: dict[MessageQueue, int] = {}
+    for queue in report.queues:
+        place = _place(queue)
+        found[place] = min(queue.toOffset, found.get(place, queue.toOffset))
+    return found
+
+
+def add_lag(report: QueryReport, lags: Sequence[QueueLag], now_ms: int) -> None:
+    """Puts into `report` how far it is behind."""
+    by_queue = {lag.queue: lag for lag in lags}
+    for queue in report.queues:
+        lag = by_queue[_place(queue)]
+        queue.latestOffset, queue.behindMs = lag.end, lag.behind_ms(now_ms)
+    total = figures(lags, now_ms)
+    report.lag = QueryLag(
+        total.min_offsets, total.max_offsets, total.avg_offsets, total.estimated_total_bytes, total.max_ms
+    )
+
+
+def _queues(start_text: str | None, end_text: str | None) -> Iterable[QueryQueue]:
+    """The queues of one source, or none if it is not ours. One that has just entered was read from where it entered."""
+    end = _offsets(end_text)
+    if end is None:
+        return []
+    start = _offsets(start_text)
+    before: Mapping[MessageQueue, int] = start.positions if start is not None else {}
+    return [
+        QueryQueue(end.group, *queue, fromOffset=min(before.get(queue, at), at), toOffset=at, latestOffset=at)
+        for queue, at in sorted(end.positions.items())
+    ]
+
+
+def _offsets(text: Any) -> Offsets | None:
+    """An offset of ours; None for whatever other sources have."""
+    try:
+        return Offsets.from_json(json.loads(text)) if text else None
+    except (ValueError, InvalidArgument):
+        return None
+
+
+def _place(queue: QueryQueue) -> MessageQueue:
+    return MessageQueue(queue.topic, queue.brokerName, queue.queueId)
+
+
+def _finite(rate: float) -> float:
+    """Spark gives NaN and infinity for rates of batches that took no time."""
+    return rate if rate - rate == 0 else 0.0

@@ -1,0 +1,116 @@
+"""What a broker keeps of Spark queries, and when it forgets."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmqspark.broker import queries
+from rmqspark.broker.consumption import WINDOW_MS, ConsumptionRates
+from rmqspark.broker.offsets import ConsumerOffsets
+from rmqspark.broker.queries import FORGOTTEN_AFTER_MS, MAX_HISTORY, SparkQueries
+from rmqspark.errors import InvalidArgument
+from rmqspark.protocol.bodies_queries import QueryQueue, QueryReport, QueryTable
+from rmqspark.protocol.bodies_txn import InputRange
+
+
+def nothing(query_id: str, batch_id: int) -> list[InputRange]:
+    return []
+
+
+def report(query_id: str = "q", batch_id: int = 0, queues: int = 1, **fields: object) -> QueryReport:
+    read = [QueryQueue("g", "orders", "broker-a", number, 0, 4, 10) for number in range(queues)]
+    return QueryReport(query_id, "run", batchId=batch_id, queues=read, **fields)  # type: ignore[arg-type]
+
+
+def test_the_last_report_counts_and_earlier_ones_are_history() -> None:
+    """A query is shown as it reported last, with its batches before that in short, the last twenty of them."""
+    table = SparkQueries()
+    for batch_id in range(MAX_HISTORY + 5):
+        table.report(report(batch_id=batch_id, inputRows=batch_id), now_ms=1_000 + batch_id)
+        table.report(report(batch_id=batch_id, inputRows=batch_id), now_ms=1_000 + batch_id)  # the same batch, idle
+    (known,) = table.known(nothing)
+    assert known.report is not None
+    assert known.report.reportedAt == 1_000 + MAX_HISTORY + 4
+    assert [each.batchId for each in known.history] == list(range(4, MAX_HISTORY + 4))
+    assert known.history[-1].offsetsBehind == 6
+
+
+def test_a_query_without_a_listener_is_known_by_what_its_tasks_say() -> None:
+    """Ranges of one queue that several tasks read are one."""
+    table = SparkQueries()
+    table.note_batch("q", 7, now_ms=5)
+    pieces = [InputRange("g", "orders", "broker-a", 0, 10, 20), InputRange("g", "orders", "broker-a", 0, 20, 30)]
+    (known,) = table.known(lambda query_id, batch_id: pieces if (query_id, batch_id) == ("q", 7) else [])
+    assert (known.report, known.batchId, known.heardAt) == (None, 7, 5)
+    assert known.inputs == [InputRange("g", "orders", "broker-a", 0, 10, 30)]
+    assert table.known(nothing, "another") == []
+
+
+def test_queries_silent_for_a_day_are_forgotten() -> None:
+    """Nothing is kept of a query that nobody has heard of for so long."""
+    table = SparkQueries()
+    table.report(report("old"), now_ms=0)
+    table.note_batch("new", 0, now_ms=10)
+    table.expire(FORGOTTEN_AFTER_MS)
+    assert [known.queryId for known in table.known(nothing)] == ["new"]
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 9), st.booleans()), max_size=40))
+def test_memory_is_bounded(reports: list[tuple[str, int, bool]]) -> None:
+    """Whatever is reported, there are never more queries or queues than allowed, and the newest is among them."""
+    table = SparkQueries()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(queries, "MAX_QUERIES", 4)
+        patch.setattr(queries, "MAX_QUEUES", 12)
+        for now_ms, (query_id, queues, by_listener) in enumerate(reports):
+            if by_listener:
+                table.report(report(query_id, now_ms, queues), now_ms)
+            else:
+                table.note_batch(query_id, now_ms, now_ms)
+            known = table.known(nothing)
+            assert known[-1].queryId == query_id
+            assert len(known) <= 4
+            assert sum(len(each.report.queues) for each in known if each.report) <= 12
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"query_id": "with blanks in it"}, "query id"),
+        ({"state": "flying"}, "state is running, stopped or failed"),
+        ({"name": "n" * 1_001}, "at most 1000 characters"),
+        ({"durationMs": {str(number): 1 for number in range(51)}}, "50 phases"),
+    ],
+)
+def test_what_no_listener_says_is_refused(wrong: dict[str, object], message: str) -> None:
+    """A report is checked before anything of it is kept."""
+    table = SparkQueries()
+    with pytest.raises(InvalidArgument, match=message):
+        table.report(report(**wrong), now_ms=0)  # type: ignore[arg-type]
+    assert table.known(nothing) == []
+
+
+def test_a_table_survives_the_wire() -> None:
+    """What is listed arrives as it was, unknown figures as unknown."""
+    table = SparkQueries()
+    table.report(report(durationMs={"triggerExecution": 12}), now_ms=3)
+    sent = QueryTable(table.known(nothing), 4)
+    assert QueryTable.decode(sent.encode(standard=True)) == sent
+
+
+def test_consumption_is_how_fast_committed_offsets_move() -> None:
+    """A group's rate goes by its commits of the last half minute or more; resets and first commits do not count."""
+    offsets = ConsumerOffsets()
+    offsets.commit("g", "orders", 0, 100)
+    rates = ConsumptionRates(offsets, 0)
+    offsets.commit("g", "orders", 0, 400)
+    offsets.commit("g", "orders", 1, 5_000)
+    assert rates.per_second("g", "orders", 10_000) == 30
+    rates.sample(WINDOW_MS)
+    rates.sample(2 * WINDOW_MS)
+    assert rates.per_second("g", "orders", 2 * WINDOW_MS) == 0
+    offsets.reset("g", "orders", 0, 0)
+    assert rates.per_second("g", "orders", 3 * WINDOW_MS) == 0
+    assert rates.per_second("g", "another", 1) == 0

@@ -1,0 +1,117 @@
+"""What the listener makes of Spark's progress events."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.streaming.listener import StreamingQueryProgress
+
+from rmqspark.client.lag import QueueLag, figures
+from rmqspark.client.lag_metrics import GAUGES, exposition
+from rmqspark.model import MessageQueue
+from rmqspark.source.lag import Spark, add_lag, positions_of, report_of
+from rmqspark.source.offsets import Offsets
+
+if TYPE_CHECKING:
+    from rmqspark.protocol.bodies_queries import QueryReport
+
+Q0, Q1 = MessageQueue("orders", "broker-a", 0), MessageQueue("orders", "broker-b", 0)
+QUERY, RUN = uuid.UUID(int=1), uuid.UUID(int=2)
+
+
+def offset(positions: dict[MessageQueue, int]) -> str:
+    return json.dumps(Offsets("billing", positions).to_json())
+
+
+def progress(*sources: tuple[str | None, str | None]) -> StreamingQueryProgress:
+    """An event as Spark sends it to Python."""
+    document: dict[str, Any] = {
+        "id": str(QUERY),
+        "runId": str(RUN),
+        "name": "copy",
+        "timestamp": "2026-01-02T03:04:05.678Z",
+        "batchId": 7,
+        "batchDuration": 300,
+        "durationMs": {"triggerExecution": 300, "addBatch": 200},
+        "eventTime": {},
+        "stateOperators": [],
+        "sources": [
+            {
+                "description": "PythonMicroBatchStream",
+                "startOffset": json.loads(start) if start else None,
+                "endOffset": json.loads(end) if end else None,
+                "latestOffset": None,
+                "numInputRows": 10,
+                "inputRowsPerSecond": 1.0,
+                "processedRowsPerSecond": 2.0,
+                "metrics": {},
+            }
+            for start, end in sources
+        ],
+        "sink": {"description": "rmq", "numOutputRows": -1, "metrics": {}},
+        "observedMetrics": {},
+    }
+    return StreamingQueryProgress.fromJson(document)
+
+
+def reported(*sources: tuple[str | None, str | None]) -> QueryReport:
+    report = report_of(progress(*sources), Spark("http://driver:4040", 8))
+    assert report is not None
+    return report
+
+
+def test_an_event_becomes_a_report() -> None:
+    """Queues, ranges, times and the link to the page of this run are taken from the event."""
+    report = reported((offset({Q0: 5, Q1: 1}), offset({Q0: 9, Q1: 1})))
+    assert (report.queryId, report.name, report.batchId, report.cores) == (str(QUERY), "copy", 7, 8)
+    assert report.batchAt == 1_767_323_045_678
+    assert report.durationMs == {"triggerExecution": 300, "addBatch": 200}
+    assert report.uiUrl == f"http://driver:4040/StreamingQuery/statistics/?id={RUN}"
+    assert [(q.group, q.brokerName, q.fromOffset, q.toOffset) for q in report.queues] == [
+        ("billing", "broker-a", 5, 9),
+        ("billing", "broker-b", 1, 1),
+    ]
+
+
+def test_other_sources_are_left_alone() -> None:
+    """A query that reads nothing of ours is none of our business; one that joins both is, with our half."""
+    kafka = json.dumps({"topic": {"0": 5}})
+    assert report_of(progress((kafka, kafka)), Spark()) is None
+    assert report_of(progress((None, None)), Spark()) is None
+    assert positions_of(reported((kafka, kafka), (None, offset({Q0: 9})))) == {Q0: 9}
+
+
+def test_a_queue_read_twice_counts_where_the_slower_is() -> None:
+    """Two sources of one query may be at different places of a queue."""
+    assert positions_of(reported((None, offset({Q0: 9})), (None, offset({Q0: 4, Q1: 2})))) == {Q0: 4, Q1: 2}
+
+
+def test_lag_is_in_messages_bytes_and_time() -> None:
+    """Spark's figures over all queues; what is not known is left out, not taken for nothing."""
+    report = reported((None, offset({Q0: 9, Q1: 1})))
+    add_lag(report, [QueueLag(Q0, 9, 19, 4_000, 100), QueueLag(Q1, 1, 1)], now_ms=10_000)
+    assert [(q.latestOffset, q.behindMs) for q in report.queues] == [(19, 6_000), (1, 0)]
+    lag = report.lag
+    assert (lag.minOffsetsBehindLatest, lag.maxOffsetsBehindLatest, lag.avgOffsetsBehindLatest) == (0, 10, 5.0)
+    assert (lag.estimatedTotalBytesBehindLatest, lag.maxMsBehindLatest) == (1_000, 6_000)
+    unreadable = figures([QueueLag(Q0, 0, 5)], now_ms=1)
+    assert (unreadable.max_offsets, unreadable.max_ms, unreadable.estimated_total_bytes) == (5, None, None)
+    assert figures([], now_ms=1).min_offsets is None
+
+
+def test_prometheus_can_read_it() -> None:
+    """Every figure has help, a type and a line; names of queries are escaped."""
+    from prometheus_client.parser import text_string_to_metric_families
+
+    report = reported((None, offset({Q0: 9})))
+    add_lag(report, [QueueLag(Q0, 9, 19, 4_000, 100)], now_ms=10_000)
+    report.name = 'the "best"\nof \\ all'
+    families = {family.name: family for family in text_string_to_metric_families(exposition([report]))}
+    assert {f"rmqspark_query_{gauge.name}" for gauge in GAUGES} <= families.keys()
+    (sample,) = families["rmqspark_query_max_ms_behind_latest"].samples
+    assert (sample.value, sample.labels["query"], sample.labels["group"]) == (6_000, report.name, "billing")
+    (per_queue,) = families["rmqspark_query_queue_offsets_behind_latest"].samples
+    assert (per_queue.value, per_queue.labels["broker"]) == (10, "broker-a")
+    assert exposition([]) == ""
