@@ -65,9 +65,9 @@ class Progress:
             self._start_recorded = True
             if start == self._initial:
                 return start
-        self._group.report(start)
         start = self._without_deleted(self._wanted(start))
         snapshot, reborn = self._account(start)
+        self._group.report(start)
         snapshot = replace(snapshot, begins=self._view.begins(needing_begin(start, snapshot)))
         self._newest = replace(_ends(snapshot, start.group), epochs=start.epochs)
         if limits is None:

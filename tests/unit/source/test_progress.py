@@ -172,6 +172,15 @@ def test_progress_is_reported_from_where_the_next_batch_starts() -> None:
     assert cluster.reports == [at({Q0: 5})]
 
 
+def test_nothing_is_reported_of_a_checkpoint_that_is_refused() -> None:
+    """Offsets of another topic or store are not committed to the group before somebody notices."""
+    cluster = Cluster({Q0: 12})
+    for start in (at({MessageQueue("other", "broker-a", 0): 3}), at({Q0: 5}, StoreIdentity("old", 1))):
+        with pytest.raises((InvalidArgument, DataLoss)):
+            progress(cluster).latest(start, None)
+    assert cluster.reports == []
+
+
 def test_limit_and_pinned_end() -> None:
     """maxOffsetsPerTrigger and Trigger.AvailableNow hold together."""
     cluster = Cluster({Q0: 10})
