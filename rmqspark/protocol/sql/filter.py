@@ -66,15 +66,10 @@ class SqlFilter:
         """
         try:
             return self._matching(records)
-        except RecordError:  # one at least is damaged: find out which
-            return np.array([self._matches_alone(records, row) for row in range(len(records))], np.bool_)
-
-    def _matches_alone(self, records: RecordBatch, row: int) -> bool:
-        one = slice(row, row + 1)
-        try:
-            return bool(self._matching(RecordBatch(records.buffer, records.positions[one], records.sizes[one]))[0])
-        except RecordError:
-            return False
+        except RecordError:  # one at least is damaged
+            if len(records) == 1:
+                return np.zeros(1, np.bool_)
+            return np.concatenate([self.matching(half) for half in _halves(records)])
 
     def _matching(self, records: RecordBatch) -> NDArray[np.bool_]:
         if not self.names:
@@ -112,6 +107,15 @@ def _nodes(tree: Node) -> Iterator[Node]:
             raise too_deep(node.at)
         yield node
         waiting += [(child, depth + 1) for child in children(node)]
+
+
+def _halves(records: RecordBatch) -> Iterator[RecordBatch]:
+    """Two or more records as two batches, each with its own part of the buffer."""
+    middle = len(records) // 2
+    for rows in (slice(middle), slice(middle, None)):
+        positions, sizes = records.positions[rows], records.sizes[rows]
+        begin, end = int(positions.min()), int((positions + sizes).max())
+        yield RecordBatch(records.buffer[begin:end], positions - begin, sizes)
 
 
 def _values(raw: bytes, spans: Spans) -> list[bytes | None]:

@@ -69,9 +69,11 @@ def test_records_that_are_none_are_left_out() -> None:
         bytearray(record(encode_properties({"a": "5"}), body=b"other one")),
     )
     bad[84:88] = b"\x7f\xff\xff\xff"  # the length of its body
-    records = RecordBatch.from_sizes(good + bytes(bad) + good, np.array([len(good), len(bad), len(good)]))
-    assert SqlFilter.parse("a > 3").matching(records).tolist() == [True, False, True]
-    assert SqlFilter.parse("a > 5").matching(records).tolist() == [False, False, False]
+    kinds = [True, False, True, True, True, False, True]
+    parts = [good if is_good else bytes(bad) for is_good in kinds]
+    records = RecordBatch.from_sizes(b"".join(parts), np.array(list(map(len, parts))))
+    assert SqlFilter.parse("a > 3").matching(records).tolist() == kinds
+    assert SqlFilter.parse("a > 5").matching(records).tolist() == [False] * len(kinds)
 
 
 def test_names_and_cost_are_known_beforehand() -> None:
