@@ -4,7 +4,8 @@ A pull is checked, read, answered; one that finds nothing at the end of its queu
 `long_poll.py` and run once more when something comes. The answer is a slice of the log, sent as it is read.
 RocketMQ's PullMessageProcessor; spec: requests, section 5, semantics, sections 8.5 to 8.7 and 9. Left out: class
 filters are refused; reading from a replica is never suggested; one limit of transfer for memory and disk; a SQL92
-expression is read again from the subscription instead of being kept with bloom data in consumerFilter.json.
+expression is read again from the subscription instead of being kept with bloom data in consumerFilter.json, and one
+that cannot be read is refused also where it comes with the pull: RocketMQ then sends all messages.
 """
 
 from __future__ import annotations
