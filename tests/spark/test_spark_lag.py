@@ -78,7 +78,7 @@ def test_a_query_is_seen_with_its_listener(
     rows = topic.stream("body binary", startingOffsets="earliest", group="lagging", maxOffsetsPerTrigger=3)
     writer = rows.writeStream.format("noop").queryName("slow one").trigger(processingTime="1 hour")
     query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
-    assert listener.of_a_batch.wait(100)
+    assert listener.of_a_batch.wait(200)
     report = known(query.id).report
     assert report is not None
     assert (report.name, report.state, report.inputRows, report.batchId) == ("slow one", "running", 3, 0)
@@ -97,7 +97,7 @@ def test_a_query_is_seen_with_its_listener(
     assert rmq("spark", "diagnose", query.id, "--namesrv", topic.namesrv)["findings"] == []
     assert "rmqspark_query_max_offsets_behind_latest{" in (tmp_path / "rmq.prom").read_text(encoding="utf-8")
     query.stop()
-    assert listener.of_the_end.wait(100)
+    assert listener.of_the_end.wait(200)
     ended = known(query.id).report
     assert ended is not None
     assert ended.state == "stopped"
