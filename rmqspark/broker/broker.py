@@ -242,7 +242,7 @@ class Broker:
             SendHandlers(intake, appender, self._receipts, self._halves, topics, groups, publisher, clock),
             SendBackHandlers(groups),
             TransactionHandlers(self._halves, appender),
-            TxnCoordinatorHandlers(self._coordination, self._queries, clock),
+            TxnCoordinatorHandlers(self._coordination, self._queries, clock, self._resolver.held_versions),
             TxnParticipantHandlers(
                 self._resolver,
                 topics,

@@ -81,7 +81,7 @@ def commit(transactional_id: Id, version: Version = None, yes: Yes = False, name
     """Commits what is open, if the brokers hold all of it. Example: rmq txn commit nightly-orders --version 7"""
     from rmqspark.protocol.headers_txn import TxnOutcome
 
-    _decide(transactional_id, version, TxnOutcome.COMMIT, "readable", yes=yes, namesrv=namesrv)
+    _decide(transactional_id, version, TxnOutcome.COMMIT, "make its rows readable", yes=yes, namesrv=namesrv)
 
 
 @app.command("rollback")
@@ -89,11 +89,11 @@ def rollback(transactional_id: Id, version: Version = None, yes: Yes = False, na
     """Gives up what is open; nothing of it becomes readable. Example: rmq txn rollback nightly-orders --version 7"""
     from rmqspark.protocol.headers_txn import TxnOutcome
 
-    _decide(transactional_id, version, TxnOutcome.ROLLBACK, "dropped", yes=yes, namesrv=namesrv)
+    _decide(transactional_id, version, TxnOutcome.ROLLBACK, "drop its rows", yes=yes, namesrv=namesrv)
 
 
 def _decide(
-    transactional_id: str, version: int | None, decision: TxnOutcome, fate: str, *, yes: bool, namesrv: str | None
+    transactional_id: str, version: int | None, decision: TxnOutcome, question: str, *, yes: bool, namesrv: str | None
 ) -> None:
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.client.coordinator import Coordinator
@@ -102,7 +102,7 @@ def _decide(
         state = _state(client, transactional_id)
         if version is None:
             version = _open_version(state)
-        confirm(f"{_story(state, version)} Make its rows {fate} for good?", yes=yes)
+        confirm(f"{_story(state, version)} Version {version}: {question} for good?", yes=yes)
         who = f"{getpass.getuser()}@{socket.gethostname()}"
         outcome = Coordinator(client, transactional_id).resolve(version, decision, who)
     if outcome.outcome != _EXPECTED[decision]:
@@ -139,7 +139,7 @@ def _story(state: TxnState, version: int) -> str:
     if version != state.version:
         return f"Version {version} of {state.transactionalId} (the newest is {state.version}: {state.state})."
     held = f"{counted(state.rows, 'row')}, {size(state.bytes)} on {', '.join(state.brokers) or 'no broker'}"
-    return f"Version {version} of {state.transactionalId} ({held}) is {state.state} for {duration(state.ageMs)}."
+    return f"{state.transactionalId}: {state.state}, last heard of {duration(state.ageMs)} ago ({held})."
 
 
 def _document(state: TxnState) -> dict[str, Any]:

@@ -5,6 +5,7 @@ Layouts: `protocol/headers_txn.py`, `protocol/bodies_txn.py`.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, TypeVar
 
 from rmqspark.client.coordinator import chosen_broker
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from rmqspark.client.broker_client import BrokerClient
     from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.protocol.bodies_txn import AuditedBatch, InputRange, TxnState
+    from rmqspark.protocol.bodies_txn import AuditedBatch, HeldVersion, InputRange, TxnState
     from rmqspark.remoting.reply import Body
     from rmqspark.remoting.response import Response
 
@@ -67,10 +68,23 @@ def reported_inputs(keeper: BrokerClient, query_id: str, batch_id: int) -> list[
 
 
 def transactions(client: ClusterClient, transactional_id: str | None = None) -> list[TxnState]:
-    """Every transactional id its coordinator keeps, over all brokers that can keep any; or one of them."""
+    """Every transactional id its coordinator keeps, over all brokers that can keep any; or one of them.
+
+    Of a version that is open, `brokers`, `rows` and `bytes` are what is held of it, whichever attempts will count.
+    """
     header = TxnListRequestHeader(_PAGE, transactional_id)
-    pages = _pages(client, RequestCode.RMQ_TXN_LIST, header, TxnStates)
-    states = [state for page in pages for state in page.transactions]
+    states: list[TxnState] = []
+    held: defaultdict[tuple[str, int, int], list[tuple[str, HeldVersion]]] = defaultdict(list)
+    for broker_name, page in _pages(client, RequestCode.RMQ_TXN_LIST, header, TxnStates):
+        states += page.transactions
+        for each in page.held:
+            held[each.transactionalId, each.epoch, each.version].append((broker_name, each))
+    for state in states:
+        if state.version > state.lastVersion:
+            for broker_name, each in held[state.transactionalId, state.epoch, state.version]:
+                state.brokers.append(broker_name)
+                state.rows += each.rows
+                state.bytes += each.bytes
     return sorted(states, key=lambda state: state.transactionalId)
 
 
@@ -83,19 +97,19 @@ def audited_batches(
     """
     header = TxnAuditRequestHeader(_PAGE, transactional_id, query_id)
     pages = _pages(client, RequestCode.RMQ_TXN_AUDIT, header, AuditedBatches)
-    batches = {(batch.transactionalId, batch.version): batch for page in pages for batch in page.batches}
+    batches = {(batch.transactionalId, batch.version): batch for _, page in pages for batch in page.batches}
     return [batches[key] for key in sorted(batches)]
 
 
 def _pages(
     client: ClusterClient, code: RequestCode, header: TxnListRequestHeader | TxnAuditRequestHeader, kind: type[P]
-) -> Iterator[P]:
-    """The whole listing of every broker that keeps transactions."""
+) -> Iterator[tuple[str, P]]:
+    """The whole listing of every broker that keeps transactions, and the broker's name with each page."""
     for broker in able_brokers(client):
         header.cursor = None
         while True:
             page = kind.decode(broker.call(code, header, timeout_ms=LIST_TIMEOUT_MS).body)
-            yield page
+            yield broker.name, page
             if page.cursor is None:
                 break
             header.cursor = page.cursor

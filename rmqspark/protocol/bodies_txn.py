@@ -88,7 +88,11 @@ class TxnComplete(Body):
 
 
 class TxnState(Body):
-    """One transactional id as its coordinator sees it. `version` is the newest it heard of, `state` is in words."""
+    """One transactional id as its coordinator sees it. `version` is the newest it heard of, `state` is in words.
+
+    `brokers`, `rows` and `bytes` are those of `version` where it is decided. Its coordinator does not know them while
+    it is open; then they are what the brokers hold of it (`HeldVersion`), filled in by who asks them all.
+    """
 
     transactionalId: str = ""
     queryId: str = ""
@@ -104,11 +108,22 @@ class TxnState(Body):
     decidedBy: str = ""
 
 
+class HeldVersion(Body):
+    """Rows and bytes of undecided half batches that the broker that answers holds of a version, of all its attempts."""
+
+    transactionalId: str = ""
+    epoch: Int64 = 0
+    version: Int64 = 0
+    rows: Int64 = 0
+    bytes: Int64 = 0
+
+
 class TxnStates(Body):
-    """Answers RMQ_TXN_LIST. `cursor` is absent when there is nothing more."""
+    """Answers RMQ_TXN_LIST. `cursor` is absent when there is nothing more; `held` comes with the first page."""
 
     transactions: list[TxnState] = []
     cursor: str | None = None
+    held: list[HeldVersion] = []
 
 
 class AuditedBatch(Body):

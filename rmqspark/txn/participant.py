@@ -14,6 +14,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.errors import Busy, Fenced, TransactionError, TwoCoordinators
+from rmqspark.protocol.bodies_txn import HeldVersion
 from rmqspark.txn.half_batch import Batch
 from rmqspark.txn.held import Completion, HeldTransaction
 from rmqspark.txn.participant_events import Completed, CompletionBegun, Dismissed, Dropped, Summary, VotedFor
@@ -83,6 +84,16 @@ class Participant:
     def holds(self, batch: Batch) -> bool:
         """Whether a half batch of it is held."""
         return any(name.batch == batch for name in self._get(batch).halves)
+
+    def held_versions(self, transactional_id: str | None = None) -> list[HeldVersion]:
+        """How many rows and bytes are held of which versions: of one transactional id, or of all."""
+        totals: dict[Batch, HeldVersion] = {}
+        for half in self.held() if transactional_id is None else self._halves_of_id(transactional_id):
+            batch = half.name.batch
+            total = totals.setdefault(batch, HeldVersion(*batch))
+            total.rows += half.rows
+            total.bytes += half.body_bytes
+        return list(totals.values())
 
     def forget_before(self, physical_offset: int) -> list[HalfBatch]:
         """Lets go of the half batches that are in the log no more, and returns them."""
@@ -191,6 +202,9 @@ class Participant:
 
     def _get(self, batch: Batch) -> HeldTransaction:
         return self._transactions.get(batch.transactional_id, _UNKNOWN)
+
+    def _halves_of_id(self, transactional_id: str) -> Iterable[HalfBatch]:
+        return self._transactions.get(transactional_id, _UNKNOWN).halves.values()
 
     def _touch(self, transactional_id: str) -> HeldTransaction:
         transaction = self._transactions.pop(transactional_id, None) or HeldTransaction()

@@ -74,8 +74,8 @@ class Reports:
     def _state(self, txn: Transaction, now_ms: int) -> TxnState:
         newest = txn.pending[-1] if txn.pending else None
         decision = newest.decision if newest else txn.last_decision
-        open_now = is_open(txn)
-        brokers = {broker: None for pending in txn.pending for broker in pending.brokers_left()}
+        if txn.open_version > txn.last_version:  # the newest one is not decided
+            decision = None
         return TxnState(
             transactionalId=txn.transactional_id,
             queryId=txn.query_id,
@@ -85,9 +85,9 @@ class Reports:
             lastVersion=txn.last_version,
             state=self._in_words(txn),
             ageMs=max(0, now_ms - txn.touched_ms),
-            brokers=list(brokers),
-            rows=decision.rows if decision and not open_now else 0,
-            bytes=decision.bytes if decision and not open_now else 0,
+            brokers=sorted(decision.participants) if decision else [],
+            rows=decision.rows if decision else 0,
+            bytes=decision.bytes if decision else 0,
             decidedBy=txn.closed_by if txn.epoch <= txn.closed_epoch else txn.decided_by,
         )
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from rmqspark.clock import Clock
-    from rmqspark.protocol.bodies_txn import OutputRange
+    from rmqspark.protocol.bodies_txn import HeldVersion, OutputRange
     from rmqspark.txn.completer import Completer
     from rmqspark.txn.half_batch import HalfBatch
     from rmqspark.txn.half_store import HalfStore
@@ -114,6 +114,10 @@ class Resolver:
             self._bytes_to_write_back = 0
             self._disk.hurry()
         return held
+
+    def held_versions(self, transactional_id: str | None) -> list[HeldVersion]:
+        """What is held undecided: of one transactional id, or of all."""
+        return self._participant.held_versions(transactional_id)
 
     # --- ParticipantPort ---------------------------------------------------------------------------------------------
 

@@ -33,19 +33,32 @@ from rmqspark.protocol.headers_txn import (
 from rmqspark.protocol.names import check_transactional
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
+from rmqspark.txn.report import MAX_LIMIT
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from rmqspark.broker.queries import SparkQueries
     from rmqspark.clock import Clock
+    from rmqspark.protocol.bodies_txn import HeldVersion
     from rmqspark.remoting.request import Request
     from rmqspark.txn.coordination import Coordination
     from rmqspark.txn.coordinator import Ruling
 
 
 class TxnCoordinatorHandlers:
-    """Thin: headers and bodies in, `Coordinator`'s rulings out."""
+    """Thin: headers and bodies in, `Coordinator`'s rulings out.
 
-    def __init__(self, coordination: Coordination, queries: SparkQueries, clock: Clock) -> None:
+    `held` tells what this broker holds undecided, of one transactional id or of all: a listing has that besides.
+    """
+
+    def __init__(
+        self,
+        coordination: Coordination,
+        queries: SparkQueries,
+        clock: Clock,
+        held: Callable[[str | None], Sequence[HeldVersion]],
+    ) -> None:
         self._coordinator = coordination.coordinator
         self._owners = coordination.owners
         self._reports = coordination.reports
@@ -53,6 +66,7 @@ class TxnCoordinatorHandlers:
         self._journal = coordination.journal
         self._queries = queries
         self._clock = clock
+        self._held = held
 
     def routes(self) -> Routes:
         return {
@@ -132,6 +146,8 @@ class TxnCoordinatorHandlers:
     def list(self, request: Request[TxnListRequestHeader]) -> Reply:
         header = request.header
         states = self._reports.states(header.transactionalId, header.limit, header.cursor, self._clock.now_ms())
+        if header.cursor is None:
+            states.held = list(self._held(header.transactionalId))[:MAX_LIMIT]
         return Reply(body=states.encode(standard=True))
 
     def audit(self, request: Request[TxnAuditRequestHeader]) -> Reply:

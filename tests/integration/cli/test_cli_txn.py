@@ -50,7 +50,8 @@ def test_transactions_are_listed_and_described(ok: Run, cli: Run, rmq: Rmq, topi
     written(rmq, topic, 5, "c")
     described = ok("txn", "describe", topic).out
     assert f"q-{topic}" in described
-    assert ok("txn", "describe", topic, "--json").json["version"] == 5
+    document = ok("txn", "describe", topic, "--json").json
+    assert (document["version"], document["rows"], document["brokers"]) == (5, 1, ["broker-a"])
     missing = cli("txn", "describe", "nobody")
     assert missing.code == 1
     assert "rmq txn list" in missing.err

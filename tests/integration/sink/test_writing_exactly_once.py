@@ -24,6 +24,8 @@ from rmqspark.testing.rmq import Rmq
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rmqspark.protocol.bodies_txn import TxnState
+
 pytestmark = pytest.mark.integration
 
 _numbers = count()
@@ -199,8 +201,23 @@ def test_what_was_read_is_recorded_and_moves_the_group(sink: Sink) -> None:
 
 
 def test_how_it_stands_is_listed(sink: Sink) -> None:
-    """What is open is there with what is decided."""
-    sink.commit(sink.task(0, 0, "a"))
-    sink.task(1, 0, "b")
-    (state,) = [state for state in transactions(sink.client) if state.transactionalId == sink.name]
-    assert (state.version, state.lastVersion) == (1, 0)
+    """What is decided and what is open, with its rows, their bytes and their brokers; what was given up has none."""
+
+    def state() -> TxnState:
+        (found,) = [state for state in transactions(sink.client) if state.transactionalId == sink.name]
+        return found
+
+    sink.commit(sink.task(0, 0, "a", "b"), sink.task(0, 1, "c"))
+    decided = state()
+    assert (decided.version, decided.lastVersion, decided.rows) == (0, 0, 3)
+    assert decided.brokers == ["broker-a", "broker-b"]
+    written = sink.task(1, 0, "d", "e", "f", "g", "h")
+    still_open = state()
+    assert (still_open.version, still_open.lastVersion, still_open.rows) == (1, 0, 5)
+    assert still_open.bytes == sum(held.bytes for held in written.held.values())
+    assert still_open.brokers == ["broker-a", "broker-b"]
+    abort(sink.client, [written])
+    given_up = state()
+    assert (given_up.version, given_up.lastVersion) == (1, 0)
+    assert given_up.rows in (0, 5)  # until the brokers have asked what became of it
+    assert given_up.state == "version 1 was given up by driver"

@@ -345,7 +345,9 @@ class Node:
                 commit_here=lambda *_: None,
             )
             self.resolver.recover()
-            self.handlers = TxnCoordinatorHandlers(self.coordination, SparkQueries(), clock).routes()
+            self.handlers = TxnCoordinatorHandlers(
+                self.coordination, SparkQueries(), clock, self.resolver.held_versions
+            ).routes()
         except ProcessDied:
             self.die(power=False)
             return

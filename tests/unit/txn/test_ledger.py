@@ -79,7 +79,7 @@ def test_a_later_run_of_a_committed_batch_learns_rows_and_checksum(book: Book) -
     book.complete(0, "a")
     decision = book.decide("r2", 0, 0).decision
     assert decision is not None
-    assert (decision.rows, decision.bytes, decision.checksum, decision.participants) == (10, 100, "3", {})
+    assert (decision.rows, decision.bytes, decision.checksum, decision.participants) == (10, 100, "3", {"a": []})
 
 
 def test_every_run_gets_a_higher_epoch_and_fences_those_before(book: Book) -> None:
