@@ -7,10 +7,12 @@ brings it to the disk.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+import structlog
 
 from rmqspark.broker.handlers.bulk import check_target, open_bulk
-from rmqspark.errors import InvalidArgument
+from rmqspark.errors import Fenced, InvalidArgument, RecordError, TransactionError
 from rmqspark.protocol.bodies_txn import OutputRanges, TxnComplete, TxnVote
 from rmqspark.protocol.bulk_rows import BulkRows
 from rmqspark.protocol.codes import RequestCode
@@ -34,9 +36,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rmqspark.broker.topics import TopicTable
+    from rmqspark.errors import RmqError
     from rmqspark.protocol.record_batch import RecordBatch
     from rmqspark.remoting.request import Request
     from rmqspark.txn.resolver import Resolver
+
+_MOST_WARNED: Final = 10_000
+
+log = structlog.get_logger("rmqspark.txn")
 
 
 class TxnParticipantHandlers:
@@ -57,6 +64,7 @@ class TxnParticipantHandlers:
         self._topics = topics
         self._note_broker = note_broker
         self._max_body_bytes = max_body_bytes
+        self._warned: set[tuple[str, str]] = set()
 
     def routes(self) -> Routes:
         return {
@@ -70,11 +78,23 @@ class TxnParticipantHandlers:
         _check_names(header)
         check_target(self._topics, header.topic, header.queueId)
         half = half_of(header, len(request.body))
-        held = self._resolver.known(half)
-        if held is None:
-            has_tags = self._check(header, open_bulk(header, request.body))
-            held = self._resolver.take(half._replace(has_tags=has_tags), request.body)
+        try:
+            held = self._resolver.known(half)
+            if held is None:
+                has_tags = self._check(header, open_bulk(header, request.body))
+                held = self._resolver.take(half._replace(has_tags=has_tags), request.body)
+        except (RecordError, TransactionError) as error:
+            if not isinstance(error, Fenced):  # that one happens to honest clients, too
+                self._warn_once(header.transactionalId, error)
+            raise
         return Reply(TxnHalfResponseHeader(held.physical_offset))
+
+    def _warn_once(self, transactional_id: str, error: RmqError) -> None:
+        """No honest client sends what contradicts itself, so the first of each kind is logged."""
+        key = transactional_id, type(error).__name__
+        if key not in self._warned and len(self._warned) < _MOST_WARNED:
+            self._warned.add(key)
+            log.warning("refused", transactional_id=transactional_id, error=key[1], reason=str(error))
 
     def _check(self, header: TxnHalfRequestHeader, bulk: RecordBatch | BulkRows) -> bool:
         """Whether any message has tags. Raises what `check_bulk` and `check_rows` raise."""

@@ -9,6 +9,7 @@ from zlib import crc32
 
 import numpy as np
 import pytest
+from structlog.testing import capture_logs
 
 from rmqspark.protocol.bodies import OutputRanges
 from rmqspark.protocol.bodies_txn import AttemptName, HeldAttempt, TxnComplete, TxnVote
@@ -233,6 +234,24 @@ def test_half_batches_that_are_refused(on_broker, request_, code, story) -> None
         assert (answer.code, story in answer.remark) == (code, True), answer.remark
         assert await hold(client, half(b"good")) == 0
         assert not await vote(client, held(half(b"good")))
+
+    on_broker(talk)
+
+
+def test_what_contradicts_itself_is_logged_once(on_broker) -> None:
+    """A damaged half batch, and another one under a name that is taken: operators see the first of each kind."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders")
+        await hold(client, half(b"1"))
+        with capture_logs() as logs:
+            for request in (half(b"2", sequence=1, bodyCrc32=5), half(b"3")) * 3:
+                assert (await client.ask(RequestCode.RMQ_TXN_HALF, *request)).code != 0
+        assert [(each["error"], each["log_level"]) for each in logs if each["event"] == "refused"] == [
+            ("RecordError", "warning"),
+            ("TransactionError", "warning"),
+        ]
 
     on_broker(talk)
 
