@@ -76,8 +76,11 @@ class Campaign:
                  "a batch begins", self.driver)  # fmt: skip
         time.sleep(self._rng.uniform(0, 0.5))
         victim = self._rng.choice(victims)
+        found = workers(self.driver)[:1]
+        if victim == "worker" and not found:  # none is there at this moment, so nobody is killed and nothing counted
+            return
         self._count(f"{victim} at random")
-        self._kill(victim, workers(self.driver)[:1])
+        self._kill(victim, found)
 
     def finish(self) -> None:
         """Lets everything that is in the source be copied."""
