@@ -50,8 +50,10 @@ def crash_at(name: str, *, arrival: int = 1) -> Iterator[None]:
     """Within the block, what comes to fault point `name` for the `arrival`-th time fails there, once.
 
     Brokers of `cluster()` live in this process: what they were about to do ends with an error, and the answer is lost.
-    A process that is started in the block (a driver, `rmq up`) is killed with SIGKILL instead. The names, in the
-    protocol's order, are `rmqspark.fault_points.NAMES`; another one is InvalidArgument.
+    A process that is started in the block (a driver, `rmq up`) is killed with SIGKILL instead. Tasks and commits of a
+    Spark session that was there before are neither: in such a session only the points of brokers (`before_vote`,
+    `after_vote`, `after_decide`, `before_complete`, `mid_complete`, `after_complete`) are ever met. All names are in
+    `rmqspark.fault_points.NAMES`; another one is InvalidArgument.
     """
     arm(name, "raise", arrival=arrival)
     before = os.environ.get(VARIABLE)
