@@ -60,7 +60,10 @@ class BrokersSeen(Body):
 
 
 class TxnDecision(Body):
-    """RMQ_TXN_DECIDE, and how it is recorded: which attempts count, by broker name, and what went in."""
+    """RMQ_TXN_DECIDE, and how it is recorded: which attempts count, by broker name, and what went in.
+
+    `topic`: the one that all rows are for; "" where each row says its own.
+    """
 
     queryId: str = ""
     participants: dict[str, list[HeldAttempt]] = {}
@@ -68,6 +71,7 @@ class TxnDecision(Body):
     bytes: Int64 = 0
     checksum: str = "0"  # over rows, whatever their order
     inputs: list[InputRange] = []
+    topic: str = ""
 
 
 class TxnVote(Body):

@@ -41,7 +41,7 @@ class Attempt:
 class AttemptWritten(WriterCommitMessage):
     """What one task leaves to the driver: who it was, what it saw, and what the brokers hold of it.
 
-    `skipped`: the version is stale, and the user said that such are to be skipped.
+    `skipped`: the version is stale, and the user said that such are to be skipped. `topic`: "" where a column says it.
     """
 
     attempt: Attempt
@@ -49,6 +49,7 @@ class AttemptWritten(WriterCommitMessage):
     checksum: int = 0
     held: dict[str, HeldAttempt] = field(default_factory=dict)  # by broker name
     skipped: bool = False
+    topic: str = ""
 
 
 def attempt_of_task(transaction: TransactionOptions, run: str, entropy: Entropy) -> Attempt:

@@ -34,6 +34,13 @@ def write_attempt(
     client: ClusterClient, options: SinkOptions, attempt: Attempt, batches: Iterable[Any], *, skip_stale: bool = False
 ) -> AttemptWritten:
     """Raises Fenced, StaleVersion, or what ended the task; nothing of a failed attempt is ever readable."""
+    written = _write_attempt(client, options, attempt, batches, skip_stale)
+    return replace(written, topic=options.topic or "")
+
+
+def _write_attempt(
+    client: ClusterClient, options: SinkOptions, attempt: Attempt, batches: Iterable[Any], skip_stale: bool
+) -> AttemptWritten:
     answer = _prepared(client, attempt)
     fault_point("after_prepare")
     match answer.outcome:

@@ -19,7 +19,7 @@ from rmqspark.protocol.bodies_txn import TxnDecision
 from rmqspark.protocol.headers_txn import NO_EPOCH, TxnOutcome
 from rmqspark.sink.checksum import RowChecksum
 from rmqspark.sink.inputs import inputs_of
-from rmqspark.sink.refusals import fenced, in_doubt, mismatch, not_committed, of_another_query, stale
+from rmqspark.sink.refusals import fenced, in_doubt, mismatch, not_committed, of_another_query, other_topic, stale
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,8 +48,9 @@ def commit(client: ClusterClient, transaction: TransactionOptions, messages: Seq
         bytes=sum(held.bytes for message in messages for held in message.held.values()),
         checksum=str(total.checksum),
         inputs=inputs_of(client, speaker, participants),
+        topic=messages[0].topic,
     )
-    _conclude(transaction, speaker, total, _decided(client, speaker, decision))
+    _conclude(transaction, speaker, total, decision.topic, _decided(client, speaker, decision))
     fault_point("after_commit_answered")
 
 
@@ -108,10 +109,12 @@ def _decided(client: ClusterClient, speaker: Attempt, decision: TxnDecision) -> 
     return told
 
 
-def _conclude(transaction: TransactionOptions, speaker: Attempt, total: RowChecksum, decided: Decided) -> None:
+def _conclude(
+    transaction: TransactionOptions, speaker: Attempt, total: RowChecksum, topic: str, decided: Decided
+) -> None:
     match decided.outcome:
         case TxnOutcome.COMMITTED | TxnOutcome.ALREADY_COMMITTED:
-            _compare(transaction, speaker, total, decided.decision)
+            _compare(transaction, speaker, total, topic, decided.decision)
         case TxnOutcome.STALE if speaker.epoch == NO_EPOCH:
             raise stale(speaker, decided.last_version)
         case TxnOutcome.FENCED | TxnOutcome.STALE:  # it was allowed to write, and others have gone on meanwhile
@@ -137,10 +140,16 @@ def _is_passed_over(transaction: TransactionOptions, speaker: Attempt, recorded:
 
 
 def _compare(
-    transaction: TransactionOptions, speaker: Attempt, total: RowChecksum, recorded: TxnDecision | None
+    transaction: TransactionOptions, speaker: Attempt, total: RowChecksum, topic: str, recorded: TxnDecision | None
 ) -> None:
     """Rows that were committed stay; that a later run had others is for the user to know."""
     if recorded is None or _is_passed_over(transaction, speaker, recorded):
+        return
+    if topic and recorded.topic and topic != recorded.topic:
+        other = other_topic(speaker, topic, recorded)
+        if transaction.fail_on_mismatch or transaction.version is not None:  # two writes of one batch, as it seems
+            raise other
+        _log.warning("%s", other)
         return
     if (recorded.rows, recorded.checksum) == (total.rows, str(total.checksum)):
         return

@@ -72,3 +72,11 @@ def mismatch(attempt: Attempt, now: RowChecksum, committed: TxnDecision) -> Repl
         hint="Rows that differ from run to run come from rand(), uuid(), current_timestamp(), a changed query, or "
         "input that is no longer there.",
     )
+
+
+def other_topic(attempt: Attempt, topic: str, committed: TxnDecision) -> ReplayMismatch:
+    return ReplayMismatch(
+        f"Version {attempt.version} of transactional id {attempt.transactional_id!r} was committed to topic "
+        f"{committed.topic!r}, so nothing was written to {topic!r}: an id and a version stand for one write.",
+        hint="Give each topic a transactionalId of its own.",
+    )

@@ -340,6 +340,7 @@ def _figures(decision: TxnDecision) -> TxnDecision:
         rows=decision.rows,
         bytes=decision.bytes,
         checksum=decision.checksum,
+        topic=decision.topic,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import pickle
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -158,6 +159,19 @@ def test_a_batch_that_comes_again_is_compared(caplog: pytest.LogCaptureFixture) 
     assert "committed with 20 rows (checksum 2000); run again, it has 19 rows (checksum 1000)" in caplog.text
     with pytest.raises(ReplayMismatch, match="What was committed stays, and nothing was added"):
         run(cluster, message(0), options=TransactionOptions(fail_on_mismatch=True))
+
+
+def test_a_second_topic_under_one_id_is_no_replay(caplog: pytest.LogCaptureFixture) -> None:
+    """Two writes of one batch under one id and version: the second is told that nothing was written."""
+    body = TxnDecision(rows=10, checksum="1000", topic="t").encode().decode()
+    cluster = Cluster(DECIDE=[{"outcome": "ALREADY_COMMITTED", "body": body}])
+    run(cluster, replace(message(0), topic="t"), options=TransactionOptions("job", 7))
+    run(cluster, message(0), options=TransactionOptions("job", 7))  # its topics are a column's
+    with pytest.raises(ReplayMismatch, match="was committed to topic 't', so nothing was written to 'u'"):
+        run(cluster, replace(message(0), topic="u"), options=TransactionOptions("job", 7))
+    assert not caplog.records
+    run(cluster, replace(message(0), topic="u"))  # a stream whose topic was changed goes on
+    assert "so nothing was written to 'u'" in caplog.text
 
 
 def test_a_batch_of_another_query_is_not_taken_for_this_one(caplog: pytest.LogCaptureFixture) -> None:
