@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import socket
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,6 +16,7 @@ from rmqspark.errors import NotFound, TransactionError
 
 if TYPE_CHECKING:
     from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.errors import RmqError
     from rmqspark.protocol.bodies_txn import TxnState
     from rmqspark.protocol.headers_txn import TxnOutcome
 
@@ -36,7 +38,7 @@ def list_transactions(namesrv: Namesrv = None, as_json: Json = False) -> None:
     from rmqspark.client.txn import transactions
 
     with ClusterClient(namesrv) as client:
-        states = transactions(client)
+        states = transactions(client, on_silent=_say_silent)
     if as_json:
         print_json([_document(state) for state in states])
         return
@@ -120,10 +122,15 @@ _DONE = {"COMMIT": "committed", "ROLLBACK": "rolled back"}
 def _state(client: ClusterClient, transactional_id: str) -> TxnState:
     from rmqspark.client.txn import transactions
 
-    for state in transactions(client, transactional_id):
+    for state in transactions(client, transactional_id, on_silent=_say_silent):
         if state.transactionalId == transactional_id:
             return state
     raise NotFound(f"No broker knows transactional id {transactional_id!r}.", hint="They are listed by: rmq txn list")
+
+
+def _say_silent(broker_name: str, error: RmqError) -> None:
+    """A broker that is down is why operators look here: what the others know is shown all the same."""
+    print(f"{broker_name} does not answer, and what it coordinates or holds is left out: {error}", file=sys.stderr)
 
 
 def _open_version(state: TxnState) -> int:

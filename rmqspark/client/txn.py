@@ -6,10 +6,11 @@ Layouts: `protocol/headers_txn.py`, `protocol/bodies_txn.py`.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from rmqspark.client.coordinator import chosen_broker
 from rmqspark.client.futures import then
+from rmqspark.errors import RequestTimeout, Unreachable
 from rmqspark.protocol.bodies_txn import AuditedBatches, InputRanges, TxnStates
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers_txn import (
@@ -22,11 +23,12 @@ from rmqspark.protocol.headers_txn import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from concurrent.futures import Future
 
     from rmqspark.client.broker_client import BrokerClient
     from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.errors import RmqError
     from rmqspark.protocol.bodies_txn import AuditedBatch, HeldVersion, InputRange, TxnState
     from rmqspark.remoting.reply import Body
     from rmqspark.remoting.response import Response
@@ -37,6 +39,7 @@ LIST_TIMEOUT_MS = 10_000
 _PAGE = 500
 
 P = TypeVar("P", TxnStates, AuditedBatches)
+OnSilent: TypeAlias = "Callable[[str, RmqError], None]"
 
 
 def submit_half(broker: BrokerClient, header: TxnHalfRequestHeader, body: Body) -> Future[int]:
@@ -67,15 +70,18 @@ def reported_inputs(keeper: BrokerClient, query_id: str, batch_id: int) -> list[
     return InputRanges.decode(response.body).inputs
 
 
-def transactions(client: ClusterClient, transactional_id: str | None = None) -> list[TxnState]:
+def transactions(
+    client: ClusterClient, transactional_id: str | None = None, *, on_silent: OnSilent | None = None
+) -> list[TxnState]:
     """Every transactional id its coordinator keeps, over all brokers that can keep any; or one of them.
 
-    Of a version that is open, `brokers`, `rows` and `bytes` are what is held of it, whichever attempts will count.
+    Of a version that is open, `brokers`, `rows` and `bytes` are what is held of it, whichever attempts will count. A
+    broker that does not answer is told to `on_silent` and left out; without that it is an error.
     """
     header = TxnListRequestHeader(_PAGE, transactional_id)
     states: list[TxnState] = []
     held: defaultdict[tuple[str, int, int], list[tuple[str, HeldVersion]]] = defaultdict(list)
-    for broker_name, page in _pages(client, RequestCode.RMQ_TXN_LIST, header, TxnStates):
+    for broker_name, page in _pages(client, RequestCode.RMQ_TXN_LIST, header, TxnStates, on_silent):
         states += page.transactions
         for each in page.held:
             held[each.transactionalId, each.epoch, each.version].append((broker_name, each))
@@ -102,17 +108,35 @@ def audited_batches(
 
 
 def _pages(
-    client: ClusterClient, code: RequestCode, header: TxnListRequestHeader | TxnAuditRequestHeader, kind: type[P]
+    client: ClusterClient,
+    code: RequestCode,
+    header: TxnListRequestHeader | TxnAuditRequestHeader,
+    kind: type[P],
+    on_silent: OnSilent | None = None,
 ) -> Iterator[tuple[str, P]]:
     """The whole listing of every broker that keeps transactions, and the broker's name with each page."""
-    for broker in able_brokers(client):
-        header.cursor = None
-        while True:
-            page = kind.decode(broker.call(code, header, timeout_ms=LIST_TIMEOUT_MS).body)
-            yield broker.name, page
-            if page.cursor is None:
-                break
-            header.cursor = page.cursor
+    for name in sorted(client.cluster_info().brokerAddrTable):
+        try:
+            yield from _pages_of(client.broker(name), code, header, kind)
+        except (Unreachable, RequestTimeout) as error:
+            if on_silent is None:
+                error.hint = error.hint or f"Broker {name!r} may know more: start it, and ask again."
+                raise
+            on_silent(name, error)
+
+
+def _pages_of(
+    broker: BrokerClient, code: RequestCode, header: TxnListRequestHeader | TxnAuditRequestHeader, kind: type[P]
+) -> Iterator[tuple[str, P]]:
+    if not broker.capabilities().transactions:
+        return
+    header.cursor = None
+    while True:
+        page = kind.decode(broker.call(code, header, timeout_ms=LIST_TIMEOUT_MS).body)
+        yield broker.name, page
+        if page.cursor is None:
+            return
+        header.cursor = page.cursor
 
 
 def able_brokers(client: ClusterClient) -> Iterator[BrokerClient]:

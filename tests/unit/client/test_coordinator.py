@@ -10,9 +10,10 @@ from rmqspark.client.broker_client import Capabilities
 from rmqspark.client.coordinator import Coordinator, Run, chosen_broker
 from rmqspark.client.known_coordinators import KnownCoordinators
 from rmqspark.client.txn import audited_batches, transactions
-from rmqspark.errors import NotSupported, ServerFault, Unreachable
+from rmqspark.errors import ConnectionLost, NotSupported, ServerFault, Unreachable
 from rmqspark.protocol.bodies import AuditedBatch, AuditedBatches, BrokerData, ClusterInfo, TxnDecision, TxnState
 from rmqspark.protocol.bodies import TxnStates as States
+from rmqspark.protocol.bodies_txn import HeldVersion
 from rmqspark.protocol.rendezvous import chosen
 from rmqspark.remoting.response import Response
 
@@ -162,6 +163,20 @@ def test_listings_of_all_brokers_are_joined() -> None:
     nothing = AuditedBatches().encode()
     cluster = Cluster({"a": [nothing], "b": [told], "c": [nothing]})
     assert [batch.rows for batch in audited_batches(cluster, query_id="q")] == [9]  # type: ignore[arg-type]
+
+
+def test_a_broker_that_is_silent_hides_no_other() -> None:
+    """A listing may go on without it, and says so; an audit may not, and says what to do."""
+    lost = ConnectionLost("cut", address="h:1")
+    held = HeldVersion("T", 3, 7, rows=5, bytes=50), HeldVersion("T", 2, 7, rows=9, bytes=90)
+    state = States([TxnState("T", epoch=3, version=7, lastVersion=6)], held=[held[0]])
+    cluster = Cluster({"a": [lost], "b": [state.encode()], "c": [States(held=[*held]).encode()]})
+    silent: list[str] = []
+    (found,) = transactions(cluster, on_silent=lambda name, _: silent.append(name))  # type: ignore[arg-type]
+    assert (found.brokers, found.rows, found.bytes, silent) == (["b", "c"], 10, 100, ["a"])
+    cluster = Cluster({"a": [lost]})
+    with pytest.raises(ConnectionLost, match="start it, and ask again"):
+        audited_batches(cluster, query_id="q")  # type: ignore[arg-type]
 
 
 def test_as_many_owners_are_known_as_are_bounded() -> None:
