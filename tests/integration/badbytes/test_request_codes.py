@@ -31,6 +31,14 @@ UNKNOWN: Final = [
 ]
 
 
+def unserved_on_the_page() -> set[int]:
+    """The numbers and ranges that the page calls "not served yet"."""
+    said = re.search(r"\*\*Not served yet\*\*.*?are of a broker's: (.*?)\n\n", PAGE, re.DOTALL)
+    assert said is not None
+    ends = [(int(low), int(high or low)) for low, high in re.findall(r"(\d+)(?:\s+to\s+(\d+))?", said[1])]
+    return {code for low, high in ends for code in range(low, high + 1)}
+
+
 @pytest.fixture(scope="module")
 def victim(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
     with Victim(tmp_path_factory.mktemp("codes")) as running:
@@ -44,6 +52,14 @@ def test_what_is_answered_is_on_the_page_with_its_right(victim: Victim, role: st
     served = served_codes(victim.broker if role == "broker" else victim.namesrv)
     assert len(served) > 20
     assert {code: asked.get(code) for code in served} == {code: ACCESS[RequestCode(code)].value for code in served}
+
+
+@pytest.mark.parametrize("role", ["broker", "name server"])
+def test_what_is_not_answered_yet_is_said_on_the_page(victim: Victim, role: str) -> None:
+    """The page promises no request that a server refuses: it names those that wait until they are there."""
+    asked = {int(code) for code, _, _, of in ROW.findall(PAGE) if role in of.split(", ")}
+    served = served_codes(victim.broker if role == "broker" else victim.namesrv)
+    assert asked - set(served) == (unserved_on_the_page() & asked if role == "broker" else set())
 
 
 @pytest.mark.parametrize("role", ["broker", "name server"])
