@@ -267,7 +267,7 @@ class Language(IntEnum):
 
 
 class Access(Enum):
-    """The right a request needs (requirement S1 of docs/security.md)."""
+    """The right a request needs (docs/wire-format.md, "Requests")."""
 
     DATA_READ = "data-read"
     DATA_WRITE = "data-write"
