@@ -5,8 +5,8 @@ keeps an address in the table is life: a registration or heartbeat within its ti
 by. When an address goes, by its own wish, its silence or the end of its connection, the name goes with its last
 address, and a topic with its last broker name.
 
-Two rules go beyond RocketMQ. A broker id that is alive at one address is not given to another (requirement S14:
-RocketMQ lets the last one win). And the table has bounds. What is left out: acting masters in answers
+Two rules go beyond RocketMQ. A broker id that is alive at one address is not given to another (RocketMQ
+lets the last one win). And the table has bounds. What is left out: acting masters in answers
 (`supportActingMaster`, off by default in RocketMQ), static topics' merged mappings.
 """
 

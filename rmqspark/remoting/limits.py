@@ -1,4 +1,4 @@
-"""How much a server gives to its clients before it has reason to trust them (requirements S8, S11, S12)."""
+"""How much a server gives to its clients before it has reason to trust them."""
 
 from __future__ import annotations
 

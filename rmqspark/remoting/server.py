@@ -44,7 +44,7 @@ class RemotingServer:
     `port` 0 takes any free one. `port_offsets` names the ports beside it that lead to the same place: a broker gives
     (-2,), the "VIP channel" of old clients. `port_setting` is what a user would change, for the error PortInUse.
     `on_close` is told of each connection that ended. `insecure` must be said to listen beyond loopback, as long as
-    there is no authentication (requirement S2).
+    there is no authentication.
     """
 
     def __init__(

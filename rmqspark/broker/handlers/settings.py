@@ -1,7 +1,7 @@
 """GET_BROKER_CONFIG (26) and UPDATE_BROKER_CONFIG (25): a broker's settings.
 
-RocketMQ lets 25 set everything but a deny list, which cost it CVE-2023-33246. Ours is an allow list (requirement S4),
-and nothing is on it yet. No setting is a secret so far.
+RocketMQ lets 25 set everything but a deny list, which cost it CVE-2023-33246. Ours is an allow list, and
+nothing is on it yet. No setting is a secret so far.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The name server's own configuration: GET_NAMESRV_CONFIG (319), UPDATE_NAMESRV_CONFIG (318).
 
-RocketMQ lets 318 set everything but a deny list, which cost it CVE-2023-37582. Ours is an allow list (requirement S4),
-and nothing is on it yet.
+RocketMQ lets 318 set everything but a deny list, which cost it CVE-2023-37582. Ours is an allow list, and
+nothing is on it yet.
 """
 
 from __future__ import annotations

@@ -301,7 +301,7 @@ def test_order_configuration_in_routes() -> None:
 
 
 def test_a_living_broker_is_not_replaced() -> None:
-    """A stranger that claims a living broker's name and id is refused in words (requirement S14)."""
+    """A stranger that claims a living broker's name and id is refused in words."""
 
     async def talk(at: Session) -> None:
         await at.register()
@@ -436,7 +436,7 @@ def test_administration_of_topics() -> None:
 
 @pytest.mark.parametrize("text", [b"listenPort=1", b"kvConfigPath=/etc/passwd", b"bindAddress=0.0.0.0", b"", b"\xff"])
 def test_no_setting_can_be_changed_remotely(text: bytes) -> None:
-    """Settings can be read over the network, not changed (requirement S4)."""
+    """Settings can be read over the network, not changed."""
 
     async def talk(at: Session) -> None:
         before = bytes((await at.ask(RequestCode.GET_NAMESRV_CONFIG)).body)
@@ -459,7 +459,7 @@ def test_port_in_use() -> None:
 
 
 def test_beyond_loopback_only_by_name() -> None:
-    """A name server for the world has to be told so by name (requirement S2)."""
+    """A name server for the world has to be told so by name."""
     with pytest.raises(InvalidArgument, match="insecure"):
         NameServer(NamesrvConfig(bind_address="0.0.0.0", listen_port=0), clock=SystemClock())
 

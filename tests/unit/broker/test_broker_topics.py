@@ -49,7 +49,7 @@ def test_only_a_template_gives_birth(template: str) -> None:
     ],
 )
 def test_topics_are_made_by_sends_only_on_loopback_unless_told_otherwise(bind_address, setting, creates) -> None:
-    """Beyond this machine, strangers fill no topic table (requirement S13)."""
+    """Beyond this machine, strangers fill no topic table."""
     topics = table_of(BrokerConfig(bind_address=bind_address, auto_create_topic_enable=setting))
     assert (topics.get("TBW102") is not None) is creates
 
@@ -107,7 +107,7 @@ def test_a_broker_has_a_bounded_number_of_topics() -> None:
 
 @pytest.mark.parametrize("name", ["../../etc", "a/b", "", "a" * 128, "ü"])
 def test_names_that_could_leave_the_store_are_refused(name: str) -> None:
-    """From a request as from a planted file (requirement S7)."""
+    """From a request as from a planted file."""
     topics = table_of()
     with pytest.raises(InvalidName):
         topics.put(TopicConfig(topicName=name), NOW_MS)

@@ -92,7 +92,7 @@ def test_a_broker_cannot_fill_the_table_with_addresses(fields: dict[str, object]
 
 
 def test_a_living_broker_cannot_be_replaced() -> None:
-    """Nobody takes the place of a broker that is alive (requirement S14)."""
+    """Nobody takes the place of a broker that is alive."""
     table = table_of(broker())
     with pytest.raises(NoPermission, match=A_MASTER):
         table.register(broker(address="6.6.6.6:10911", connection_id=9, table=topics("orders", "forged")), 1)

@@ -14,7 +14,7 @@ def test_every_request_needs_a_right(code: RequestCode) -> None:
     assert ACCESS[code] in Access
 
 
-# What the security requirements say, code by code (S3).
+# What was asked for, code by code.
 DECLARED = {
     Access.ADMIN_WRITE: {17, 18, 200, 207, 215, 225, 25, 318, 100, 102, 205, 327, 216, 217, 222, 314, 306, 316, 329}
     | {323, 908, 309},

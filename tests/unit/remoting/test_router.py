@@ -252,7 +252,7 @@ def test_a_code_with_two_handlers_does_not_start() -> None:
 
 
 def test_a_code_without_access_does_not_start() -> None:
-    """A request without a class of access does not start the server (requirement S1)."""
+    """A request without a class of access does not start the server."""
     unclassed: Any = 12345
     assert unclassed not in ACCESS
     with pytest.raises(ValueError, match="no class of access"):
