@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rmqspark.client.addresses import resolve_namesrv
 from rmqspark.errors import InvalidArgument, NotSupported
 from rmqspark.options import Option, OptionTable, boolean, choice, integer, size_bytes, text
 from rmqspark.protocol.names import check_sendable
@@ -63,7 +64,10 @@ SINK_OPTIONS = OptionTable(
 
 @dataclass(frozen=True)
 class SinkOptions:
-    """What the user asked the sink for, checked. Plain data: it is pickled into every task."""
+    """What the user asked the sink for, checked. Plain data: it is pickled into every task.
+
+    `namesrv` is what the driver goes by: a task on another machine does not see the driver's environment.
+    """
 
     namesrv: str | None = None
     topic: str | None = None
@@ -83,7 +87,7 @@ class SinkOptions:
         values = SINK_OPTIONS.read(given)
         _check(values)
         return cls(
-            namesrv=values.get("namesrv"),
+            namesrv=resolve_namesrv(values.get("namesrv")),
             topic=values.get("topic"),
             partitioner=values.get("partitioner"),
             compression=values.get("compression", "none"),

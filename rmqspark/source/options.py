@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from rmqspark.client.addresses import resolve_namesrv
 from rmqspark.errors import InvalidArgument, NotSupported
 from rmqspark.options import (
     Option,
@@ -225,7 +226,10 @@ class RetryPolicy:
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """What the user asked the source for, checked. Plain data: it is pickled into every task."""
+    """What the user asked the source for, checked. Plain data: it is pickled into every task.
+
+    `namesrv` is what the driver goes by: a task on another machine does not see the driver's environment.
+    """
 
     subscription: Subscription
     namesrv: str | None = None
@@ -250,7 +254,7 @@ class SourceOptions:
         _check_mode(values, streaming)
         return cls(
             subscription=_subscription(values),
-            namesrv=values.get("namesrv"),
+            namesrv=resolve_namesrv(values.get("namesrv")),
             tags=values.get("tags"),
             sql=values.get("sql"),
             start=_start(values, streaming),

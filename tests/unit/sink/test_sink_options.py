@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 from pyspark.sql.types import ArrayType, IntegerType, MapType, StringType, StructType
 
@@ -30,6 +32,16 @@ def test_everything_that_can_be_set() -> None:
         streaming=True,
     )
     assert options == SinkOptions("h:1", "t", "roundRobin", "zstd", 512 << 10, True, 3)
+
+
+def test_name_servers_are_those_of_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """$RMQ_NAMESRV is read where the write is planned and travels with it: an executor elsewhere has another one."""
+    monkeypatch.setenv("RMQ_NAMESRV", "driver:9876")
+    options = SinkOptions.parse({"topic": "t"}, streaming=False)
+    monkeypatch.delenv("RMQ_NAMESRV")
+    assert pickle.loads(pickle.dumps(options)).namesrv == "driver:9876"
+    with pytest.raises(InvalidArgument, match="namesrv 'nowhere' is not an address.*host:port"):
+        SinkOptions.parse({"topic": "t", "namesrv": "nowhere"}, streaming=False)
 
 
 @pytest.mark.parametrize(

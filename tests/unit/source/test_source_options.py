@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
 from rmqspark.errors import InvalidArgument, NotSupported
@@ -30,6 +32,16 @@ def test_names_are_case_insensitive_and_have_aliases() -> None:
     """SUBSCRIBE, nameServer and load("t") are all understood."""
     options = SourceOptions.parse({"PATH": " a, b ,a", "NAMESERVER": "h:1"}, streaming=True)
     assert (options.subscription.topics, options.namesrv) == (("a", "b"), "h:1")
+
+
+def test_name_servers_are_those_of_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """$RMQ_NAMESRV is read where the query is planned and travels with it: an executor elsewhere has another one."""
+    monkeypatch.setenv("RMQ_NAMESRV", "driver:9876")
+    options = parse()
+    monkeypatch.delenv("RMQ_NAMESRV")
+    assert pickle.loads(pickle.dumps(options)).namesrv == "driver:9876"
+    with pytest.raises(InvalidArgument, match="namesrv 'nowhere' is not an address.*host:port"):
+        parse(namesrv="nowhere")
 
 
 @pytest.mark.parametrize(
