@@ -22,10 +22,10 @@ help: ## what there is
 
 setup: $(READY) ## one virtual environment, .venv, with everything in it
 
-demo: $(READY) need-java ## 336,776 flights through a queue and Spark, killed on the way, compared with pandas
+demo: need-java $(READY) ## 336,776 flights through a queue and Spark, killed on the way, compared with pandas
 	@$(BIN)/rmq demo
 
-test: $(READY) need-java ## all tests but those that need a Java client or measure
+test: need-java $(READY) ## all tests but those that need a Java client or measure
 	@$(BIN)/python -m pytest -q -n 2 -m "not spark and not java and not benchmark"
 	@$(BIN)/python -m pytest -q -m "spark and not benchmark"
 
@@ -41,13 +41,13 @@ fix: $(READY) ## what lint and format can mend by themselves
 	@$(BIN)/ruff format .
 	@$(BIN)/python docs/generate.py
 
-bench: $(READY) need-java ## paths through Spark and the broker: a table and JSON in bench-results/
+bench: need-java $(READY) ## paths through Spark and the broker: a table and JSON in bench-results/
 	@$(BIN)/python benchmarks/run.py $(ARGS)
 
-soak: $(READY) need-java ## the long forms of property and fault tests, in rounds: make soak SECONDS=1800
+soak: need-java $(READY) ## the long forms of property and fault tests, in rounds: make soak SECONDS=1800
 	@$(BIN)/python tests/soak.py $(SECONDS_OF_SOAK)
 
-interop: $(READY) need-java ## Apache RocketMQ's own clients and tools against our broker (fetches them once)
+interop: need-java $(READY) ## Apache RocketMQ's own clients and tools against our broker (fetches them once)
 	@$(BIN)/python -m pytest -q -m java -p no:randomly
 
 clean: ## remove what make made
