@@ -1,4 +1,4 @@
-"""How long a stranger waits: importing, starting, the first send; and how much memory a broker takes at rest.
+"""How long a stranger waits: importing, starting, the first send, a cluster in a test; and a broker's memory at rest.
 
     python benchmarks/startup.py --runs 5 [--json FILE]
 
@@ -69,6 +69,18 @@ def first_send() -> tuple[float, float]:
             server.wait(30)
 
 
+def cluster_seconds() -> float:
+    """`with cluster()` in a test, from its import to its first line, in a fresh interpreter."""
+    script = (
+        "import sys, time; began = time.perf_counter()\n"
+        "from rmqspark.testing import cluster\n"
+        "with cluster(): sys.stderr.write(f'{time.perf_counter() - began}')"  # the servers log to standard output
+    )
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=True)
+    return float(done.stderr)
+
+
 def _address(endpoints: Path, server: subprocess.Popen[bytes]) -> str:
     while not endpoints.exists():
         if server.poll() is not None:
@@ -88,11 +100,14 @@ def measure(runs: int) -> list[Figure]:
     """All figures over that many runs, after one run that only fills the page cache."""
     import_seconds()
     first_send()
+    cluster_seconds()
     imports = [import_seconds() for _ in range(runs)]
     starts = [first_send() for _ in range(runs)]
+    clusters = [cluster_seconds() for _ in range(runs)]
     return [
         _figure("import rmqspark", "s", 0.15, imports),
         _figure("rmq up to the answer of the first send", "s", 1.5, [took for took, _ in starts]),
+        _figure("a cluster in a test", "s", 1.0, clusters),
         _figure("resident at rest, name server and broker", "MB", 120, [resident for _, resident in starts]),
     ]
 
