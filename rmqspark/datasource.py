@@ -48,11 +48,16 @@ class RmqDataSource(DataSource):
         return RmqReader(options, check_schema(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        from rmqspark.errors import RmqError
         from rmqspark.source.options import SourceOptions
         from rmqspark.source.reader import RmqStreamReader
+        from rmqspark.source.refused import RefusedStreamReader
         from rmqspark.source.schema import check_schema
 
-        return RmqStreamReader(SourceOptions.parse(self.options, streaming=True), check_schema(schema))
+        try:
+            return RmqStreamReader(SourceOptions.parse(self.options, streaming=True), check_schema(schema))
+        except RmqError as error:
+            return RefusedStreamReader(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from rmqspark.sink.writer import RmqWriter, check_write

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from conftest import Topic
     from pyspark.sql import SparkSession
 
@@ -23,6 +25,15 @@ def test_a_mistake_in_a_condition_fails_at_load(rmq_spark: SparkSession) -> None
     """Before any job, and with the character at which it goes wrong."""
     with pytest.raises(Exception, match="Option 'sql' cannot be.*wrong at character 8: the expression ends too early"):
         rmq_spark.readStream.format("rmq").option("sql", "price >").load("t")
+
+
+def test_a_stream_names_a_mistyped_option_too(rmq_spark: SparkSession, tmp_path: Path) -> None:
+    """With a schema of the user's own nobody looks at the options before the query starts; then the error is ours."""
+    stream = rmq_spark.readStream.format("rmq").schema("body binary").option("subcribe", "t").load()
+    query = stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).start()
+    with pytest.raises(Exception, match="no option 'subcribe'. Did you mean 'subscribe'") as failure:
+        query.awaitTermination(60)
+    assert "UnboundLocalError" not in str(failure.value)
 
 
 def test_a_column_that_is_not_there(topic: Topic) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pickle
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql.types import StructType
 
 from rmqspark.client import shared
 from rmqspark.datasource import RmqDataSource
+from rmqspark.errors import InvalidArgument
 from rmqspark.source.schema import default_schema
 
 if TYPE_CHECKING:
@@ -39,6 +40,30 @@ def test_making_one_opens_nothing(part: str, monkeypatch: pytest.MonkeyPatch) ->
     before = dict(shared._clients)
     pickle.loads(pickle.dumps(PARTS[part]()))
     assert shared._clients == before
+
+
+@pytest.mark.parametrize(
+    ("options", "schema", "story"),
+    [
+        ({"subcribe": "t"}, "body binary", "no option 'subcribe'. Did you mean 'subscribe'"),
+        ({"subscribe": "t", "endingOffsets": "latest"}, "body binary", "no meaning for a stream"),
+        ({"subscribe": "t"}, "price double", "no column 'price'"),
+        ({"subscribe": "t", "namesrv": "nowhere"}, "body binary", "namesrv 'nowhere' is not an address"),
+    ],
+)
+def test_a_stream_that_cannot_be_says_why_when_it_is_asked(options: dict[str, str], schema: str, story: str) -> None:
+    """Spark would hide an error that comes while it makes the reader behind one of its own."""
+    reader: Any = RmqDataSource(options).streamReader(StructType().add(*schema.split()))
+    for ask in (
+        lambda: reader.getDefaultReadLimit(),
+        lambda: reader.prepareForTriggerAvailableNow(),
+        lambda: reader.initialOffset(),
+        lambda: reader.latestOffset({}, None),
+        lambda: reader.partitions({}, {}),
+        lambda: reader.read(None),
+    ):
+        with pytest.raises(InvalidArgument, match=story):
+            ask()
 
 
 def test_a_process_has_one_client_for_a_cluster() -> None:
