@@ -38,7 +38,14 @@ def send(
     property_: Annotated[
         list[str] | None, typer.Option("--property", metavar="NAME=VALUE", help="Property of each; may be given again.")
     ] = None,
-    delay: Annotated[int, typer.Option(min=0, max=18, help="Delay level 1 to 18 (1s 5s 10s ... 2h).")] = 0,
+    delay: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            max=18,
+            help="Delay level 1 to 18 (1s 5s 10s ... 2h); brokers of ours refuse it, delays are not there yet.",
+        ),
+    ] = 0,
     queue: Annotated[int | None, typer.Option(min=0, help="Send to this queue id instead of all in turn.")] = None,
     shard: Annotated[str | None, typer.Option(help="Keep the order of all messages that share this word.")] = None,
     format_: Annotated[
