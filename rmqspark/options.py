@@ -187,6 +187,12 @@ class Moment:
     def resolve(self, now_ms: int) -> int:
         return now_ms - self.ago_ms if self.at_ms is None else self.at_ms
 
+    def is_after(self, other: Moment) -> bool:
+        """Whether it is later than the other whenever both are asked; False where that depends on when."""
+        if self.at_ms is None or other.at_ms is None:
+            return self.at_ms is other.at_ms and self.ago_ms < other.ago_ms
+        return self.at_ms > other.at_ms
+
 
 def moment(value: str) -> Moment:
     """Reads milliseconds since 1970, an ISO-8601 time (UTC unless it says otherwise), or one before now: `-10m`."""

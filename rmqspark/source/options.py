@@ -32,6 +32,7 @@ from rmqspark.source.positions import (
     Latest,
     OfGroup,
     Position,
+    check_order,
     read_assignment,
     read_end,
     read_start,
@@ -252,13 +253,15 @@ class SourceOptions:
         """Reads Spark's options. Raises InvalidArgument or NotSupported naming the option and what to write instead."""
         values = read_options(given)
         _check_mode(values, streaming)
+        start, end = _start(values, streaming), _end(values)
+        check_order(start, end)
         return cls(
             subscription=_subscription(values),
             namesrv=resolve_namesrv(values.get("namesrv")),
             tags=values.get("tags"),
             sql=values.get("sql"),
-            start=_start(values, streaming),
-            end=_end(values),
+            start=start,
+            end=end,
             limits=_limits(values),
             min_partitions=values.get("minPartitions"),
             max_records_per_partition=values.get("maxRecordsPerPartition"),

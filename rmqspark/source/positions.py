@@ -129,6 +129,20 @@ def _position(value: str, accepted: str) -> Earliest | Latest | AtOffsets:
     return AtOffsets(dict(found))
 
 
+def check_order(start: Position, end: Position) -> None:
+    """Raises InvalidArgument where reading would begin behind its end, as far as what was given alone shows it."""
+    match start, end:
+        case AtOffsets(), AtOffsets():
+            for queue in sorted(start.offsets.keys() & end.offsets.keys()):
+                if start.offsets[queue] > end.offsets[queue] >= 0:
+                    raise InvalidArgument(
+                        f"Queue {queue} would be read from offset {start.offsets[queue]} to {end.offsets[queue]}.",
+                        hint="startingOffsets may not lie behind endingOffsets.",
+                    )
+        case AtTime(), AtTime() if start.moment.is_after(end.moment):
+            raise InvalidArgument("startingTimestamp lies behind endingTimestamp.", hint="Nothing could be read.")
+
+
 def read_assignment(value: str) -> frozenset[MessageQueue]:
     """Reads `{"topic": {"broker-a": [0, 1]}}`."""
     queues: set[MessageQueue] = set()

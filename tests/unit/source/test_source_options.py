@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 
 import pytest
@@ -42,6 +43,18 @@ def test_name_servers_are_those_of_the_driver(monkeypatch: pytest.MonkeyPatch) -
     assert pickle.loads(pickle.dumps(options)).namesrv == "driver:9876"
     with pytest.raises(InvalidArgument, match="namesrv 'nowhere' is not an address.*host:port"):
         parse(namesrv="nowhere")
+
+
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [(4, 4), (4, 5), (-2, 4), (-1, -1), (-1, 4), (4, -1)],
+)
+def test_ranges_that_may_be(first: int, last: int) -> None:
+    """An empty range is no mistake, nor is one that only the queue can tell the order of."""
+    start, end = (json.dumps({"t": {"b": {"0": offset}}}) for offset in (first, last))
+    parse(streaming=False, startingOffsets=start, endingOffsets=end)
+    parse(streaming=False, startingTimestamp="5", endingTimestamp="5")
+    parse(streaming=False, startingTimestamp="-5m", endingTimestamp="1700000000000")
 
 
 @pytest.mark.parametrize(
@@ -214,6 +227,17 @@ def test_messages_may_come_from_files() -> None:
         ({"subscribe": "t", "startingOffsets": "latest"}, False, "cannot start at latest"),
         ({"subscribe": "t", "endingOffsets": "earliest"}, False, "cannot end at earliest"),
         ({"subscribe": "t", "endingOffsets": '{"t":{"b":{"0":-2}}}'}, False, "cannot end at earliest"),
+        (
+            {"subscribe": "t", "startingOffsets": '{"t":{"b":{"0":4}}}', "endingOffsets": '{"t":{"b":{"0":2}}}'},
+            False,
+            "t/b/0 would be read from offset 4 to 2.*may not lie behind endingOffsets",
+        ),
+        ({"subscribe": "t", "startingTimestamp": "5", "endingTimestamp": "4"}, False, "lies behind endingTimestamp"),
+        (
+            {"subscribe": "t", "startingTimestamp": "-1m", "endingTimestamp": "-5m"},
+            False,
+            "lies behind endingTimestamp",
+        ),
         ({"subscribe": "t", "failOnDataLoss": "no"}, True, "true or false"),
         ({"subscribe": "t", "startingTimestamp": "yesterday"}, True, "ISO-8601"),
         (
