@@ -8,7 +8,8 @@
   end; ours exactly-once and at-least-once, Kafka's connector at-least-once (it has nothing else), defaults everywhere.
 - `commits`: what a micro-batch of 10,000 rows takes in a stream, exactly-once and at-least-once, from its progress:
   `triggerExecution` is the whole batch, `addBatch` its tasks and the sink's commit.
-- `memory`: peak memory of broker and Python workers while one exactly-once batch is written, a small and a large one.
+- `memory`: peak memory of broker and Python workers while one exactly-once batch is written, and read again with all
+  columns, a small and a large one.
 
 Figures of one part are paired: its paths take turns, in alternating order, after one turn that only warms up; what one
 run left in the page cache is on disk before the next begins. Fills the page cache first, as spark_paths.py does, which
@@ -106,17 +107,30 @@ class Bench:
             self._write(Path("", ours, {"transactionalId": "warm-up"}), self._target(ours), SMALL_BATCH)
             for rows in (self._given.memory_rows // 10, self._given.memory_rows):
                 topic = self._target(ours)
-                for words in MEASURED.values():
-                    for pid in running(below(os.getpid()), *words):
-                        reset_peak(pid)
-                with limited(self._given.timeout, "the write"):
-                    self._write(Path("", ours, {"transactionalId": f"batch-of-{rows}"}), topic, rows)
-                peaks = {
-                    name: max(map(peak_bytes, running(below(os.getpid()), *words))) for name, words in MEASURED.items()
+                batch = Path("", ours, {"transactionalId": f"batch-of-{rows}"})
+                ways: dict[str, Callable[[], None]] = {
+                    "write": lambda batch=batch, topic=topic, rows=rows: self._write(batch, topic, rows),
+                    "read": lambda topic=topic: self._read_all_columns(ours, topic),
                 }
-                print(f"  {rows:,} rows: " + ", ".join(f"{name} {peak >> 20} MiB" for name, peak in peaks.items()))
-                shown.append({"rows": rows, "peak_bytes": peaks})
+                peaks = {name: self._peaks(name, way) for name, way in ways.items()}
+                for name, peak in peaks.items():
+                    told = ", ".join(f"{of} {size >> 20} MiB" for of, size in peak.items())
+                    print(f"  {name} {rows:,} rows: {told}", flush=True)
+                shown.append({"rows": rows, "peak_bytes": peaks["write"], "peak_bytes_read": peaks["read"]})
         return {"results": shown}
+
+    def _peaks(self, name: str, way: Callable[[], None]) -> dict[str, int]:
+        """The highest peak among the processes of each kind while it runs, in bytes."""
+        for words in MEASURED.values():
+            for pid in running(below(os.getpid()), *words):
+                reset_peak(pid)
+        with limited(self._given.timeout, f"the {name}"):
+            way()
+        return {of: max(map(peak_bytes, running(below(os.getpid()), *words))) for of, words in MEASURED.items()}
+
+    def _read_all_columns(self, side: Side, topic: str) -> None:
+        frame = self._spark.read.format("rmq").option("namesrv", side.address).load(topic)
+        frame.write.format("noop").mode("overwrite").save()
 
     def _paired(self, paths: list[Path], way: Callable[[Path, str, int], object]) -> list[Figure]:
         seconds: dict[str, list[float]] = {path.name: [] for path in paths}
