@@ -34,7 +34,10 @@ def message_by_id(cluster: ClusterClient, msg_id: str, topic: str | None) -> Rec
         for message in _query(cluster, candidate, msg_id, unique=True, max_count=UNIQUE_MATCHES):
             if message.properties.get(Property.UNIQ_KEY) == msg_id:
                 return message
-    raise MessageNotFound(f"No message {msg_id!r} is in {f'topic {topic!r}' if topic else 'any topic'}.")
+    raise MessageNotFound(
+        f"No message {msg_id!r} is in {f'topic {topic!r}' if topic else 'any topic'}.",
+        hint="It takes either id of a message: rmq consume TOPIC --json shows them. Expired messages are gone.",
+    )
 
 
 def messages_by_key(

@@ -33,7 +33,7 @@ def create_topic(cluster: ClusterClient, config: TopicConfig, brokers: Sequence[
             return
         raise InvalidArgument(
             f"Topic {config.topicName!r} exists already.",
-            hint=f"Change it with: rmq topic update {config.topicName}, or leave it as it is (exist_ok=True).",
+            hint=f"Change it with: rmq topic update {config.topicName}. In Python, exist_ok=True leaves it as it is.",
         )
     targets = list(brokers) if brokers is not None else masters(cluster)
     for broker_name in targets:

@@ -8,6 +8,7 @@ left by itself, so that one broker can be stopped while the others go on.
 from __future__ import annotations
 
 import asyncio
+import sys
 import tempfile
 import threading
 from contextlib import ExitStack, contextmanager
@@ -15,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+import structlog
 import uvloop
 
 from rmqspark.broker.broker import Broker
@@ -224,6 +226,7 @@ def cluster(
 
     `broker_config` is what all of them get beside their name and addresses.
     """
+    _log_to_standard_error()
     with tempfile.TemporaryDirectory(prefix="rmqspark-", ignore_cleanup_errors=True) as directory, ExitStack() as stack:
         local = LocalCluster(
             Path(directory), broker_config or BrokerConfig(), store_config, clock or SystemClock(), namesrvs
@@ -232,3 +235,9 @@ def cluster(
         for number in range(brokers):
             local.start_broker(f"broker-{chr(ord('a') + number)}")
         yield local
+
+
+def _log_to_standard_error() -> None:
+    """Unless the program says where logs go: its output is its own."""
+    if not structlog.is_configured():
+        structlog.configure(logger_factory=lambda *_: structlog.PrintLogger(sys.stderr))  # that of each moment

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from rmqspark.cli.endpoints import ENDPOINTS
 from rmqspark.clock import SystemClock
@@ -43,15 +43,30 @@ def own_queue(directory: Path, *words: str) -> Iterator[str]:
     with log.open("wb") as output:
         # A session of its own: Ctrl-C is for the demo, which then stops the queue in good order.
         process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
-    try:
-        yield _wait_for_address(process, directory / ENDPOINTS, log)
-    finally:
-        process.send_signal(signal.SIGTERM)
+    with _ended_by_sigterm():
         try:
-            process.wait(_STOP_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+            yield _wait_for_address(process, directory / ENDPOINTS, log)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(_STOP_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """SIGTERM leaves the block in order, as Ctrl-C does; by default it would leave the queue behind."""
+
+    def leave(number: int, frame: object) -> NoReturn:
+        sys.exit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _wait_for_address(process: subprocess.Popen[bytes], endpoints: Path, log: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from typing import TYPE_CHECKING, Any
@@ -79,6 +80,18 @@ def test_an_interrupted_one_gives_the_figures_so_far(processes: Any, rmq: Rmq, m
     assert "producer" in printed
     assert "end-to-end" not in printed
     assert [topic for topic in rmq.admin.topics() if topic.startswith("rmq-bench")] == []
+
+
+def test_one_that_is_told_to_end_takes_its_servers_along(processes: Any) -> None:
+    """SIGTERM, as from a supervisor: no broker is left behind, and no files."""
+    process = processes.start("bench", "--own", "--seconds", "600", "--json", TMPDIR=str(processes.directory))
+    while not (endpoints := list(processes.directory.glob("rmq-bench-*/store/endpoints.json"))):
+        assert process.poll() is None
+    pids = json.loads(endpoints[0].read_text())["pids"]["brokers"]
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) != 0
+    assert not any(os.path.exists(f"/proc/{pid}") for pid in pids)
+    assert list(processes.directory.glob("rmq-bench-*")) == []
 
 
 def stored(rmq: Rmq, topic: str) -> int:
