@@ -148,7 +148,7 @@ SOURCE_OPTIONS = OptionTable(
         Option(
             "group",
             "`spark-<uuid>`",
-            "stream: consumer group that progress is reported under; by default drawn with the first offset and kept in it",
+            "stream: consumer group that reports its progress; by default drawn with the first offset and kept in it",
             text,
         ),
         Option("groupMode", "`exclusive`", "this query alone reads for the group", choice("exclusive", "shared")),

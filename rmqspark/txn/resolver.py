@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 _ASKED_AT_ONCE: Final = 16
 _SUMMARY_INTERVAL_MS: Final = 6 * 3_600_000
-_WRITTEN_BACK_BYTES: Final = 16 << 20
+_FIRST_WRITTEN_BACK_BYTES: Final = 512 << 10  # of small batches too little would be left for the vote to wait for
+_MOST_WRITTEN_BACK_BYTES: Final = 16 << 20
 
 log = structlog.get_logger("rmqspark.txn")
 
@@ -80,6 +81,7 @@ class Resolver:
         self._check_backs = CheckBacks(timeout_ms=timeout_ms, interval_ms=check_interval_ms)
         self._one_at_a_time = asyncio.Lock()
         self._bytes_to_write_back = 0
+        self._write_back_at_bytes = _FIRST_WRITTEN_BACK_BYTES
         self._summary_due_ms = clock.monotonic_ms() + _SUMMARY_INTERVAL_MS
         self._min_offset = halves.min_offset
 
@@ -110,8 +112,9 @@ class Resolver:
         self._participant.hold(held)
         self._check_backs.expect(half.name.batch, self._clock.monotonic_ms())
         self._bytes_to_write_back += half.body_bytes
-        if self._bytes_to_write_back >= _WRITTEN_BACK_BYTES:
+        if self._bytes_to_write_back >= self._write_back_at_bytes:
             self._bytes_to_write_back = 0
+            self._write_back_at_bytes = min(2 * self._write_back_at_bytes, _MOST_WRITTEN_BACK_BYTES)
             self._disk.hurry()
         return held
 
@@ -130,6 +133,7 @@ class Resolver:
         if not self._participant.has_voted(batch, halves):
             self._completer.note(VotedFor(*batch, halves))
         await self._disk.flushed(self._halves.end_offset)
+        self._write_back_at_bytes = _FIRST_WRITTEN_BACK_BYTES
         refusal = self._refusal(batch, request)  # its coordinator may have dropped it meanwhile
         return VoteAnswer(yes=not refusal, remark=refusal)
 

@@ -111,7 +111,7 @@ def show(console: Console, outcome: Outcome, expected: pd.DataFrame, picture: Pa
     n = outcome.unfinished
     console.print(
         f"The driver was killed when batch {n} was written and Spark had not recorded it (offsets/{n} was there, "
-        f"commits/{n} was not). Started again, it ran batch {n} once more: that added nothing."
+        f"commits/{n} was not). Started again, it ran batch {n} once more{': that added nothing' if holds else ''}."
     )
     console.print(f"Picture: {picture}")
     word = "Nothing lost, nothing doubled" if holds else "It does not add up"

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from rmqspark.errors import Fenced, TopicNotFound, Unreachable
-from rmqspark.protocol.bodies_txn import AttemptName
+from rmqspark.protocol.bodies_txn import AttemptName, HeldAttempt
 from rmqspark.txn.half_batch import Batch
 from rmqspark.txn.resolver import Verdict
 
@@ -75,11 +75,20 @@ def test_topic_that_is_gone(bench: ParticipantBench) -> None:
 
 
 def test_write_back_begins_early() -> None:
-    """Half batches are on their way to the disk before the vote asks for it."""
+    """Half batches are on their way to the disk before the vote asks for it: those of a small batch soon, those of a
+    large one in ever larger pieces, and those of the next batch soon again."""
     bench = ParticipantBench(replace(SMALL, mapped_file_size_commit_log=1 << 25))
-    for sequence in range(9):
-        bench.send(N0, Sent("t", 0, [b"x" * (2 << 20)]), first_sequence=sequence)
-        assert bench.disk.hurried == (sequence >= 7)
+    hurried, attempt = [], HeldAttempt(0, "a")
+    for sequence in range(8):
+        sent = bench.send(N0, Sent("t", 0, [b"x" * (300 << 10)]), first_sequence=sequence)
+        hurried.append(bench.disk.hurried)
+        attempt.halves, attempt.rows = attempt.halves + sent.halves, attempt.rows + sent.rows
+        attempt.bytes, attempt.digest = attempt.bytes + sent.bytes, attempt.digest + sent.digest
+    assert hurried == [0, 1, 1, 1, 1, 2, 2, 2]  # after 512 KiB, then after 1 MiB more
+    assert bench.vote(N0, attempt) == ""
+    for sequence in (0, 1):
+        bench.send(N0._replace(version=1), Sent("t", 0, [b"x" * (300 << 10)]), first_sequence=sequence)
+    assert bench.disk.hurried == 3
 
 
 # --- how long things are kept
