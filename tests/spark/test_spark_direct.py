@@ -40,8 +40,7 @@ def test_a_stream_reads_each_message_once(topic: Topic, run: Run) -> None:
     """Micro-batches over restarts, what is still in the broker's memory included."""
     topic.send("a", "b", "c")
     assert run(topic.stream(startingOffsets="earliest", readMode="direct")).bodies == ["a", "b", "c"]
-    for number in range(5):
-        topic.send(f"d{number}")
+    topic.send(*(f"d{number}" for number in range(5)))
     batches = run(topic.stream(startingOffsets="earliest", readMode="direct", maxOffsetsPerTrigger=2))
     assert batches.bodies == [f"d{number}" for number in range(5)]
     assert max(batches.sizes) <= 2
