@@ -143,6 +143,10 @@ class OffsetMoved(RmqError):
         self.next_offset = next_offset
 
 
+class UnparsableBody(RmqError):
+    """A message body does not parse against the schema of the read, which was to end at the first such (FAILFAST)."""
+
+
 class DataLoss(RmqError):
     """Messages that a query was still to read are gone, or cannot be told from others any more."""
 

@@ -140,11 +140,11 @@ def read(
     With `resume` a queue begins where the consumer's group has committed, if it has.
     """
     queues = consumer.queues(topic)
-    ends = {queue: _resolve(consumer, queue, end) if end else consumer.max_offset(queue) for queue in queues}
+    ends = {queue: resolve(consumer, queue, end) if end else consumer.max_offset(queue) for queue in queues}
     consumer.assign(queues)
     for queue in queues:
         committed = consumer.committed(queue) if resume else None
-        consumer.seek(queue, _resolve(consumer, queue, begin if committed is None else Position(offset=committed)))
+        consumer.seek(queue, resolve(consumer, queue, begin if committed is None else Position(offset=committed)))
     yield Batch([], {queue: consumer.position(queue) for queue in queues})
     remaining = queues
     while remaining := [queue for queue in remaining if follow or consumer.position(queue) < ends[queue]]:
@@ -157,7 +157,7 @@ def read(
         yield Batch(messages, positions)
 
 
-def _resolve(consumer: PullConsumer, queue: MessageQueue, position: Position) -> int:
+def resolve(consumer: PullConsumer, queue: MessageQueue, position: Position) -> int:
     first, last = consumer.min_offset(queue), consumer.max_offset(queue)
     if position.name == "earliest":
         return first

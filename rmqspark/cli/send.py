@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import sys
-from collections import deque
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rmqspark.cli.message_files import lines, read_file
 from rmqspark.cli.options import Json, Namesrv
-from rmqspark.errors import InvalidArgument, MissingExtra, RmqError
+from rmqspark.cli.sending import Addressed, send_all
+from rmqspark.errors import InvalidArgument
 from rmqspark.model import Message, SendReceipt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from concurrent.futures import Future
+    from collections.abc import Iterator
 
-
-_IN_FLIGHT = 512
 _SHOWN = 10  # receipts of a long run; --json prints all
-_MAX_LINE_BYTES = 6 * 1024 * 1024  # a body of 4 MiB as Base64, with room for the rest of its JSON object
 
 
 def send(
@@ -67,7 +62,7 @@ def send(
     )
     sent = 0
     try:
-        for receipt in _send_all(messages, namesrv, queue, shard):
+        for receipt in send_all((Addressed(message, queue, shard) for message in messages), namesrv):
             sent += 1
             if as_json:
                 print(json.dumps(_as_object(receipt)))
@@ -80,40 +75,13 @@ def send(
         print(f"Nothing to send to {topic}.")
 
 
-def _send_all(
-    messages: Iterable[Message], namesrv: str | None, queue: int | None, shard: str | None
-) -> Iterator[SendReceipt]:
-    """Many in flight, receipts in the order of the messages; also of those on their way when another one failed."""
-    from rmqspark.cli.progress import counting
-    from rmqspark.client.producer import Producer
-
-    waiting: deque[Future[SendReceipt]] = deque()
-    with Producer(namesrv, group="rmq-cli") as producer:
-        try:
-            for message in counting(messages, "sent"):
-                waiting.append(producer.send_async(message, queue=queue, shard=shard))
-                while waiting and (waiting[0].done() or len(waiting) >= _IN_FLIGHT):
-                    yield waiting.popleft().result()
-        except RmqError:
-            yield from _stored(waiting)
-            raise
-        while waiting:
-            yield waiting.popleft().result()
-
-
-def _stored(waiting: Iterable[Future[SendReceipt]]) -> Iterator[SendReceipt]:
-    for future in waiting:
-        with suppress(RmqError):
-            yield future.result()
-
-
 def _messages(topic: str, bodies: list[str], file: Path | None, template: str | None) -> Iterator[Message]:
     if bodies and file:
         raise InvalidArgument("Bodies as arguments and --file exclude each other.")
     if template and (bodies or file):
         raise InvalidArgument("--format reads standard input; it goes with neither bodies nor --file.")
     if file:
-        yield from _from_file(topic, file)
+        yield from (recorded.message for recorded in read_file(file, topic))
     elif bodies:
         for body in bodies:
             yield Message(topic, body.encode("utf-8", "surrogateescape"))
@@ -127,60 +95,13 @@ def _from_stdin(topic: str, template: str | None) -> Iterator[Message]:
     if sys.stdin.isatty():
         print("One message a line; Ctrl-D ends.", file=sys.stderr)
     parse = compile_input(template) if template else None
-    for number, line in enumerate(_lines(sys.stdin.buffer), start=1):
+    for number, line in enumerate(lines(sys.stdin.buffer), start=1):
         if parse:
             yield parse(topic, line.decode("utf-8", "replace"))
         elif line:
             yield Message(topic, line)
         else:
             print(f"Line {number} is empty: left out, since RocketMQ has no empty messages.", file=sys.stderr)
-
-
-def _lines(stream: IO[bytes]) -> Iterator[bytes]:
-    while line := stream.readline(_MAX_LINE_BYTES):
-        if len(line) == _MAX_LINE_BYTES:
-            raise InvalidArgument(f"A line is longer than {_MAX_LINE_BYTES:,} bytes; a body may have 4 MiB.")
-        yield line.rstrip(b"\r\n")
-
-
-def _from_file(topic: str, file: Path) -> Iterator[Message]:
-    readers = {".jsonl": _read_jsonl, ".ndjson": _read_jsonl, ".csv": _read_csv, ".parquet": _read_parquet}
-    reader = readers.get(file.suffix.lower())
-    if reader is None:
-        raise InvalidArgument(f"--file {file} is neither .jsonl, .csv nor .parquet.")
-    if not file.is_file():
-        raise InvalidArgument(f"--file {file} does not exist.")
-    from rmqspark.cli.formats import from_object
-
-    for number, record in enumerate(reader(file), start=1):
-        yield from_object(topic, record, f"{file}, row {number}")
-
-
-def _read_jsonl(file: Path) -> Iterator[dict[str, Any]]:
-    with file.open("rb") as stream:
-        for number, line in enumerate(_lines(stream), start=1):
-            try:
-                record = json.loads(line) if line else None
-            except ValueError as error:
-                raise InvalidArgument(f"{file}, line {number} is not JSON: {error}.") from None
-            if isinstance(record, dict):
-                yield record
-            elif line:
-                raise InvalidArgument(f"{file}, line {number} is not a JSON object.")
-
-
-def _read_csv(file: Path) -> Iterator[dict[str, Any]]:
-    with file.open(newline="", encoding="utf-8") as stream:
-        yield from csv.DictReader(stream)
-
-
-def _read_parquet(file: Path) -> Iterator[dict[str, Any]]:
-    try:
-        from pyarrow import parquet
-    except ImportError:
-        raise MissingExtra("pyarrow", "spark") from None
-    for batch in parquet.ParquetFile(file).iter_batches(batch_size=4096):
-        yield from batch.to_pylist()
 
 
 def _properties(pairs: list[str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""`rmq topic`: list, create, update, describe, delete."""
+"""`rmq topic`: list, create, update, describe, delete; schema, export, import and replay are in files of their own."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import typer
 from rmqspark.cli.listing import existing
 from rmqspark.cli.options import Json, Namesrv, Yes, confirm
 from rmqspark.cli.output import print_json, print_table
+from rmqspark.cli.topic_files import export, import_, replay
+from rmqspark.cli.topic_schema import schema
 from rmqspark.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -140,6 +142,12 @@ def delete(topic: Topic, yes: Yes = False, namesrv: Namesrv = None) -> None:
         confirm(f"Delete topic {topic} with {count:,} messages?", yes=yes)
         admin.delete_topic(topic)
     print(f"Topic {topic} deleted.")
+
+
+app.command("schema")(schema)
+app.command("export")(export)
+app.command("import")(import_)
+app.command("replay")(replay)
 
 
 def _messages_beyond(topic: TopicDescription, queues: int) -> int:

@@ -1,0 +1,149 @@
+"""The Spark schema that fits JSON bodies, as `spark.read.json` infers it, with names in the order in which they came.
+
+A type is one of Spark's names, a `Struct`, an `Array`, or None for a value that was null wherever it was.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_PLAIN_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_LONG_BITS = 63
+_DECIMAL_DIGITS = 38
+
+
+@dataclass(frozen=True)
+class Struct:
+    """Fields by name."""
+
+    fields: dict[str, Kind]
+
+
+@dataclass(frozen=True)
+class Array:
+    """Items of one type."""
+
+    item: Kind
+
+
+Kind = str | Struct | Array | None
+
+
+@dataclass
+class Sample:
+    """What was seen: bodies, those among them that are no JSON object, the fields and how many bodies have each."""
+
+    bodies: int = 0
+    not_objects: int = 0
+    fields: Struct = field(default_factory=lambda: Struct({}))
+    present: dict[str, int] = field(default_factory=dict)
+
+    def add(self, body: bytes) -> None:
+        """Looks at one body more."""
+        self.bodies += 1
+        try:
+            document = json.loads(body)
+        except (ValueError, RecursionError):
+            document = None
+        if not isinstance(document, dict):
+            self.not_objects += 1
+            return
+        self.fields = _merged_structs(self.fields, _struct(document))
+        for name in document:
+            self.present[name] = self.present.get(name, 0) + 1
+
+
+def kind_of(value: Any) -> Kind:
+    """The type of a value that was parsed from JSON."""
+    match value:
+        case None:
+            return None
+        case bool():
+            return "boolean"
+        case int():
+            return _kind_of_whole(value)
+        case float():
+            return "double"
+        case dict():
+            return _struct(value)
+        case list():
+            return Array(_all_merged(map(kind_of, value)))
+        case _:
+            return "string"
+
+
+def _struct(document: dict[str, Any]) -> Struct:
+    return Struct({name: kind_of(item) for name, item in document.items()})
+
+
+def merged(one: Kind, other: Kind) -> Kind:
+    """The narrowest type that holds the values of both; as a last resort string, which holds any JSON."""
+    if one == other or other is None:
+        return one
+    if one is None:
+        return other
+    if isinstance(one, Struct) and isinstance(other, Struct):
+        return _merged_structs(one, other)
+    if isinstance(one, Array) and isinstance(other, Array):
+        return Array(merged(one.item, other.item))
+    return _merged_numbers(one, other) if _is_number(one) and _is_number(other) else "string"
+
+
+def ddl(fields: Struct) -> str:
+    """`id bigint, customer struct<name: string>`, as `.schema(...)` takes it."""
+    return ", ".join(f"{quoted(name)} {type_name(kind)}" for name, kind in fields.fields.items())
+
+
+def type_name(kind: Kind) -> str:
+    """The type in Spark's words; what was always null or had no field is a string."""
+    match kind:
+        case Struct(fields) if fields:
+            return f"struct<{', '.join(f'{quoted(name)}: {type_name(item)}' for name, item in fields.items())}>"
+        case Array(item):
+            return f"array<{type_name(item)}>"
+        case str():
+            return kind
+        case _:
+            return "string"
+
+
+def quoted(name: str) -> str:
+    return name if _PLAIN_NAME.fullmatch(name) else f"`{name.replace('`', '``')}`"
+
+
+def _kind_of_whole(value: int) -> str:
+    if value.bit_length() <= _LONG_BITS:
+        return "bigint"
+    digits = len(str(abs(value)))
+    return f"decimal({digits},0)" if digits <= _DECIMAL_DIGITS else "double"
+
+
+def _all_merged(kinds: Iterable[Kind]) -> Kind:
+    return reduce(merged, kinds, None)
+
+
+def _merged_structs(one: Struct, other: Struct) -> Struct:
+    fields = dict(one.fields)
+    for name, kind in other.fields.items():
+        fields[name] = merged(fields.get(name), kind)
+    return Struct(fields)
+
+
+def _is_number(kind: Kind) -> bool:
+    return isinstance(kind, str) and kind.startswith(("bigint", "double", "decimal"))
+
+
+def _merged_numbers(one: Kind, other: Kind) -> str:
+    """Decimals hold longs; with a double among them all are doubles."""
+    names = {type_name(one), type_name(other)}
+    if "double" in names:
+        return "double"
+    digits = max((int(name[8:-3]) for name in names if name.startswith("decimal")), default=0)
+    return f"decimal({max(digits, 20)},0)"

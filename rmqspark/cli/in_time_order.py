@@ -1,0 +1,98 @@
+"""The messages of several queues as one sequence, in the order in which they were stored.
+
+Each queue is in that order already, or nearly; so the next message is the oldest of those that are first in their
+queues, once every queue that goes on has shown its first.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqspark.client.pull_consumer import PullConsumer
+    from rmqspark.model import MessageQueue, ReceivedMessage
+
+_AHEAD_BYTES = 8 << 20  # of bodies of one queue that wait for others; then it is not read on
+_POLL_MS = 1_000
+
+
+class Span(NamedTuple):
+    """The messages of one queue at [start, end)."""
+
+    queue: MessageQueue
+    start: int
+    end: int
+
+
+def in_time_order(consumer: PullConsumer, spans: list[Span]) -> Iterator[ReceivedMessage]:
+    """All messages of the spans by store time, those of one queue in its own order. Raises what reading raises."""
+    queues = [_Waiting(number, span) for number, span in enumerate(spans)]
+    reading: set[MessageQueue] = set()
+    while any(queue.open or queue.messages for queue in queues):
+        if any(queue.open and not queue.messages for queue in queues):
+            reading = _read_on(consumer, queues, reading)
+        else:
+            yield from _until_one_is_empty(queues)
+
+
+class _Waiting:
+    """One queue: how far it is read, and what was read of it and waits for its turn."""
+
+    def __init__(self, number: int, span: Span) -> None:
+        self.number = number
+        self.queue = span.queue
+        self.end = span.end
+        self.position = span.start
+        self.messages: deque[ReceivedMessage] = deque()
+        self.size_bytes = 0
+
+    @property
+    def open(self) -> bool:
+        return self.position < self.end
+
+    @property
+    def has_room(self) -> bool:
+        return self.open and self.size_bytes < _AHEAD_BYTES
+
+    def put(self, message: ReceivedMessage) -> None:
+        if message.queue_offset < self.end:
+            self.messages.append(message)
+            self.size_bytes += len(message.body)
+
+    def take(self) -> ReceivedMessage:
+        message = self.messages.popleft()
+        self.size_bytes -= len(message.body)
+        return message
+
+
+def _read_on(consumer: PullConsumer, queues: list[_Waiting], reading: set[MessageQueue]) -> set[MessageQueue]:
+    """Reads what comes next of the queues that have room; returns which they are."""
+    by_queue = {waiting.queue: waiting for waiting in queues if waiting.has_room}
+    if by_queue.keys() != reading:
+        consumer.assign(by_queue)
+        for queue in by_queue.keys() - reading:
+            consumer.seek(queue, by_queue[queue].position)
+    for message in consumer.poll(_POLL_MS):
+        by_queue[message.queue].put(message)
+    for waiting in by_queue.values():
+        waiting.position = consumer.position(waiting.queue)
+    return set(by_queue)
+
+
+def _until_one_is_empty(queues: list[_Waiting]) -> Iterator[ReceivedMessage]:
+    """What is certain to be next: up to where a queue that goes on has nothing to show."""
+    heads = [(queue.messages[0].store_timestamp_ms, queue.number) for queue in queues if queue.messages]
+    heapq.heapify(heads)
+    while heads:
+        queue = queues[heads[0][1]]
+        yield queue.take()
+        if queue.messages:
+            heapq.heapreplace(heads, (queue.messages[0].store_timestamp_ms, queue.number))
+        elif queue.open:
+            return
+        else:
+            heapq.heappop(heads)

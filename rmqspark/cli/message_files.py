@@ -1,0 +1,217 @@
+"""Files of messages: JSON lines, CSV and Parquet, with the names of the Spark columns."""
+
+from __future__ import annotations
+
+import csv
+import json
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from rmqspark.cli.formats import as_object, from_object
+from rmqspark.errors import InvalidArgument, MissingExtra
+from rmqspark.model import Message, ReceivedMessage
+from rmqspark.protocol.properties import Property
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+_MAX_LINE_BYTES = 6 * 1024 * 1024  # a body of 4 MiB as Base64, with room for the rest of its JSON object
+_BODIES = frozenset({"body", "value", "bodyBase64"})
+_ROWS = 4_096  # of a Parquet row group, and held in memory at a time
+_ROW_BYTES = 32 << 20
+
+
+class Recorded(NamedTuple):
+    """A message of a file, and what the file says of where and when it was; None where it says nothing."""
+
+    message: Message
+    queue_id: int | None
+    shard: str | None
+    store_timestamp_ms: int | None
+
+
+def read_file(file: Path, topic: str | None) -> Iterator[Recorded]:
+    """The messages of F.jsonl, F.csv or F.parquet, for `topic`, else for the one that each row names.
+
+    Raises InvalidArgument for a file, line or row that cannot be read.
+    """
+    readers = {".jsonl": _read_jsonl, ".ndjson": _read_jsonl, ".csv": _read_csv, ".parquet": _read_parquet}
+    reader = readers.get(file.suffix.lower())
+    if reader is None:
+        raise InvalidArgument(f"{file} is neither .jsonl, .csv nor .parquet.")
+    if not file.is_file():
+        raise InvalidArgument(f"{file} does not exist.")
+    for number, record in enumerate(reader(file), start=1):
+        yield _recorded(record, topic, f"{file}, row {number}")
+
+
+def _recorded(record: dict[str, Any], topic: str | None, place: str) -> Recorded:
+    is_message = not _BODIES.isdisjoint(record)  # else the row is the body, whatever its columns are called
+    target = topic or (record.get("topic") if is_message else None)
+    if not target:
+        raise InvalidArgument(f"{place} names no topic.", hint="Say which: --topic orders.")
+    message = from_object(str(target), record, place)
+    if not is_message:
+        return Recorded(message, None, None, None)
+    properties = record.get("properties")
+    return Recorded(
+        replace(message, flag=_number(record, "flag", place) or 0),
+        _number(record, "queueId", place),
+        properties.get(Property.SHARDING_KEY) if isinstance(properties, dict) else None,
+        _number(record, "storeTimestamp", place),
+    )
+
+
+def _number(record: dict[str, Any], name: str, place: str) -> int | None:
+    """A whole number; a time of a Parquet file in ms."""
+    value = record.get(name)
+    if value is None or value == "":
+        return None
+    if isinstance(value, datetime):
+        return round(value.timestamp() * 1_000)
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        raise InvalidArgument(f"{place}: {name} {value!r} is no whole number.") from None
+
+
+def lines(stream: IO[bytes]) -> Iterator[bytes]:
+    """Lines without their ends. InvalidArgument for one that is longer than any message."""
+    while line := stream.readline(_MAX_LINE_BYTES):
+        if len(line) == _MAX_LINE_BYTES:
+            raise InvalidArgument(f"A line is longer than {_MAX_LINE_BYTES:,} bytes; a body may have 4 MiB.")
+        yield line.rstrip(b"\r\n")
+
+
+def _read_jsonl(file: Path) -> Iterator[dict[str, Any]]:
+    with file.open("rb") as stream:
+        for number, line in enumerate(lines(stream), start=1):
+            try:
+                record = json.loads(line) if line else None
+            except ValueError as error:
+                raise InvalidArgument(f"{file}, line {number} is not JSON: {error}.") from None
+            if isinstance(record, dict):
+                yield record
+            elif line:
+                raise InvalidArgument(f"{file}, line {number} is not a JSON object.")
+
+
+def _read_csv(file: Path) -> Iterator[dict[str, Any]]:
+    with file.open(newline="", encoding="utf-8") as stream:
+        yield from csv.DictReader(stream)
+
+
+def _read_parquet(file: Path) -> Iterator[dict[str, Any]]:
+    pa, parquet = _arrow()
+    try:
+        with parquet.ParquetFile(file) as opened:
+            for batch in opened.iter_batches(batch_size=_ROWS):
+                yield from map(_with_properties, batch.to_pylist())
+    except pa.ArrowInvalid as error:
+        raise InvalidArgument(f"{file} is no Parquet file that can be read: {error}.") from None
+
+
+def _with_properties(row: dict[str, Any]) -> dict[str, Any]:
+    """A map is a list of pairs as Arrow hands it out."""
+    pairs = row.get("properties")
+    return row | {"properties": dict(pairs)} if isinstance(pairs, list) else row
+
+
+class Writer(Protocol):
+    """Takes messages one after the other."""
+
+    def write(self, message: ReceivedMessage) -> None: ...
+    def close(self) -> None: ...
+
+
+@contextmanager
+def writing(file: Path) -> Iterator[Writer]:
+    """A writer of F.jsonl or F.parquet. The file is there, in full, once the block has ended without an error."""
+    made: dict[str, Callable[[Path], Writer]] = {".jsonl": _Lines, ".ndjson": _Lines, ".parquet": _Rows}
+    kind = made.get(file.suffix.lower())
+    if kind is None:
+        raise InvalidArgument(f"{file} is neither .jsonl nor .parquet.")
+    part = file.with_name(f".{file.name}.part")
+    try:
+        writer = kind(part)
+        try:
+            yield writer
+        finally:
+            writer.close()
+        part.replace(file)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+class _Lines:
+    """One JSON object a line, as `rmq consume --json` prints them."""
+
+    def __init__(self, file: Path) -> None:
+        self._stream = file.open("w", encoding="utf-8")
+
+    def write(self, message: ReceivedMessage) -> None:
+        self._stream.write(json.dumps(as_object(message), ensure_ascii=False) + "\n")
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+class _Rows:
+    """Parquet with the columns of the Spark source, under their types."""
+
+    def __init__(self, file: Path) -> None:
+        self._arrow, parquet = _arrow()
+        self._schema = _parquet_schema(self._arrow)
+        self._writer = parquet.ParquetWriter(file, self._schema, compression="zstd")
+        self._rows: list[dict[str, Any]] = []
+        self._bytes = 0
+
+    def write(self, message: ReceivedMessage) -> None:
+        self._rows.append(_row(message))
+        self._bytes += len(message.body)
+        if len(self._rows) >= _ROWS or self._bytes >= _ROW_BYTES:
+            self._flush()
+
+    def close(self) -> None:
+        self._flush()
+        self._writer.close()
+
+    def _flush(self) -> None:
+        if self._rows:
+            self._writer.write_batch(self._arrow.RecordBatch.from_pylist(self._rows, schema=self._schema))
+            self._rows, self._bytes = [], 0
+
+
+def _row(message: ReceivedMessage) -> dict[str, Any]:
+    return {
+        **as_object(message),
+        "body": message.body,
+        "properties": list(message.properties.items()),
+        "bornTimestamp": message.born_timestamp_ms * 1_000,
+        "storeTimestamp": message.store_timestamp_ms * 1_000,
+    }
+
+
+def _parquet_schema(pa: Any) -> Any:
+    time = pa.timestamp("us", tz="UTC")
+    texts = dict.fromkeys(("topic", "brokerName", "msgId", "tags", "keys"), pa.string())
+    numbers = {"queueId": pa.int32(), "queueOffset": pa.int64(), "reconsumeTimes": pa.int32(), "flag": pa.int32()}
+    times = {"bornTimestamp": time, "storeTimestamp": time}
+    kinds = texts | numbers | times | {"body": pa.binary(), "properties": pa.map_(pa.string(), pa.string())}
+    order = (
+        *("topic", "brokerName", "queueId", "queueOffset", "msgId", "tags", "keys", "body", "properties"),
+        *("bornTimestamp", "storeTimestamp", "reconsumeTimes", "flag"),
+    )
+    return pa.schema([(name, kinds[name]) for name in order])
+
+
+def _arrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise MissingExtra("pyarrow", "spark") from None
+    return pyarrow, parquet

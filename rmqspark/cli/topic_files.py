@@ -1,0 +1,151 @@
+"""`rmq topic export`, `import`, `replay`: a topic into a file, and back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rmqspark.cli.consume import resolve
+from rmqspark.cli.in_time_order import Span, in_time_order
+from rmqspark.cli.message_files import Recorded, read_file, writing
+from rmqspark.cli.moments import EARLIEST, LATEST, Position, parse_moment
+from rmqspark.cli.options import Json, Namesrv, Yes, confirm
+from rmqspark.cli.output import print_json
+from rmqspark.cli.progress import counting
+from rmqspark.cli.sending import Addressed, send_all
+from rmqspark.cli.words import counted
+from rmqspark.clock import SystemClock
+from rmqspark.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from rmqspark.client.pull_consumer import PullConsumer
+    from rmqspark.clock import Clock
+
+Target = Annotated[str | None, typer.Option("--topic", help="Send to this topic instead of the one that a row names.")]
+KeepQueues = Annotated[
+    bool,
+    typer.Option(
+        "--keep-queues",
+        help="Each to the queue id it had, without its sharding key; else by that key, or all queues in turn.",
+    ),
+]
+
+
+def export(
+    topic: Annotated[str, typer.Argument(help="The topic to read.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="F.jsonl or F.parquet.")],
+    from_: Annotated[str | None, typer.Option("--from", help="Where to begin: a time, or relative: -10m.")] = None,
+    to: Annotated[str | None, typer.Option(help="Where to stop: a time, or relative. Default: the end.")] = None,
+    tags: Annotated[str, typer.Option(help="Only these tags: 'paid || shipped'.")] = "*",
+    yes: Yes = False,
+    namesrv: Namesrv = None,
+    as_json: Json = False,
+) -> None:
+    """Writes a topic's messages to a file, in the order in which they were stored.
+
+    Examples: rmq topic export orders -o orders.parquet | rmq topic export orders -o last.jsonl --from -1h
+
+    The columns are those of the Spark source, so Spark reads the file too; rmq topic import and rmq topic replay send
+    it again. The file is there once all of it is written; Ctrl-C leaves none.
+    """
+    from rmqspark.client.pull_consumer import PullConsumer
+
+    if output.exists():
+        confirm(f"Replace {output}?", yes=yes)
+    now_ms = SystemClock().now_ms()
+    begin = parse_moment(from_, now_ms=now_ms, option="--from") if from_ else EARLIEST
+    end = parse_moment(to, now_ms=now_ms, option="--to") if to else LATEST
+    count = 0
+    with PullConsumer(namesrv, tags=tags) as consumer, writing(output) as writer:
+        spans = list(_spans(consumer, topic, begin, end))
+        for message in counting(in_time_order(consumer, spans), "exported"):
+            writer.write(message)
+            count += 1
+    if as_json:
+        print_json({"topic": topic, "file": str(output), "messages": count})
+    else:
+        print(f"{counted(count, 'message')} of {topic} written to {output}")
+
+
+def import_(
+    file: Annotated[Path, typer.Argument(help="F.jsonl, F.csv or F.parquet, as rmq topic export writes it.")],
+    topic: Target = None,
+    keep_queues: KeepQueues = False,
+    namesrv: Namesrv = None,
+    as_json: Json = False,
+) -> None:
+    """Sends the messages of a file, as fast as brokers take them.
+
+    Examples: rmq topic import orders.parquet | rmq topic import orders.jsonl --topic orders-copy
+
+    Body, tags, keys, properties, flag and sharding key are as they were; ids, offsets and times are new.
+    """
+    _send(read_file(file, topic), file, keep_queues=keep_queues, namesrv=namesrv, as_json=as_json)
+
+
+def replay(
+    file: Annotated[Path, typer.Argument(help="F.jsonl, F.csv or F.parquet, as rmq topic export writes it.")],
+    speed: Annotated[float, typer.Option(help="How many times as fast as it was.")] = 1.0,
+    topic: Target = None,
+    keep_queues: KeepQueues = False,
+    namesrv: Namesrv = None,
+    as_json: Json = False,
+) -> None:
+    """Sends the messages of a file at the pace at which they were stored.
+
+    Examples: rmq topic replay orders.parquet | rmq topic replay orders.parquet --speed 10 --topic orders-test
+    """
+    if not 0 < speed < float("inf"):
+        raise InvalidArgument(f"--speed is above 0, not {speed}.", hint="As fast as possible is: rmq topic import.")
+    paced = at_pace(read_file(file, topic), speed, SystemClock(), str(file))
+    _send(paced, file, keep_queues=keep_queues, namesrv=namesrv, as_json=as_json)
+
+
+def at_pace(records: Iterable[Recorded], speed: float, clock: Clock, place: str) -> Iterator[Recorded]:
+    """Each message when its time has come; one whose time has passed, at once. InvalidArgument where it has none."""
+    began_ms = clock.monotonic_ms()
+    first_ms: int | None = None
+    for number, record in enumerate(records, start=1):
+        stored_ms = record.store_timestamp_ms
+        if stored_ms is None:
+            raise InvalidArgument(
+                f"{place}, row {number} has no storeTimestamp.", hint="Send it with rmq topic import."
+            )
+        first_ms = stored_ms if first_ms is None else first_ms
+        due_ms = began_ms + round((stored_ms - first_ms) / speed)
+        if (ahead_ms := due_ms - clock.monotonic_ms()) > 0:
+            clock.sleep_ms(ahead_ms)
+        yield record
+
+
+def _spans(consumer: PullConsumer, topic: str, begin: Position, end: Position) -> Iterator[Span]:
+    for queue in consumer.queues(topic):
+        yield Span(queue, resolve(consumer, queue, begin), resolve(consumer, queue, end))
+
+
+def _send(records: Iterable[Recorded], file: Path, *, keep_queues: bool, namesrv: str | None, as_json: bool) -> None:
+    """Sends, and says how many are stored: also where one failed, or after Ctrl-C."""
+    stored: Counter[str] = Counter()
+    try:
+        for receipt in send_all((_addressed(record, keep_queues) for record in records), namesrv):
+            stored[receipt.queue.topic] += 1
+    finally:
+        if as_json:
+            print_json({"file": str(file), "messages": stored.total(), "topics": dict(stored)})
+        else:
+            for topic, count in stored.items():
+                print(f"{counted(count, 'message')} of {file} sent to {topic}")
+            if not stored:
+                print(f"No message of {file} was sent.")
+
+
+def _addressed(record: Recorded, keep_queues: bool) -> Addressed:
+    """To its queue id, else to the queue of its sharding key, whose messages so keep their order."""
+    if keep_queues and record.queue_id is not None:
+        return Addressed(record.message, queue=record.queue_id)
+    return Addressed(record.message, shard=record.shard)

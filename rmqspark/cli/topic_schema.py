@@ -1,0 +1,74 @@
+"""`rmq topic schema`: what `.schema(...)` is to say to a topic's JSON bodies."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rmqspark.cli.body_schema import Sample, ddl, type_name
+from rmqspark.cli.consume import read
+from rmqspark.cli.moments import Position
+from rmqspark.cli.options import Json, Namesrv
+from rmqspark.cli.output import print_json, safe
+from rmqspark.cli.words import counted
+from rmqspark.errors import MessageNotFound, UnparsableBody
+
+if TYPE_CHECKING:
+    from rmqspark.client.pull_consumer import PullConsumer
+
+
+def schema(
+    topic: Annotated[str, typer.Argument(help="The topic whose bodies to look at.")],
+    count: Annotated[int, typer.Option("--count", "-n", min=1, help="How many of the newest messages.")] = 1000,
+    namesrv: Namesrv = None,
+    as_json: Json = False,
+) -> None:
+    """Samples bodies and prints the Spark DDL that fits them, for valueFormat=json.
+
+    Examples: rmq topic schema orders | rmq topic schema orders -n 10000 --json
+
+    Texts stay strings, as Spark infers them: say date or timestamp yourself where they are that.
+    """
+    from rmqspark.client.pull_consumer import PullConsumer
+
+    with PullConsumer(namesrv) as consumer:
+        sample = sampled(consumer, topic, count)
+    if not sample.bodies:
+        raise MessageNotFound(f"Topic {topic!r} has no messages to look at.")
+    if sample.bodies == sample.not_objects:
+        raise UnparsableBody(
+            f"None of {counted(sample.bodies, 'body', 'bodies')} of topic {topic!r} is a JSON object.",
+            hint="Text is read with valueFormat=string, anything else as it is.",
+        )
+    if as_json:
+        print_json(_document(topic, sample))
+        return
+    print(safe(ddl(sample.fields)))
+    bad = f", {sample.not_objects:,} of them no JSON objects" if sample.not_objects else ""
+    print(f"From {counted(sample.bodies, 'body', 'bodies')} of {topic}{bad}.", file=sys.stderr)
+
+
+def sampled(consumer: PullConsumer, topic: str, count: int) -> Sample:
+    """Looks at the newest `count` messages or so: as many of each queue."""
+    sample = Sample()
+    each = -(-count // max(1, len(consumer.queues(topic))))
+    for batch in read(consumer, topic, Position(offset=-each), None, follow=False, resume=False):
+        for message in batch.messages:
+            sample.add(message.body)
+    return sample
+
+
+def _document(topic: str, sample: Sample) -> dict[str, object]:
+    objects = sample.bodies - sample.not_objects
+    return {
+        "topic": topic,
+        "ddl": ddl(sample.fields),
+        "sampled": sample.bodies,
+        "notJson": sample.not_objects,
+        "fields": [
+            {"name": name, "type": type_name(kind), "missing": objects - sample.present[name]}
+            for name, kind in sample.fields.fields.items()
+        ],
+    }

@@ -1,0 +1,132 @@
+"""`rmq topic schema`, `export`, `import` and `replay` against a real cluster."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rmqspark.client.producer import Producer
+from rmqspark.clock import SystemClock
+from rmqspark.model import Message
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from rmqspark.model import ReceivedMessage
+    from rmqspark.testing import LocalCluster
+    from rmqspark.testing.rmq import Rmq
+
+    Run = Callable[..., Any]
+
+pytestmark = pytest.mark.integration
+
+MESSAGES = [
+    Message("", b'{"id": 1}', tags="paid", keys=["k1", "k2"], properties={"region": "eu", "a": "b c"}, flag=3),
+    Message("", b"\xff\x00\n"),
+    Message("", "zwölf\n".encode(), properties={"x": "ä"}),
+    *(Message("", b"%d" % number, tags="even" if number % 2 == 0 else "odd") for number in range(50)),
+]
+
+
+@pytest.fixture
+def copy(rmq: Rmq, topic: str) -> str:
+    """The name of a second topic, with as many queues."""
+    rmq.create_topic(f"{topic}-copy", queues=4)
+    return f"{topic}-copy"
+
+
+def fill(mq: LocalCluster, topic: str) -> None:
+    with Producer(mq.namesrv) as producer:
+        for message in MESSAGES:
+            given = {name: getattr(message, name) for name in ("tags", "keys", "properties", "flag")}
+            producer.send(Message(topic, message.body, **given), shard="s" if message.tags == "odd" else None)
+
+
+def kept(message: ReceivedMessage) -> tuple[Any, ...]:
+    """What a copy has of a message."""
+    own = {name: message.properties.get(name) for name in ("region", "a", "x", "__SHARDINGKEY")}
+    return message.body, message.tags or "", message.keys, tuple(own.values()), message.flag
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_a_topic_there_and_back(
+    ok: Run, rmq: Rmq, mq: LocalCluster, topic: str, copy: str, suffix: str, tmp_path: Path
+) -> None:
+    """Bodies of any bytes, tags, keys, properties, flags and shards are in the copy as they were, queues on request."""
+    fill(mq, topic)
+    file = f"t.{suffix}"
+    assert ok("topic", "export", topic, "-o", file, "--json").json == {"topic": topic, "file": file, "messages": 53}
+    sent = ok("topic", "import", file, "--topic", copy, "--keep-queues", "--json").json
+    assert sent == {"file": file, "messages": 53, "topics": {copy: 53}}
+    there, back = rmq.messages(topic), rmq.messages(copy)
+    without_shard = [kept(message)[:3] + kept(message)[4:] for message in there]
+    assert sorted(kept(message)[:3] + kept(message)[4:] for message in back) == sorted(without_shard)
+    assert sorted((m.body, m.queue.queue_id) for m in back) == sorted((m.body, m.queue.queue_id) for m in there)
+    assert "53 messages" in ok("topic", "import", file, "--topic", copy).out
+    spread = [kept(message) for message in rmq.messages(copy) if message not in back]
+    assert sorted(spread, key=repr) == sorted(map(kept, there), key=repr)
+    assert len({message.msg_id for message in rmq.messages(copy)}) == 106
+
+
+def test_part_of_a_topic(ok: Run, mq: LocalCluster, topic: str, tmp_path: Path) -> None:
+    """Times and tags choose; what is there already is replaced only if that is said."""
+    fill(mq, topic)
+    assert ok("topic", "export", topic, "-o", "t.jsonl", "--tags", "odd", "--json").json["messages"] == 25
+    assert "25 messages" in ok("topic", "export", topic, "-o", "t.jsonl", "--tags", "even", "--yes").out
+    assert ok("topic", "export", topic, "-o", "none.jsonl", "--to", "-1h", "--json").json["messages"] == 0
+    assert (tmp_path / "none.jsonl").read_bytes() == b""
+
+
+def test_mistakes(cli: Run, topic: str, tmp_path: Path) -> None:
+    """A file that is there, a kind that is unknown, a topic that is not: errors that say so, and nothing is left."""
+    (tmp_path / "t.jsonl").write_text("{}")
+    refused = cli("topic", "export", topic, "-o", "t.jsonl")
+    assert (refused.code, "Replace t.jsonl?" in refused.err) == (2, True)
+    assert "neither .jsonl nor .parquet" in cli("topic", "export", topic, "-o", "t.csv").err
+    assert "'nowhere' does not exist" in cli("topic", "export", "nowhere", "-o", "n.jsonl").err
+    assert "--speed is above 0" in cli("topic", "replay", "t.jsonl", "--speed", "0").err
+    assert "names no topic" in cli("topic", "import", "t.jsonl").err
+    assert [file.name for file in tmp_path.iterdir()] == ["t.jsonl"]
+
+
+def test_a_replay_keeps_its_pace(ok: Run, rmq: Rmq, topic: str, copy: str, tmp_path: Path) -> None:
+    """Ten times as fast as stored: the last of three messages two seconds apart is due four tenths of a second on."""
+    rows = [f'{{"topic": "t", "body": "{number}", "storeTimestamp": {2_000 * number}}}' for number in range(3)]
+    (tmp_path / "t.jsonl").write_text("\n".join(rows))
+    began_ms = SystemClock().now_ms()
+    assert ok("topic", "replay", "t.jsonl", "--speed", "10", "--topic", copy, "--json").json["messages"] == 3
+    stored = rmq.messages(copy)
+    assert [message.body for message in stored] == [b"0", b"1", b"2"]
+    assert stored[-1].store_timestamp_ms >= began_ms + 400
+
+
+def test_a_replay_that_is_interrupted(processes: Any, rmq: Rmq, mq: LocalCluster, copy: str, tmp_path: Path) -> None:
+    """Ctrl-C ends it with 130, and it says what had been sent."""
+    rows = [f'{{"body": "{number}", "storeTimestamp": {number * 3_600_000}}}' for number in range(2)]
+    (tmp_path / "t.jsonl").write_text("\n".join(rows))
+    running = processes.start("topic", "replay", "t.jsonl", "--topic", copy, RMQ_NAMESRV=mq.namesrv)
+    while not rmq.messages(copy):  # the other one is due in an hour
+        assert running.poll() is None, processes.errors
+    running.send_signal(signal.SIGINT)
+    out = running.stdout.read().decode()
+    assert running.wait(60) == 130
+    assert out == f"1 message of t.jsonl sent to {copy}\n"
+    assert "Traceback" not in processes.errors
+
+
+def test_the_schema_of_bodies(ok: Run, cli: Run, rmq: Rmq, topic: str, copy: str) -> None:
+    """Prints what `.schema(...)` takes, says what it looked at, and what text and empty topics are to be read as."""
+    rmq.send(topic, b'{"id": 1, "amount": 2}', b'{"id": 2, "amount": 2.5, "tags": ["x"]}', b"no JSON")
+    printed = ok("topic", "schema", topic)
+    assert printed.out in ("id bigint, amount double, tags array<string>\n",)
+    assert f"From 3 bodies of {topic}, 1 of them no JSON objects." in printed.err
+    document = ok("topic", "schema", topic, "--json").json
+    assert (document["ddl"], document["sampled"], document["notJson"]) == (printed.out.strip(), 3, 1)
+    assert document["fields"][2] == {"name": "tags", "type": "array<string>", "missing": 1}
+    assert "has no messages" in cli("topic", "schema", copy).err
+    rmq.send(copy, b"text")
+    refused = cli("topic", "schema", copy)
+    assert (refused.code, "valueFormat=string" in refused.err) == (1, True)

@@ -1,0 +1,154 @@
+"""Files of messages, written and read; and the order and pace of what is read from them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rmqspark.cli.in_time_order import Span, in_time_order
+from rmqspark.cli.message_files import Recorded, read_file, writing
+from rmqspark.cli.topic_files import at_pace
+from rmqspark.errors import InvalidArgument
+from rmqspark.model import Message, MessageQueue, ReceivedMessage
+from rmqspark.testing.manual_clock import ManualClock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+QUEUES = [MessageQueue("t", "b", number) for number in range(3)]
+
+
+def received(
+    body: bytes = b"x", queue: MessageQueue = QUEUES[0], offset: int = 0, stored_ms: int = 1, **more: Any
+) -> Any:
+    given: dict[str, Any] = {"tags": None, "keys": [], "properties": {}, "msg_id": "id", "born_timestamp_ms": 1} | more
+    return ReceivedMessage(queue.topic, body, queue=queue, queue_offset=offset, store_timestamp_ms=stored_ms, **given)
+
+
+MESSAGES = [
+    received(b'{"a":"\xc3\xa4"}', QUEUES[1], tags="paid", keys=["k1", "k2"], stored_ms=1_700_000_000_123, flag=7,
+             properties={"TAGS": "paid", "KEYS": "k1 k2", "UNIQ_KEY": "U" * 32, "region": "eu", "__SHARDINGKEY": "s"}),
+    received(b"\xff\x00"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_what_is_written_is_read_again(suffix: str, tmp_path: Path) -> None:
+    """Body, tags, keys, properties, flag, queue, sharding key and time come back; what brokers make anew does not."""
+    file = tmp_path / f"t.{suffix}"
+    with writing(file) as writer:
+        for message in MESSAGES:
+            writer.write(message)
+    assert list(read_file(file, None)) == [
+        Recorded(
+            Message("t", MESSAGES[0].body, tags="paid", keys=["k1", "k2"], properties={"region": "eu"}, flag=7),
+            1,
+            "s",
+            1_700_000_000_123,
+        ),
+        Recorded(Message("t", b"\xff\x00", keys=[]), 0, None, 1),
+    ]
+    assert [recorded.message.topic for recorded in read_file(file, "other")] == ["other"] * 2
+
+
+def test_a_file_that_was_not_finished_is_not_there(tmp_path: Path) -> None:
+    """An export that ends with an error, or Ctrl-C, leaves what was there before and nothing else."""
+    file = tmp_path / "t.jsonl"
+    file.write_text("before")
+
+    def interrupted() -> None:
+        with writing(file) as writer:
+            writer.write(MESSAGES[0])
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert file.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "story"),
+    [
+        ("t.txt", b"", "neither .jsonl, .csv nor .parquet"),
+        ("t.jsonl", None, "does not exist"),
+        ("t.jsonl", b"{", "line 1 is not JSON"),
+        ("t.jsonl", b"[1]", "line 1 is not a JSON object"),
+        ("t.jsonl", b'{"body":"x"}', "row 1 names no topic.*--topic"),
+        ("t.jsonl", b'{"topic":"mine","id":1}', "row 1 names no topic"),
+        ("t.jsonl", b'{"topic":"t","body":"x","queueId":"many"}', "row 1: queueId 'many' is no whole number"),
+        ("t.parquet", b"not Parquet", "no Parquet file"),
+    ],
+)
+def test_files_that_cannot_be_read(name: str, content: bytes | None, story: str, tmp_path: Path) -> None:
+    """The error names the file, and the line or row."""
+    file = tmp_path / name
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(InvalidArgument, match=story):
+        list(read_file(file, None))
+
+
+def test_rows_that_are_bodies(tmp_path: Path) -> None:
+    """A row without a body is the body itself, whatever its columns are called."""
+    (tmp_path / "t.csv").write_text("flag,queueId\nyes,none\n")
+    (recorded,) = read_file(tmp_path / "t.csv", "t")
+    assert json.loads(recorded.message.body) == {"flag": "yes", "queueId": "none"}
+    assert recorded == Recorded(recorded.message, None, None, None)
+
+
+class Consumer:
+    """Stands in for a PullConsumer: gives the messages of assigned queues, `step` of each at a time."""
+
+    def __init__(self, messages: Iterable[ReceivedMessage], step: int) -> None:
+        self._messages = list(messages)
+        self._step = step
+        self._positions: dict[MessageQueue, int] = {}
+        self.most_assigned = 0
+
+    def assign(self, queues: Iterable[MessageQueue]) -> None:
+        self._positions = {queue: self._positions.get(queue, -1) for queue in queues}
+
+    def seek(self, queue: MessageQueue, offset: int) -> None:
+        self._positions[queue] = offset
+
+    def position(self, queue: MessageQueue) -> int:
+        return self._positions[queue]
+
+    def poll(self, timeout_ms: int) -> list[ReceivedMessage]:
+        found: list[ReceivedMessage] = []
+        for queue, at in self._positions.items():
+            own = [m for m in self._messages if m.queue == queue and m.queue_offset >= at][: self._step]
+            self._positions[queue] = own[-1].queue_offset + 1 if own else at
+            found += own
+        return found
+
+
+@pytest.mark.parametrize("step", [1, 2, 100])
+@pytest.mark.parametrize("size", [1, 5 << 20])
+def test_messages_of_several_queues_in_time_order(step: int, size: int) -> None:
+    """However they are read, and also where one queue waits for the others: by time, and complete up to the end."""
+    times = {QUEUES[0]: [1, 4, 5, 9], QUEUES[1]: [2, 3, 3, 3, 8, 50], QUEUES[2]: []}
+    messages = [
+        received(b"x" * size, queue, offset, stored_ms)
+        for queue, stored in times.items()
+        for offset, stored_ms in enumerate(stored)
+    ]
+    spans = [Span(QUEUES[0], 1, 4), Span(QUEUES[1], 0, 5), Span(QUEUES[2], 0, 0)]
+    ordered = list(in_time_order(Consumer(messages, step), spans))  # type: ignore[arg-type]
+    assert [message.store_timestamp_ms for message in ordered] == [2, 3, 3, 3, 4, 5, 8, 9]
+    assert [m.queue_offset for m in ordered if m.queue == QUEUES[1]] == [0, 1, 2, 3, 4]
+
+
+def test_the_pace_of_a_replay() -> None:
+    """Messages come as far apart as they were, divided by the speed; a time that has passed is not waited for."""
+    clock = ManualClock()
+    began_ms = clock.monotonic_ms()
+    records = [Recorded(Message("t", b"x"), 0, None, stored_ms) for stored_ms in (1_000, 2_000, 1_500, 11_000)]
+    moments = [clock.monotonic_ms() - began_ms for _ in at_pace(records, 10, clock, "f")]
+    assert moments == [0, 100, 100, 1_000]
+    with pytest.raises(InvalidArgument, match="f, row 1 has no storeTimestamp"):
+        list(at_pace([Recorded(Message("t", b"x"), 0, None, None)], 1, clock, "f"))
