@@ -30,32 +30,35 @@ class RmqDataSource(DataSource):
         from rmqspark.source.catalog_tables import is_catalog_table
         from rmqspark.source.options import read_options
         from rmqspark.source.schema import default_schema
+        from rmqspark.source.value_schema import default_read_schema
 
-        if not is_catalog_table(self.options):
-            read_options(self.options)  # a mistyped option is an error at load(), not when the query runs
-        return default_schema()
+        if is_catalog_table(self.options):
+            return default_schema()
+        return default_read_schema(read_options(self.options))  # a mistyped option is an error at load(), not later
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from rmqspark.source.options import SourceOptions
         from rmqspark.source.reader import RmqReader
-        from rmqspark.source.schema import check_schema
+        from rmqspark.source.value_schema import check_read_schema
 
         options = SourceOptions.parse(self.options, streaming=False)
+        wanted = check_read_schema(schema, options.values)
         if options.store is not None:
             from rmqspark.source.store_reader import RmqStoreReader
 
-            return RmqStoreReader(options, check_schema(schema))
-        return RmqReader(options, check_schema(schema))
+            return RmqStoreReader(options, wanted)
+        return RmqReader(options, wanted)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from rmqspark.errors import RmqError
         from rmqspark.source.options import SourceOptions
         from rmqspark.source.reader import RmqStreamReader
         from rmqspark.source.refused import RefusedStreamReader
-        from rmqspark.source.schema import check_schema
+        from rmqspark.source.value_schema import check_read_schema
 
         try:
-            return RmqStreamReader(SourceOptions.parse(self.options, streaming=True), check_schema(schema))
+            options = SourceOptions.parse(self.options, streaming=True)
+            return RmqStreamReader(options, check_read_schema(schema, options.values))
         except RmqError as error:
             return RefusedStreamReader(error)
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from rmqspark.client.shared import shared_client
 from rmqspark.errors import RmqError, StoreError
 from rmqspark.protocol.filters import TagFilter
-from rmqspark.source.arrow import NARROW_ROWS, WIDE_ROWS, ArrowColumns
+from rmqspark.source.arrow import NARROW_ROWS, WIDE_ROWS
+from rmqspark.source.columns import columns_of
 from rmqspark.source.fetch import fetch
 from rmqspark.source.log_plan import stretches
 from rmqspark.source.partitions import DirectPartition, StorePlace
@@ -34,7 +35,9 @@ if TYPE_CHECKING:
 
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.protocol.record_batch import RecordBatch
+    from rmqspark.source.arrow import ArrowColumns
     from rmqspark.source.options import SourceOptions
+    from rmqspark.source.value_columns import ValueColumns
 
 CHUNK_BYTES = 4 << 20
 MOST_TASKS = 64  # of a batch, unless minPartitions says otherwise: each has a part of each queue
@@ -64,7 +67,7 @@ def plan_direct(
 
 def read_direct(partition: DirectPartition, options: SourceOptions, schema: StructType) -> Iterator[Any]:
     """The Arrow batches of a partition. Raises what reading from the broker raises."""
-    columns = ArrowColumns(schema, *(wanted.queue for wanted in partition.ranges))
+    columns = columns_of(options, schema, *(wanted.queue for wanted in partition.ranges))
     view = _open(partition.place)
     if view is None:
         for each in partition.ranges:
@@ -83,7 +86,7 @@ def read_direct(partition: DirectPartition, options: SourceOptions, schema: Stru
                 yield from columns.batches(exactly(found, tags))
 
 
-def _from_broker(wanted: QueueRange, options: SourceOptions, columns: ArrowColumns) -> Iterator[Any]:
+def _from_broker(wanted: QueueRange, options: SourceOptions, columns: ArrowColumns | ValueColumns) -> Iterator[Any]:
     for records in fetch(shared_client(options.namesrv), wanted, options):
         yield from columns.batches(records)
 

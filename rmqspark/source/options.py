@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmqspark.client.addresses import resolve_namesrv
 from rmqspark.errors import InvalidArgument, NotSupported
+from rmqspark.model import MessageQueue
 from rmqspark.options import (
     Option,
     OptionTable,
@@ -40,11 +41,10 @@ from rmqspark.source.positions import (
 )
 from rmqspark.source.sql import sql_expression
 from rmqspark.source.subscription import Subscription, read_pattern
+from rmqspark.source.value_options import VALUE_OPTIONS, ValueOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from rmqspark.model import MessageQueue
 
 _LATER_ACCESS = "This version talks to brokers without access control; leave it out."
 
@@ -153,7 +153,7 @@ SOURCE_OPTIONS = OptionTable(
         ),
         Option("groupMode", "`exclusive`", "this query alone reads for the group", choice("exclusive", "shared")),
         Option("commitOffsets", "`true`", "stream: report progress as the group's committed offsets", boolean),
-        Option("valueFormat", "`binary`", "bodies come as they are", choice("binary", "json", "string")),
+        *VALUE_OPTIONS,
         Option(
             "readMode",
             "`broker`",
@@ -177,9 +177,6 @@ SOURCE_OPTIONS = OptionTable(
     foreign=KAFKA_NAMES,
     later={
         "allocateStrategy": "It belongs to groupMode=shared, which is not there yet either.",
-        "mode": "Parse bodies in Spark, with from_json.",
-        "badRecordsTopic": "Parse bodies in Spark, with from_json.",
-        "metadataColumns": "Name the columns in .schema(...).",
         "accessKey": _LATER_ACCESS,
         "secretKey": _LATER_ACCESS,
     },
@@ -191,8 +188,6 @@ _NAME_A_TOPIC = (
 )
 _LATER_VALUES = {
     ("groupMode", "shared"): "Give each query its own topics or queues (assign).",
-    ("valueFormat", "json"): "Read body and parse it in Spark: from_json(body.cast('string'), schema).",
-    ("valueFormat", "string"): "Read body and cast it in Spark: body.cast('string').",
 }
 _STREAM_ONLY = ("maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 _STARTS = ("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp")
@@ -203,7 +198,7 @@ _NEEDED = {
     "maxTriggerDelay": ("minOffsetsPerTrigger",),
 }
 _BATCH_ONLY = (*_ENDS, "store")
-_NEEDS_BROKER = ("namesrv", "readMode", "sql", "groupOffsetReset")
+_NEEDS_BROKER = ("namesrv", "readMode", "sql", "groupOffsetReset", "badRecordsTopic")
 
 _LONGEST_GROWN_PAUSE_MS = 5_000
 
@@ -247,6 +242,7 @@ class SourceOptions:
     read_mode: str = "broker"
     store: str | None = None
     retry: RetryPolicy = RetryPolicy()
+    values: ValueOptions | None = None  # None: bodies as they are
 
     @classmethod
     def parse(cls, given: Mapping[str, str], *, streaming: bool) -> SourceOptions:
@@ -271,6 +267,7 @@ class SourceOptions:
             read_mode=values.get("readMode", "broker"),
             store=values.get("store"),
             retry=RetryPolicy(values.get("fetchOffset.numRetries", 3), values.get("fetchOffset.retryIntervalMs", 200)),
+            values=_value_options(values),
         )
 
 
@@ -325,6 +322,17 @@ def _subscription(values: Mapping[str, Any]) -> Subscription:
     if "subscribe" not in values:
         raise InvalidArgument("No topic to read.", hint=_NAME_A_TOPIC)
     return Subscription(values["subscribe"])
+
+
+def _value_options(values: Mapping[str, Any]) -> ValueOptions | None:
+    found = ValueOptions.of(values)
+    topic = None if found is None else found.bad_records_topic
+    read = _subscription(values)
+    if topic is not None and (topic in read.topics or read.includes(MessageQueue(topic, "", 0))):
+        raise InvalidArgument(
+            f"badRecordsTopic {topic!r} is read by this query too: what is sent there would come back for ever."
+        )
+    return found
 
 
 def _start(values: Mapping[str, Any], streaming: bool) -> Position:

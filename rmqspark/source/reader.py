@@ -22,6 +22,7 @@ from pyspark.sql.streaming.datasource import (
 from rmqspark.client.shared import shared_client
 from rmqspark.model import MessageQueue
 from rmqspark.source.cluster_view import ClusterView
+from rmqspark.source.columns import check_bad_records, columns_of
 from rmqspark.source.group import GroupProgress
 from rmqspark.source.offsets import Offsets
 from rmqspark.source.partitions import DirectPartition
@@ -82,6 +83,7 @@ class RmqReader(DataSourceReader):
         planned = [
             QueueRange(queue, start, ends[queue]) for queue, start in sorted(starts.items()) if start < ends[queue]
         ]
+        check_bad_records(self._options)
         return _partitions(client, planned, self._options)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
@@ -129,6 +131,7 @@ class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._progress.pin()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        check_bad_records(self._options)
         until = Offsets.from_json(end)
         group = until.group if self._options.commit_offsets else ""
         client = shared_client(self._options.namesrv)
@@ -160,11 +163,9 @@ def _read(partition: InputPartition, options: SourceOptions, schema: StructType)
         return
     if not isinstance(partition, QueuePartition):  # what Spark plans where there is nothing to read
         return
-    # Only tasks need these: the processes of the driver, which come one after the other, start without them.
-    from rmqspark.source.arrow import ArrowColumns
-    from rmqspark.source.fetch import fetch
+    from rmqspark.source.fetch import fetch  # only tasks need it: the driver's processes start without
 
+    columns = columns_of(options, schema, partition.range.queue)
     settle()
-    columns = ArrowColumns(schema, partition.range.queue)
     for records in fetch(shared_client(options.namesrv), partition.range, options):
         yield from columns.batches(records)

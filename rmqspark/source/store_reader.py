@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from rmqspark.clock import SystemClock
 from rmqspark.errors import DataLoss, StoreError
 from rmqspark.protocol.filters import TagFilter
-from rmqspark.source.arrow import ArrowColumns
+from rmqspark.source.columns import columns_of
 from rmqspark.source.direct import exactly, limits_of
 from rmqspark.source.log_plan import stretches
 from rmqspark.source.loss import HINT
@@ -83,7 +83,7 @@ class RmqStoreReader(DataSourceReader):
 
 def read_store(partition: StorePartition, options: SourceOptions, schema: StructType) -> Iterator[Any]:
     """The Arrow batches of a partition. Raises StoreError where the files cannot be read, and DataLoss."""
-    columns = ArrowColumns(schema, *(wanted.queue for wanted in partition.ranges))
+    columns = columns_of(options, schema, *(wanted.queue for wanted in partition.ranges))
     tags = TagFilter.parse(options.tags) if options.tags else None
     wanted = [Wanted(queue.topic, queue.queue_id, start, end) for queue, start, end in partition.ranges]
     files = PosixFileSystem(partition.path)

@@ -209,6 +209,16 @@ def test_messages_may_come_from_files() -> None:
         ({"subscribe": "t", "sql": "price > '10'"}, False, "'sql' cannot be.*wrong at character 9: '10' is no number"),
         ({"subscribe": "t", "sql": "b > 3", "readMode": "direct"}, False, "sql is evaluated in the broker"),
         ({"store": "/data", "sql": "b > 3"}, False, "'store' and 'sql' exclude each other"),
+        (
+            {"store": "/data", "valueFormat": "json", "badRecordsTopic": "bad"},
+            False,
+            "'store' and 'badRecordsTopic' exclude each other",
+        ),
+        (
+            {"subscribePattern": "t.*", "valueFormat": "json", "badRecordsTopic": "t-bad"},
+            True,
+            "'t-bad' is read by this query too",
+        ),
         ({"subscribe": "t", "sql": ""}, False, "'sql' cannot be.*is empty"),
         (
             {"subscribe": "t", "startingOffsets": "soon"},
@@ -266,7 +276,6 @@ def test_mistakes_are_named(given: dict[str, str], streaming: bool, story: str) 
     [
         *({name: "x"} for name in SOURCE_OPTIONS.later),
         {"groupMode": "shared"},
-        {"valueFormat": "json"},
         {"tlsEnabled": "true"},
     ],
 )

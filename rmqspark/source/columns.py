@@ -1,0 +1,42 @@
+"""What a task makes of records, as the options say: bodies as they are, or parsed.
+
+What does it is imported by the tasks that need it: the driver's processes, which start one after the other, do not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqspark.client.shared import shared_client
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from rmqspark.model import MessageQueue
+    from rmqspark.source.arrow import ArrowColumns
+    from rmqspark.source.options import SourceOptions
+    from rmqspark.source.value_columns import ValueColumns
+
+
+def columns_of(
+    options: SourceOptions, schema: StructType, queue: MessageQueue, *more: MessageQueue
+) -> ArrowColumns | ValueColumns:
+    """What makes batches of the records of these queues, for a schema that was checked."""
+    if options.values is None:
+        from rmqspark.source.arrow import ArrowColumns
+
+        return ArrowColumns(schema, queue, *more)
+    from rmqspark.source.bad_records import BadRecords
+    from rmqspark.source.value_columns import ValueColumns
+
+    topic = options.values.bad_records_topic
+    bad_records = BadRecords(shared_client(options.namesrv), topic, options.retry) if topic is not None else None
+    return ValueColumns(schema, options.values, bad_records, queue, *more)
+
+
+def check_bad_records(options: SourceOptions) -> None:
+    """Raises TopicNotFound before anything is read, if bodies that do not parse could not be sent."""
+    if options.values is not None and options.values.bad_records_topic is not None:
+        from rmqspark.source.bad_records import check_bad_records_topic
+
+        check_bad_records_topic(shared_client(options.namesrv), options.values.bad_records_topic, options.retry)

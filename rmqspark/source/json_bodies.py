@@ -1,0 +1,145 @@
+"""JSON bodies into Arrow columns of a schema, thousands at a time.
+
+The fast way hands all bodies to Arrow's JSON reader at once, joined by newlines. It is taken where it gives what one
+body after the other would: each body begins with a brace, ends with one and has no newline. Then no object reaches
+over a newline (behind a closing brace no value may begin), each body holds one object at least, and as many rows as
+bodies means one in each. Whatever Arrow refuses, a single body of a thousand too, is left to the slower way, a body at
+a time in Python (`json_values`), for the block of rows that it is in.
+
+The two agree but for what Python's parser has limits to: in a field that nobody reads, the fast way lets pass an array
+nested a thousand deep, or a number of five thousand digits.
+
+Fields of other types than `_FAST` (maps, binary, dates inside of structs) are read in the slower way only: Arrow reads
+them from other JSON than Spark does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from rmqspark.source.json_values import Unfit, document_reader
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+BLOCK_ROWS = 512
+
+_NEWLINE, _OPEN, _CLOSE = b"\n{}"
+_FAST = (
+    pa.types.is_boolean, pa.types.is_signed_integer, pa.types.is_floating, pa.types.is_string, pa.types.is_decimal,
+)  # fmt: skip
+
+
+class Parsed(NamedTuple):
+    """A column for each field, and why rows did not parse, by row: their fields are null where they do not fit."""
+
+    columns: list[Any]
+    bad: dict[int, str]
+
+
+class JsonBodies:
+    """Parses bodies (a `binary` array without nulls) against fields that `check_read_schema` has passed."""
+
+    def __init__(self, fields: StructType) -> None:
+        self._schema = to_arrow_schema(fields, timezone="UTC")
+        self._read_document = document_reader(fields)
+        self._reading = _reading_schema(self._schema)
+
+    def parse(self, bodies: Any) -> Parsed:
+        if self._reading is None:
+            return self._one_by_one(bodies)
+        columns = self._at_once(bodies, self._reading)
+        if columns is not None:
+            return Parsed(columns, {})
+        return _joined([self._block(bodies.slice(first, BLOCK_ROWS)) for first in range(0, len(bodies), BLOCK_ROWS)])
+
+    def _block(self, bodies: Any) -> Parsed:
+        columns = self._at_once(bodies, self._reading)
+        return self._one_by_one(bodies) if columns is None else Parsed(columns, {})
+
+    def _at_once(self, bodies: Any, reading: Any) -> list[Any] | None:
+        """The columns, or None where one body at least has to be looked at by itself."""
+        lines = pa.ListArray.from_arrays(pa.array([0, len(bodies)], pa.int32()), bodies)
+        text = pc.binary_join(lines, b"\n")[0].as_buffer()
+        if not _is_plain(text, len(bodies)):
+            return None
+        try:
+            table = pj.read_json(
+                pa.BufferReader(text),
+                read_options=pj.ReadOptions(use_threads=False, block_size=text.size + 1),
+                parse_options=pj.ParseOptions(explicit_schema=reading, unexpected_field_behavior="ignore"),
+            )
+            if table.num_rows != len(bodies):
+                return None
+            return [_as_wanted(table.column(field.name), field.type) for field in self._schema]
+        except pa.ArrowInvalid:
+            return None
+
+    def _one_by_one(self, bodies: Any) -> Parsed:
+        bad: dict[int, str] = {}
+        rows: list[dict[str, Any]] = []
+        for row, body in enumerate(bodies.to_pylist()):
+            try:
+                rows.append(self._read_document(body))
+            except Unfit as unfit:
+                rows.append(unfit.partial or {})
+                bad[row] = unfit.reason
+        return Parsed([pa.array([row.get(field.name) for row in rows], field.type) for field in self._schema], bad)
+
+
+def _is_plain(text: Any, count: int) -> bool:
+    """Whether each line of UTF-8 begins and ends with a brace, and there are `count` of them."""
+    letters = np.frombuffer(text, np.uint8)
+    ends = np.flatnonzero(letters == _NEWLINE)
+    if not len(letters) or len(ends) != count - 1 or letters[0] != _OPEN or letters[-1] != _CLOSE:
+        return False
+    if (letters[ends - 1] != _CLOSE).any() or (letters[ends + 1] != _OPEN).any():
+        return False
+    try:
+        str(text, "utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _reading_schema(schema: Any) -> Any:
+    """The schema to have Arrow read, None where it cannot. A date is read as text, for Arrow takes it from numbers."""
+    fields = []
+    for field in schema:
+        kind = pa.string() if pa.types.is_date32(field.type) else field.type
+        if not _is_fast(kind):
+            return None
+        fields.append(pa.field(field.name, kind))
+    return pa.schema(fields) if fields else None
+
+
+def _is_fast(kind: Any) -> bool:
+    if pa.types.is_struct(kind):
+        return kind.num_fields > 0 and all(_is_fast(field.type) for field in kind)
+    if pa.types.is_list(kind):
+        return _is_fast(kind.value_type)
+    if pa.types.is_timestamp(kind):
+        return kind.tz is not None  # Arrow would take a zone for a time that has none
+    return any(is_kind(kind) for is_kind in _FAST)
+
+
+def _as_wanted(column: Any, kind: Any) -> Any:
+    """One array of `kind`. Raises ArrowInvalid: the reader lets decimals pass that have too many digits."""
+    array = column.combine_chunks()
+    array.validate(full=True)
+    return array if array.type == kind else array.cast(kind)
+
+
+def _joined(parts: list[Parsed]) -> Parsed:
+    bad: dict[int, str] = {}
+    first = 0
+    for part in parts:
+        bad.update((first + row, reason) for row, reason in part.bad.items())
+        first += len(part.columns[0])
+    return Parsed([pa.concat_arrays(pieces) for pieces in zip(*(part.columns for part in parts), strict=True)], bad)

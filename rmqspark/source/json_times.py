@@ -1,0 +1,53 @@
+"""Dates and times in JSON bodies, as Spark's from_json reads them without a format. Pure."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime, timedelta, timezone
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+if TYPE_CHECKING:
+    from datetime import tzinfo
+
+_DATE = re.compile(r"\s*(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[T ].*)?)?)?\s*", re.ASCII | re.DOTALL)
+_MOMENT = re.compile(
+    r"\s*(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})"
+    r"(?:[T ](\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d{0,9}))?)?)?\s*([A-Za-z+-][\w:/+-]*)?)?)?)?\s*",
+    re.ASCII,
+)
+_OFFSET = re.compile(r"([+-])(\d{1,2})(?::?(\d{2}))?", re.ASCII)
+_PARTS = ((1, 1), (2, 1), (3, 1), (4, 0), (5, 0), (6, 0))  # of a match, and what they are where they are missing
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def days_since_1970(text: str) -> int | None:
+    """Days to a date, None for what is none: `2024-01-31`, `2024-1`, `2024`, and the date of a time."""
+    match = _DATE.fullmatch(text)
+    if match is None:
+        return None
+    try:
+        return (date(int(match[1]), int(match[2] or 1), int(match[3] or 1)) - _EPOCH.date()).days
+    except ValueError:
+        return None
+
+
+def microseconds_since_1970(text: str, *, zoned: bool) -> int | None:
+    """Microseconds to an ISO-8601 time, None for what is none. With `zoned` it is in UTC unless it says otherwise
+    (`Z`, `+02:00`, `Europe/Berlin`), else it must name no zone."""
+    match = _MOMENT.fullmatch(text)
+    if match is None or (match[8] and not zoned):
+        return None
+    year, month, day, hour, minute, second = (int(match[part] or least) for part, least in _PARTS)
+    try:
+        when = datetime(year, month, day, hour, minute, second, tzinfo=_zone(match[8] or "Z"))
+    except (ValueError, ZoneInfoNotFoundError, OSError):  # OSError: `America` is a folder of zones
+        return None
+    return (when - _EPOCH) // timedelta(microseconds=1) + int((match[7] or "").ljust(6, "0")[:6])
+
+
+def _zone(name: str) -> tzinfo:
+    if offset := _OFFSET.fullmatch(name):
+        ahead = timedelta(hours=int(offset[2]), minutes=int(offset[3] or 0))
+        return timezone(ahead if offset[1] == "+" else -ahead)
+    return UTC if name in ("Z", "UTC", "GMT") else ZoneInfo(name)

@@ -1,0 +1,203 @@
+"""JSON bodies as columns: the fast way, the slow way, and that they are the same."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from rmqspark.source.json_bodies import BLOCK_ROWS, JsonBodies
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType
+
+    from rmqspark.source.json_bodies import Parsed
+
+
+def fields(**kinds: DataType) -> StructType:
+    return StructType([StructField(name, kind) for name, kind in kinds.items()])
+
+
+FAST = fields(
+    i=IntegerType(),
+    l=LongType(),
+    d=DoubleType(),
+    f=FloatType(),
+    s=StringType(),
+    b=BooleanType(),
+    e=DecimalType(10, 2),
+    t=TimestampType(),
+    day=DateType(),
+    n=fields(x=ShortType(), y=ArrayType(StringType())),
+    a=ArrayType(LongType()),
+)
+SLOW = fields(m=MapType(StringType(), IntegerType()), y=BinaryType(), tn=TimestampNTZType(), n=fields(day=DateType()))
+
+
+def parse(kinds: StructType, *bodies: bytes) -> Parsed:
+    parsed = JsonBodies(kinds).parse(pa.array(bodies, pa.binary()))
+    for column in parsed.columns:
+        column.validate(full=True)
+        assert len(column) == len(bodies)
+    return parsed
+
+
+def rows(kinds: StructType, *bodies: bytes) -> list[dict[str, Any]]:
+    """What each body has, nulls left out."""
+    columns = [column.to_pylist() for column in parse(kinds, *bodies).columns]
+    return [
+        {name: value for name, value in zip(kinds.fieldNames(), row, strict=True) if value is not None}
+        for row in zip(*columns, strict=True)
+    ]
+
+
+NOON = datetime(2024, 1, 2, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("body", "values"),
+    [
+        (b'{"i":1,"l":-5,"d":2,"s":"x","b":true}', {"i": 1, "l": -5, "d": 2.0, "s": "x", "b": True}),
+        (b'{"e":1.5,"t":"2024-01-02T12:00:00Z"}', {"e": Decimal("1.50"), "t": NOON}),
+        (b'{"t":"2024-01-02T14:00:00+02:00","day":"2024-01-02"}', {"t": NOON, "day": date(2024, 1, 2)}),
+        (b'{"t":1704196800}', {"t": NOON}),
+        (b'{"n":{"x":3,"y":["a",null]},"a":[1,2]}', {"n": {"x": 3, "y": ["a", None]}, "a": [1, 2]}),
+        (b'{"unknown":{"i":7}}', {}),
+        (b'{\n  "i": 1\n}', {"i": 1}),
+        (b'{"i":1,"i":2}', {"i": 2}),
+        (b'{"s":5}', {"s": "5"}),
+        (b'{"s":{"q": [1, 2.5]}}', {"s": '{"q":[1,2.5]}'}),
+        (b'{"s":"\\ud800"}', {"s": "?"}),
+        (b'{"s":"\xff"}', {"s": "\N{REPLACEMENT CHARACTER}"}),
+        (b'{"e":1.255}', {"e": Decimal("1.26")}),
+        (b'{"d":1e400}', {"d": float("inf")}),
+    ],
+)
+def test_bodies_that_parse(body: bytes, values: dict[str, Any]) -> None:
+    """Each way of writing a value is read, one body alone or among others."""
+    plain = b'{"l":7}'
+    assert rows(FAST, body) == [values]
+    assert rows(FAST, plain, body, plain) == [{"l": 7}, values, {"l": 7}]
+    assert parse(FAST, plain, body).bad == {}
+
+
+@pytest.mark.parametrize(
+    ("body", "values"),
+    [
+        (b'{"m":{"a":1,"b":null}}', {"m": [("a", 1), ("b", None)]}),
+        (b'{"y":"aGVsbG8="}', {"y": b"hello"}),
+        (b'{"tn":"2024-01-02 12:00"}', {"tn": datetime(2024, 1, 2, 12)}),  # noqa: DTZ001 it has no zone
+        (b'{"n":{"day":"2024-01-02"}}', {"n": {"day": date(2024, 1, 2)}}),
+    ],
+)
+def test_fields_that_only_the_slower_way_reads(body: bytes, values: dict[str, Any]) -> None:
+    """Maps, binary, times without a zone and dates inside of structs are read too."""
+    assert rows(SLOW, body) == [values]
+
+
+@pytest.mark.parametrize(
+    ("body", "reason", "left"),
+    [
+        (b"x", "no JSON", {}),
+        (b" ", "no JSON", {}),
+        (b"null", "no JSON object", {}),
+        (b'[{"i":1}]', "no JSON object", {}),
+        (b'{"i":1} {"i":2}', "no JSON", {}),
+        (b'{"i":1}null{}', "no JSON", {}),
+        (b'{"i":1', "no JSON", {}),
+        (b'{"i":"1","l":2}', 'i: "1" is no int', {"l": 2}),
+        (b'{"i":1.0}', "i: 1.0 is no int", {}),
+        (b'{"i":2147483648}', "i: 2147483648 is no int", {}),
+        (b'{"b":1}', "b: 1 is no boolean", {}),
+        (b'{"d":"1"}', 'd: "1" is no double', {}),
+        (b'{"e":123456789.1}', r"e: 123456789.1 is no decimal\(10,2\)", {}),
+        (b'{"t":"tomorrow"}', 't: "tomorrow" is no timestamp', {}),
+        (b'{"t":"2024-02-30"}', 't: "2024-02-30" is no timestamp', {}),
+        (b'{"t":"2024-01-01T00:00:00 Nowhere/City"}', "is no timestamp", {}),
+        (b'{"t":"2024-01-01T00:00:00 America"}', "is no timestamp", {}),
+        (b'{"t":"2024-01-01T00:00:00+99:99"}', "is no timestamp", {}),
+        (b'{"t":"10000-01-01"}', "is no timestamp", {}),
+        (b'{"day":19000}', "day: 19000 is no date", {}),
+        (b'{"n":{"x":"q","y":["a"]}}', 'n.x: "q" is no smallint', {"n": {"x": None, "y": ["a"]}}),
+        (b'{"a":[1,"x"],"l":1}', 'a.1: "x" is no bigint', {"l": 1}),
+        (b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested too deeply", {}),
+    ],
+)
+def test_bodies_that_do_not_parse(body: bytes, reason: str, left: dict[str, Any]) -> None:
+    """What fits is kept, the rest is null, and the reason says where and why."""
+    parsed = parse(FAST, b'{"l":7}', body)
+    assert list(parsed.bad) == [1]
+    assert re.search(reason, parsed.bad[1])
+    assert rows(FAST, body) == [left]
+
+
+def test_one_bad_body_among_many() -> None:
+    """Bodies before and behind a bad one are as if it were not there, across all blocks."""
+    bodies = [json.dumps({"l": number}).encode() for number in range(3 * BLOCK_ROWS)]
+    bodies[BLOCK_ROWS + 3] = b"{"
+    parsed = parse(fields(l=LongType()), *bodies)
+    assert list(parsed.bad) == [BLOCK_ROWS + 3]
+    values = parsed.columns[0].to_pylist()
+    assert values == [None if number == BLOCK_ROWS + 3 else number for number in range(3 * BLOCK_ROWS)]
+
+
+JSON_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(1 << 65), 1 << 65)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text()
+    | st.sampled_from(
+        [1e12, 123456789.12, "2024-01-02", "2024-01-02T03:04:05", "2024-01-02 03:04:05.5+01:00", "1.25", "NaN"]
+    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*"xyq"]), inner, max_size=3),
+    max_leaves=6,
+)
+DOCUMENTS = st.dictionaries(st.sampled_from([*FAST.fieldNames(), "other"]), JSON_VALUES, max_size=4)
+BODIES = (
+    DOCUMENTS.map(lambda document: json.dumps(document).encode())
+    | st.binary(max_size=20)
+    | st.sampled_from(
+        [b"{}", b"{}{}", b"null", b'{"i":1}null{"i":2}', b'{"s":"}\n{"}', b'{"i":', b"1}", b'{"s":"}', b'{"}']
+    )
+)
+
+
+@pytest.mark.property
+@given(st.lists(BODIES, min_size=1, max_size=6))
+@example([b'{"s":"}', b'{"}'])
+@example([b"{}null{}", b"{}"])
+def test_both_ways_are_the_same(bodies: list[bytes]) -> None:
+    """Bodies read together give what each gives alone in the slower way, whatever they are."""
+    parser = JsonBodies(FAST)
+    array = pa.array(bodies, pa.binary())
+    together, alone = parser.parse(array), parser._one_by_one(array)
+    assert together.bad == alone.bad
+    for column, other in zip(together.columns, alone.columns, strict=True):
+        column.validate(full=True)
+        assert column.to_pylist() == other.to_pylist()
