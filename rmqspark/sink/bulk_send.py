@@ -20,6 +20,7 @@ from rmqspark.protocol.bulk_rows import AS_ROWS, BulkRows
 from rmqspark.protocol.headers import SendMessageRequestHeaderV2
 from rmqspark.protocol.names import AUTO_CREATE_TOPIC
 from rmqspark.protocol.record_batch import RecordBatch
+from rmqspark.sink.delays import DELAY_PROPERTIES
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -80,6 +81,11 @@ class BulkSend(NamedTuple):
 
     def _submit_batch(self, broker: BrokerClient) -> Future[Any]:
         records = RecordBatch.scan(self._records())
+        if records.has_any_property(DELAY_PROPERTIES):
+            raise NotSupported(
+                f"Broker {broker.name!r} is a stock broker, whose batches take no delays.",
+                hint="Leave out delayLevel and deliverTime, or send such messages with a Producer.",
+            )
         if records.sys_flags.any():
             raise NotSupported(
                 f"Broker {broker.name!r} is a stock broker, whose batches take no compressed bodies.",

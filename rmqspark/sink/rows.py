@@ -1,7 +1,7 @@
 """One Arrow batch from Spark as the columns that records are made of. No row is touched by Python.
 
-What each message carries: the body, and as properties TAGS, KEYS, the sharding key, a fresh UNIQ_KEY and the user's
-map. Rows that no broker would take are refused here, by number, before anything of their batch is sent.
+What each message carries: the body, and as properties TAGS, KEYS, the sharding key, delays, a fresh UNIQ_KEY and the
+user's map. Rows that no broker would take are refused here, by number, before anything of their batch is sent.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from rmqspark.protocol.record import CRC_MASK, MIN_RECORD_BYTES
 from rmqspark.protocol.record_builder import encode_records
 from rmqspark.protocol.unique_keys import UNIQUE_KEY_PAIR_BYTES, unique_keys
 from rmqspark.sink.compression import compressed
+from rmqspark.sink.delays import DELAY_COLUMNS, delay_texts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,7 +36,7 @@ CRC_BYTES = 4
 CRC_BLOCK_ROWS = 1024  # bodies that are Python objects at the same time
 
 _GROWTH = 4  # so the largest `batchBytes` become what a broker makes records of at once, and no more
-_PROPERTY_COLUMNS = frozenset(("tags", "keys", "shardingKey", "properties"))
+_PROPERTY_COLUMNS = frozenset(("tags", "keys", "shardingKey", "properties")) | DELAY_COLUMNS
 
 
 class Rows:
@@ -157,7 +158,7 @@ def _singles(batch: Any, keys: Column) -> dict[str, Column]:
     singles["UNIQ_KEY"] = keys
     if "shardingKey" in names:
         singles["__SHARDINGKEY"] = column(batch.column("shardingKey"))
-    return singles
+    return singles | {name: column(texts) for name, texts in delay_texts(batch).items()}
 
 
 def _joined(keys: Any) -> Any:

@@ -15,15 +15,17 @@ from pyspark.sql.types import (
     ShortType,
     StringType,
     StructType,
+    TimestampType,
 )
 
-from rmqspark.errors import InvalidArgument, NotSupported
+from rmqspark.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from rmqspark.sink.options import SinkOptions
 
 _STRING = ("string", (StringType,))
 _BODY = ("string or binary", (StringType, BinaryType))
+_INTEGER = ("int or bigint", (IntegerType, LongType, ShortType))
 _ACCEPTED: dict[str, tuple[str, tuple[type[DataType], ...]]] = {
     "body": _BODY,
     "value": _BODY,
@@ -31,10 +33,11 @@ _ACCEPTED: dict[str, tuple[str, tuple[type[DataType], ...]]] = {
     "tags": _STRING,
     "keys": ("string or array<string>", (StringType, ArrayType)),
     "shardingKey": _STRING,
-    "queueId": ("int or bigint", (IntegerType, LongType, ShortType)),
+    "queueId": _INTEGER,
     "properties": ("map<string,string>", (MapType,)),
+    "delayLevel": _INTEGER,
+    "deliverTime": ("timestamp, or bigint in ms", (TimestampType, LongType)),
 }
-_LATER = ("delayLevel", "deliverTime")
 SOURCE_ONLY = frozenset(
     {
         "brokerName",
@@ -70,8 +73,6 @@ def check_columns(schema: StructType, options: SinkOptions) -> None:
 def _check_column(name: str, kind: DataType) -> None:
     if name in SOURCE_ONLY:
         return
-    if name in _LATER:
-        raise NotSupported(f"Column {name!r} is not there yet in this version: all messages are delivered at once.")
     if name not in _ACCEPTED:
         raise InvalidArgument(f"The rmq sink knows no column {name!r}.", hint=_suggestion(name))
     expected, kinds = _ACCEPTED[name]

@@ -11,6 +11,7 @@ import pyarrow as pa
 from rmqspark.errors import InvalidMessage
 from rmqspark.protocol.message_id import pack_host
 from rmqspark.sink.dealing import Run, by_queue_id, by_sharding_key, evenly, grouped, in_turn
+from rmqspark.sink.delays import check_delays
 from rmqspark.sink.outbox import Outbox
 from rmqspark.sink.rows import Rows, check_bodies, column
 from rmqspark.sink.targets import Targets
@@ -57,6 +58,7 @@ class WriteTask:
         """Returns when every row is acknowledged. Raises what ended the task; rows sent before that stay."""
         for batch in batches:
             check_bodies(batch, self._written.rows)
+            check_delays(batch, self._written.rows)
             for topic, rows in self._by_topic(batch):
                 self._write(topic, rows)
         self._outbox.flush()

@@ -68,6 +68,18 @@ def test_bodies_that_cannot_be_sent(topic: Topic, rmq_spark: SparkSession) -> No
         topic.write(rows, deliveryGuarantee="exactly-once")
 
 
+def test_delays_that_no_broker_keeps(topic: Topic, rmq_spark: SparkSession) -> None:
+    """A row that is to wait ends the query while no broker of this version holds messages back."""
+    rows = rmq_spark.sql("select 'a' body, 3 delayLevel")
+    with pytest.raises(Exception, match="does not hold messages back yet"):
+        topic.write(rows)
+    with pytest.raises(Exception, match="does not hold messages back yet"):
+        topic.write(
+            rows.selectExpr("body", "now() + interval 1 hour deliverTime"), transactionalId="d", transactionVersion=1
+        )
+    assert topic.bodies() == []
+
+
 def test_overwriting(topic: Topic, rmq_spark: SparkSession) -> None:
     """A topic cannot be overwritten."""
     writer = rmq_spark.range(1).selectExpr("cast(id as string) body").write.format("rmq")

@@ -160,4 +160,7 @@ def _refuse_what_is_not_there_yet(records: RecordBatch) -> None:
     """Raises NotSupported for messages that must not be delivered at once."""
     if records.has_any_property(_REFUSED_PROPERTIES):
         names = ", ".join(name.decode() for name in _REFUSED_PROPERTIES)
-        raise NotSupported(f"A message of the bulk has one of the properties that bulk sends do not support: {names}.")
+        raise NotSupported(
+            f"A message of the bulk has one of the properties that bulk sends do not support: {names}.",
+            hint="This broker does not hold messages back yet: leave out delays (delayLevel, deliverTime).",
+        )

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
     from rmqspark.client.broker_client import BrokerClient
     from rmqspark.model import MessageQueue, ReceivedMessage
+    from rmqspark.protocol.bulk_rows import BulkRows
+    from rmqspark.protocol.record_builder import EncodedRecords
+    from rmqspark.sink.bulk_send import BulkSend
     from rmqspark.testing import LocalCluster
 
 pytestmark = pytest.mark.integration
@@ -78,6 +81,42 @@ def test_stock_batches_take_no_compressed_bodies(mq: LocalCluster) -> None:
     batch = pa.record_batch({"body": pa.array([b"x" * 10_000])})
     with Stock(mq.namesrv) as client, pytest.raises(NotSupported, match="stock broker.*compression=none"):
         WriteTask(client, SinkOptions(topic="other", compression="zlib"), AtLeastOnce(client)).write([batch])
+
+
+@pytest.mark.parametrize("batch_bytes", [64 << 10, 512 << 10])
+def test_no_send_is_larger_than_batch_bytes(mq: LocalCluster, batch_bytes: int) -> None:
+    """batchBytes bounds each send of rows that fit into it, and sends are filled."""
+    sizes: list[int] = []
+
+    class Measured(AtLeastOnce):
+        def pack(self, queue: MessageQueue, bulk: EncodedRecords | BulkRows) -> BulkSend:
+            packed = super().pack(queue, bulk)
+            sizes.append(sum(len(part) for part in packed.parts))
+            return packed
+
+    batch = pa.record_batch({"body": pa.array([b"x" * 1_000] * 9_000), "tags": pa.array(["t"] * 9_000)})
+    with ClusterClient(mq.namesrv) as client:
+        options = SinkOptions(topic="filled", auto_create_topic=True, queues=2, batch_bytes=batch_bytes)
+        WriteTask(client, options, Measured(client)).write([batch])
+    assert batch_bytes // 2 < max(sizes) <= batch_bytes
+
+
+@pytest.mark.parametrize(
+    ("kind", "story"),
+    [(ClusterClient, "not hold messages back yet.*delayLevel"), (Stock, "takes? no delays")],
+)
+@pytest.mark.parametrize("name", ["delayLevel", "deliverTime"])
+def test_delays_that_would_not_be_kept(mq: LocalCluster, kind: type[ClusterClient], story: str, name: str) -> None:
+    """A row that is to wait is an error while no broker holds it back; one that is not goes out."""
+    at_once = pa.record_batch({"body": pa.array([b"now", b"at once"]), name: pa.array([0, None])})
+    later = pa.record_batch({"body": pa.array([b"now", b"later"]), name: pa.array([0, 5])})
+    topic = f"delayed-{kind.__name__}-{name}"
+    with kind(mq.namesrv) as client:
+        options = SinkOptions(topic=topic, auto_create_topic=True, queues=1)
+        WriteTask(client, options, AtLeastOnce(client)).write([at_once])
+        with pytest.raises(NotSupported, match=story):
+            WriteTask(client, options, AtLeastOnce(client)).write([later])
+    assert [message.body for message in stored(mq, topic)] == [b"at once", b"now"]
 
 
 def test_topics_by_column_and_topics_that_are_missing(mq: LocalCluster) -> None:

@@ -135,6 +135,8 @@ BODY = StructType().add("body", "binary")
             {},
             "must be map<string,string>",
         ),
+        (StructType().add("body", "binary").add("delayLevel", "string"), {}, "'delayLevel' must be int or bigint"),
+        (StructType().add("body", "binary").add("deliverTime", "string"), {}, "'deliverTime' must be timestamp, or"),
         (BODY, {"topic": None}, "No topic to write to"),
         (BODY, {"partitioner": "column"}, "needs a column 'queueId'"),
         (BODY, {"partitioner": "hash"}, "needs a column 'shardingKey'"),
@@ -146,11 +148,13 @@ def test_frames_that_do_not_fit_are_refused(schema: StructType, options: dict[st
         check_columns(schema, SinkOptions(**({"topic": "t"} | options)))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", ["delayLevel", "deliverTime"])
-def test_delays_are_not_there_yet(name: str) -> None:
-    """A delay that would be ignored is an error."""
-    with pytest.raises(NotSupported, match=f"'{name}' is not there yet"):
-        check_columns(StructType().add("body", "binary").add(name, "integer"), SinkOptions(topic="t"))
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("delayLevel", "integer"), ("delayLevel", "long"), ("deliverTime", "timestamp"), ("deliverTime", "long")],
+)
+def test_delays_are_columns(name: str, kind: str) -> None:
+    """A level is a whole number, a time a timestamp or one in ms."""
+    check_columns(StructType().add("body", "binary").add(name, kind), SinkOptions(topic="t"))
 
 
 def test_what_the_source_gives_can_be_written_as_it_is() -> None:
