@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         TransactionReceipt,
         TransactionState,
     )
+    from rmqspark.notebook import load_ipython_extension, peek
 
 __version__ = "0.1.0"
 
@@ -37,6 +38,8 @@ _HOMES = {
     "TransactionProducer": "rmqspark.client.transaction_producer",
     "TransactionReceipt": "rmqspark.model",
     "TransactionState": "rmqspark.model",
+    "load_ipython_extension": "rmqspark.notebook",
+    "peek": "rmqspark.notebook",
 }
 
 __all__ = [
@@ -54,6 +57,8 @@ __all__ = [
     "TransactionReceipt",
     "TransactionState",
     "__version__",
+    "load_ipython_extension",
+    "peek",
 ]
 
 

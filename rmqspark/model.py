@@ -54,6 +54,9 @@ class SendReceipt:
     offset_msg_id: str = ""
     status: SendStatus = SendStatus.OK
 
+    def _repr_html_(self) -> str:
+        return _facts_html("Stored", self)
+
 
 class TransactionState(Enum):
     """What a producer knows of its transaction (RocketMQ's LocalTransactionState)."""
@@ -77,6 +80,9 @@ class TransactionReceipt:
     state: TransactionState
     receipt: SendReceipt
 
+    def _repr_html_(self) -> str:
+        return _facts_html(f"Transaction: {self.state.name}", self.receipt)
+
 
 class ReceivedMessage(msgspec.Struct, frozen=True, gc=False):
     """A message read. `msg_id` is the sender's unique id where it set one, else the broker's id.
@@ -98,3 +104,15 @@ class ReceivedMessage(msgspec.Struct, frozen=True, gc=False):
     reconsume_times: int = 0
     flag: int = 0
     offset_msg_id: str = ""
+
+
+def _facts_html(title: str, receipt: SendReceipt) -> str:
+    from rmqspark.display import facts_html  # for notebooks only
+
+    facts = {
+        "message id": receipt.msg_id,
+        "queue": receipt.queue,
+        "queue offset": receipt.queue_offset,
+        "status": receipt.status.value,
+    }
+    return facts_html(title, facts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from rmqspark.client.drain import seconds_to_catch_up
+from rmqspark.display import table_html, time_text
 from rmqspark.model import MessageQueue
 
 
@@ -39,6 +40,13 @@ class TopicDescription:
     def message_count(self) -> int:
         """Messages that can be read now."""
         return sum(queue.max_offset - queue.min_offset for queue in self.queues)
+
+    def _repr_html_(self) -> str:
+        rows = (
+            (*each.queue[1:], each.min_offset, each.max_offset, time_text(each.last_stored_ms)) for each in self.queues
+        )
+        columns = ("broker", "queue", "min offset", "max offset", "last stored")
+        return table_html(f"Topic {self.name}: {self.message_count:,} messages", columns, rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +105,12 @@ class GroupDescription:
         if self.lag is None:
             return None
         return seconds_to_catch_up(self.lag, self.behind_ms(now_ms), self.consumed_per_second)
+
+    def _repr_html_(self) -> str:
+        lag = "unknown" if self.lag is None else f"{self.lag:,} messages"
+        columns = ("topic", "broker", "queue", "committed", "max offset", "lag")
+        rows = ((*each.queue, each.committed, each.max_offset, each.lag) for each in self.queues)
+        return table_html(f"Group {self.name}: {len(self.members)} members, lag {lag}", columns, rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,51 @@
+"""What notebooks show of our objects: plain HTML tables in which every text from outside is escaped. Pure."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+MAX_ROWS = 200  # of a table; a topic may have thousands of queues
+
+
+def facts_html(title: str, facts: Mapping[str, Any]) -> str:
+    """A title, and name and value in a row each."""
+    rows = "".join(
+        f"<tr><th style='text-align:left'>{_cell(name)}</th>{_data(value)}</tr>" for name, value in facts.items()
+    )
+    return f"{_title(title)}<table>{rows}</table>"
+
+
+def table_html(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """A title, and rows under their headings, the first `MAX_ROWS` of them."""
+    listed = list(rows)
+    head = "".join(f"<th>{_cell(column)}</th>" for column in columns)
+    body = "".join(f"<tr>{''.join(map(_data, row))}</tr>" for row in listed[:MAX_ROWS])
+    more = f"<p>and {len(listed) - MAX_ROWS:,} more</p>" if len(listed) > MAX_ROWS else ""
+    return f"{_title(title)}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+def time_text(timestamp_ms: int) -> str:
+    """A time in UTC; 0 is never."""
+    return datetime.fromtimestamp(timestamp_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ") if timestamp_ms else "never"
+
+
+def _title(title: str) -> str:
+    return f"<p><b>{escape(title)}</b></p>" if title else ""
+
+
+def _data(value: Any) -> str:
+    side = "right" if isinstance(value, (int, float)) and not isinstance(value, bool) else "left"
+    return f"<td style='text-align:{side}'>{_cell(value)}</td>"
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "unknown"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return escape(str(value))

@@ -1,0 +1,97 @@
+"""For notebooks: `rmqspark.peek`, and `%load_ext rmqspark`, after which streaming queries display themselves.
+
+Receipts, topics and groups do so by themselves; a query is an object of Spark's, which has to be told how.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING, Any
+
+from rmqspark.client.pull_consumer import PullConsumer
+from rmqspark.display import facts_html
+from rmqspark.errors import InvalidArgument, MissingExtra
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqspark.model import MessageQueue, ReceivedMessage
+
+_POLL_MS = 1_000
+_COLUMNS = (
+    *("topic", "brokerName", "queueId", "queueOffset", "msgId", "tags", "keys", "body", "properties"),
+    *("bornTimestamp", "storeTimestamp", "reconsumeTimes", "flag"),
+)
+
+
+def peek(topic: str, count: int = 5, *, namesrv: str | None = None) -> Any:
+    """The newest `count` messages of a topic as a pandas frame, oldest first, with the names of the Spark columns.
+
+    Bodies that are UTF-8 are strings, others bytes; times are in UTC. MissingExtra without pandas, TopicNotFound.
+    """
+    try:
+        import pandas as pd
+    except ImportError:
+        raise MissingExtra("pandas", "spark") from None
+    if count < 1:
+        raise InvalidArgument(f"count is 1 or more, not {count}.")
+    with PullConsumer(namesrv) as consumer:
+        newest = heapq.nlargest(count, _tails(consumer, topic, count), key=_age)
+    frame = pd.DataFrame([_row(message) for message in reversed(newest)], columns=list(_COLUMNS))
+    for name in ("bornTimestamp", "storeTimestamp"):
+        frame[name] = pd.to_datetime(frame[name], unit="ms", utc=True)
+    return frame
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """What `%load_ext rmqspark` calls: Spark's streaming queries show where they stand, also those started before."""
+    html = shell.display_formatter.formatters["text/html"]
+    for module in ("pyspark.sql.streaming.query", "pyspark.sql.connect.streaming.query"):
+        html.for_type_by_name(module, "StreamingQuery", query_html)
+
+
+def query_html(query: Any) -> str:
+    """A streaming query: who it is, whether it runs, and its last micro-batch."""
+    progress = query.lastProgress
+    facts: dict[str, Any] = {"id": query.id, "run": query.runId, "status": query.status["message"]}
+    if progress is not None:
+        facts |= {
+            "batch": progress["batchId"],
+            "at": progress["timestamp"],
+            "rows": progress["numInputRows"],
+            "rows a second": round(progress["processedRowsPerSecond"] or 0),
+            "ms": progress["durationMs"].get("triggerExecution"),
+            **{f"source {number}": source["description"] for number, source in enumerate(progress["sources"], 1)},
+            "sink": progress["sink"]["description"],
+        }
+    error = query.exception() if not query.isActive else None
+    return facts_html(f"Query {query.name or query.id}", facts | ({"error": error} if error is not None else {}))
+
+
+def _tails(consumer: PullConsumer, topic: str, count: int) -> Iterator[ReceivedMessage]:
+    """The last messages of each queue, `count` of each and what came since."""
+    ends: dict[MessageQueue, int] = {queue: consumer.max_offset(queue) for queue in consumer.queues(topic)}
+    consumer.assign(ends)
+    for queue, end in ends.items():
+        consumer.seek(queue, max(consumer.min_offset(queue), end - count))
+    while any(consumer.position(queue) < end for queue, end in ends.items()):
+        yield from consumer.poll(_POLL_MS)
+
+
+def _age(message: ReceivedMessage) -> tuple[int, MessageQueue, int]:
+    return message.store_timestamp_ms, message.queue, message.queue_offset
+
+
+def _row(message: ReceivedMessage) -> tuple[Any, ...]:
+    return (
+        *(message.topic, message.queue.broker_name, message.queue.queue_id, message.queue_offset, message.msg_id),
+        *(message.tags, " ".join(message.keys) or None, _text(message.body), message.properties),
+        *(message.born_timestamp_ms, message.store_timestamp_ms, message.reconsume_times, message.flag),
+    )
+
+
+def _text(body: bytes) -> str | bytes:
+    try:
+        return body.decode()
+    except UnicodeDecodeError:
+        return body
