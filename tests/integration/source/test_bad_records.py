@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.errors import ServerFault, TopicNotFound
 from rmqspark.model import MessageQueue
 from rmqspark.source.bad_records import BATCH_BYTES, MAX_SENT_BYTES, BadRecord, BadRecords, check_bad_records_topic
-from rmqspark.source.options import RetryPolicy
+from rmqspark.source.options import RetryPolicy, SourceOptions
+from rmqspark.source.reader import RmqReader
+from rmqspark.source.value_schema import check_read_schema
 from rmqspark.testing.manual_clock import ManualClock
 
 if TYPE_CHECKING:
@@ -40,6 +43,24 @@ def test_they_are_stored_when_send_returns(rmq: Rmq) -> None:
     assert {message.properties["reason"] for message in stored} == {f"reason {offset}" for offset in range(4)}
     assert len({message.msg_id for message in stored}) == 5
     assert rmq.admin.query("bad", "orders/broker-a/3/1")[0].body == bodies[1]
+
+
+@pytest.mark.parametrize("read_mode", ["broker", "direct"])
+def test_bodies_are_parsed_however_they_are_read(rmq: Rmq, read_mode: str) -> None:
+    """From the broker or from its files, also by a task that reads several queues: the same rows, the same bad key."""
+    rmq.create_topic("orders", queues=2)
+    rmq.create_topic("bad", queues=1)
+    receipts = rmq.send("orders", b'{"id":0}', b'{"id":1}', b"oops")
+    given = {"subscribe": "orders", "namesrv": rmq.namesrv, "readMode": read_mode, "valueFormat": "json"}
+    more = {"metadataColumns": "queueId", "badRecordsTopic": "bad"}
+    options = SourceOptions.parse(given | more, streaming=False)
+    schema = StructType([StructField("id", LongType()), StructField("queueId", IntegerType())])
+    reader = RmqReader(options, check_read_schema(schema, options.values))
+    batches = [batch for partition in reader.partitions() for batch in reader.read(partition)]
+    rows = {(row["id"], row["queueId"]) for batch in batches for row in batch.to_pylist()}
+    assert rows == {(number, receipt.queue.queue_id) for number, receipt in zip((0, 1, None), receipts, strict=True)}
+    (bad,) = rmq.messages("bad")
+    assert bad.keys == [f"{receipts[2].queue}/{receipts[2].queue_offset}"]
 
 
 def test_a_topic_that_is_not_there(rmq: Rmq) -> None:
