@@ -2,28 +2,21 @@
 
 Three things are known of a group and a queue, in falling order of weight:
 - the *committed* offset, which survives restarts (config/consumerOffset.json);
-- a *pending reset*: an operator moved the committed offset, and the next pull has to be told so. Until then commits of
-  the consumers that do not know yet are ignored, else they would undo the reset;
+- a *pending reset*: an operator moved the committed offset, and its reader has to be told so. Until then commits are
+  ignored (`resets`);
 - the *pull offset*: where the next pull will probably begin. Only shown to operators.
 RocketMQ: ConsumerOffsetManager; spec: requests, sections 5 and 7 (code 222), storage, section 9.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from rmqspark.broker.resets import GroupQueue, PendingResets
 from rmqspark.protocol.bodies import ConsumerOffsetTable, DataVersion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-
-
-class GroupQueue(NamedTuple):
-    """One queue as one group sees it."""
-
-    group: str
-    topic: str
-    queue_id: int
 
 
 class ConsumerOffsets:
@@ -31,13 +24,13 @@ class ConsumerOffsets:
 
     def __init__(self) -> None:
         self.revision = 0
+        self.resets = PendingResets()
         self._committed: dict[tuple[str, str], dict[int, int]] = {}  # (topic, group) -> queue id -> offset
         self._pulled: dict[GroupQueue, int] = {}
-        self._resets: dict[GroupQueue, int] = {}
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
         """Stores the group's next offset. False, with nothing stored, while a reset waits for the next pull."""
-        if GroupQueue(group, topic, queue_id) in self._resets:
+        if GroupQueue(group, topic, queue_id) in self.resets:
             return False
         self._store(group, topic, queue_id, offset)
         return True
@@ -58,13 +51,13 @@ class ConsumerOffsets:
         return self._pulled.get(GroupQueue(group, topic, queue_id))
 
     def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Moves the committed offset and has the next pull told."""
+        """Moves the committed offset and has the reader told."""
         self._store(group, topic, queue_id, offset)
-        self._resets[GroupQueue(group, topic, queue_id)] = offset
+        self.resets.put(GroupQueue(group, topic, queue_id), offset)
 
     def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
         """The offset a pull must be told instead of an answer, once; None if there was no reset."""
-        return self._resets.pop(GroupQueue(group, topic, queue_id), None) if self._resets else None
+        return self.resets.take(GroupQueue(group, topic, queue_id))
 
     def topics_of(self, group: str) -> list[str]:
         return sorted(topic for topic, owner in self._committed if owner == group)
@@ -119,6 +112,6 @@ class ConsumerOffsets:
         for key in gone:
             del self._committed[key]
         self.revision += bool(gone)
-        for table in (self._pulled, self._resets):
-            for queue in [queue for queue in table if concerned(queue.topic, queue.group)]:
-                del table[queue]
+        for queue in [queue for queue in self._pulled if concerned(queue.topic, queue.group)]:
+            del self._pulled[queue]
+        self.resets.forget(lambda queue: concerned(queue.topic, queue.group))

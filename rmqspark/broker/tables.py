@@ -39,14 +39,16 @@ class BrokerTables:
         topics_json = _load(files, "topics.json", TopicConfigTable, topics.load)
         groups_json = _load(files, "subscriptionGroup.json", SubscriptionGroupTable, groups.load)
         offsets_json = _load(files, "consumerOffset.json", ConsumerOffsetTable, offsets.load)
+        resets_json = _load(files, "offsetResets.json", ConsumerOffsetTable, offsets.resets.load)
         self.topics, self.groups, self.offsets = topics, groups, offsets
         self.topic_file = TableFile(topics_json, topics, topics.table)
         self.group_file = TableFile(groups_json, groups, groups.table)
         self.offset_file = TableFile(offsets_json, offsets, lambda: offsets.table(clock.now_ms()))
+        self.reset_file = TableFile(resets_json, offsets.resets, offsets.resets.table)
 
     async def save(self) -> None:
         """Writes what has changed. Raises NotWritable if a file cannot be written."""
-        for file in (self.topic_file, self.group_file, self.offset_file):
+        for file in (self.topic_file, self.group_file, self.offset_file, self.reset_file):
             await file.save()
 
 

@@ -1,4 +1,4 @@
-"""`rmq group`: list and describe consumer groups."""
+"""`rmq group`: list and describe consumer groups. What changes them is in `group_change`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rmqspark.cli.group_change import delete, reset
 from rmqspark.cli.listing import existing
 from rmqspark.cli.options import Json, Namesrv
 from rmqspark.cli.output import print_json, print_table
@@ -74,6 +75,10 @@ def describe(
         print()
         members = [(m.client_id, m.address, m.language) for m in described.members]
         print_table(("member", "address", "language"), members, empty="")
+
+
+app.command("reset")(reset)
+app.command("delete")(delete)
 
 
 def _summary(group: GroupDescription, now_ms: int) -> dict[str, Any]:

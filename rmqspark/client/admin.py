@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqspark.client import admin_groups, admin_messages, admin_topics
+from rmqspark.client import admin_groups, admin_messages, admin_topics, group_resets
 from rmqspark.client.broker_admin import LATEST_MS, BrokerAdmin
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.descriptions import BrokerDescription
 from rmqspark.client.user_topics import user_topics
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from types import TracebackType
     from typing import Self
 
     from rmqspark.client.descriptions import GroupDescription, TopicDescription
+    from rmqspark.client.group_resets import QueueReset
     from rmqspark.clock import Clock
     from rmqspark.model import MessageQueue, ReceivedMessage
 
@@ -113,6 +114,30 @@ class AdminClient:
     def delete_group(self, name: str) -> None:
         """Deletes a group and its committed offsets. GroupNotFound."""
         admin_groups.delete_group(self._cluster, name)
+
+    def reset_group(
+        self,
+        name: str,
+        to: str,
+        *,
+        topic: str | None = None,
+        queues: Collection[int] | None = None,
+        dry_run: bool = False,
+    ) -> list[QueueReset]:
+        """Sets a group to another place, read for or not just then; with `dry_run` only says what would be done.
+
+        `to` is `earliest`, `latest`, a time, `-10m`, an offset, or `group:NAME`. Without `topic` it is about every
+        topic that the group has committed offsets of. GroupNotFound, TopicNotFound, InvalidArgument.
+        """
+        target = group_resets.ResetTarget.parse(to)
+        plan = group_resets.plan_reset(self._cluster, name, target, topic=topic, queue_ids=queues)
+        if not dry_run:
+            self.carry_out_reset(name, plan)
+        return plan
+
+    def carry_out_reset(self, name: str, plan: Sequence[QueueReset]) -> None:
+        """Does what `reset_group(..., dry_run=True)` has planned, to the offset. GroupNotFound."""
+        group_resets.carry_out(self._cluster, name, plan)
 
     # --- messages ----------------------------------------------------------------------------------------------------
 

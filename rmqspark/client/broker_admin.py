@@ -14,6 +14,7 @@ from rmqspark.protocol.headers import (
     GetConsumeStatsRequestHeader,
     QueryMessageRequestHeader,
     QueryTopicsByConsumerRequestHeader,
+    ResetOffsetRequestHeader,
     TopicRequestHeader,
     ViewMessageRequestHeader,
 )
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     import msgspec
 
     from rmqspark.client.broker_client import BrokerClient
+    from rmqspark.model import MessageQueue
     from rmqspark.remoting.response import Response
 
 ADMIN_TIMEOUT_MS = 5_000  # RocketMQ's admin client
@@ -84,6 +86,13 @@ class BrokerAdmin:
         """Its committed offsets go with it."""
         header = DeleteSubscriptionGroupRequestHeader(group, cleanOffset=True)
         self._call(RequestCode.DELETE_SUBSCRIPTIONGROUP, header)
+
+    def reset_offset(self, group: str, queue: MessageQueue, queue_offset: int) -> None:
+        """The group goes on at `queue_offset`; who reads for it is told. GroupNotFound."""
+        header = ResetOffsetRequestHeader(
+            queue.topic, group, timestamp=0, isForce=True, queueId=queue.queue_id, offset=queue_offset
+        )
+        self._call(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
 
     def group_topics(self, group: str) -> list[str]:
         """Topics for which the group has offsets here."""

@@ -62,6 +62,7 @@ class Capabilities(NamedTuple):
     bulk_read: int = 0
     transactions: int = 0
     measure: int = 0
+    groups: int = 0
     store_path: str = ""  # where its files are, on its own machine
 
     def reads_in_bulk(self, sql: str | None) -> bool:
@@ -150,6 +151,7 @@ class BrokerClient:
             answer.capabilities.get("bulkRead", 0),
             answer.capabilities.get("transactions", 0),
             answer.capabilities.get("measure", 0),
+            answer.capabilities.get("groups", 0),
             answer.storePath,
         )
 

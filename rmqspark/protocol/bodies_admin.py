@@ -92,7 +92,10 @@ class ConsumeStats(Body):
 
 
 class ResetOffsetBody(Body):
-    """Answers INVOKE_BROKER_TO_RESET_OFFSET, and is RESET_CONSUMER_CLIENT_OFFSET's body."""
+    """Answers INVOKE_BROKER_TO_RESET_OFFSET, and is RESET_CONSUMER_CLIENT_OFFSET's body.
+
+    RMQ_GROUP_RESETS has one both ways: what the reader has carried out, and what is still to be.
+    """
 
     offsetTable: dict[MessageQueue, Int64] = {}
 

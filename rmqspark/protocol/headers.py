@@ -118,6 +118,7 @@ REQUEST_HEADERS: Final[Mapping[RequestCode, type[Header]]] = MappingProxyType(
         RequestCode.RMQ_TXN_INPUTS: txn.TxnInputsRequestHeader,
         RequestCode.RMQ_TXN_AUDIT: txn.TxnAuditRequestHeader,
         RequestCode.RMQ_QUERY_LIST: queries.QueryListRequestHeader,
+        RequestCode.RMQ_GROUP_RESETS: consume.ConsumerGroupRequestHeader,
     }
 )
 """The header of each request that has one. The rest carry everything in their body, or nothing at all."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from rmqspark.client.group_reading import pending_resets
 from rmqspark.errors import RmqError
 
 if TYPE_CHECKING:
@@ -45,10 +46,14 @@ class GroupProgress:
         self._reported = {queue: (reached.identity(queue), at) for queue, at in reached.positions.items()}
 
     def _introduce(self, reached: Offsets, queue: MessageQueue) -> None:
-        """A broker keeps no offset of a group it does not know; a pull makes it known."""
+        """A broker keeps no offset of a group it does not know. Ours get to know it when they are asked for resets
+        (`rewinds`); a stock broker by a pull, which would take a reset's place."""
         if queue.broker_name not in self._introduced:
             broker = self._client.broker(queue.broker_name)
-            broker.pull(queue, reached.positions[queue], group=reached.group, max_count=1)
+            if broker.capabilities().groups:
+                pending_resets(broker, reached.group, {}).result()
+            else:
+                broker.pull(queue, reached.positions[queue], group=reached.group, max_count=1)
             self._introduced.add(queue.broker_name)
 
     def _grew(self, reached: Offsets, queue: MessageQueue) -> bool:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from types import MappingProxyType
 from typing import NamedTuple
 
 from rmqspark.model import MessageQueue
@@ -37,6 +38,9 @@ class Snapshot:
         return store._replace(topic_deleted_ms=deleted_ms) if deleted_ms else store
 
 
+NO_RESETS: Mapping[MessageQueue, int] = MappingProxyType({})
+
+
 class QueueRange(NamedTuple):
     """The messages of one queue from `start` up to, not including, `end`."""
 
@@ -52,16 +56,27 @@ class QueueRange(NamedTuple):
 Admit = Callable[[Sequence[QueueRange]], list[int]]
 
 
-def _everything(backlogs: Sequence[QueueRange]) -> list[int]:
+def everything(backlogs: Sequence[QueueRange]) -> list[int]:
+    """No limit."""
     return [backlog.size for backlog in backlogs]
 
 
-def needing_begin(start: Offsets, snapshot: Snapshot) -> list[MessageQueue]:
-    """The queues whose lowest offset `advance` may want to know: new ones, and those with another end or store."""
+def is_idle(start: Offsets, snapshot: Snapshot) -> bool:
+    """Whether there is nothing behind `start`."""
+    return all(end == start.positions.get(queue) for queue, end in snapshot.ends.items())
+
+
+def needing_begin(
+    start: Offsets, snapshot: Snapshot, resets: Mapping[MessageQueue, int] = NO_RESETS
+) -> list[MessageQueue]:
+    """The queues whose lowest offset `advance` may want to know: new ones, those with another end or store, and those
+    that are set to another place."""
     return [
         queue
         for queue, end in sorted(snapshot.ends.items())
-        if end < start.positions.get(queue, end + 1) or start.store_of(queue) != snapshot.store_of(queue)
+        if end < start.positions.get(queue, end + 1)
+        or start.store_of(queue) != snapshot.store_of(queue)
+        or queue in resets
     ]
 
 
@@ -69,17 +84,24 @@ def advance(
     start: Offsets,
     snapshot: Snapshot,
     *,
-    admit: Admit = _everything,
+    admit: Admit = everything,
     ceiling: Offsets | None = None,
     reborn: Collection[str] = (),
+    resets: Mapping[MessageQueue, int] = NO_RESETS,
 ) -> Offsets:
     """The end of the next micro-batch. `ceiling` is where Trigger.AvailableNow stops; `admit` says how many messages of
     what waits in each queue are let through.
 
-    Topics in `reborn` have begun anew under their old names: their epoch rises. Queues that the cluster does not show
+    Topics in `reborn` have begun anew under their old names: their epoch rises, and so does that of topics with queues
+    in `resets`, which the group has been set to another place in. Queues that the cluster does not show
     just now keep their entries.
     """
-    entering = _entering(start, snapshot, reborn)
+    renewed = {*reborn, *(queue.topic for queue in resets if queue in snapshot.ends)}
+    entering = _entering(start, snapshot, renewed) | {
+        queue: min(max(offset, snapshot.begins[queue]), snapshot.ends[queue])
+        for queue, offset in resets.items()
+        if queue in snapshot.ends
+    }
     backlogs = [
         QueueRange(queue, position, max(position, _end(queue, snapshot, ceiling)))
         for queue, position in sorted(start.positions.items())
@@ -89,11 +111,11 @@ def advance(
     for backlog, count in zip(backlogs, admit(backlogs), strict=True):
         positions[backlog.queue] = backlog.start + count
     seen = {(queue.topic, queue.broker_name): snapshot.store_of(queue) for queue in snapshot.ends}
-    raised = {topic: start.epochs.get(topic, 0) + 1 for topic in reborn}
+    raised = {topic: start.epochs.get(topic, 0) + 1 for topic in renewed}
     return Offsets(start.group, positions, {**start.stores, **seen}, {**start.epochs, **raised})
 
 
-def _entering(start: Offsets, snapshot: Snapshot, reborn: Collection[str]) -> dict[MessageQueue, int]:
+def _entering(start: Offsets, snapshot: Snapshot, renewed: Collection[str]) -> dict[MessageQueue, int]:
     """Where the queues stand that this step records under an identity that is new to them."""
     entering = {}
     for queue, end in snapshot.ends.items():
@@ -102,7 +124,7 @@ def _entering(start: Offsets, snapshot: Snapshot, reborn: Collection[str]) -> di
             entering[queue] = snapshot.begins[queue]
         elif before != now:  # the same store, its tail cut and perhaps grown again
             entering[queue] = min(position, end)
-        elif queue.topic in reborn:
+        elif queue.topic in renewed:
             entering[queue] = snapshot.begins[queue] if end < position else position
     return entering
 

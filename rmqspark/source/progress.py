@@ -15,7 +15,7 @@ from rmqspark.errors import InvalidArgument
 from rmqspark.source.admission import Admission
 from rmqspark.source.loss import Loss, data_loss, deleted, replaced, shrunken, strangers
 from rmqspark.source.offsets import Offsets, StoreIdentity
-from rmqspark.source.planner import Snapshot, advance, needing_begin
+from rmqspark.source.planner import Snapshot, advance, everything, is_idle, needing_begin
 from rmqspark.source.start import is_repeatable, resolve
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from rmqspark.source.cluster_view import ClusterView
     from rmqspark.source.group import GroupProgress
     from rmqspark.source.options import SourceOptions
+    from rmqspark.source.planner import Admit
+    from rmqspark.source.rewinds import Rewinds
 
 _log = logging.getLogger(__name__)
 
@@ -33,11 +35,20 @@ class Progress:
     """The driver's side of one run of a query."""
 
     def __init__(
-        self, options: SourceOptions, view: ClusterView, group: GroupProgress, *, clock: Clock, entropy: Entropy
+        self,
+        options: SourceOptions,
+        view: ClusterView,
+        group: GroupProgress,
+        rewinds: Rewinds,
+        *,
+        clock: Clock,
+        entropy: Entropy,
     ) -> None:
         self._options = options
+        self._tolerant = not options.fail_on_data_loss
         self._view = view
         self._group = group
+        self._rewinds = rewinds
         self._clock = clock
         self._entropy = entropy
         self._initial: Offsets | None = None
@@ -66,16 +77,17 @@ class Progress:
             if start == self._initial:
                 return start
         start = self._without_deleted(self._wanted(start))
-        snapshot, reborn = self._account(start)
+        snapshot = self._view.snapshot(missing_topics_allowed=self._tolerant)
+        resets = self._rewinds.due(start, is_idle=is_idle(start, snapshot))
+        kept = start.at({queue: at for queue, at in start.positions.items() if queue not in resets})
+        snapshot, reborn = self._account(kept, snapshot)
         self._group.report(start)
-        snapshot = replace(snapshot, begins=self._view.begins(needing_begin(start, snapshot)))
+        snapshot = replace(snapshot, begins=self._view.begins(needing_begin(start, snapshot, resets)))
         self._newest = replace(_ends(snapshot, start.group), epochs=start.epochs)
-        if limits is None:
-            return advance(start, snapshot, ceiling=self._ceiling, reborn=reborn)
-        if self._ceiling is not None:  # what is to be read is there already: nothing to wait for
-            limits = replace(limits, min_rows=None)
-        admit = partial(self._admission.admit, limits=limits)
-        return advance(start, snapshot, admit=admit, ceiling=self._ceiling, reborn=reborn)
+        admit = self._admit(limits)
+        end = advance(start, snapshot, admit=admit, ceiling=self._ceiling, reborn=reborn, resets=resets)
+        self._rewinds.planned(end, resets)
+        return end
 
     def pin(self) -> None:
         """Makes what is there now the end of the query (Trigger.AvailableNow)."""
@@ -88,6 +100,13 @@ class Progress:
             return _ends(self._view.snapshot(missing_topics_allowed=True), self._options.group or "")
         return self._newest
 
+    def _admit(self, limits: Limits | None) -> Admit:
+        if limits is None:
+            return everything
+        if self._ceiling is not None:  # what is to be read is there already: nothing to wait for
+            limits = replace(limits, min_rows=None)
+        return partial(self._admission.admit, limits=limits)
+
     def _wanted(self, start: Offsets) -> Offsets:
         """`start` without queues that are read no longer. Raises InvalidArgument where that leaves nothing of it."""
         wanted = {queue: at for queue, at in start.positions.items() if self._options.subscription.includes(queue)}
@@ -99,19 +118,16 @@ class Progress:
             )
         return start.at(wanted)
 
-    def _account(self, start: Offsets) -> tuple[Snapshot, set[str]]:
+    def _account(self, start: Offsets, snapshot: Snapshot) -> tuple[Snapshot, set[str]]:
         """A snapshot that `start` can be carried on from, and the topics that begin anew. Raises DataLoss."""
-        tolerant = not self._options.fail_on_data_loss
-        snapshot = self._view.snapshot(missing_topics_allowed=tolerant)
         short = shrunken(start, snapshot)
         for pause_ms in self._options.retry.pauses_ms:  # a broker that flaps: look again before it is called a loss
             if not short:
                 break
             self._clock.sleep_ms(pause_ms)
-            snapshot = self._view.snapshot(fresh=True, missing_topics_allowed=tolerant)
+            snapshot = self._view.snapshot(fresh=True, missing_topics_allowed=self._tolerant)
             short = shrunken(start, snapshot)
-        losses = replaced(start, snapshot) + strangers(start, snapshot) + short
-        self._bear(losses)
+        self._bear(replaced(start, snapshot) + strangers(start, snapshot) + short)
         return snapshot, {loss.queue.topic for loss in short}
 
     def _without_deleted(self, start: Offsets) -> Offsets:
@@ -129,7 +145,7 @@ class Progress:
 
     def _bear(self, losses: list[Loss]) -> None:
         """What failOnDataLoss says to losses: DataLoss, or a warning."""
-        if losses and self._options.fail_on_data_loss:
+        if losses and not self._tolerant:
             raise data_loss(losses)
         for loss in losses:
             _log.warning("%s failOnDataLoss is false: the query goes on with what is there.", loss)

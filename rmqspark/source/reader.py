@@ -30,6 +30,7 @@ from rmqspark.source.planner import QueueRange, split
 from rmqspark.source.planner import ranges as ranges_between
 from rmqspark.source.progress import Progress
 from rmqspark.source.report import report
+from rmqspark.source.rewinds import Rewinds
 from rmqspark.source.start import resolve
 from rmqspark.spark_worker import settle
 
@@ -104,7 +105,8 @@ class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             client = shared_client(self._options.namesrv)
             view = ClusterView(client, self._options.subscription, self._options.retry)
             group = GroupProgress(client, enabled=self._options.commit_offsets)
-            self._started = Progress(self._options, view, group, clock=client.clock, entropy=client.entropy)
+            rewinds = Rewinds(client, self._options.retry)
+            self._started = Progress(self._options, view, group, rewinds, clock=client.clock, entropy=client.entropy)
         return self._started
 
     def initialOffset(self) -> dict[str, Any]:

@@ -1,21 +1,23 @@
 """QUERY_CONSUMER_OFFSET (14), UPDATE_CONSUMER_OFFSET (15), INVOKE_BROKER_TO_RESET_OFFSET (222),
-GET_ALL_CONSUMER_OFFSET (43): how far groups have come.
+GET_ALL_CONSUMER_OFFSET (43): how far groups have come. And ours, RMQ_GROUP_RESETS (30030).
 
 RocketMQ's ConsumerManageProcessor and, for 222, AdminBrokerProcessor with useServerSideResetOffset; spec: requests,
 sections 5 and 7, observed. A commit for a group that does not exist is refused. A reset is kept here and told to the
-next pull; clients of versions that want it pushed (220) are told the same way.
+next pull; clients of versions that want it pushed (220) are told the same way, and queries of ours ask for it (30030).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rmqspark.broker.resets import GroupQueue
 from rmqspark.errors import GroupNotFound, InvalidArgument, InvalidQueue, NotSupported, OffsetNotFound, ServerFault
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies import ResetOffsetBody
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers_admin import ResetOffsetRequestHeader
 from rmqspark.protocol.headers_consume import (
+    ConsumerGroupRequestHeader,
     OffsetResponseHeader,
     QueryConsumerOffsetRequestHeader,
     UpdateConsumerOffsetRequestHeader,
@@ -64,6 +66,7 @@ class ConsumerOffsetHandlers:
             RequestCode.UPDATE_CONSUMER_OFFSET: Route(UpdateConsumerOffsetRequestHeader, self.update),
             RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: Route(ResetOffsetRequestHeader, self.reset),
             RequestCode.GET_ALL_CONSUMER_OFFSET: Route(None, self.all),
+            RequestCode.RMQ_GROUP_RESETS: Route(ConsumerGroupRequestHeader, self.resets),
         }
 
     def query(self, request: Request[QueryConsumerOffsetRequestHeader]) -> Reply:
@@ -106,6 +109,18 @@ class ConsumerOffsetHandlers:
         for each, offset in targets.items():
             self._offsets.reset(header.group, header.topic, each, offset)
         table = {MessageQueue(header.topic, self._broker_name, each): offset for each, offset in targets.items()}
+        return Reply(body=ResetOffsetBody(table).encode())
+
+    def resets(self, request: Request[ConsumerGroupRequestHeader]) -> Reply:
+        """What the reader says it has carried out is settled; the answer is what it has not."""
+        group, pending = request.header.consumerGroup, self._offsets.resets
+        self._groups.find_or_create(group, self._clock.now_ms())
+        for queue, offset in ResetOffsetBody.decode_request(request.body).offsetTable.items():
+            pending.settle(GroupQueue(group, queue.topic, queue.queue_id), offset)
+        table = {
+            MessageQueue(queue.topic, self._broker_name, queue.queue_id): offset
+            for queue, offset in pending.of(group).items()
+        }
         return Reply(body=ResetOffsetBody(table).encode())
 
     def all(self, request: Request[NoFields]) -> Reply:

@@ -40,7 +40,7 @@ STORE = StoreIdentity("s", 1)
 
 
 class Cluster:
-    """Stands in for `ClusterView` and `GroupProgress`: a topic whose queues the test sets."""
+    """Stands in for `ClusterView`, `GroupProgress` and `Rewinds`: a topic whose queues the test sets."""
 
     def __init__(
         self, ends: dict[MessageQueue, int], begins: dict[MessageQueue, int] | None = None, store: StoreIdentity = STORE
@@ -52,6 +52,7 @@ class Cluster:
         self.reports: list[Offsets] = []
         self.deleted: set[str] = set()
         self.committed_offsets: dict[MessageQueue, int | None] = {}
+        self.resets: dict[MessageQueue, int] = {}
 
     def snapshot(self, *, fresh: bool = False, missing_topics_allowed: bool = False) -> Snapshot:
         self.looks += 1
@@ -83,11 +84,17 @@ class Cluster:
     def report(self, reached: Offsets) -> None:
         self.reports.append(reached)
 
+    def due(self, start: Offsets, *, is_idle: bool) -> dict[MessageQueue, int]:
+        return {queue: offset for queue, offset in self.resets.items() if queue in start.positions}
+
+    def planned(self, end: Offsets, resets: dict[MessageQueue, int]) -> None:
+        self.resets = {}
+
 
 def progress(cluster: Cluster, clock: Clock | None = None, **options: object) -> Progress:
     given = SourceOptions(Subscription(("t",)), retry=RetryPolicy(2, 0))
     chosen = replace(given, **options)  # type: ignore[arg-type]
-    return Progress(chosen, cluster, cluster, clock=clock or ManualClock(), entropy=SystemEntropy(1))  # type: ignore[arg-type]
+    return Progress(chosen, cluster, cluster, cluster, clock=clock or ManualClock(), entropy=SystemEntropy(1))  # type: ignore[arg-type]
 
 
 def at(positions: dict[MessageQueue, int], store: StoreIdentity = STORE, epoch: int = 0) -> Offsets:
@@ -324,3 +331,27 @@ def test_a_store_of_which_nothing_was_read_is_no_loss() -> None:
     """A broker that was set up anew before anything was read from it does not end the query."""
     start = at({Q0: 0}, StoreIdentity("old", 1))
     assert progress(Cluster({Q0: 4})).latest(start, None).positions == {Q0: 0}
+
+
+@pytest.mark.parametrize(("asked", "entered"), [(3, 3), (0, 2), (99, 60)])
+def test_a_reset_of_the_group_reaches_the_query(asked: int, entered: int) -> None:
+    """The queue enters anew at its new place, or the nearest there is; the others go on where they are."""
+    cluster = Cluster({Q0: 60, Q1: 70}, {Q0: 2})
+    query = progress(cluster)
+    cluster.resets = {Q0: asked}
+    start = at({Q0: 50, Q1: 65})
+    moved = query.latest(start, None)
+    assert moved.positions == {Q0: entered, Q1: 65}
+    assert moved.epochs == {"t": 1}
+    assert ranges(start, moved) == []
+    after = query.latest(moved, None)
+    assert [(each.queue, each.start, each.end) for each in ranges(moved, after)] == [
+        (queue, begin, end) for queue, begin, end in [(Q0, entered, 60), (Q1, 65, 70)] if begin < end
+    ]
+
+
+def test_a_reset_settles_what_was_lost() -> None:
+    """Where an operator says from where to go on, messages that are gone end nothing."""
+    cluster = Cluster({Q0: 3})
+    cluster.resets = {Q0: 1}
+    assert progress(cluster).latest(at({Q0: 50}), None).positions == {Q0: 1}

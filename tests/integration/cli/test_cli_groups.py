@@ -1,0 +1,43 @@
+"""`rmq group reset` and `rmq group delete` against a real cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rmqspark import PullConsumer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rmqspark.testing import LocalCluster
+    from rmqspark.testing.rmq import Rmq
+
+    Run = Callable[..., Any]
+
+pytestmark = pytest.mark.integration
+
+
+def test_a_reset_is_shown_before_it_is_done(ok: Run, cli: Run, mq: LocalCluster, rmq: Rmq, topic: str) -> None:
+    """Preview, dry run, a yes that somebody has to say; then the group is where it was to go; and gone when deleted."""
+    rmq.send(topic, *[b"x"] * 8)
+    group = f"cli-{topic}"
+    with PullConsumer(mq.namesrv, group=group) as consumer:
+        queues = consumer.queues(topic)
+        consumer.assign(queues)
+        consumer.commit(dict.fromkeys(queues, 2))
+    dry = ok("group", "reset", group, "--to", "earliest", "--dry-run").out
+    assert "2 again" in dry
+    assert "Nothing was changed" in dry
+    refused = cli("group", "reset", group, "--to", "earliest")
+    assert refused.code == 2
+    assert "8 messages are read again" in refused.err
+    done = ok("group", "reset", group, "--to", "1", "--topic", topic, "--queue", "3", "--yes", "--json").json
+    assert done["done"] is True
+    assert [(each["queueId"], each["committed"], each["target"]) for each in done["queues"]] == [(3, 2, 1)]
+    assert [each["committed"] for each in ok("group", "describe", group, "--json").json["queues"]] == [2, 2, 2, 1]
+
+    assert "4 queues" in cli("group", "delete", group).err
+    ok("group", "delete", group, "--yes")
+    assert cli("group", "describe", group).code == 1
