@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rmqspark.cli.options import Json, Namesrv
+from rmqspark.cli.group_change import reset
+from rmqspark.cli.options import Json, Namesrv, Yes
 from rmqspark.cli.output import print_facts, print_json, print_table
 from rmqspark.cli.words import counted, duration, size
+from rmqspark.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from rmqspark.client.query_view import OwnedQueue, QueryView
@@ -67,6 +69,34 @@ def describe(query: Query, namesrv: Namesrv = None, as_json: Json = False) -> No
         for q in view.queues
     ]
     print_table(columns, rows, empty="It has read nothing yet.")
+
+
+@app.command("rewind")
+def rewind(
+    query: Query,
+    to: Annotated[str, typer.Option(help="earliest, latest, a time, -10m, an offset, or group:NAME.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")] = False,
+    yes: Yes = False,
+    namesrv: Namesrv = None,
+    as_json: Json = False,
+) -> None:
+    """Has a query read on from another place, while it runs. Example: rmq spark rewind billing --to -1h --dry-run"""
+    view = _view(query, namesrv)
+    if len(view.groups) != 1:
+        raise InvalidArgument(
+            f"Query {query!r} reads for {counted(len(view.groups), 'group')}; a rewind goes by its one group.",
+            hint="With commitOffsets=false it has none. Of several, say which: rmq group reset GROUP --to …",
+        )
+    topics = sorted({owned.queue.topic for owned in view.queues})
+    reset(
+        view.groups[0],
+        to,
+        topic=topics[0] if len(topics) == 1 else None,
+        dry_run=dry_run,
+        yes=yes,
+        namesrv=namesrv,
+        as_json=as_json,
+    )
 
 
 @app.command("diagnose")

@@ -66,7 +66,9 @@ def test_a_reported_query(ok: Run, client: ClusterClient, topic: str) -> None:
     assert "minPartitions" in found.out
 
 
-def test_a_query_that_nobody_reports(ok: Run, client: ClusterClient, mq: LocalCluster, rmq: Rmq, topic: str) -> None:
+def test_a_query_that_nobody_reports(
+    ok: Run, cli: Run, client: ClusterClient, mq: LocalCluster, rmq: Rmq, topic: str
+) -> None:
     """What its tasks said and its group committed is shown; the rest is unknown."""
     query_id, group = f"silent-{topic}", f"g-{topic}"
     rmq.send(topic, *[b"x"] * 8)
@@ -82,11 +84,19 @@ def test_a_query_that_nobody_reports(ok: Run, client: ClusterClient, mq: LocalCl
     assert "LagListener" in ok("spark", "describe", query_id).out
     assert "LagListener" in ok("spark", "diagnose", query_id).out
 
+    planned = ok("spark", "rewind", query_id, "--to", "earliest", "--dry-run", "--json").json
+    assert (planned["group"], planned["done"]) == (group, False)
+    assert [queue["target"] for queue in planned["queues"]] == [0, 0, 0, 0]
+    assert cli("spark", "rewind", query_id, "--to", "earliest").code == 2  # nobody can be asked
+    ok("spark", "rewind", query_id, "--to", "earliest", "--yes")
+    assert ok("spark", "describe", query_id, "--json").json["lag"] == 8
+
     alone = f"alone-{topic}"  # commitOffsets=false
     ranges = [InputRange("", *queues[0], 0, 1)]
     report_input(input_keeper(client, alone), alone, 0, ranges).result().raise_for_code()
     described = ok("spark", "describe", alone, "--json").json
     assert (described["groups"], described["lag"]) == ([], 1)
+    assert "rmq group reset" in cli("spark", "rewind", alone, "--to", "earliest").err
 
 
 def test_a_query_that_there_is_not(cli: Run) -> None:
