@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rmqspark.broker.offsets import GroupQueue
+from rmqspark.broker.resets import GroupQueue
 
 if TYPE_CHECKING:
     from rmqspark.broker.offsets import ConsumerOffsets
