@@ -154,6 +154,10 @@ class DataLoss(RmqError):
 # --- transactions ----------------------------------------------------------------------------------------------------
 
 
+class LeaseLost(RmqError):
+    """A queue of a shared group that this query was reading belongs to another member now."""
+
+
 class TransactionError(RmqError):
     """What was asked of a transaction contradicts what its coordinator or a participant knows. Nothing was done."""
 

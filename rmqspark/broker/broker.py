@@ -30,6 +30,7 @@ from rmqspark.broker.handlers.connections import ConnectionHandlers
 from rmqspark.broker.handlers.consumer_offsets import ConsumerOffsetHandlers
 from rmqspark.broker.handlers.groups import GroupHandlers
 from rmqspark.broker.handlers.heartbeats import HeartbeatHandlers
+from rmqspark.broker.handlers.leases import LeaseHandlers
 from rmqspark.broker.handlers.locks import LockHandlers
 from rmqspark.broker.handlers.measuring import MeasuringHandlers
 from rmqspark.broker.handlers.messages import MessageHandlers
@@ -46,7 +47,6 @@ from rmqspark.broker.handlers.transactions import TransactionHandlers
 from rmqspark.broker.handlers.txn_coordinator import TxnCoordinatorHandlers
 from rmqspark.broker.handlers.txn_participant import TxnParticipantHandlers
 from rmqspark.broker.intake import Intake
-from rmqspark.broker.locks import QueueLocks
 from rmqspark.broker.participation import participation
 from rmqspark.broker.queries import SparkQueries
 from rmqspark.broker.receipts import Receipts
@@ -182,7 +182,6 @@ class Broker:
         self._stats = BrokerStats(now_ms=clock.now_ms())
         self._queries = SparkQueries()
         self._rates = ConsumptionRates(offsets, clock.now_ms())
-        self._locks = QueueLocks(lease_ms=config.consume_group_lock_live_time)
         self._receipts = Receipts(region_id=config.region_id, trace_on=config.trace_on)
         clients = ClientRegistry(expiry_ms=config.client_expired_time, max_groups=config.max_group_nums)
         self._flusher = Flusher(store, store_config)
@@ -256,7 +255,8 @@ class Broker:
             QueueOffsetHandlers(store, topics),
             MessageHandlers(config, store),
             self._heartbeats,
-            LockHandlers(config, self._locks, topics, groups, clock),
+            LockHandlers(config, tables.locks, topics, groups, clock),
+            LeaseHandlers(config, tables.locks, tables.lease_file, topics, groups, offsets, clock),
             TopicHandlers(config, topics, offsets, store, publisher, clock),
             GroupHandlers(config, groups, offsets, tables.group_file, clock),
             ProgressHandlers(config, store, topics, offsets, clients, self._rates, clock),
@@ -283,7 +283,7 @@ class Broker:
         return [
             every(self._pulls.scan_interval_ms, self._pulls.scan),
             every(_CLEANING_INTERVAL_MS, self._heartbeats.expire),
-            every(_CLEANING_INTERVAL_MS, lambda: self._locks.expire(self._clock.monotonic_ms())),
+            every(_CLEANING_INTERVAL_MS, lambda: tables.locks.expire(self._clock.monotonic_ms())),
             every(_CLEANING_INTERVAL_MS, lambda: self._queries.expire(self._clock.now_ms())),
             every(_CLEANING_INTERVAL_MS, lambda: self._rates.sample(self._clock.now_ms())),
             every(_CLEANING_INTERVAL_MS, lambda: self._stats.sample(self._clock.now_ms())),

@@ -3,35 +3,51 @@
 A lock is a lease: its owner renews it by locking again (RocketMQ's client does so every 20 s), and whoever finds it
 expired may take it, so a consumer that died holds a queue up for no longer than the lease.
 RocketMQ: RebalanceLockManager; spec: semantics, section 8.8.
+
+Queries that share a group need more than an orderly consumer, and get it in the same table, so that the two respect
+each other. Their leases are numbered: a number is given out once, so an owner that was away can tell whether anybody
+else had the queue meanwhile. And they are remembered, over a restart of the broker too, until somebody else takes the
+queue: its last owner may come back, however late, and go on.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rmqspark.model import MessageQueue
+from rmqspark.protocol.bodies import QueueLease, QueueLeaseTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
-    from rmqspark.model import MessageQueue
+LEASE_MEMORY_MS: Final = 7 * 24 * 3_600_000
+"""How long a lease that ran out is remembered for its last owner."""
 
 
 class QueueLock(NamedTuple):
     client_id: str
     renewed_ms: int
+    number: int = 0  # of a lease that is remembered; 0 is RocketMQ's lock
 
 
 class QueueLocks:
     """Per consumer group, the leases on queues. Times are monotonic milliseconds."""
 
     def __init__(self, *, lease_ms: int) -> None:
-        self._lease_ms = lease_ms
+        self.lease_ms = lease_ms
+        self.revision = 0  # moves with every change that a restart must remember
+        self._last_number = 0
         self._groups: dict[str, dict[MessageQueue, QueueLock]] = {}
 
     def lock(self, group: str, client_id: str, queues: Iterable[MessageQueue], now_ms: int) -> list[MessageQueue]:
         """Takes or renews what it can for `client_id`; returns the queues it now owns, in the order asked for."""
         locks = self._groups.setdefault(group, {})
         owned = [queue for queue in queues if self._is_free_for(client_id, locks.get(queue), now_ms)]
-        locks.update((queue, QueueLock(client_id, now_ms)) for queue in owned)
+        for queue in owned:
+            known = locks.get(queue)
+            is_renewal = known is not None and known.client_id == client_id
+            locks[queue] = QueueLock(client_id, now_ms, known.number if known is not None and is_renewal else 0)
+            self.revision += known is not None and known.number > 0 and not is_renewal
         if not locks:
             del self._groups[group]
         return owned
@@ -43,13 +59,66 @@ class QueueLocks:
             lock = locks.get(queue)
             if lock is not None and lock.client_id == client_id:
                 del locks[queue]
+                self.revision += lock.number > 0
         if not locks:
             self._groups.pop(group, None)
+
+    # --- leases of queries -------------------------------------------------------------------------------------------
+
+    def take(self, group: str, client_id: str, queues: Iterable[MessageQueue], now_ms: int) -> dict[MessageQueue, int]:
+        """Leases what it can to `client_id`; returns their numbers. Who was the last owner keeps its own."""
+        locks = self._groups.setdefault(group, {})
+        numbers = {}
+        for queue in queues:
+            lock = locks.get(queue)
+            if not self._is_free_for(client_id, lock, now_ms):
+                continue
+            if lock is not None and lock.client_id == client_id and lock.number:
+                number = lock.number
+            else:
+                self._last_number = number = self._last_number + 1
+                self.revision += 1
+            locks[queue] = QueueLock(client_id, now_ms, number)
+            numbers[queue] = number
+        if not locks:
+            del self._groups[group]
+        return numbers
+
+    def keep(self, group: str, client_id: str, leases: Mapping[MessageQueue, int], now_ms: int) -> list[MessageQueue]:
+        """Renews these leases; returns those that are still its own. One that ran out is, if nobody took the queue."""
+        locks = self._groups.get(group, {})
+        kept = [
+            queue
+            for queue, number in leases.items()
+            if (lock := locks.get(queue)) is not None and (lock.client_id, lock.number) == (client_id, number)
+        ]
+        locks.update((queue, QueueLock(client_id, now_ms, leases[queue])) for queue in kept)
+        return kept
+
+    def table(self) -> QueueLeaseTable:
+        """The leases, in the form of config/queueLeases.json."""
+        leases = [
+            QueueLease(group, *queue, lock.client_id, lock.number)
+            for group, locks in self._groups.items()
+            for queue, lock in locks.items()
+            if lock.number
+        ]
+        return QueueLeaseTable(self._last_number, leases)
+
+    def load(self, table: QueueLeaseTable, now_ms: int) -> None:
+        """Takes over a stored table. Every owner has the time of one lease to be heard of again."""
+        self._last_number = max([table.lastNumber, *(lease.number for lease in table.leases)])
+        for lease in table.leases:
+            queue = MessageQueue(lease.topic, lease.brokerName, lease.queueId)
+            self._groups.setdefault(lease.group, {})[queue] = QueueLock(lease.clientId, now_ms, lease.number)
+
+    # --- time --------------------------------------------------------------------------------------------------------
 
     def expire(self, now_ms: int) -> None:
         """Forgets leases that ran out, so that the table holds no more than what is in use."""
         for group, locks in list(self._groups.items()):
-            alive = {queue: lock for queue, lock in locks.items() if not self._has_expired(lock, now_ms)}
+            alive = {queue: lock for queue, lock in locks.items() if not self._may_be_forgotten(lock, now_ms)}
+            self.revision += sum(lock.number > 0 for queue, lock in locks.items() if queue not in alive)
             if alive:
                 self._groups[group] = alive
             else:
@@ -62,4 +131,7 @@ class QueueLocks:
         return lock is None or lock.client_id == client_id or self._has_expired(lock, now_ms)
 
     def _has_expired(self, lock: QueueLock, now_ms: int) -> bool:
-        return now_ms - lock.renewed_ms > self._lease_ms
+        return now_ms - lock.renewed_ms > self.lease_ms
+
+    def _may_be_forgotten(self, lock: QueueLock, now_ms: int) -> bool:
+        return now_ms - lock.renewed_ms > max(self.lease_ms, LEASE_MEMORY_MS if lock.number else 0)

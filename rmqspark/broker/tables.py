@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, TypeVar
 import structlog
 
 from rmqspark.broker.groups import SubscriptionGroups
+from rmqspark.broker.locks import QueueLocks
 from rmqspark.broker.offsets import ConsumerOffsets
 from rmqspark.broker.table_file import TableFile
 from rmqspark.broker.topics import TopicTable
-from rmqspark.protocol.bodies import ConsumerOffsetTable, SubscriptionGroupTable, TopicConfigTable
+from rmqspark.protocol.bodies import ConsumerOffsetTable, QueueLeaseTable, SubscriptionGroupTable, TopicConfigTable
 from rmqspark.store.json_table import JsonTable
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ log = structlog.get_logger("rmqspark.broker")
 
 
 class BrokerTables:
-    """Topics, groups and consumer offsets, loaded when made. Raises DamagedFile where a file cannot be read."""
+    """Topics, groups, consumer offsets and leases, loaded when made. Raises DamagedFile where a file cannot be read."""
 
     def __init__(self, config: BrokerConfig, files: FileSystem, clock: Clock) -> None:
         now_ms = clock.now_ms()
@@ -40,15 +41,19 @@ class BrokerTables:
         groups_json = _load(files, "subscriptionGroup.json", SubscriptionGroupTable, groups.load)
         offsets_json = _load(files, "consumerOffset.json", ConsumerOffsetTable, offsets.load)
         resets_json = _load(files, "offsetResets.json", ConsumerOffsetTable, offsets.resets.load)
-        self.topics, self.groups, self.offsets = topics, groups, offsets
+        locks = QueueLocks(lease_ms=config.consume_group_lock_live_time)
+        monotonic_ms = clock.monotonic_ms()
+        leases_json = _load(files, "queueLeases.json", QueueLeaseTable, lambda table: locks.load(table, monotonic_ms))
+        self.topics, self.groups, self.offsets, self.locks = topics, groups, offsets, locks
         self.topic_file = TableFile(topics_json, topics, topics.table)
         self.group_file = TableFile(groups_json, groups, groups.table)
         self.offset_file = TableFile(offsets_json, offsets, lambda: offsets.table(clock.now_ms()))
         self.reset_file = TableFile(resets_json, offsets.resets, offsets.resets.table)
+        self.lease_file = TableFile(leases_json, locks, locks.table)
 
     async def save(self) -> None:
         """Writes what has changed. Raises NotWritable if a file cannot be written."""
-        for file in (self.topic_file, self.group_file, self.offset_file, self.reset_file):
+        for file in (self.topic_file, self.group_file, self.offset_file, self.reset_file, self.lease_file):
             await file.save()
 
 

@@ -1,25 +1,45 @@
-"""What those who read for a group ask its brokers beyond RocketMQ's protocol: resets that they have to carry out.
+"""What those who read for a group ask its brokers: who else does, what is theirs, and where an
+operator has set the group to.
 
-Stock brokers know none of it (`BrokerClient.capabilities().groups`).
+All but the members is ours; stock brokers know none of it (`BrokerClient.capabilities().groups`).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.client.futures import then
-from rmqspark.protocol.bodies import ResetOffsetBody
-from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers import ConsumerGroupRequestHeader
+from rmqspark.errors import ServerFault
+from rmqspark.model import MessageQueue
+from rmqspark.protocol.bodies import (
+    ConsumerListBody,
+    GroupLeasesAnswerBody,
+    GroupLeasesBody,
+    LeasedQueue,
+    ResetOffsetBody,
+)
+from rmqspark.protocol.codes import RequestCode, ResponseCode
+from rmqspark.protocol.headers import ConsumerGroupRequestHeader, GroupLeasesRequestHeader
+from rmqspark.rebalance.handover import Grant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from concurrent.futures import Future
 
     from rmqspark.client.broker_client import BrokerClient
-    from rmqspark.model import MessageQueue
+    from rmqspark.rebalance.handover import Steps
+    from rmqspark.remoting.response import Response
 
 RESETS_TIMEOUT_MS = 5_000
+LEASES_TIMEOUT_MS = 5_000
+NO_OFFSET = -1
+
+
+class Leases(NamedTuple):
+    """What a broker grants; a lease that is not renewed lasts `lease_ms`."""
+
+    lease_ms: int
+    granted: dict[MessageQueue, Grant]
 
 
 def pending_resets(
@@ -33,3 +53,39 @@ def pending_resets(
     body = ResetOffsetBody(dict(settled)).encode()
     answer = broker.submit(RequestCode.RMQ_GROUP_RESETS, header, body, timeout_ms=RESETS_TIMEOUT_MS)
     return then(answer, lambda response: ResetOffsetBody.decode(response.raise_for_code().body).offsetTable)
+
+
+def lease(broker: BrokerClient, group: str, member: str, steps: Steps) -> Future[Leases]:
+    """RMQ_GROUP_LEASES: the part of these steps that is about queues of this broker. A position below 0 is not
+    committed. The group exists from then on."""
+    here = broker.name
+    body = GroupLeasesBody(
+        keep=[LeasedQueue(*q, held.lease, held.position) for q, held in steps.keep.items() if q.broker_name == here],
+        release=[LeasedQueue(*q, number) for q, number in steps.release.items() if q.broker_name == here],
+        take=[LeasedQueue(*q) for q in steps.take if q.broker_name == here],
+    )
+    header = GroupLeasesRequestHeader(group, member)
+    answer = broker.submit(RequestCode.RMQ_GROUP_LEASES, header, body.encode(), timeout_ms=LEASES_TIMEOUT_MS)
+    return then(answer, _leases)
+
+
+def members(broker: BrokerClient, group: str) -> list[str]:
+    """GET_CONSUMER_LIST_BY_GROUP: the client ids of those who are connected to this broker for the group."""
+    try:
+        response = broker.call(RequestCode.GET_CONSUMER_LIST_BY_GROUP, ConsumerGroupRequestHeader(group))
+    except ServerFault as fault:
+        if fault.code != ResponseCode.SYSTEM_ERROR:  # what RocketMQ answers where there is nobody
+            raise
+        return []
+    return ConsumerListBody.decode(response.body).consumerIdList
+
+
+def _leases(response: Response) -> Leases:
+    answer = GroupLeasesAnswerBody.decode(response.raise_for_code().body)
+    granted = {
+        MessageQueue(each.topic, each.brokerName, each.queueId): Grant(
+            each.lease, None if each.offset == NO_OFFSET else each.offset
+        )
+        for each in answer.held
+    }
+    return Leases(answer.leaseMs, granted)

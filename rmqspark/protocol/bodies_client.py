@@ -94,6 +94,50 @@ class LockBatchResponseBody(Body):
     lockOKMQSet: list[Queue] = []
 
 
+class LeasedQueue(Body):
+    """A queue in RMQ_GROUP_LEASES. `offset` is what the group is to commit, or has committed; -1 is none."""
+
+    topic: str = ""
+    brokerName: str = ""
+    queueId: Int32 = 0
+    lease: Int64 = 0
+    offset: Int64 = -1
+
+
+class GroupLeasesBody(Body):
+    """RMQ_GROUP_LEASES: leases to renew with a commit, then those to give up, then queues to lease."""
+
+    keep: list[LeasedQueue] = []
+    release: list[LeasedQueue] = []
+    take: list[LeasedQueue] = []
+
+
+class GroupLeasesAnswerBody(Body):
+    """Answers RMQ_GROUP_LEASES: of `keep` and `take`, those that were the client's; a lease not renewed lasts
+    `leaseMs`."""
+
+    leaseMs: Int64 = 0
+    held: list[LeasedQueue] = []
+
+
+class QueueLease(Body):
+    """A lease as it is kept on disk."""
+
+    group: str = ""
+    topic: str = ""
+    brokerName: str = ""
+    queueId: Int32 = 0
+    clientId: str = ""
+    number: Int64 = 0
+
+
+class QueueLeaseTable(Body):
+    """config/queueLeases.json. Numbers up to `lastNumber` have been given out."""
+
+    lastNumber: Int64 = 0
+    leases: list[QueueLease] = []
+
+
 class QueryAssignmentBody(Body):
     """QUERY_ASSIGNMENT."""
 

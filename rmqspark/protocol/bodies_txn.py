@@ -21,7 +21,11 @@ class HeldAttempt(Body):
 
 
 class InputRange(Body):
-    """Offsets [fromOffset, toOffset) of a queue that a batch has read, on behalf of `group` ("" for none)."""
+    """Offsets [fromOffset, toOffset) of a queue that a batch has read, on behalf of `group` ("" for none).
+
+    Of a shared group: read by `member` under `lease`, which has to be its own still when the batch is decided, in
+    `run` of the query. A later run of the batch leaves out what others have been given since.
+    """
 
     group: str = ""
     topic: str = ""
@@ -29,6 +33,9 @@ class InputRange(Body):
     queueId: Int32 = 0
     fromOffset: Int64 = 0
     toOffset: Int64 = 0
+    member: str | None = None
+    lease: Int64 | None = None
+    run: str | None = None
 
 
 class OutputRange(Body):

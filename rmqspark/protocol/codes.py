@@ -173,6 +173,7 @@ class RequestCode(IntEnum):
     RMQ_TXN_INPUTS = 30021
     RMQ_TXN_AUDIT = 30022
     RMQ_GROUP_RESETS = 30030
+    RMQ_GROUP_LEASES = 30031
     RMQ_QUERY_REPORT = 30040
     RMQ_QUERY_LIST = 30041
 
@@ -316,6 +317,7 @@ _CODES_BY_ACCESS: Final[Mapping[Access, tuple[RequestCode, ...]]] = {
         RequestCode.RMQ_TXN_INPUTS,
         RequestCode.RMQ_QUERY_REPORT,
         RequestCode.RMQ_GROUP_RESETS,
+        RequestCode.RMQ_GROUP_LEASES,
     ),
     Access.DATA_WRITE: (
         RequestCode.SEND_MESSAGE,

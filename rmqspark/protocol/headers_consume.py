@@ -127,6 +127,13 @@ class ConsumerGroupRequestHeader(Header):
     consumerGroup: str
 
 
+class GroupLeasesRequestHeader(Header):
+    """RMQ_GROUP_LEASES."""
+
+    consumerGroup: str
+    clientId: str
+
+
 class ConsumerSendMsgBackRequestHeader(Header):
     offset: Int64  # physical offset of the message
     group: str

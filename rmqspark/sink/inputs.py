@@ -27,7 +27,8 @@ def inputs_of(client: ClusterClient, attempt: Attempt, participants: Iterable[st
     """The ranges that the batch of `attempt` has read, each queue's in as few pieces as there are.
 
     Every broker is asked, those that hold rows of the batch too: while the one that keeps such reports is away they go
-    to another. A batch is not held up by what is only told about it: where that cannot be had, it is a warning.
+    to another. A batch is not held up by what is only told about it: where that cannot be had, it is a warning. What an
+    earlier run of the batch has read of a shared group counts only if this one has read it, too.
     """
     if not attempt.query_id:
         return []
@@ -39,7 +40,7 @@ def inputs_of(client: ClusterClient, attempt: Attempt, participants: Iterable[st
     except RmqError as error:
         _log.warning("What batch %d of query %s has read is not recorded, or not all of it: %s",
                      attempt.batch_id, attempt.query_id, error)  # fmt: skip
-    return joined(reported)
+    return joined(each for each in reported if each.run is None or each.run == attempt.run)
 
 
 def _reported_to(client: ClusterClient, name: str, attempt: Attempt) -> list[InputRange]:

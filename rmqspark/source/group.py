@@ -16,7 +16,7 @@ from rmqspark.errors import RmqError
 if TYPE_CHECKING:
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.model import MessageQueue
-    from rmqspark.source.offsets import Offsets, StoreIdentity
+    from rmqspark.source.offsets import Identity, Offsets
 
 _log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ class GroupProgress:
         self._client = client
         self._enabled = enabled
         self._attempted: Offsets | None = None
-        self._reported: dict[MessageQueue, tuple[tuple[int, StoreIdentity], int]] = {}
+        self._reported: dict[MessageQueue, tuple[Identity, int]] = {}
         self._introduced: set[str] = set()  # to these brokers
 
     def report(self, reached: Offsets) -> None:

@@ -11,6 +11,9 @@ the numbers of its queues have begun anew since. A stock broker says nothing abo
 empty storeId and incarnation 0. `epoch` rises when it is seen, by lower ends, that the queues of a topic of it begin
 anew under the same names.
 
+A query that shares its group (groupMode=shared) has only what it owns in its offsets, each queue with the number of
+its lease, `"leases": {"0": 7}` beside `offsets`, and its own name in the group, `"member": "…"`, beside `group`.
+
 Entries whose identity differs are never subtracted from one another (`planner.ranges`). Spark compares offsets as
 text, so the form is canonical: keys in order, one form for each offset.
 """
@@ -36,6 +39,14 @@ class StoreIdentity(NamedTuple):
     topic_deleted_ms: int = 0
 
 
+class Identity(NamedTuple):
+    """What gives an offset its meaning."""
+
+    epoch: int
+    store: StoreIdentity
+    lease: int
+
+
 @dataclass(frozen=True)
 class Offsets:
     """The next offset to read of each queue, with the identities that give the numbers their meaning."""
@@ -44,13 +55,15 @@ class Offsets:
     positions: Mapping[MessageQueue, int] = field(default_factory=dict)
     stores: Mapping[tuple[str, str], StoreIdentity] = field(default_factory=dict)  # by topic and broker name
     epochs: Mapping[str, int] = field(default_factory=dict)  # by topic
+    leases: Mapping[MessageQueue, int] = field(default_factory=dict)  # of a shared group
+    member: str = ""  # likewise
 
     def store_of(self, queue: MessageQueue) -> StoreIdentity:
         return self.stores.get((queue.topic, queue.broker_name), StoreIdentity())
 
-    def identity(self, queue: MessageQueue) -> tuple[int, StoreIdentity]:
+    def identity(self, queue: MessageQueue) -> Identity:
         """What must be equal in two `Offsets` for their positions of a queue to be comparable."""
-        return self.epochs.get(queue.topic, 0), self.store_of(queue)
+        return Identity(self.epochs.get(queue.topic, 0), self.store_of(queue), self.leases.get(queue, 0))
 
     def at(self, positions: Mapping[MessageQueue, int]) -> Offsets:
         """The same identities with other positions."""
@@ -60,7 +73,7 @@ class Offsets:
         """The canonical document; equal offsets give equal text."""
         topics: dict[str, Any] = {}
         for queue in sorted(self.positions):
-            epoch, store = self.identity(queue)
+            epoch, store, lease = self.identity(queue)
             brokers = topics.setdefault(queue.topic, {"brokers": {}, "epoch": epoch})["brokers"]
             entry = brokers.setdefault(
                 queue.broker_name, {"incarnation": store.incarnation, "offsets": {}, "storeId": store.store_id}
@@ -68,7 +81,10 @@ class Offsets:
             if store.topic_deleted_ms:
                 entry["topicDeleted"] = store.topic_deleted_ms
             entry["offsets"][str(queue.queue_id)] = self.positions[queue]
-        return {"group": self.group, "topics": topics, "v": VERSION}
+            if lease:
+                entry.setdefault("leases", {})[str(queue.queue_id)] = lease
+        shared = {"member": self.member} if self.member else {}
+        return {"group": self.group, **shared, "topics": topics, "v": VERSION}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Offsets:
@@ -83,15 +99,16 @@ class Offsets:
                 hint="Run the query with the version of rmqspark that wrote it.",
             )
         try:
-            return _from_topics(document["group"], document["topics"])
+            return _from_topics(document["group"], document.get("member", ""), document["topics"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidArgument(f"The offset in the checkpoint is damaged: {error!r}.") from error
 
 
-def _from_topics(group: str, topics: Mapping[str, Any]) -> Offsets:
+def _from_topics(group: str, member: str, topics: Mapping[str, Any]) -> Offsets:
     positions: dict[MessageQueue, int] = {}
     stores: dict[tuple[str, str], StoreIdentity] = {}
     epochs: dict[str, int] = {}
+    leases: dict[MessageQueue, int] = {}
     for topic, topic_entry in topics.items():
         epochs[topic] = int(topic_entry["epoch"])
         for broker_name, entry in topic_entry["brokers"].items():
@@ -99,7 +116,8 @@ def _from_topics(group: str, topics: Mapping[str, Any]) -> Offsets:
                 str(entry["storeId"]), int(entry["incarnation"]), int(entry.get("topicDeleted", 0))
             )
             positions.update(_positions(topic, broker_name, entry["offsets"]))
-    return Offsets(str(group), positions, stores, epochs)
+            leases.update(_positions(topic, broker_name, entry.get("leases", {})))
+    return Offsets(str(group), positions, stores, epochs, leases, str(member))
 
 
 def _positions(topic: str, broker_name: str, offsets: Mapping[str, Any]) -> Iterator[tuple[MessageQueue, int]]:

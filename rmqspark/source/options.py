@@ -39,6 +39,7 @@ from rmqspark.source.positions import (
     read_start,
     read_times,
 )
+from rmqspark.source.sharing import Sharing, read_strategy
 from rmqspark.source.sql import sql_expression
 from rmqspark.source.subscription import Subscription, read_pattern
 from rmqspark.source.value_options import VALUE_OPTIONS, ValueOptions
@@ -84,7 +85,7 @@ SOURCE_OPTIONS = OptionTable(
         Option(
             "groupOffsetReset",
             "`latest`",
-            "with startingOffsets=group: `earliest` or `latest` in queues for which nothing is committed",
+            "with startingOffsets=group or groupMode=shared: `earliest` or `latest` where nothing is committed",
             choice("earliest", "latest"),
         ),
         Option(
@@ -151,7 +152,19 @@ SOURCE_OPTIONS = OptionTable(
             "stream: consumer group that reports its progress; by default drawn with the first offset and kept in it",
             text,
         ),
-        Option("groupMode", "`exclusive`", "this query alone reads for the group", choice("exclusive", "shared")),
+        Option(
+            "groupMode",
+            "`exclusive`",
+            "`exclusive`: this query alone reads for the group. `shared`: several queries divide its queues",
+            choice("exclusive", "shared"),
+        ),
+        Option(
+            "allocateStrategy",
+            "`averagely`",
+            "how a shared group's queues are divided: `averagely`, `circle`, `consistent-hash`, `config` (those of "
+            "`assign`), `machine-room:ROOM,…`, `machine-room-nearby:ROOM`",
+            read_strategy,
+        ),
         Option("commitOffsets", "`true`", "stream: report progress as the group's committed offsets", boolean),
         *VALUE_OPTIONS,
         Option(
@@ -176,7 +189,6 @@ SOURCE_OPTIONS = OptionTable(
     ),
     foreign=KAFKA_NAMES,
     later={
-        "allocateStrategy": "It belongs to groupMode=shared, which is not there yet either.",
         "accessKey": _LATER_ACCESS,
         "secretKey": _LATER_ACCESS,
     },
@@ -186,9 +198,6 @@ _NAME_A_TOPIC = (
     'Name one: .option("subscribe", "orders") or .load("orders"). Spark keeps no options of a catalog table: '
     "SELECT … FROM t WITH (namesrv '…', subscribe 'orders'), or a temporary view."
 )
-_LATER_VALUES = {
-    ("groupMode", "shared"): "Give each query its own topics or queues (assign).",
-}
 _STREAM_ONLY = ("maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 _STARTS = ("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp")
 _ENDS = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
@@ -241,6 +250,7 @@ class SourceOptions:
     commit_offsets: bool = True
     read_mode: str = "broker"
     store: str | None = None
+    sharing: Sharing | None = None
     retry: RetryPolicy = RetryPolicy()
     values: ValueOptions | None = None  # None: bodies as they are
 
@@ -266,6 +276,7 @@ class SourceOptions:
             commit_offsets=values.get("commitOffsets", True),
             read_mode=values.get("readMode", "broker"),
             store=values.get("store"),
+            sharing=Sharing.of(values, _starts_given(values), streaming=streaming),
             retry=RetryPolicy(values.get("fetchOffset.numRetries", 3), values.get("fetchOffset.retryIntervalMs", 200)),
             values=_value_options(values),
         )
@@ -277,9 +288,6 @@ def read_options(given: Mapping[str, str]) -> dict[str, Any]:
         if name.lower().startswith("tls"):
             raise NotSupported(f"Option {name!r} is not there yet in this version.", hint=_LATER_ACCESS)
     values = SOURCE_OPTIONS.read(given)
-    for (name, value), hint in _LATER_VALUES.items():
-        if values.get(name) == value:
-            raise NotSupported(f"{name}={value} is not there yet in this version.", hint=hint)
     for names_of_one in (("subscribe", "subscribePattern", "assign"), ("tags", "sql"), _STARTS, _ENDS):
         exclusive(values, names_of_one)
     for name in _NEEDS_BROKER:
@@ -296,12 +304,17 @@ def read_options(given: Mapping[str, str]) -> dict[str, Any]:
     return values
 
 
+def _starts_given(values: Mapping[str, Any]) -> list[str]:
+    """The options that name a start other than where the group is."""
+    return [name for name in _STARTS if name in values and not isinstance(values[name], OfGroup)]
+
+
 def _check_group_start(values: Mapping[str, Any]) -> None:
     starts_at_group = isinstance(values.get("startingOffsets"), OfGroup)
     if starts_at_group and "group" not in values:
         raise InvalidArgument("startingOffsets=group needs option 'group': whose offsets are meant?")
-    if "groupOffsetReset" in values and not starts_at_group:
-        raise InvalidArgument("groupOffsetReset has no meaning without startingOffsets=group.")
+    if "groupOffsetReset" in values and not starts_at_group and values.get("groupMode") != "shared":
+        raise InvalidArgument("groupOffsetReset has no meaning without startingOffsets=group or groupMode=shared.")
 
 
 def _check_mode(values: Mapping[str, Any], streaming: bool) -> None:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from rmqspark.entropy import Entropy
     from rmqspark.source.admission import Limits
     from rmqspark.source.cluster_view import ClusterView
-    from rmqspark.source.group import GroupProgress
     from rmqspark.source.options import SourceOptions
-    from rmqspark.source.planner import Admit
+    from rmqspark.source.ownership import Ownership
+    from rmqspark.source.planner import Admit, QueueRange
     from rmqspark.source.rewinds import Rewinds
 
 _log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ class Progress:
         self,
         options: SourceOptions,
         view: ClusterView,
-        group: GroupProgress,
+        group: Ownership,
         rewinds: Rewinds,
         *,
         clock: Clock,
@@ -52,13 +52,18 @@ class Progress:
         self._clock = clock
         self._entropy = entropy
         self._initial: Offsets | None = None
-        self._start_recorded = is_repeatable(options.start)
+        self._start_recorded = options.sharing is not None or is_repeatable(options.start)
         self._ceiling: Offsets | None = None
         self._newest: Offsets | None = None
         self._admission = Admission(view.measure, clock)
 
     def initial(self) -> Offsets:
-        """Where a new query starts. The same at every call: Spark asks again until its first batch is recorded."""
+        """Where a new query starts. The same at every call: Spark asks again until its first batch is recorded.
+
+        A member of a shared group starts with nothing.
+        """
+        if self._initial is None and self._options.sharing is not None:
+            self._initial = Offsets(self._options.group or "")
         if self._initial is None:
             snapshot = self._view.snapshot(fresh=True)
             positions = resolve(self._options.start, snapshot, self._view, self._clock.now_ms())
@@ -78,16 +83,27 @@ class Progress:
                 return start
         start = self._without_deleted(self._wanted(start))
         snapshot = self._view.snapshot(missing_topics_allowed=self._tolerant)
-        resets = self._rewinds.due(start, is_idle=is_idle(start, snapshot))
+        resets = self._rewinds.due(start, is_idle=is_idle(start, self._group.owned(snapshot)))
         kept = start.at({queue: at for queue, at in start.positions.items() if queue not in resets})
         snapshot, reborn = self._account(kept, snapshot)
-        self._group.report(start)
+        start = self._group.settle(start, snapshot)
+        snapshot = self._group.owned(snapshot)
         snapshot = replace(snapshot, begins=self._view.begins(needing_begin(start, snapshot, resets)))
+        snapshot = self._group.enter(snapshot)
         self._newest = replace(_ends(snapshot, start.group), epochs=start.epochs)
         admit = self._admit(limits)
         end = advance(start, snapshot, admit=admit, ceiling=self._ceiling, reborn=reborn, resets=resets)
+        end = self._group.seal(end)
         self._rewinds.planned(end, resets)
         return end
+
+    def hold(self, planned: list[QueueRange], end: Offsets) -> list[QueueRange]:
+        """What of a batch is still this query's to read (`ownership`). Raises LeaseLost."""
+        return self._group.hold(planned, end)
+
+    def leave(self) -> None:
+        """The query ends, if it can say so: Spark gives a source no word about it."""
+        self._group.leave()
 
     def pin(self) -> None:
         """Makes what is there now the end of the query (Trigger.AvailableNow)."""

@@ -24,14 +24,18 @@ from rmqspark.model import MessageQueue
 from rmqspark.source.cluster_view import ClusterView
 from rmqspark.source.columns import check_bad_records, columns_of
 from rmqspark.source.group import GroupProgress
+from rmqspark.source.leases import QueueLease, make_sure
 from rmqspark.source.offsets import Offsets
+from rmqspark.source.ownership import WholeGroup
 from rmqspark.source.partitions import DirectPartition
 from rmqspark.source.planner import QueueRange, split
 from rmqspark.source.planner import ranges as ranges_between
 from rmqspark.source.progress import Progress
 from rmqspark.source.report import report
 from rmqspark.source.rewinds import Rewinds
+from rmqspark.source.shared import SharedGroup
 from rmqspark.source.start import resolve
+from rmqspark.source.termination import exit_when_terminated
 from rmqspark.spark_worker import settle
 
 if TYPE_CHECKING:
@@ -41,13 +45,15 @@ if TYPE_CHECKING:
 
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.source.options import SourceOptions
+    from rmqspark.source.ownership import Ownership
 
 
 @dataclass
 class QueuePartition(InputPartition):
     """One task's share: the messages of one queue from `start` up to, not including, `end`.
 
-    `group` is the consumer group whose offsets move when a batch with these messages is decided, "" for none.
+    `group` is the consumer group whose offsets move when a batch with these messages is decided, "" for none; `member`
+    and `lease` say under what the queue is read for a shared one.
     """
 
     topic: str
@@ -56,6 +62,12 @@ class QueuePartition(InputPartition):
     start: int
     end: int
     group: str = ""
+    member: str = ""
+    lease: int = 0
+
+    @property
+    def held(self) -> QueueLease:
+        return QueueLease(self.group, self.member, self.lease)
 
     @property
     def range(self) -> QueueRange:
@@ -104,7 +116,10 @@ class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._started is None:
             client = shared_client(self._options.namesrv)
             view = ClusterView(client, self._options.subscription, self._options.retry)
-            group = GroupProgress(client, enabled=self._options.commit_offsets)
+            group: Ownership = WholeGroup(GroupProgress(client, enabled=self._options.commit_offsets))
+            if self._options.sharing is not None:
+                group = SharedGroup(client, self._options, self._options.sharing)
+                exit_when_terminated()
             rewinds = Rewinds(client, self._options.retry)
             self._started = Progress(self._options, view, group, rewinds, clock=client.clock, entropy=client.entropy)
         return self._started
@@ -135,26 +150,41 @@ class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         check_bad_records(self._options)
         until = Offsets.from_json(end)
-        group = until.group if self._options.commit_offsets else ""
-        client = shared_client(self._options.namesrv)
-        return _partitions(client, ranges_between(Offsets.from_json(start), until), self._options, group)
+        planned = ranges_between(Offsets.from_json(start), until)
+        if self._options.sharing is not None:
+            planned = self._progress.hold(planned, until)
+        return _partitions(shared_client(self._options.namesrv), planned, self._options, until)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        if isinstance(partition, QueuePartition | DirectPartition):
-            report(shared_client(self._options.namesrv), partition.ranges, partition.group)
+        if isinstance(partition, QueuePartition):
+            report(shared_client(self._options.namesrv), partition.ranges, partition.held)
+        elif isinstance(partition, DirectPartition):
+            report(shared_client(self._options.namesrv), partition.ranges, QueueLease(partition.group, "", 0))
         return _read(partition, self._options, self._schema)
+
+    def stop(self) -> None:
+        if self._started is not None:
+            self._started.leave()
 
 
 def _partitions(
-    client: ClusterClient, planned: list[QueueRange], options: SourceOptions, group: str = ""
+    client: ClusterClient, planned: list[QueueRange], options: SourceOptions, until: Offsets | None = None
 ) -> list[InputPartition]:
+    group = until.group if until is not None and options.commit_offsets else ""
     direct: list[InputPartition] = []
     if options.read_mode == "direct":
         from rmqspark.source.direct import plan_direct  # brings the store, which few queries need
 
         direct, planned = plan_direct(client, planned, options, group)
     pieces = split(planned, at_least=options.min_partitions, max_records=options.max_records_per_partition)
-    return [*direct, *(QueuePartition(*piece.queue, piece.start, piece.end, group) for piece in pieces)]
+    member, leases = ("", {}) if until is None else (until.member, until.leases)
+    return [
+        *direct,
+        *(
+            QueuePartition(*piece.queue, piece.start, piece.end, group, member, leases.get(piece.queue, 0))
+            for piece in pieces
+        ),
+    ]
 
 
 def _read(partition: InputPartition, options: SourceOptions, schema: StructType) -> Iterator[Any]:
@@ -169,5 +199,8 @@ def _read(partition: InputPartition, options: SourceOptions, schema: StructType)
 
     columns = columns_of(options, schema, partition.range.queue)
     settle()
-    for records in fetch(shared_client(options.namesrv), partition.range, options):
+    client, queue = shared_client(options.namesrv), partition.range.queue
+    make_sure(client, queue, partition.held, options.retry)
+    for records in fetch(client, partition.range, options):
         yield from columns.batches(records)
+    make_sure(client, queue, partition.held, options.retry)

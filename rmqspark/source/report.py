@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.source.leases import QueueLease
     from rmqspark.source.planner import QueueRange
 
 _PAUSES_MS = (100, 400, 800, 1_600)
@@ -29,23 +30,24 @@ _PAUSES_MS = (100, 400, 800, 1_600)
 _log = logging.getLogger(__name__)
 
 
-def report(client: ClusterClient, read: Sequence[QueueRange], group: str) -> None:
+def report(client: ClusterClient, read: Sequence[QueueRange], held: QueueLease) -> None:
     """Reports the ranges that this task reads, if it works for a micro-batch."""
     context = TaskContext.get()
     batch = None if context is None else streaming_batch(context)
     if batch is None:
         return
     try:
-        patiently(lambda: report_batch(client, batch, read, group), _PAUSES_MS, client.clock.sleep_ms)
+        patiently(lambda: report_batch(client, batch, read, held), _PAUSES_MS, client.clock.sleep_ms)
     except RmqError as error:
         ranges = ", ".join(f"{start} to {end} of {queue}" for queue, start, end in read)
         _log.warning("That batch %d reads offsets %s could not be reported: %s", batch.batch_id, ranges, error)
 
 
-def report_batch(client: ClusterClient, batch: StreamingBatch, read: Sequence[QueueRange], group: str) -> None:
+def report_batch(client: ClusterClient, batch: StreamingBatch, read: Sequence[QueueRange], held: QueueLease) -> None:
     """The same for a known batch. Stock brokers keep no such thing and are not asked to."""
     keeper = input_keeper(client, batch.query_id)
     if not keeper.capabilities().transactions:
         return
-    pieces = [InputRange(group, *queue, start, end) for queue, start, end in read]
+    leased = (held.member, held.number, batch.run_id) if held.number else ()
+    pieces = [InputRange(held.group, *queue, start, end, *leased) for queue, start, end in read]
     report_input(keeper, batch.query_id, batch.batch_id, pieces).result().raise_for_code()

@@ -14,6 +14,7 @@ from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers_txn import TxnOutcome, TxnStatusRequestHeader, TxnStatusResponseHeader
 from rmqspark.txn.coordinator import Coordinator, Ruling
 from rmqspark.txn.events import InputReported, PeerSeen
+from rmqspark.txn.input_leases import InputLeases
 from rmqspark.txn.input_offsets import InputOffsets
 from rmqspark.txn.inputs import InputReports
 from rmqspark.txn.journal import Journal
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from rmqspark.store.files import FileSystem
     from rmqspark.store.message_store import MessageStore
     from rmqspark.txn.events import Event
+    from rmqspark.txn.input_leases import LeasesHere
     from rmqspark.txn.peers import Peers
     from rmqspark.txn.ports import ParticipantPort
 
@@ -68,6 +70,7 @@ class Coordination:
         flush_to: Callable[[int], Awaitable[None]],
         participant_here: ParticipantPort,
         commit_here: Callable[[str, str, int, int], None],
+        leases_here: LeasesHere,
     ) -> None:
         self._config = config
         self._clock = clock
@@ -89,8 +92,9 @@ class Coordination:
         )
         self.owners = Owners(config.broker_name, self.ledger, self.peers, config.retired_brokers)
         self.rollout = Rollout(self.ledger, self._participant, clock)
+        leases = InputLeases(config.broker_name, leases_here, self.peers)
         self.coordinator = Coordinator(
-            self.ledger, self.journal, self.owners, self.rollout, self._participant, self._offsets.want, clock
+            self.ledger, self.journal, self.owners, self.rollout, self._participant, leases, self._offsets.want, clock
         )
         self.reports = Reports(config.broker_name, self.ledger, self.journal, self.rollout)
         self.journal.replay()

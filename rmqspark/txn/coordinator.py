@@ -1,7 +1,7 @@
 """The coordinator: asks the ledger, writes what it decides, flushes, and only then answers (docs/exactly-once.md).
 
     PREPARE   ledger → events on disk → may this attempt write?
-    DECIDE    ledger → votes of all brokers → decision on disk → completion on all brokers → answer
+    DECIDE    ledger → leases of shared groups → votes of all brokers → decision on disk → completion → answer
     STATUS    ledger → (asked by a driver: closed on disk) → how it stands
     ABORT     the same, asked by a driver that gives up
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from rmqspark.clock import Clock
     from rmqspark.protocol.bodies_txn import HeldAttempt, InputRange, TxnDecision
     from rmqspark.txn.events import Transaction
+    from rmqspark.txn.input_leases import InputLeases
     from rmqspark.txn.journal import Journal
     from rmqspark.txn.ledger import Ledger
     from rmqspark.txn.owners import Owners
@@ -80,6 +81,7 @@ class Coordinator:
         owners: Owners,
         rollout: Rollout,
         participant: Callable[[str], ParticipantPort],
+        leases: InputLeases,
         on_decided: Callable[[Sequence[InputRange]], None],
         clock: Clock,
     ) -> None:
@@ -88,6 +90,7 @@ class Coordinator:
         self._owners = owners
         self._rollout = rollout
         self._participant = participant
+        self._leases = leases
         self._on_decided = on_decided
         self._clock = clock
         self._turns = Turns()
@@ -215,9 +218,12 @@ class Coordinator:
     async def _poll(
         self, transactional_id: str, epoch: int, version: int, decision: TxnDecision, by: str = "driver"
     ) -> Ruling:
-        """Votes, decision, completion."""
+        """Leases, votes, decision, completion."""
         txn = self._ledger.require(transactional_id)
         brokers = list(decision.participants)
+        lost = await self._leases.lost(decision.inputs)
+        if lost is not None:
+            return Ruling(Answer(TxnOutcome.REFUSED, last_version=txn.last_version), remark=lost)
         fault_point("before_vote")
         polls = await asyncio.gather(
             *(self._poll_one(broker, txn, epoch, version, decision.participants[broker]) for broker in brokers)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from rmqspark.errors import DamagedFile, DecodeError
 from rmqspark.protocol import fastjson
-from rmqspark.protocol.bodies import ConsumerOffsetTable, SubscriptionGroupTable, TopicConfigTable
+from rmqspark.protocol.bodies import ConsumerOffsetTable, QueueLeaseTable, SubscriptionGroupTable, TopicConfigTable
 from rmqspark.store import checkpoint, identity
 from rmqspark.store.checkpoint import CHECKPOINT_BYTES, Checkpoint
 from rmqspark.store.inspection.findings import Finding, Findings, Kind
@@ -26,6 +26,8 @@ _KNOWN: dict[str, Callable[[bytes], object]] = {
     "topics.json": TopicConfigTable.decode,
     "subscriptionGroup.json": SubscriptionGroupTable.decode,
     "consumerOffset.json": ConsumerOffsetTable.decode,
+    "offsetResets.json": ConsumerOffsetTable.decode,
+    "queueLeases.json": QueueLeaseTable.decode,
 }
 
 

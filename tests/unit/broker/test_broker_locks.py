@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from rmqspark.broker.locks import QueueLocks
+from rmqspark.broker.locks import LEASE_MEMORY_MS, QueueLocks
 from rmqspark.model import MessageQueue
+from rmqspark.protocol.bodies import QueueLeaseTable
 
 FIRST, SECOND = MessageQueue("orders", "broker-a", 0), MessageQueue("orders", "broker-a", 1)
 
@@ -44,3 +45,73 @@ def test_leases_that_ran_out_take_no_room() -> None:
     locks.expire(60_001)
     assert len(locks) == 1
     assert locks.lock("h", "c2", [SECOND], 60_001) == []
+
+
+def test_a_lease_has_a_number_of_its_own() -> None:
+    """Whoever had the queue in between, the number tells: only who still has its own may go on."""
+    locks = QueueLocks(lease_ms=60_000)
+    (first,) = locks.take("g", "c1", [FIRST], 0).values()
+    assert locks.take("g", "c2", [FIRST], 60_000) == {}
+    assert locks.keep("g", "c1", {FIRST: first}, 60_000) == [FIRST]
+    assert locks.keep("g", "c1", {FIRST: first + 1}, 60_000) == []
+    (second,) = locks.take("g", "c2", [FIRST], 120_001).values()
+    assert second != first
+    locks.unlock("g", "c2", [FIRST])
+    assert locks.keep("g", "c1", {FIRST: first}, 120_002) == []
+    (third,) = locks.take("g", "c1", [FIRST], 120_003).values()
+    assert third not in (first, second)
+
+
+def test_a_lease_that_nobody_took_is_still_its_last_owner_s() -> None:
+    """A query that comes back after a day finds its queues, unless another member has had them."""
+    locks = QueueLocks(lease_ms=60_000)
+    leases = locks.take("g", "c1", [FIRST, SECOND], 0)
+    day_ms = 24 * 3_600_000
+    locks.expire(day_ms)
+    assert locks.take("g", "c2", [SECOND], day_ms).keys() == {SECOND}
+    assert locks.keep("g", "c1", leases, day_ms) == [FIRST]
+    assert locks.take("g", "c1", [FIRST], day_ms) == {FIRST: leases[FIRST]}
+    locks.expire(day_ms + LEASE_MEMORY_MS + 1)
+    assert len(locks) == 0
+
+
+def test_leases_and_locks_of_orderly_consumers_respect_each_other() -> None:
+    """One table: what either holds the other waits for, and takes when it has run out."""
+    locks = QueueLocks(lease_ms=60_000)
+    leases = locks.take("g", "query", [FIRST], 0)
+    assert locks.lock("g", "orderly", [FIRST, SECOND], 1) == [SECOND]
+    assert locks.take("g", "query", [SECOND], 2) == {}
+    assert locks.lock("g", "orderly", [FIRST], 60_001) == [FIRST]
+    assert locks.keep("g", "query", leases, 60_002) == []
+
+
+def test_leases_survive_a_restart() -> None:
+    """The owner has the time of one lease to be heard of; numbers go on where they were."""
+    locks = QueueLocks(lease_ms=60_000)
+    leases = locks.take("g", "c1", [FIRST], 0)
+    given_up = locks.take("g", "c1", [SECOND], 0)
+    locks.unlock("g", "c1", [SECOND])
+    locks.lock("g", "orderly", [SECOND], 0)
+    again = QueueLocks(lease_ms=60_000)
+    again.load(QueueLeaseTable.decode(locks.table().encode()), 1_000_000)
+    assert len(again) == 1
+    assert again.take("g", "c2", [FIRST], 1_060_000) == {}
+    assert again.keep("g", "c1", leases, 1_060_000) == [FIRST]
+    assert again.take("g", "c2", [SECOND], 1_060_000)[SECOND] > given_up[SECOND]
+
+
+def test_only_what_a_restart_must_remember_is_written() -> None:
+    """Renewals come all the time and change nothing on disk."""
+    locks = QueueLocks(lease_ms=60_000)
+    locks.lock("g", "orderly", [SECOND], 0)
+    assert locks.revision == 0
+    leases = locks.take("g", "c1", [FIRST], 0)
+    after_taking = locks.revision
+    assert after_taking > 0
+    locks.keep("g", "c1", leases, 1)
+    locks.take("g", "c1", [FIRST], 2)
+    locks.lock("g", "c1", [FIRST], 3)
+    assert locks.revision == after_taking
+    assert locks.keep("g", "c1", leases, 4) == [FIRST]
+    locks.lock("g", "orderly", [FIRST], 70_000)
+    assert locks.revision > after_taking

@@ -225,6 +225,20 @@ def test_inputs_travel_with_the_decision(caplog: pytest.LogCaptureFixture) -> No
     assert "is not recorded" in caplog.text
 
 
+def test_what_an_earlier_run_read_of_a_shared_group_is_not_told() -> None:
+    """A batch that is run again leaves out queues that were given to others since: they are not its inputs."""
+    pieces = [
+        InputRange("g", "t", "a", 0, 0, 5, "m", 1, "run-0"),
+        InputRange("g", "t", "a", 1, 0, 5, "m", 2, "run-1"),
+        InputRange("h", "u", "a", 0, 0, 5),
+    ]
+    told = message(0)
+    told.attempt = Attempt("T", "run-1", 7, 0, "x", epoch=4, query_id="q", batch_id=7)
+    cluster = Cluster(DECIDE=[{"outcome": "COMMITTED"}], INPUTS=[{"body": InputRanges(pieces).encode().decode()}])
+    run(cluster, told)
+    assert cluster.decisions[0].inputs == pieces[1:]
+
+
 def test_ranges_of_tasks_that_ran_twice() -> None:
     """Overlaps are joined; gaps and other queues stay apart."""
     given = [

@@ -13,6 +13,7 @@ from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies import BrokerData, ClusterInfo, InputRange, InputRanges
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.remoting.response import Response
+from rmqspark.source.leases import QueueLease
 from rmqspark.source.planner import QueueRange
 from rmqspark.source.report import report, report_batch
 from rmqspark.streaming_batch import StreamingBatch, streaming_batch
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from rmqspark.protocol.headers import TxnReportInputRequestHeader
 
 READ = [QueueRange(MessageQueue("orders", "broker-b", queue_id), 10, 20) for queue_id in (3, 4)]
+BILLING, NOBODY = QueueLease("billing", "", 0), QueueLease("", "", 0)
 BATCH = StreamingBatch("q", 5, "run-1")
 
 
@@ -66,25 +68,33 @@ class Task:
 def test_one_small_request_a_task() -> None:
     """Query, batch, queue, from, to, and the group whose offsets are to move."""
     cluster: Any = Cluster()
-    report_batch(cluster, BATCH, READ, "billing")
+    report_batch(cluster, BATCH, READ, BILLING)
     pieces = [InputRange("billing", "orders", "broker-b", queue_id, 10, 20) for queue_id in (3, 4)]
     assert cluster.told == [("q", 5, pieces)]
+
+
+def test_a_member_of_a_shared_group_tells_its_lease() -> None:
+    """And the run: what a later run of the batch leaves out is not among its inputs."""
+    cluster: Any = Cluster()
+    report_batch(cluster, BATCH, READ[:1], QueueLease("billing", "me", 7))
+    ((_, _, (piece,)),) = cluster.told
+    assert (piece.member, piece.lease, piece.run) == ("me", 7, "run-1")
 
 
 def test_what_cannot_be_told() -> None:
     """A stock broker is told nothing; a refusal is an error here, and a warning to the task."""
     stock: Any = Cluster(transactions=0)
-    report_batch(stock, BATCH, READ, "")
+    report_batch(stock, BATCH, READ, NOBODY)
     assert stock.told == []
     refusing: Any = Cluster(code=1)
     with pytest.raises(ServerFault):
-        report_batch(refusing, BATCH, READ, "")
+        report_batch(refusing, BATCH, READ, NOBODY)
 
 
 def test_outside_of_a_micro_batch_nothing_is_reported() -> None:
     """A batch query has no batch to report, and Spark's properties say so."""
     cluster: Any = Cluster()
-    report(cluster, READ, "billing")
+    report(cluster, READ, BILLING)
     assert cluster.told == []
     assert streaming_batch(Task()) is None
     assert streaming_batch(Task(sql_streaming_queryId="q")) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from rmqspark.errors import InvalidArgument
 from rmqspark.model import MessageQueue
 from rmqspark.source.offsets import Offsets, StoreIdentity
+from rmqspark.source.planner import ranges
 
 DOCUMENT = {
     "group": "billing",
@@ -31,8 +33,30 @@ def test_the_documented_form_reads_and_writes_back_unchanged() -> None:
     """The JSON in a checkpoint is what docs/spark.md shows, key for key."""
     offsets = Offsets.from_json(DOCUMENT)
     assert offsets.positions[MessageQueue("orders", "broker-a", 1)] == 7
-    assert offsets.identity(MessageQueue("orders", "broker-a", 0)) == (2, StoreIdentity("9f", 1))
+    assert offsets.identity(MessageQueue("orders", "broker-a", 0)) == (2, StoreIdentity("9f", 1), 0)
     assert json.dumps(offsets.to_json()) == json.dumps(DOCUMENT)
+
+
+def test_a_shared_group_s_offset_says_whose_it_is() -> None:
+    """Leases and the member's name come and go with it; nothing is read across two leases of a queue."""
+    queue = MessageQueue("orders", "broker-a", 1)
+    document = {
+        "group": "billing",
+        "member": "10.0.0.1@spark-7",
+        "topics": {
+            "orders": {
+                "brokers": {"broker-a": {"incarnation": 1, "leases": {"1": 4}, "offsets": {"1": 7}, "storeId": "9f"}},
+                "epoch": 0,
+            }
+        },
+        "v": 1,
+    }
+    offsets = Offsets.from_json(document)
+    assert (offsets.member, offsets.leases) == ("10.0.0.1@spark-7", {queue: 4})
+    assert offsets.to_json() == document
+    later = replace(offsets, positions={queue: 9})
+    assert [each.size for each in ranges(offsets, later)] == [2]
+    assert ranges(offsets, replace(later, leases={queue: 5})) == []
 
 
 queues = st.builds(

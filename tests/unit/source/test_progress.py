@@ -16,6 +16,7 @@ from rmqspark.options import Moment
 from rmqspark.source.admission import Limits
 from rmqspark.source.offsets import Offsets, StoreIdentity
 from rmqspark.source.options import RetryPolicy, SourceOptions, Subscription
+from rmqspark.source.ownership import WholeGroup
 from rmqspark.source.planner import QueueRange, Snapshot, ranges
 from rmqspark.source.positions import (
     AtOffsets,
@@ -94,7 +95,9 @@ class Cluster:
 def progress(cluster: Cluster, clock: Clock | None = None, **options: object) -> Progress:
     given = SourceOptions(Subscription(("t",)), retry=RetryPolicy(2, 0))
     chosen = replace(given, **options)  # type: ignore[arg-type]
-    return Progress(chosen, cluster, cluster, cluster, clock=clock or ManualClock(), entropy=SystemEntropy(1))  # type: ignore[arg-type]
+    return Progress(
+        chosen, cluster, WholeGroup(cluster), cluster, clock=clock or ManualClock(), entropy=SystemEntropy(1)
+    )  # type: ignore[arg-type]
 
 
 def at(positions: dict[MessageQueue, int], store: StoreIdentity = STORE, epoch: int = 0) -> Offsets:

@@ -275,7 +275,6 @@ def test_mistakes_are_named(given: dict[str, str], streaming: bool, story: str) 
     "given",
     [
         *({name: "x"} for name in SOURCE_OPTIONS.later),
-        {"groupMode": "shared"},
         {"tlsEnabled": "true"},
     ],
 )

@@ -343,6 +343,7 @@ class Node:
                 flush_to=self.flushed,
                 participant_here=self.resolver,
                 commit_here=lambda *_: None,
+                leases_here=lambda *_: (),
             )
             self.resolver.recover()
             self.handlers = TxnCoordinatorHandlers(

@@ -1,0 +1,103 @@
+"""RMQ_GROUP_LEASES (30031): how queries that share a group own its queues.
+
+rmqspark's own; see `rebalance/handover.py` for what a member does with it, `broker/locks.py` for the leases. All of a
+request happens at once: what is released is committed before anybody else can take it, and who takes a queue is told
+the group's offset of that moment. A lease that was given or given up is on disk before it is answered; renewals are not
+written at all. Queues that this broker does not have are left out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqspark.model import MessageQueue
+from rmqspark.protocol.bodies import GroupLeasesAnswerBody, GroupLeasesBody, LeasedQueue
+from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.headers import GroupLeasesRequestHeader
+from rmqspark.protocol.names import check_client_id
+from rmqspark.remoting.reply import Reply
+from rmqspark.remoting.router import Route, Routes
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Iterable, Iterator
+
+    from rmqspark.broker.config import BrokerConfig
+    from rmqspark.broker.groups import SubscriptionGroups
+    from rmqspark.broker.locks import QueueLocks
+    from rmqspark.broker.offsets import ConsumerOffsets
+    from rmqspark.broker.table_file import TableFile
+    from rmqspark.broker.topics import TopicTable
+    from rmqspark.clock import Clock
+    from rmqspark.remoting.request import Request
+
+_NEVER_COMMITTED = -1
+
+
+class LeaseHandlers:
+    """Leases queues to the members of known and new groups."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        locks: QueueLocks,
+        file: TableFile,
+        topics: TopicTable,
+        groups: SubscriptionGroups,
+        offsets: ConsumerOffsets,
+        clock: Clock,
+    ) -> None:
+        self._broker_name = config.broker_name
+        self._locks = locks
+        self._file = file
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._clock = clock
+
+    def routes(self) -> Routes:
+        return {RequestCode.RMQ_GROUP_LEASES: Route(GroupLeasesRequestHeader, self.leases)}
+
+    def leases(self, request: Request[GroupLeasesRequestHeader]) -> Reply | Awaitable[Reply]:
+        header, body = request.header, GroupLeasesBody.decode_request(request.body)
+        group, client_id = header.consumerGroup, check_client_id(header.clientId)
+        self._groups.find_or_create(group, self._clock.now_ms())
+        before = self._locks.revision
+        held = self._keep(group, client_id, body.keep)
+        release = dict(self._numbered(body.release))
+        self._locks.unlock(group, client_id, self._locks.keep(group, client_id, release, self._clock.monotonic_ms()))
+        held += self._take(group, client_id, body.take)
+        reply = Reply(body=GroupLeasesAnswerBody(self._locks.lease_ms, held).encode())
+        return reply if self._locks.revision == before else self._after_saving(reply)
+
+    def _keep(self, group: str, client_id: str, wanted: Iterable[LeasedQueue]) -> list[LeasedQueue]:
+        offsets = {_queue(each): each.offset for each in wanted}
+        leases = dict(self._numbered(wanted))
+        kept = self._locks.keep(group, client_id, leases, self._clock.monotonic_ms())
+        for queue in kept:
+            if offsets[queue] > _NEVER_COMMITTED:
+                self._offsets.commit(group, queue.topic, queue.queue_id, offsets[queue])
+        return [self._held(group, queue, leases[queue]) for queue in kept]
+
+    def _take(self, group: str, client_id: str, wanted: Iterable[LeasedQueue]) -> list[LeasedQueue]:
+        queues = [queue for queue, _ in self._numbered(wanted)]
+        taken = self._locks.take(group, client_id, queues, self._clock.monotonic_ms())
+        return [self._held(group, queue, number) for queue, number in taken.items()]
+
+    def _held(self, group: str, queue: MessageQueue, number: int) -> LeasedQueue:
+        committed = self._offsets.committed(group, queue.topic, queue.queue_id)
+        return LeasedQueue(*queue, number, _NEVER_COMMITTED if committed is None else committed)
+
+    def _numbered(self, wanted: Iterable[LeasedQueue]) -> Iterator[tuple[MessageQueue, int]]:
+        """Those that are here, with the lease that is meant."""
+        for each in wanted:
+            topic = self._topics.get(each.topic)
+            if topic is not None and each.brokerName == self._broker_name and 0 <= each.queueId < topic.readQueueNums:
+                yield _queue(each), each.lease
+
+    async def _after_saving(self, reply: Reply) -> Reply:
+        await self._file.save()
+        return reply
+
+
+def _queue(leased: LeasedQueue) -> MessageQueue:
+    return MessageQueue(leased.topic, leased.brokerName, leased.queueId)

@@ -1,0 +1,128 @@
+"""What makes a query a member of its group, and keeps it one while a long batch runs.
+
+One daemon thread in the driver's process: several times in the life of a lease it says HEART_BEAT to the brokers and
+renews what the query owns. It decides nothing: whether a lease was kept, the next request that counts finds out.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING
+
+from rmqspark.client.group_reading import LEASES_TIMEOUT_MS, lease, members
+from rmqspark.errors import RmqError
+from rmqspark.protocol.bodies import CLUSTERING, CONSUME_ACTIVELY, ConsumerData, HeartbeatData, SubscriptionData
+from rmqspark.rebalance.handover import Held, Steps
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.model import MessageQueue
+
+LONGEST_PAUSE_S = 10.0
+BEATS_IN_A_LEASE = 4
+_NOT_COMMITTED = -1
+
+_log = logging.getLogger(__name__)
+
+
+class Membership:
+    """One member of one group. `client` is used, never closed."""
+
+    def __init__(self, client: ClusterClient, group: str, member: str, tags: str | None) -> None:
+        self.group = group
+        self.member = member
+        self._client = client
+        self._tags = tags or "*"
+        self._topics: frozenset[str] = frozenset()
+        self._brokers: frozenset[str] = frozenset()
+        self._subscribed_ms = 0
+        self._held: dict[MessageQueue, int] = {}
+        self._pause_s = LONGEST_PAUSE_S
+        self._changed = threading.Condition()
+        self._ended = False
+        self._thread: threading.Thread | None = None
+
+    def announce(self, queues: Iterable[MessageQueue]) -> None:
+        """Says to the brokers of these queues that it is there. Raises what the last of them raises, if all do."""
+        topics = frozenset(queue.topic for queue in queues)
+        if topics != self._topics:
+            self._topics, self._subscribed_ms = topics, self._client.clock.now_ms()
+        self._brokers = frozenset(queue.broker_name for queue in queues)
+        failure, reached = None, 0
+        for name in sorted(self._brokers):
+            try:
+                self._beat(name)
+                reached += 1
+            except RmqError as error:
+                failure = error
+        if failure is not None and not reached:
+            raise failure
+
+    def others(self, brokers: Iterable[str]) -> list[str]:
+        """The client ids of all members, its own among them, as the first of these brokers knows them that answers."""
+        failure: RmqError | None = None
+        for name in sorted(brokers):
+            try:
+                return members(self._client.broker(name), self.group)
+            except RmqError as error:
+                failure = error
+        if failure is not None:
+            raise failure
+        return []
+
+    def hold(self, leases: Mapping[MessageQueue, int], lease_ms: int) -> None:
+        """What to renew from now on."""
+        with self._changed:
+            self._held = dict(leases)
+            self._pause_s = min(LONGEST_PAUSE_S, lease_ms / 1000 / BEATS_IN_A_LEASE)
+            self._changed.notify_all()
+            if self._thread is None and not self._ended:
+                self._thread = threading.Thread(target=self._run, name="rmqspark-membership", daemon=True)
+                self._thread.start()
+
+    def leave(self, *, release: bool) -> None:
+        """Ends the renewals, and with `release` the leases at once; the group is told. What cannot be told runs out."""
+        with self._changed:
+            self._ended = True
+            held = self._held if release else {}
+            self._changed.notify_all()
+        steps = Steps({}, held, [])
+        for name in sorted(self._brokers):
+            broker = self._client.broker(name)
+            try:
+                lease(broker, self.group, self.member, steps).result(LEASES_TIMEOUT_MS / 1000)
+                broker.unregister_client(self.member, consumer_group=self.group)
+            except (RmqError, TimeoutError) as error:
+                _log.debug("%s was not told that %s left group %s: %s", name, self.member, self.group, error)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._ended, self._pause_s)
+                if self._ended:
+                    return
+                held = dict(self._held)
+            for name in sorted(self._brokers):
+                try:
+                    self._beat(name)
+                    self._renew(name, held)
+                except RmqError as error:
+                    _log.debug("%s renews nothing for %s: %s", name, self.member, error)
+
+    def _beat(self, broker_name: str) -> None:
+        subscriptions = [
+            SubscriptionData(topic=topic, subString=self._tags, subVersion=self._subscribed_ms)
+            for topic in sorted(self._topics)
+        ]
+        data = ConsumerData(self.group, CONSUME_ACTIVELY, CLUSTERING, subscriptionDataSet=subscriptions)
+        self._client.broker(broker_name).heartbeat(HeartbeatData(clientID=self.member, consumerDataSet=[data]))
+
+    def _renew(self, broker_name: str, held: Mapping[MessageQueue, int]) -> None:
+        keep = {
+            queue: Held(number, _NOT_COMMITTED) for queue, number in held.items() if queue.broker_name == broker_name
+        }
+        if keep:
+            lease(self._client.broker(broker_name), self.group, self.member, Steps(keep, {}, [])).result()

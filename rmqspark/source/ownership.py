@@ -1,0 +1,72 @@
+"""Which queues of its group a query reads: all of them, or those that it has leased.
+
+`Progress` asks in this order for every micro-batch that is planned: `settle` says how far the last one came, and what
+of its offset still counts; `owned` leaves of the cluster's queues those that are this query's; `enter` says where those
+begin that have just become so; `seal` completes the offset. `hold` is asked once more before the batch is read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from rmqspark.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from rmqspark.source.group import GroupProgress
+    from rmqspark.source.offsets import Offsets
+    from rmqspark.source.planner import QueueRange, Snapshot
+
+
+class Ownership(Protocol):
+    """How a query shares its group, or does not."""
+
+    def settle(self, start: Offsets, snapshot: Snapshot) -> Offsets:
+        """Reports that everything before `start` is done with; `start` without queues that are not read on."""
+
+    def owned(self, snapshot: Snapshot) -> Snapshot:
+        """The queues that this query reads."""
+
+    def enter(self, snapshot: Snapshot) -> Snapshot:
+        """Where queues begin that enter, as the snapshot's `begins`."""
+
+    def seal(self, end: Offsets) -> Offsets:
+        """`end`, with what says whose it is."""
+
+    def hold(self, planned: list[QueueRange], end: Offsets) -> list[QueueRange]:
+        """Of what the batch that ends at `end` would read, that which is still this query's to read."""
+
+    def leave(self) -> None:
+        """The query ends."""
+
+
+class WholeGroup:
+    """groupMode=exclusive: the query reads every queue, and reports how far it is."""
+
+    def __init__(self, progress: GroupProgress) -> None:
+        self._progress = progress
+
+    def settle(self, start: Offsets, snapshot: Snapshot) -> Offsets:
+        del snapshot
+        if start.member:
+            raise InvalidArgument(
+                f"The checkpoint is that of a member of the shared group {start.group!r}, which has only some queues.",
+                hint="Add groupMode=shared, or start with a new checkpoint.",
+            )
+        self._progress.report(start)
+        return start
+
+    def owned(self, snapshot: Snapshot) -> Snapshot:
+        return snapshot
+
+    def enter(self, snapshot: Snapshot) -> Snapshot:
+        return snapshot
+
+    def seal(self, end: Offsets) -> Offsets:
+        return end
+
+    def hold(self, planned: list[QueueRange], end: Offsets) -> list[QueueRange]:
+        del end
+        return planned
+
+    def leave(self) -> None:
+        """Nobody waits for its queues."""

@@ -1,0 +1,172 @@
+"""groupMode=shared: several queries divide the queues of their group between them.
+
+Queues change hands between two micro-batches, and a queue that changes hands is read in neither: the old owner commits
+and releases in one request, when its batch is done; the new one takes it at that offset, has it recorded, and reads it
+from its next batch on. While a batch runs its leases are renewed (`membership`), and its tasks make sure of them before
+and after they read (`leases`). What happens to a lease in between, when a driver is paused or dies, its number tells.
+
+A batch that Spark runs again after a crash leaves out what somebody else has been given since: from the group's
+committed offset on it is read there.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from rmqspark.client.group_reading import lease
+from rmqspark.client.patience import patiently
+from rmqspark.errors import NotSupported
+from rmqspark.rebalance.handover import Grant, Held, Standing, Steps, standing, steps
+from rmqspark.source.leases import lease_lost
+from rmqspark.source.membership import Membership
+from rmqspark.source.planner import Snapshot, is_idle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.model import MessageQueue
+    from rmqspark.source.offsets import Offsets
+    from rmqspark.source.options import SourceOptions
+    from rmqspark.source.planner import QueueRange
+    from rmqspark.source.sharing import Sharing
+
+    Join = Callable[[ClusterClient, str, str, str | None], Membership]
+
+IDLE_LOOK_MS = 1_000  # how often an idle query looks at the group; one that is busy looks between its batches
+_NOT_COMMITTED = -1
+
+_log = logging.getLogger(__name__)
+
+
+class SharedGroup:
+    """The driver's side of one member. Raises what a last try raised where a broker cannot be asked."""
+
+    def __init__(
+        self, client: ClusterClient, options: SourceOptions, sharing: Sharing, join: Join = Membership
+    ) -> None:
+        self._client = client
+        self._options = options
+        self._sharing = sharing
+        self._join_as = join
+        self._membership: Membership | None = None
+        self._standing = Standing({}, {}, [])
+        self._lease_ms = 0
+        self._settled: dict[str, Any] | None = None
+        self._settled_ms = 0
+        self._planned: dict[str, Any] | None = None
+        self._is_reading = False
+
+    def settle(self, start: Offsets, snapshot: Snapshot) -> Offsets:
+        self._is_reading = False
+        recorded, now_ms = start.to_json(), self._client.clock.monotonic_ms()
+        self._standing = Standing({queue: start.leases.get(queue, 0) for queue in start.positions}, {}, [])
+        if (
+            recorded == self._settled
+            and now_ms - self._settled_ms < IDLE_LOOK_MS
+            and is_idle(start, self.owned(snapshot))
+        ):
+            return start
+        membership = self._join(start, snapshot.ends)
+        held = {queue: Held(start.leases.get(queue, 0), at) for queue, at in start.positions.items()}
+        asked = steps(held, self._wanted(membership, start, snapshot))
+        self._standing = standing(asked, self._ask(membership, asked))
+        membership.hold(self._leases(), self._lease_ms)
+        for queue in self._standing.lost:
+            _log.warning("Queue %s is not leased to %s any more: it is left to others.", queue, membership.member)
+        self._settled, self._settled_ms = recorded, now_ms
+        kept = self._standing.kept
+        return replace(start.at({queue: start.positions[queue] for queue in kept}), leases=kept)
+
+    def owned(self, snapshot: Snapshot) -> Snapshot:
+        mine = self._standing.kept.keys() | self._standing.entering.keys()
+        return replace(snapshot, ends={queue: end for queue, end in snapshot.ends.items() if queue in mine})
+
+    def enter(self, snapshot: Snapshot) -> Snapshot:
+        """A queue begins where the group has come. Where it never was, that is decided now, for whoever has it next."""
+        places = {queue: self._place(queue, grant, snapshot) for queue, grant in self._standing.entering.items()}
+        first = {
+            queue: Held(grant.lease, places[queue])
+            for queue, grant in self._standing.entering.items()
+            if grant.committed is None
+        }
+        if first and self._membership is not None:
+            self._ask(self._membership, Steps(first, {}, []))
+        return replace(snapshot, begins={**snapshot.begins, **places})
+
+    def seal(self, end: Offsets) -> Offsets:
+        leases = self._leases()
+        member = end.member if self._membership is None else self._membership.member
+        sealed = replace(end, leases={queue: leases[queue] for queue in end.positions}, member=member)
+        self._planned = sealed.to_json()
+        return sealed
+
+    def hold(self, planned: list[QueueRange], end: Offsets) -> list[QueueRange]:
+        """LeaseLost where a queue went away since the batch was planned; after a restart it is its new owner's."""
+        self._is_reading = True
+        membership = self._join(end, end.positions)
+        leases = {queue: Held(number, _NOT_COMMITTED) for queue, number in end.leases.items()}
+        granted = self._ask(membership, Steps(leases, {}, []))
+        membership.hold({queue: grant.lease for queue, grant in granted.items()}, self._lease_ms)
+        lost = sorted({each.queue for each in planned} - granted.keys())
+        if lost and end.to_json() == self._planned:
+            raise lease_lost(lost[0], end.group)
+        for queue in lost:
+            _log.warning("Queue %s has been given to another member since: this batch leaves it out.", queue)
+        return [each for each in planned if each.queue in granted]
+
+    def leave(self) -> None:
+        """Between two batches others may have the queues at once. In the middle of one, its lease has to run out."""
+        if self._membership is not None:
+            self._membership.leave(release=not self._is_reading)
+
+    def _join(self, start: Offsets, queues: Iterable[MessageQueue]) -> Membership:
+        if self._membership is None:
+            member = start.member or self._sharing.draw_member(self._client.ip, self._client.entropy)
+            self._membership = self._join_as(self._client, start.group, member, self._options.tags)
+        membership = self._membership
+        patiently(lambda: membership.announce(queues), self._options.retry.pauses_ms, self._client.clock.sleep_ms)
+        return membership
+
+    def _wanted(self, membership: Membership, start: Offsets, snapshot: Snapshot) -> set[MessageQueue]:
+        """This member's share; and what it has that the cluster does not show just now."""
+        by_topic: dict[str, list[MessageQueue]] = {}
+        for queue in snapshot.ends:
+            by_topic.setdefault(queue.topic, []).append(queue)
+        unseen = start.positions.keys() - snapshot.ends.keys()
+        wanted = {queue for queue in unseen if self._options.subscription.includes(queue)}
+        for queues in by_topic.values():
+            ids = membership.others({queue.broker_name for queue in queues})
+            wanted.update(self._sharing.strategy.allocate(membership.member, queues, ids))
+        return wanted
+
+    def _leases(self) -> dict[MessageQueue, int]:
+        return self._standing.kept | {queue: grant.lease for queue, grant in self._standing.entering.items()}
+
+    def _ask(self, membership: Membership, asked: Steps) -> dict[MessageQueue, Grant]:
+        """All brokers concerned, the requests on their way before the first answer is awaited."""
+        return patiently(
+            lambda: self._ask_all(membership, asked), self._options.retry.pauses_ms, self._client.clock.sleep_ms
+        )
+
+    def _ask_all(self, membership: Membership, asked: Steps) -> dict[MessageQueue, Grant]:
+        names = {queue.broker_name for queue in (*asked.keep, *asked.take)}
+        brokers = [self._client.broker(name) for name in sorted(names)]
+        for broker in brokers:
+            if not broker.capabilities().groups:
+                raise NotSupported(
+                    f"Broker {broker.name!r} leases no queues: groupMode=shared needs brokers of rmqspark.",
+                    hint="Leave groupMode out, and give each query its own queues (assign).",
+                )
+        answers = [lease(broker, membership.group, membership.member, asked) for broker in brokers]
+        leases = [answer.result() for answer in answers]
+        self._lease_ms = min((each.lease_ms for each in leases), default=self._lease_ms)
+        return {queue: grant for each in leases for queue, grant in each.granted.items()}
+
+    def _place(self, queue: MessageQueue, grant: Grant, snapshot: Snapshot) -> int:
+        begin, end = snapshot.begins[queue], snapshot.ends[queue]
+        if grant.committed is None:
+            return begin if self._sharing.from_earliest else end
+        return min(max(grant.committed, begin), end)

@@ -1,0 +1,73 @@
+"""How a query shares its group, from options groupMode, allocateStrategy and groupOffsetReset."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rmqspark.errors import InvalidArgument, NotSupported
+from rmqspark.rebalance.strategies import NAMES, ROOM_MARK, Strategy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rmqspark.entropy import Entropy
+
+_WITH_ROOMS = {"machine-room": "machine-room:EAST,WEST", "machine-room-nearby": "machine-room-nearby:EAST"}
+AVERAGELY = Strategy()
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """`from_earliest`: where a queue begins of which the group has committed nothing; else at its end."""
+
+    strategy: Strategy = AVERAGELY
+    from_earliest: bool = False
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any], starts: Sequence[str], *, streaming: bool) -> Sharing | None:
+        """None for an exclusive group. Raises InvalidArgument or NotSupported for options that do not fit; `starts` are
+        those given that name a place other than the group's."""
+        if values.get("groupMode") != "shared":
+            if "allocateStrategy" in values:
+                raise InvalidArgument("Option 'allocateStrategy' has no meaning without groupMode=shared.")
+            return None
+        if not streaming:
+            raise InvalidArgument("groupMode=shared has no meaning for a batch read: nothing is handed over in one.")
+        if "group" not in values:
+            raise InvalidArgument("groupMode=shared needs the name of the group that is shared.", hint="Set group.")
+        if values.get("commitOffsets") is False:
+            raise InvalidArgument("groupMode=shared goes by what the group commits: commitOffsets=false is against it.")
+        if values.get("readMode") == "direct":
+            raise NotSupported(
+                "readMode=direct with groupMode=shared is not there yet in this version.",
+                hint="Leave readMode out: messages then come from the broker.",
+            )
+        if starts:
+            raise InvalidArgument(
+                f"With groupMode=shared queues begin where the group has come, not at {starts[0]!r}.",
+                hint="groupOffsetReset says where it has never been. rmq group reset moves it.",
+            )
+        strategy: Strategy = values.get("allocateStrategy", AVERAGELY)
+        if strategy.name == "config" and "assign" not in values:
+            raise InvalidArgument("allocateStrategy=config means the queues of option 'assign', which is not given.")
+        return cls(strategy, from_earliest=values.get("groupOffsetReset") == "earliest")
+
+    def draw_member(self, ip: str, entropy: Entropy) -> str:
+        """The name of a new member of the group, as a client id of RocketMQ's; its room first, where that counts."""
+        room = self.strategy.rooms[0] + ROOM_MARK if self.strategy.name == "machine-room-nearby" else ""
+        return f"{room}{ip}{ROOM_MARK}spark-{entropy.token(8).hex()}"
+
+
+def read_strategy(value: str) -> Strategy:
+    """Reads one of RocketMQ's strategies by name, those of machine rooms with rooms: `machine-room:EAST,WEST`."""
+    name, colon, listed = value.partition(":")
+    rooms = tuple(filter(None, (room.strip() for room in listed.split(","))))
+    if name not in NAMES:
+        raise ValueError(f"one of {', '.join(NAMES)} is accepted.")
+    if name in _WITH_ROOMS:
+        if not rooms or (name == "machine-room-nearby" and len(rooms) > 1):
+            raise ValueError(f"it goes by rooms, like {_WITH_ROOMS[name]}.")
+    elif colon:
+        raise ValueError(f"{name} takes no rooms.")
+    return Strategy(name, rooms)

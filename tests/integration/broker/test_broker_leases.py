@@ -1,0 +1,88 @@
+"""Leases on queues of a shared group, and resets for those who do not pull, over the wire and a restart."""
+
+from __future__ import annotations
+
+import pytest
+
+from rmqspark.model import MessageQueue
+from rmqspark.protocol.bodies import GroupLeasesAnswerBody, GroupLeasesBody, LeasedQueue, ResetOffsetBody
+from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.headers import ConsumerGroupRequestHeader, GroupLeasesRequestHeader, ResetOffsetRequestHeader
+
+pytestmark = pytest.mark.integration
+
+
+def queue(queue_id: int, lease: int = 0, offset: int = -1) -> LeasedQueue:
+    return LeasedQueue("orders", "broker-a", queue_id, lease, offset)
+
+
+async def ask(client, member: str, **body) -> list[LeasedQueue]:
+    header = GroupLeasesRequestHeader("g", member)
+    answer = await client.ask(RequestCode.RMQ_GROUP_LEASES, header, GroupLeasesBody(**body).encode())
+    assert answer.code == 0, answer.remark
+    told = GroupLeasesAnswerBody.decode(answer.body)
+    assert told.leaseMs == 60_000
+    return told.held
+
+
+async def resets(client, **settled: int) -> dict[MessageQueue, int]:
+    table = {MessageQueue("orders", "broker-a", int(key[1:])): offset for key, offset in settled.items()}
+    answer = await client.ask(
+        RequestCode.RMQ_GROUP_RESETS, ConsumerGroupRequestHeader("g"), ResetOffsetBody(table).encode()
+    )
+    return ResetOffsetBody.decode(answer.body).offsetTable
+
+
+def test_a_queue_is_handed_over_in_one_request(on_broker) -> None:
+    """Who releases commits first; who takes it learns of that offset; queues that are not here are left out."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders", 2)
+        held = await ask(client, "first", take=[queue(0), queue(1), queue(2), LeasedQueue("orders", "broker-b", 0)])
+        assert [(each.queueId, each.offset) for each in held] == [(0, -1), (1, -1)]
+        zero, one = (each.lease for each in held)
+        assert await ask(client, "second", take=[queue(0)]) == []
+        kept = await ask(client, "first", keep=[queue(0, zero, 7), queue(1, one, 3)], release=[queue(0, zero)])
+        assert [(each.queueId, each.offset) for each in kept] == [(0, 7), (1, 3)]
+        (taken,) = await ask(client, "second", take=[queue(0), queue(1)])
+        assert (taken.queueId, taken.offset) == (0, 7)
+        assert taken.lease not in (zero, one)
+        assert await ask(client, "first", keep=[queue(0, zero, 99)]) == []
+        assert [each.offset for each in await ask(client, "second", keep=[queue(0, taken.lease)])] == [7]
+
+    on_broker(talk)
+
+
+def test_a_reset_is_there_until_its_reader_has_carried_it_out(on_broker) -> None:
+    """Asked for by who does not pull; a commit in between does not undo it; what another reset changed stays."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders", 1)
+        for _ in range(3):
+            await client.send("orders")
+        assert await resets(client) == {}
+        reset = ResetOffsetRequestHeader("orders", "g", timestamp=0, isForce=True, queueId=0, offset=1)
+        assert (await client.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, reset)).code == 0
+        place = MessageQueue("orders", "broker-a", 0)
+        assert await resets(client) == {place: 1}
+        assert await resets(client, q0=2) == {place: 1}
+        assert await resets(client, q0=1) == {}
+
+    on_broker(talk)
+
+
+def test_hostile_lease_requests(on_broker) -> None:
+    """Nothing is granted to a client without a name, and numbers nobody gave out are nobody's."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders", 1)
+        header = GroupLeasesRequestHeader("g", "")
+        body = GroupLeasesBody(take=[queue(0)]).encode()
+        assert (await client.ask(RequestCode.RMQ_GROUP_LEASES, header, body)).code != 0
+        assert await ask(client, "m", keep=[queue(0, 5), queue(-1, 0)], release=[queue(0, 5)]) == []
+        assert (await client.ask(RequestCode.RMQ_GROUP_LEASES, GroupLeasesRequestHeader("g", "m"), b"{")).code != 0
+
+    on_broker(talk)

@@ -1,0 +1,245 @@
+"""A broker, members of a shared group and their sink, one step at a time: everything real but Spark and the wire.
+
+Leases and offsets are the broker's own tables behind its own handler; members are `Progress` over `SharedGroup`.
+Played are: a topic as a list of ends, Spark's offset and commit logs, and a sink that decides a batch in one step, as
+the coordinator does: the leases it was read under must hold, and the group's offsets move with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from rmqspark.broker.handlers.leases import LeaseHandlers
+from rmqspark.broker.locks import QueueLocks
+from rmqspark.broker.offsets import ConsumerOffsets
+from rmqspark.client.broker_client import Capabilities
+from rmqspark.entropy import SystemEntropy
+from rmqspark.errors import LeaseLost
+from rmqspark.model import MessageQueue
+from rmqspark.protocol.bodies import QueueLeaseTable, ResetOffsetBody
+from rmqspark.protocol.codes import RequestCode
+from rmqspark.remoting.response import Response
+from rmqspark.source.admission import Limits
+from rmqspark.source.leases import QueueLease, make_sure
+from rmqspark.source.offsets import Offsets, StoreIdentity
+from rmqspark.source.options import RetryPolicy, SourceOptions, Subscription
+from rmqspark.source.planner import QueueRange, Snapshot, ranges
+from rmqspark.source.progress import Progress
+from rmqspark.source.rewinds import Rewinds
+from rmqspark.source.shared import SharedGroup
+from rmqspark.source.sharing import Sharing
+from rmqspark.testing.manual_clock import ManualClock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from rmqspark.client.measuring import Extent
+
+QUEUES = [MessageQueue("t", "broker-a", queue_id) for queue_id in range(4)]
+LEASE_MS = 60_000
+QUIET = RetryPolicy(0, 0)
+
+
+class World:
+    """One broker with one topic, and the way to it; stands in for `ClusterClient`, `BrokerClient`, `ClusterView`."""
+
+    name = "broker-a"
+    ip = "10.0.0.1"
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.entropy = SystemEntropy(1)
+        self.offsets = ConsumerOffsets()
+        self.ends = dict.fromkeys(QUEUES, 0)
+        self.connected: list[str] = []
+        self.written: list[tuple[MessageQueue, int]] = []
+        self._serve(QueueLocks(lease_ms=LEASE_MS))
+
+    def _serve(self, locks: QueueLocks) -> None:
+        self.locks = locks
+        config = SimpleNamespace(broker_name=self.name)
+        topics = {"t": SimpleNamespace(readQueueNums=len(QUEUES))}
+        groups = SimpleNamespace(find_or_create=lambda group, now_ms: None)
+        file = SimpleNamespace(save=self._save)
+        parts: Any = (config, locks, file, topics, groups, self.offsets, self.clock)
+        self._handlers = LeaseHandlers(*parts)
+        self._saved = locks.table().encode()
+
+    async def _save(self) -> None:
+        self._saved = self.locks.table().encode()
+
+    def restart_broker(self) -> None:
+        """What was not on disk is forgotten."""
+        locks = QueueLocks(lease_ms=LEASE_MS)
+        locks.load(QueueLeaseTable.decode(self._saved), self.clock.monotonic_ms())
+        self._serve(locks)
+
+    # --- as a cluster of one broker ----------------------------------------------------------------------------------
+
+    def broker(self, name: str) -> World:
+        return self
+
+    def capabilities(self) -> Capabilities:
+        return Capabilities(groups=1)
+
+    def submit(self, code: int, header: Any, body: bytes, *, timeout_ms: int) -> Future[Response]:
+        if code == RequestCode.RMQ_GROUP_RESETS:
+            return _answered(ResetOffsetBody().encode())
+        request: Any = SimpleNamespace(header=header, body=body)
+        reply = self._handlers.leases(request)
+        if isinstance(reply, Awaitable):
+            reply = asyncio.run(_awaited(reply))
+        return _answered(bytes(reply.body))
+
+    # --- as a view ---------------------------------------------------------------------------------------------------
+
+    def snapshot(self, *, fresh: bool = False, missing_topics_allowed: bool = False) -> Snapshot:
+        return Snapshot(dict(self.ends), {self.name: StoreIdentity("s", 1)})
+
+    def begins(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
+        return dict.fromkeys(queues, 0)
+
+    def measure(self, budgets: object) -> list[Extent]:
+        raise AssertionError("No batch here is limited by bytes.")
+
+
+async def _awaited(reply: Awaitable[Any]) -> Any:
+    return await reply
+
+
+def _answered(body: bytes) -> Future[Response]:
+    answer: Future[Response] = Future()
+    answer.set_result(Response(0, 1, None, 479, {}, body))
+    return answer
+
+
+class Presence:
+    """Stands in for `Membership`: no thread, so leases are renewed by requests alone."""
+
+    def __init__(self, world: World, group: str, member: str, tags: str | None) -> None:
+        self.group, self.member, self._world = group, member, world
+        self._held: dict[MessageQueue, int] = {}
+
+    def announce(self, queues: Iterable[MessageQueue]) -> None:
+        if self.member not in self._world.connected:
+            self._world.connected.append(self.member)
+
+    def others(self, brokers: Iterable[str]) -> list[str]:
+        return list(self._world.connected)
+
+    def hold(self, leases: Mapping[MessageQueue, int], lease_ms: int) -> None:
+        self._held = dict(leases)
+
+    def leave(self, *, release: bool) -> None:
+        if self.member in self._world.connected:
+            self._world.connected.remove(self.member)
+        if release:
+            kept = self._world.locks.keep(self.group, self.member, self._held, self._world.clock.monotonic_ms())
+            self._world.locks.unlock(self.group, self.member, kept)
+
+
+@dataclass(eq=False)
+class Query:
+    """One streaming query: its checkpoint, and the run of it that is alive."""
+
+    world: World
+    offset_log: list[dict[str, Any]] = field(default_factory=list)
+    commit_log: int = 0  # batches that Spark has finished
+    decided: int = 0  # batches that the sink has
+    read: list[QueueRange] | None = None  # by the batch under way
+    failed: bool = False
+
+    def __post_init__(self) -> None:
+        self.start()
+
+    def start(self) -> None:
+        """A new run from the checkpoint."""
+        options = SourceOptions(Subscription(("t",)), group="g", retry=QUIET, sharing=Sharing(from_earliest=True))
+        world: Any = self.world
+        presence: Any = Presence
+        assert options.sharing is not None
+        self.group = SharedGroup(world, options, options.sharing, presence)
+        rewinds = Rewinds(world, QUIET)
+        self.progress = Progress(options, world, self.group, rewinds, clock=world.clock, entropy=world.entropy)
+        self.read, self.failed = None, False
+
+    @property
+    def is_planned(self) -> bool:
+        return len(self.offset_log) > self.commit_log
+
+    def bounds(self) -> tuple[Offsets, Offsets]:
+        """Start and end of the batch that is planned, or was last."""
+        end = self.offset_log[-1]
+        before = self.offset_log[-2] if len(self.offset_log) > 1 else self.progress.initial().to_json()
+        return Offsets.from_json(before), Offsets.from_json(end)
+
+    def plan(self, limit: int | None) -> None:
+        start = self.offset_log[-1] if self.offset_log else self.progress.initial().to_json()
+        end = self.progress.latest(Offsets.from_json(json.loads(json.dumps(start))), Limits(max_rows=limit)).to_json()
+        if end != start:
+            self.offset_log.append(end)
+
+    def begin(self) -> None:
+        """Plans the tasks, which read."""
+        start, end = self.bounds()
+        try:
+            self.read = self.progress.hold(ranges(start, end), end)
+        except LeaseLost:
+            self.failed = True
+
+    def decide(self) -> None:
+        """The tasks have read, and make sure; the sink decides, once for each batch."""
+        assert self.read is not None
+        _, end = self.bounds()
+        world: Any = self.world
+        try:
+            for each in self.read:
+                make_sure(world, each.queue, QueueLease("g", end.member, end.leases[each.queue]), QUIET)
+        except LeaseLost:
+            self.failed = True
+            return
+        if self.decided == len(self.offset_log):
+            return  # ALREADY_COMMITTED
+        self.decided = len(self.offset_log)
+        for each in self.read:
+            self.world.written += [(each.queue, offset) for offset in range(each.start, each.end)]
+            self.world.offsets.commit("g", each.queue.topic, each.queue.queue_id, each.end)
+
+    def finish(self) -> None:
+        """Spark's commit log."""
+        self.commit_log, self.read = len(self.offset_log), None
+
+    def step(self, limit: int | None = None) -> None:
+        """The next thing that happens."""
+        if self.failed:
+            self.crash()
+        elif not self.is_planned:
+            self.plan(limit)
+        elif self.read is None:
+            self.begin()
+        elif self.decided < len(self.offset_log):
+            self.decide()
+        else:
+            self.finish()
+
+    def crash(self) -> None:
+        """The driver is gone, and started again; its connection is gone with it."""
+        self.disappear()
+        self.start()
+
+    def disappear(self) -> None:
+        member = Offsets.from_json(self.offset_log[-1]).member if self.offset_log else ""
+        presence: Any = self.group._membership
+        for name in {member, presence.member if presence else ""}:
+            if name in self.world.connected:
+                self.world.connected.remove(name)
+
+    def stop(self) -> None:
+        """query.stop(): the source has its say."""
+        self.progress.leave()

@@ -1,0 +1,129 @@
+"""What keeps a query a member of its group, and its leases renewed, while nothing else is asked of it."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rmqspark.errors import ServerFault, Unreachable
+from rmqspark.model import MessageQueue
+from rmqspark.protocol.bodies import GroupLeasesAnswerBody, GroupLeasesBody, HeartbeatData
+from rmqspark.protocol.codes import RequestCode
+from rmqspark.remoting.response import Response
+from rmqspark.source.membership import BEATS_IN_A_LEASE, Membership
+from rmqspark.source.termination import exit_when_terminated
+from rmqspark.testing.manual_clock import ManualClock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+QUEUE = MessageQueue("orders", "broker-a", 3)
+PATIENCE_S = 60
+
+
+class Broker:
+    """One broker that notes what it is told; each renewal is shown to the test."""
+
+    name = "broker-a"
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.beats: list[HeartbeatData] = []
+        self.leases: list[GroupLeasesBody] = []
+        self.left: list[tuple[str, str | None]] = []
+        self.failure: Exception | None = None
+        self.renewed = threading.Semaphore(0)
+
+    def broker(self, name: str) -> Broker:
+        return self
+
+    def heartbeat(self, data: HeartbeatData) -> None:
+        if self.failure:
+            raise self.failure
+        self.beats.append(data)
+
+    def call(self, code: int, header: Any) -> Response:
+        raise self.failure or ServerFault("no consumer for this group", code=1)
+
+    def submit(self, code: int, header: Any, body: bytes, *, timeout_ms: int) -> Future[Response]:
+        assert code == RequestCode.RMQ_GROUP_LEASES
+        self.leases.append(GroupLeasesBody.decode(body))
+        self.renewed.release()
+        answer: Future[Response] = Future()
+        answer.set_result(Response(0, 1, None, 479, {}, GroupLeasesAnswerBody(60_000, []).encode()))
+        return answer
+
+    def unregister_client(self, client_id: str, *, consumer_group: str | None = None) -> None:
+        self.left.append((client_id, consumer_group))
+
+
+@pytest.fixture
+def broker() -> Broker:
+    return Broker()
+
+
+@pytest.fixture
+def member(broker: Broker) -> Iterator[Membership]:
+    client: Any = broker
+    made = Membership(client, "g", "me", "paid")
+    made.announce([QUEUE])
+    yield made
+    made.leave(release=False)
+
+
+def test_a_member_says_who_it_is_and_what_it_reads(broker: Broker, member: Membership) -> None:
+    """As a consumer of RocketMQ does, so that consumers and tools of RocketMQ see it."""
+    (consumer,) = broker.beats[0].consumerDataSet
+    assert (broker.beats[0].clientID, consumer.groupName, consumer.messageModel) == ("me", "g", "CLUSTERING")
+    assert [(each.topic, each.subString) for each in consumer.subscriptionDataSet] == [("orders", "paid")]
+    assert member.others(["broker-a"]) == [], "nobody is there yet, in RocketMQ's words"
+
+
+def test_leases_are_renewed_while_a_batch_runs(broker: Broker, member: Membership) -> None:
+    """By a thread, several times in the life of a lease, without committing anything."""
+    member.hold({QUEUE: 7}, BEATS_IN_A_LEASE)
+    for _ in range(2):
+        assert broker.renewed.acquire(timeout=PATIENCE_S)
+    (kept,) = broker.leases[-1].keep
+    assert (kept.queueId, kept.lease, kept.offset) == (3, 7, -1)
+    broker.failure = Unreachable("Nobody is there.", address="a")
+    broker.failure = None
+    assert broker.renewed.acquire(timeout=PATIENCE_S)
+
+
+@pytest.mark.parametrize("release", [True, False])
+def test_who_leaves_says_so(broker: Broker, release: bool) -> None:
+    """And gives its queues up where others may have them at once."""
+    client: Any = broker
+    member = Membership(client, "g", "me", None)
+    member.announce([QUEUE])
+    member.hold({QUEUE: 7}, 60_000)
+    member.leave(release=release)
+    assert [each.lease for each in broker.leases[-1].release] == ([7] if release else [])
+    assert broker.left == [("me", "g")]
+
+
+def test_a_broker_that_cannot_be_asked(broker: Broker, member: Membership) -> None:
+    """That nobody can be reached is the caller's to know."""
+    broker.failure = Unreachable("Nobody is there.", address="a")
+    with pytest.raises(Unreachable):
+        member.announce([QUEUE])
+    with pytest.raises(Unreachable):
+        member.others(["broker-a"])
+
+
+def test_the_process_of_a_source_ends_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SIGTERM, by which Spark ends it, lets `stop` be called; whoever has said otherwise is left alone."""
+    installed: dict[int, Any] = {signal.SIGTERM: signal.SIG_DFL}
+    monkeypatch.setattr(signal, "getsignal", installed.get)
+    monkeypatch.setattr(signal, "signal", installed.__setitem__)
+    exit_when_terminated()
+    with pytest.raises(SystemExit):
+        installed[signal.SIGTERM](signal.SIGTERM, None)
+    ours = installed[signal.SIGTERM] = lambda *_: None
+    exit_when_terminated()
+    assert installed[signal.SIGTERM] is ours

@@ -1,0 +1,95 @@
+"""Single stories of a shared group; any order of them is tried in test_shared_group_model."""
+
+from __future__ import annotations
+
+import pytest
+
+from rmqspark.errors import InvalidArgument, LeaseLost
+from rmqspark.source.offsets import Offsets
+from rmqspark.source.ownership import WholeGroup
+from rmqspark.source.planner import ranges
+
+from .shared_world import LEASE_MS, QUEUES, Query, World
+
+
+def run(query: Query, steps: int = 12) -> None:
+    for _ in range(steps):
+        query.step()
+
+
+def owned(query: Query) -> list[int]:
+    return sorted(queue.queue_id for queue in query.bounds()[1].positions)
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    made.ends = dict.fromkeys(QUEUES, 5)
+    return made
+
+
+def test_a_queue_is_handed_over_where_it_was_left(world: World) -> None:
+    """Who joins gets its share after a batch of the old owner's, and starts where that one ended."""
+    first, second = Query(world), Query(world)
+    run(first)
+    assert owned(first) == [0, 1, 2, 3]
+    run(second)
+    assert owned(second) == [], "nothing is free yet"
+    world.clock.advance(seconds=2)
+    run(first)
+    world.clock.advance(seconds=2)
+    run(second)
+    assert (len(owned(first)), len(owned(second))) == (2, 2)
+    assert set(second.bounds()[1].positions.values()) == {5}
+
+
+def test_a_query_that_stops_between_batches_leaves_its_queues_at_once(world: World) -> None:
+    """The others need not wait for its leases to run out; in the middle of a batch they must."""
+    first, second = Query(world), Query(world)
+    run(first)
+    first.stop()
+    run(second)
+    assert owned(second) == [0, 1, 2, 3]
+    for queue in QUEUES:
+        world.ends[queue] += 1
+    second.step()
+    second.step()
+    assert second.read
+    second.stop()
+    run(first)
+    assert owned(first) == []
+    world.clock.advance(ms=LEASE_MS + 1)
+    run(first)
+    assert owned(first) == [0, 1, 2, 3]
+    assert len(world.written) == len(set(world.written)) == 24
+
+
+def test_who_lost_a_lease_fails_the_batch_and_goes_on_without_it(world: World) -> None:
+    """The error names the queue; the run after it leaves out what others have been given."""
+    first, second = Query(world), Query(world)
+    run(first, 4)
+    while not first.is_planned or first.read is not None or first.decided == len(first.offset_log):
+        first.step()
+    start, end = first.bounds()
+    first.disappear()
+    world.clock.advance(ms=LEASE_MS + 1)
+    run(second)
+    with pytest.raises(LeaseLost, match="Queue t/broker-a/0 was given to another member of group 'g'"):
+        first.progress.hold(ranges(start, end), end)
+    first.start()
+    first.begin()
+    assert first.read == []
+    assert sorted(world.written) == [(queue, offset) for queue in QUEUES for offset in range(5)]
+
+
+def test_a_queue_that_nobody_ever_read_has_a_beginning_at_once(world: World) -> None:
+    """Where it begins is the group's committed offset from then on, whoever has it next."""
+    run(Query(world), 1)
+    assert [world.offsets.committed("g", "t", queue.queue_id) for queue in QUEUES] == [0, 0, 0, 0]
+
+
+def test_a_member_s_checkpoint_is_not_read_alone(world: World) -> None:
+    """It has only some queues: the rest would be read from their beginning."""
+    group = WholeGroup(None)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match="a member of the shared group 'g'.*groupMode=shared"):
+        group.settle(Offsets("g", member="m"), world.snapshot())

@@ -1,0 +1,79 @@
+"""Options of a shared group: how they are read, and what contradicts them."""
+
+from __future__ import annotations
+
+import pytest
+
+from rmqspark.entropy import SystemEntropy
+from rmqspark.errors import InvalidArgument, NotSupported
+from rmqspark.rebalance.strategies import Strategy
+from rmqspark.source.options import SourceOptions
+from rmqspark.source.sharing import Sharing
+
+SHARED = {"subscribe": "t", "group": "g", "groupMode": "shared"}
+
+
+@pytest.mark.parametrize(
+    ("given", "sharing"),
+    [
+        ({}, Sharing()),
+        ({"groupOffsetReset": "earliest"}, Sharing(from_earliest=True)),
+        ({"startingOffsets": "group"}, Sharing()),
+        ({"groupOffsetReset": "latest", "allocateStrategy": "circle"}, Sharing(Strategy("circle"))),
+        ({"allocateStrategy": "machine-room: a, b"}, Sharing(Strategy("machine-room", ("a", "b")))),
+        ({"allocateStrategy": "machine-room-nearby:a"}, Sharing(Strategy("machine-room-nearby", ("a",)))),
+    ],
+)
+def test_how_a_group_is_shared(given: dict[str, str], sharing: Sharing) -> None:
+    """allocateStrategy takes RocketMQ's strategies by name, with rooms where they go by rooms."""
+    assert SourceOptions.parse({**SHARED, **given}, streaming=True).sharing == sharing
+
+
+def test_a_group_is_not_shared_unasked() -> None:
+    """groupMode is exclusive where nothing is said."""
+    assert SourceOptions.parse({"subscribe": "t"}, streaming=True).sharing is None
+
+
+@pytest.mark.parametrize(
+    ("given", "story"),
+    [
+        ({"subscribe": "t", "groupMode": "shared"}, "needs the name of the group"),
+        ({**SHARED, "commitOffsets": "false"}, "commitOffsets=false is against it"),
+        ({**SHARED, "startingOffsets": "earliest"}, "not at 'startingOffsets'.*groupOffsetReset"),
+        ({**SHARED, "startingTimestamp": "-10m"}, "not at 'startingTimestamp'"),
+        ({**SHARED, "allocateStrategy": "fairly"}, "one of averagely, circle, config"),
+        ({**SHARED, "allocateStrategy": "circle:a"}, "circle takes no rooms"),
+        ({**SHARED, "allocateStrategy": "machine-room"}, "goes by rooms, like machine-room:EAST,WEST"),
+        ({**SHARED, "allocateStrategy": "machine-room-nearby:a,b"}, "like machine-room-nearby:EAST"),
+        ({**SHARED, "allocateStrategy": "config"}, "the queues of option 'assign'"),
+        (
+            {"subscribe": "t", "allocateStrategy": "circle"},
+            "'allocateStrategy' has no meaning without groupMode=shared",
+        ),
+    ],
+)
+def test_options_that_contradict_a_shared_group(given: dict[str, str], story: str) -> None:
+    """The error names the option and what it is about."""
+    with pytest.raises(InvalidArgument, match=story):
+        SourceOptions.parse(given, streaming=True)
+
+
+def test_leases_are_not_looked_at_in_direct_reads() -> None:
+    """So far: it is said, rather than done without."""
+    with pytest.raises(NotSupported, match="readMode=direct with groupMode=shared"):
+        SourceOptions.parse({**SHARED, "readMode": "direct"}, streaming=True)
+
+
+def test_a_batch_read_shares_nothing() -> None:
+    """There is no second micro-batch between which and the first anything could change hands."""
+    with pytest.raises(InvalidArgument, match="no meaning for a batch read"):
+        SourceOptions.parse(SHARED, streaming=False)
+
+
+def test_members_are_named_apart() -> None:
+    """Like RocketMQ's client ids: where it runs, and what it is; its room first, where others go by that."""
+    entropy = SystemEntropy(1)
+    first, second = (Sharing().draw_member("10.0.0.1", entropy) for _ in range(2))
+    assert first.startswith("10.0.0.1@spark-")
+    assert first != second
+    assert Sharing(Strategy("machine-room-nearby", ("east",))).draw_member("10.0.0.1", entropy).startswith("east@10.")
