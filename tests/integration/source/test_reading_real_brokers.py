@@ -20,8 +20,10 @@ from rmqspark.source.fetch import fetch
 from rmqspark.source.group import GroupProgress
 from rmqspark.source.offsets import Offsets
 from rmqspark.source.options import RetryPolicy, SourceOptions, Subscription
+from rmqspark.source.ownership import WholeGroup
 from rmqspark.source.planner import QueueRange
 from rmqspark.source.progress import Progress
+from rmqspark.source.rewinds import Rewinds
 from rmqspark.testing import cluster
 from rmqspark.testing.manual_clock import ManualClock
 
@@ -215,7 +217,8 @@ def test_a_query_from_start_to_end(mq: LocalCluster, client: ClusterClient, cloc
     send(mq, 10)
     send(mq, 4, queue=1)
     view, options = ClusterView(client, ORDERS, AT_ONCE), SourceOptions(ORDERS)
-    query = Progress(options, view, GroupProgress(client), clock=clock, entropy=SystemEntropy(1))
+    group, rewinds = WholeGroup(GroupProgress(client)), Rewinds(client, AT_ONCE)
+    query = Progress(options, view, group, rewinds, clock=clock, entropy=SystemEntropy(1))
     at = Offsets(query.initial().group, {Q0: 0, Q1: 0}, query.initial().stores, {"orders": 0})
     read = 0
     while (after := query.latest(at, Limits(max_rows=5))) != at:
