@@ -63,7 +63,8 @@ def main() -> None:
     machine = {"cores": os.cpu_count(), "system": platform.platform(), "python": platform.python_version()}
     document = {"machine": machine, "spark": paths, "startup": [asdict(figure) for figure in starts]}
     file.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-    print(f"\nJSON: {file.relative_to(HERE.parent)}")
+    print(f"\nJSON, also in {file.relative_to(HERE.parent)}:\n")
+    print(json.dumps(document))
 
 
 if __name__ == "__main__":
