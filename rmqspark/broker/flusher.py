@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import structlog
 
 from rmqspark.errors import FlushTimeout, NotWritable, RmqError
+from rmqspark.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,7 +113,7 @@ class Flusher:
     async def _carry_out(self, plan: FlushPlan) -> None:
         error = None
         try:
-            await asyncio.get_running_loop().run_in_executor(None, plan.run)
+            await in_thread(plan.run)
         except OSError as failure:
             log.error("an fsync failed, no more messages are taken", error=str(failure))
             self._refusal = NotWritable(f"The store could not write to its disk: {failure}.")

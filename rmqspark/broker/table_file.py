@@ -11,6 +11,7 @@ import asyncio
 from typing import TYPE_CHECKING, Protocol
 
 from rmqspark.errors import NotWritable
+from rmqspark.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +45,7 @@ class TableFile:
                 return
             text = self._encode().encode().decode()
             try:
-                await asyncio.get_running_loop().run_in_executor(None, self._file.save, text)
+                await in_thread(self._file.save, text)
             except OSError as error:
                 refusal = f"{self._file.path} cannot be written: {error}."
                 raise NotWritable(refusal, hint="Is the disk full or failing?") from error

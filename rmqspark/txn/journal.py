@@ -22,6 +22,7 @@ from rmqspark.protocol.names import TXN_LEDGER_TOPIC
 from rmqspark.protocol.record import decode_record, encode_record
 from rmqspark.store.draft import Draft
 from rmqspark.store.json_table import JsonTable
+from rmqspark.threads import in_thread
 from rmqspark.txn.events import Decided, EpochClosed, RunOpened, decode_event, encode_event
 
 if TYPE_CHECKING:
@@ -199,7 +200,7 @@ class Journal:
             return
         await self._flush_to(self._store.end_offset)
         text = msgspec.json.encode(_Start(first.queue_offset)).decode()
-        await asyncio.get_running_loop().run_in_executor(None, self._start_file.save, text)
+        await in_thread(self._start_file.save, text)
         self._start, self._start_physical = first.queue_offset, first.physical_offset
 
 

@@ -1,0 +1,30 @@
+"""Blocking work of the event loop that must be over before anything goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+async def in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """What `work` returns or raises, from a thread of the loop's pool.
+
+    A cancelled `run_in_executor` returns while its thread still runs: a lock around it opens, a file under it is
+    closed, or written twice at once. This one is cancelled only when the thread has come to its end.
+    """
+    running = asyncio.ensure_future(asyncio.to_thread(work, *args, **kwargs))
+    cancelled: asyncio.CancelledError | None = None
+    while not running.done():
+        try:
+            await asyncio.wait([running])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    return running.result()

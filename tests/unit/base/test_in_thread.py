@@ -1,0 +1,90 @@
+"""Work in a thread that is over when it says so."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from rmqspark.broker.table_file import TableFile
+from rmqspark.protocol.bodies import ConsumerOffsetTable
+from rmqspark.store.json_table import JsonTable
+from rmqspark.testing.memory_files import MemoryFileSystem
+from rmqspark.threads import in_thread
+
+
+def test_results_and_errors_come_back() -> None:
+    """What the work returns is returned, what it raises is raised."""
+    assert asyncio.run(in_thread(divmod, 7, 2)) == (3, 1)
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(in_thread(divmod, 7, 0))
+
+
+def test_cancelled_work_is_waited_for() -> None:
+    """Whoever waits is cancelled only when the thread has ended, however often it is asked to."""
+    begun, may_end, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        assert may_end.wait(30)
+        ended.set()
+
+    async def cancel_twice() -> None:
+        waiting = asyncio.ensure_future(in_thread(work))
+        await asyncio.to_thread(begun.wait, 30)
+        for _ in range(2):
+            waiting.cancel()
+            done, _pending = await asyncio.wait([waiting], timeout=0.01)
+            assert not done, "returned while the thread still ran"
+        may_end.set()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert ended.is_set()
+
+    asyncio.run(cancel_twice())
+
+
+class _SlowFiles(MemoryFileSystem):
+    """Renames wait until they are let through."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.renaming, self.may_rename = threading.Event(), threading.Event()
+
+    def rename(self, source: str, target: str) -> None:
+        self.renaming.set()
+        assert self.may_rename.wait(30)
+        super().rename(source, target)
+
+
+class _Offsets:
+    revision = 0
+
+    def table(self) -> ConsumerOffsetTable:
+        return ConsumerOffsetTable(offsetTable={"orders@g": {0: self.revision}})
+
+
+def test_a_broker_that_stops_while_it_saves_saves_once_more() -> None:
+    """The save that stopping cut short and the last one do not take each other's temporary file away."""
+    files, offsets = _SlowFiles(), _Offsets()
+    table = TableFile(JsonTable(files, "config/consumerOffset.json"), offsets, offsets.table)
+
+    async def stop_while_saving() -> None:
+        offsets.revision = 1
+        periodic = asyncio.ensure_future(table.save())
+        await asyncio.to_thread(files.renaming.wait, 30)
+        periodic.cancel()
+        offsets.revision = 2
+        last = asyncio.ensure_future(table.save())
+        await asyncio.wait([last], timeout=0.05)  # time enough to meet the first one's temporary file
+        files.may_rename.set()
+        await last
+        outcome: list[Any] = await asyncio.gather(periodic, return_exceptions=True)
+        assert isinstance(outcome[0], asyncio.CancelledError)
+
+    asyncio.run(stop_while_saving())
+    stored = JsonTable(files, "config/consumerOffset.json").load(lambda text: ConsumerOffsetTable.decode(text.encode()))
+    assert stored is not None
+    assert stored.offsetTable == {"orders@g": {0: 2}}
