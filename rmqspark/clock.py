@@ -15,6 +15,9 @@ class Clock(Protocol):
     def monotonic_ms(self) -> int:
         """A clock that never goes back; only differences mean something."""
 
+    def thread_cpu_ns(self) -> int:
+        """Processor time of the calling thread; only differences mean something."""
+
     def sleep_ms(self, duration_ms: int) -> None:
         """Blocks the calling thread. Servers never call it."""
 
@@ -27,6 +30,9 @@ class SystemClock:
 
     def monotonic_ms(self) -> int:
         return time.monotonic_ns() // 1_000_000
+
+    def thread_cpu_ns(self) -> int:
+        return time.thread_time_ns()
 
     def sleep_ms(self, duration_ms: int) -> None:
         time.sleep(duration_ms / 1000)

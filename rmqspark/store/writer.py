@@ -67,7 +67,7 @@ class Writer:
         clock: Clock,
     ) -> None:
         self._log = log
-        self._warming = Warming(log)
+        self._warming = Warming(log, clock)
         self._queues = queues
         self._index = index
         self._dispatcher = dispatcher

@@ -18,6 +18,10 @@ class ManualClock:
     def monotonic_ms(self) -> int:
         return self._monotonic_ms
 
+    def thread_cpu_ns(self) -> int:
+        """Nothing costs any."""
+        return 0
+
     def sleep_ms(self, duration_ms: int) -> None:
         """Returns at once, with the time moved on by as much."""
         self.advance(ms=duration_ms)

@@ -10,7 +10,8 @@ import pytest
 from rmqspark.protocol.record import encode_record
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.files import PosixFileSystem
-from rmqspark.store.warming import LEAST_WRITTEN_BYTES, MOST_AHEAD_BYTES
+from rmqspark.store.warming import DEAR_NS_PER_MIB, LEAST_WRITTEN_BYTES, MOST_AHEAD_BYTES
+from rmqspark.testing.manual_clock import ManualClock
 
 from .store_bench import StoreBench
 
@@ -53,6 +54,43 @@ def test_much_traffic_is_always_ahead_of_itself(bench: StoreBench) -> None:
     for log_end, path, start, end in plans:
         base = int(path.rpartition("/")[2])
         assert log_end <= base + start < base + end <= log_end + MOST_AHEAD_BYTES
+
+
+@pytest.mark.parametrize(("ns_per_mib", "warms_all"), [(DEAR_NS_PER_MIB, True), (DEAR_NS_PER_MIB - 1, False)])
+def test_only_dear_memory_is_taken_ahead(bench: StoreBench, ns_per_mib: int, *, warms_all: bool) -> None:
+    """Once a plan has told that memory costs little, only a small piece is tried now and then."""
+    plans: list[WarmingPlan] = []
+    bench.store.warm_with(plans.append)
+    while bench.store.end_offset < SEGMENT_BYTES * 2 - 8 * MIB:
+        bench.store.append_bulk("t", 0, bytearray(RECORD))
+        if plans:
+            plans[-1].tell_cost(ns_per_mib)
+    warmed = sum(plan.end - plan.start for plan in plans)
+    if warms_all:
+        assert warmed > SEGMENT_BYTES
+    else:
+        assert warmed <= 4 * LEAST_WRITTEN_BYTES
+
+
+def test_a_plan_tells_its_processor_time(bench: StoreBench) -> None:
+    """Whoever runs a plan has its cost told, in nanoseconds a MiB."""
+    costs: list[int] = []
+    plans: list[WarmingPlan] = []
+    bench.store.warm_with(plans.append)
+    while not plans:
+        bench.store.append_bulk("t", 0, bytearray(RECORD))
+    plans[0]._replace(clock=_Busy(), tell_cost=costs.append).run()
+    assert costs == [3_000_000 * MIB // (plans[0].end - plans[0].start)]
+
+
+class _Busy(ManualClock):
+    """Every look at it finds 3 ms more of processor time."""
+
+    spent_ns = 0
+
+    def thread_cpu_ns(self) -> int:
+        self.spent_ns += 3_000_000
+        return self.spent_ns
 
 
 def test_warming_changes_nothing(tmp_path: Path) -> None:
