@@ -20,9 +20,9 @@ from rmqspark.store.index import Index
 from rmqspark.store.json_table import JsonTable
 from rmqspark.store.recovery import Recovery
 from rmqspark.store.scan import LogScan
-from rmqspark.store.segment import Segment, SegmentFiles
+from rmqspark.store.segment import Segment, SegmentFiles, SyncTarget
 from rmqspark.store.segment_log import SegmentLog
-from rmqspark.store.writer import Writer
+from rmqspark.store.writer import Writer, _Tick
 
 if TYPE_CHECKING:
     import pytest
@@ -73,6 +73,11 @@ class _ScanWithoutWatermark(LogScan):
         super().__init__(segments, start, start, **options)
 
 
+_begin_sync = SegmentFiles.begin_sync
+_place = _Tick.place
+_end_at = ConsumeQueue._end_at
+_find_start = Recovery._find_start
+_read = LogScan._read
 _begin_flush = Flusher.begin
 _run_flush = FlushPlan.run
 _put_entries = ConsumeQueue.put
@@ -149,6 +154,36 @@ def _load_without_replay(index: Index, **_said: object) -> int:
     return max(0, index._accepted_offset)
 
 
+def _sync_the_newest_alone(files: SegmentFiles) -> list[SyncTarget]:
+    targets = _begin_sync(files)
+    return [target._replace(file=targets[-1].file) for target in targets]
+
+
+def _refuse_nothing(log: CommitLog, _error: OSError) -> None:
+    log.tidy()
+
+
+def _place_and_put(tick: _Tick, drafts: Any, physical_offset: int) -> None:
+    _place(tick, drafts, physical_offset)
+    for lane in tick._lanes.values():
+        lane.queue.put(lane.queue.next_offset, b"".join(lane.entries))
+
+
+def _end_one_too_far(queue: ConsumeQueue, offset: int) -> None:
+    _end_at(queue, offset)
+    queue.next_offset += offset > 0
+
+
+def _begin_in_the_newest_file(recovery: Recovery) -> tuple[int, int]:
+    start, watermark = _find_start(recovery)
+    written = [segment.base for segment in recovery._log.segments if any(segment.read(0, 8))]
+    return max([start, *written[-1:]]), watermark
+
+
+def _read_no_blank(scan: LogScan, segment: Segment, wanted_bytes: int) -> Any:
+    return _read(scan, segment, wanted_bytes)._replace(is_blank=False)
+
+
 BUGS = [
     _bug("tail not zeroed", "RocketMQ #10666", 4, Recovery, "_cut_log", _nothing),
     _bug("tail zeroed, not synced", "RocketMQ #10666", 13, Segment, "zero", _zero_and_call_it_synced),
@@ -171,4 +206,10 @@ BUGS = [
     _bug("torn properties believed", "-", 1, LogScan, "_count_whole", _all_records_are_whole, in_sweep=True),
     _bug("entries in memory at the checkpoint", "-", 1, ConsumeQueues, "write_out", _nothing),
     _bug("entries dispatched twice", "RocketMQ #7355", 2, ConsumeQueue, "put", _put_repeated_entries_too),
+    _bug("fsync of the wrong file", "-", 2, SegmentFiles, "begin_sync", _sync_the_newest_alone),
+    _bug("answered before it is appended", "-", 2, CommitLog, "_give_up", _refuse_nothing),
+    _bug("queue entries before the log", "-", 2, _Tick, "place", _place_and_put),
+    _bug("next offset one too high after a start", "-", 2, ConsumeQueue, "_end_at", _end_one_too_far),
+    _bug("only the newest file gone through", "RocketMQ #1434", 2, Recovery, "_find_start", _begin_in_the_newest_file),
+    _bug("blank record not skipped", "-", 2, LogScan, "_read", _read_no_blank),
 ]
