@@ -161,9 +161,10 @@ def test_rocketmq_544_and_8311_a_time_of_its_own_before_the_first_question(on_br
     on_broker(talk, clock=clock, transaction_check_max=2, **ONLINE)
 
 
-def test_rocketmq_9500_one_bad_half_message_holds_up_nobody(on_broker) -> None:
-    """A half message that cannot be read any more fails alone: the others are asked for, the offsets move on, and it is
-    marked when its questions are used up. In RocketMQ an exception ends the whole round, every round."""
+def test_rocketmq_9500_and_1568_one_bad_half_message_holds_up_nobody(on_broker) -> None:
+    """A half message that cannot be read any more, its record being broken, fails alone: the others are asked for, the
+    offsets move on, and it is marked when its questions are used up. In RocketMQ an exception ends the whole round,
+    every round."""
     clock, files = ManualClock(), MemoryFileSystem()
 
     async def talk(bench) -> None:
