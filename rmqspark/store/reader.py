@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 _FEWEST_SCANNED: Final = 16_000 // ENTRY_BYTES
 _MOST_SCANNED_IN_BULK: Final = 1 << 20
 _WINDOW_ENTRIES: Final = 1 << 15
+_FEW_TAGS: Final = 8  # so many comparisons cost less than one look into a sorted array
+_NO_BYTES: Final = np.empty(0, np.uint8)
+_NOWHERE: Final = np.empty(0, np.int64)
 _PLACE: Final = Struct(f">i{PHYSICAL_OFFSET_AT - 4}xq")  # of a record: its size and where it says it is
 
 
@@ -188,6 +191,8 @@ class Reader:
         return scan.run(start, end, limits)
 
     def _collect(self, chosen: _Selection) -> Found:
+        if not len(chosen.sizes):  # as mostly for those who wait for a rare tag
+            return Found(chosen.next_offset, _NO_BYTES, _NOWHERE, chosen.all_gone)
         body, sizes, _ = self._collector.collect_sound(chosen.physical_offsets, chosen.sizes)
         return Found(chosen.next_offset, body, sizes, chosen.all_gone)
 
@@ -211,6 +216,9 @@ class Reader:
             entries = queue.entries(offset, min(end, offset + window))
             rows, is_any_there = self._matching(entries, wanted)
             all_gone = all_gone and not is_any_there
+            if not len(rows):
+                offset, window = offset + len(entries), min(_WINDOW_ENTRIES, window * 2)
+                continue
             sizes = entries["size"][rows].astype(np.int64)
             fit = int(np.searchsorted(np.cumsum(sizes), max_bytes - size_bytes, side="right"))
             fit = min(max(fit, 0 if count else 1), max(1, max_count) - count, len(sizes))
@@ -222,8 +230,8 @@ class Reader:
                 break
             offset += len(entries)
             window = min(_WINDOW_ENTRIES, window * 2)
-        if len(parts) == 1:
-            return _Selection(offset, *parts[0], all_gone)
+        if len(parts) < 2:
+            return _Selection(offset, *(parts[0] if parts else (_NOWHERE, _NOWHERE)), all_gone)
         physical_offsets, sizes = (np.concatenate([part[column] for part in parts]) for column in (0, 1))
         return _Selection(offset, physical_offsets, sizes, all_gone)
 
@@ -238,8 +246,17 @@ class Reader:
         if wanted is None:
             rows = np.flatnonzero(there)
             return rows, len(rows) > 0
-        matches = there & np.isin(entries["tags_code"].astype(np.int32), wanted)
+        matches = there & _is_one_of(entries["tags_code"].astype(np.int32), wanted)
         return np.flatnonzero(matches), bool(there.any())
+
+
+def _is_one_of(codes: NDArray[np.int32], wanted: NDArray[np.int32]) -> NDArray[np.bool_]:
+    if not 0 < len(wanted) <= _FEW_TAGS:
+        return np.isin(codes, wanted)
+    found = codes == wanted[0]
+    for code in wanted[1:]:
+        found |= codes == code
+    return found
 
 
 def _as_int32(code: int) -> int:

@@ -35,8 +35,6 @@ CROWD: Final = 1_000
 CROWD_OF_A_SOAK: Final = 5_000
 PARKED: Final = 2_000
 PARKED_OF_A_SOAK: Final = 10_000
-NOTES_TO_JUDGE: Final = 1_000
-"""Processor time comes in hundredths of a second: fewer sends say too little."""
 RERUN_MS: Final = 0.25
 """Within five seconds each is run once more, finds nothing that it wants, and is answered so."""
 MAX_CONNECTION_BYTES: Final = 8 * 1024
@@ -50,13 +48,12 @@ CAPABILITIES: Final = request(RequestCode.RMQ_CAPABILITIES)
 @pytest.fixture
 def notes(amount: Callable[[int, int], int]) -> int:
     """Sends of the canary to measure with."""
-    return amount(200, 5_000)
+    return amount(500, 5_000)
 
 
-def judge(before: Pace, during: Pace, *, notes: int, own_ms: float = 0) -> None:
+def judge(before: Pace, during: Pace, *, own_ms: float = 0) -> None:
     """To serve others does not take more than twice as much; `own_ms` is what answering the crowd itself takes."""
-    if notes >= NOTES_TO_JUDGE:
-        assert during.server_ms - own_ms <= 2 * before.server_ms
+    assert during.server_ms - own_ms <= 2 * before.server_ms
 
 
 def test_thousands_of_idle_and_slow_connections(
@@ -83,7 +80,7 @@ def test_thousands_of_idle_and_slow_connections(
         canary.check()
         assert victim.complaints() == []
     tell(f"{count} idle and {count} slow: {growth >> 20} MiB; a send took {before}, with them {during}")
-    judge(before, during, notes=notes)
+    judge(before, during)
 
 
 def test_thousands_of_waiting_pulls(
@@ -113,7 +110,7 @@ def test_thousands_of_waiting_pulls(
         canary.check()
         assert victim.complaints() == []
     tell(f"{count} waiting pulls: {growth >> 20} MiB; a send took {before}, with them {during}")
-    judge(before, during, notes=notes, own_ms=count * RERUN_MS / notes)
+    judge(before, during, own_ms=count * RERUN_MS / notes)
 
 
 def test_a_consumer_that_never_reads(
@@ -137,4 +134,4 @@ def test_a_consumer_that_never_reads(
         canary.check()
         assert victim.complaints() == []
     tell(f"one that never reads: {growth >> 20} MiB; a send took {before}, beside it {during}")
-    judge(before, during, notes=notes)
+    judge(before, during)

@@ -68,7 +68,7 @@ def test_limits(bench: StoreBench, max_count: int, max_bytes: int, count: int) -
     assert (len(in_bulk.sizes), bytes(in_bulk.body)) == (count, bytes(result.body))
 
 
-@pytest.mark.parametrize("tags", ["a", "b", "c", "ab"])
+@pytest.mark.parametrize("tags", ["", "a", "b", "c", "ab", "cdefghij", "bcdefghijkl", "cdefghijklm"])
 def test_tags(bench: StoreBench, tags: str) -> None:
     """Tags are told apart by their hash; what does not match is passed over."""
     codes = frozenset(tags_code(tag) for tag in tags)
