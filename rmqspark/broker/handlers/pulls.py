@@ -65,6 +65,9 @@ _CODES: Final = {
     ReadStatus.NO_MATCHED_LOGIC_QUEUE: ResponseCode.PULL_OFFSET_MOVED,
 }
 _WOKEN_A_TURN: Final = 16
+_OVERDUE_A_TURN: Final = 4  # some 0.4 ms; more where there are more than what takes this many turns:
+_OVERDUE_TURNS: Final = 2_500
+_OVERDUE_PAUSE_S: Final = 0.001
 _NO_FILTER: Final = "The broker's consumer filter data is not exist!Your expression may be wrong!"  # RocketMQ's words
 _EMPTY_QUEUE: Final = (ReadStatus.NO_MESSAGE_IN_QUEUE, ReadStatus.NO_MATCHED_LOGIC_QUEUE)
 
@@ -101,6 +104,7 @@ class PullHandlers:
         self._clock = clock
         self._parked: ParkedPulls[PullRequest] = ParkedPulls(limit=config.max_parked_pulls)
         self._woken: deque[ParkedPull[PullRequest]] = deque()
+        self._overdue: deque[ParkedPull[PullRequest]] = deque()
         self._may_park = True
 
     def routes(self) -> Routes:
@@ -130,12 +134,17 @@ class PullHandlers:
             self._wake(self._parked.arrived(topic, queue_id, new_max_offset, _as_ints(tags_codes)))
 
     def scan(self) -> None:
-        """Wakes what waited long enough, or missed something. To be called every `scan_interval_ms`."""
+        """Wakes what waited long enough, or missed something. To be called every `scan_interval_ms`.
+
+        That may be thousands, and none of them is in a hurry: they are run a few at a time, with pauses between.
+        """
         now_ms = self._clock.monotonic_ms()
         due = self._parked.due(now_ms, self._store.max_offset, lambda request: request.connection.closed)
         for pull in due:
             pull.waited_enough = True
-        self._wake(due)
+        if due and not self._overdue:
+            asyncio.get_running_loop().call_soon(self._run_overdue)
+        self._overdue += due
 
     @property
     def scan_interval_ms(self) -> int:
@@ -144,9 +153,9 @@ class PullHandlers:
     def stop_waiting(self) -> None:
         """Answers all pulls that are held, and holds none from now on."""
         self._may_park = False
-        self._woken += self._parked.take_all()
-        while self._woken:
-            self._answer_woken()
+        for pulls in (self._woken, self._overdue, deque(self._parked.take_all())):
+            while pulls:
+                self._answer(pulls.popleft())
 
     # --- checks, in RocketMQ's order ---------------------------------------------------------------------------------
 
@@ -245,12 +254,17 @@ class PullHandlers:
     def _run_woken(self) -> None:
         """Answers some of them; others have their turn before the rest, for thousands may be woken at once."""
         for _ in range(min(_WOKEN_A_TURN, len(self._woken))):
-            self._answer_woken()
+            self._answer(self._woken.popleft())
         if self._woken:
             asyncio.get_running_loop().call_soon(self._run_woken)
 
-    def _answer_woken(self) -> None:
-        pull = self._woken.popleft()
+    def _run_overdue(self) -> None:
+        for _ in range(min(max(_OVERDUE_A_TURN, len(self._overdue) // _OVERDUE_TURNS), len(self._overdue))):
+            self._answer(self._overdue.popleft())
+        if self._overdue:
+            asyncio.get_running_loop().call_later(_OVERDUE_PAUSE_S, self._run_overdue)
+
+    def _answer(self, pull: ParkedPull[PullRequest]) -> None:
         try:
             reply = self._rerun(pull)
             if reply is not None:

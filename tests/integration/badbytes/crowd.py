@@ -65,16 +65,16 @@ class Crowd:
         for one in self.sockets:
             one.sendall(data)
 
-    def answers(self) -> Iterator[int]:
-        """The code of one answer on each connection; raises where a server closed instead."""
+    def answers(self, each: int = 1) -> Iterator[int]:
+        """The codes of `each` answers on each connection; raises where a server closed instead."""
         for one in self.sockets:
             frames: list[memoryview] = []
             decoder = FrameDecoder()
-            while not frames:
+            while len(frames) < each:
                 chunk = one.recv(1 << 16)
                 assert chunk, "the server closed a connection of the crowd"
-                frames = decoder.feed(chunk)
-            yield decode_command(split_frame(frames[0])).code
+                frames += decoder.feed(chunk)
+            yield from (decode_command(split_frame(frame)).code for frame in frames)
 
 
 def request(code: int, header: msgspec.Struct | None = None, opaque: int = 1) -> bytes:

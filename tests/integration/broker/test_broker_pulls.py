@@ -267,3 +267,29 @@ def test_thousands_that_are_woken_do_not_hold_others_up(on_broker) -> None:
         assert before_other < 900
 
     on_broker(talk)
+
+
+def test_thousands_that_have_waited_long_enough_are_in_no_hurry(on_broker) -> None:
+    """Every few seconds those who wait for other tags are told how far they may skip: a few at a time, and whoever
+    asks meanwhile hardly notices."""
+
+    async def talk(bench) -> None:
+        waiting, sender, other = [await bench.connect() for _ in range(3)]
+        await sender.create_topic("t", queues=1)
+        header = bench.pull_header("t", wait_ms=60_000, subscription="rare")
+        pulls = [asyncio.ensure_future(waiting.ask(RequestCode.PULL_MESSAGE, header)) for _ in range(1_000)]
+        await asyncio.sleep(0)  # all are under way
+        await waiting.settle()
+        answered: list[object] = []
+        for pull in pulls:
+            pull.add_done_callback(answered.append)
+        await sender.send("t", properties={"TAGS": "usual"})
+        bench.broker._pulls.scan()
+        await other.settle()
+        before_other = len(answered)
+        answers = await asyncio.gather(*pulls)
+        assert {answer.code for answer in answers} == {ResponseCode.PULL_RETRY_IMMEDIATELY}
+        assert {answer.fields["nextBeginOffset"] for answer in answers} == {"1"}
+        assert before_other < 200
+
+    on_broker(talk)
