@@ -253,7 +253,7 @@ class Reader:
 def _is_one_of(codes: NDArray[np.int32], wanted: NDArray[np.int32]) -> NDArray[np.bool_]:
     if not 0 < len(wanted) <= _FEW_TAGS:
         return np.isin(codes, wanted)
-    found = codes == wanted[0]
+    found: NDArray[np.bool_] = codes == wanted[0]
     for code in wanted[1:]:
         found |= codes == code
     return found
