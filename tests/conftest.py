@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from random import SystemRandom
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
 SOAK_SHARE = float(os.environ.get("RMQ_SOAK_SHARE", "1"))
 """How much of the long forms a run with the profile "soak" does, from 0 to 1; soak.py gives rounds their share."""
+
+SOAK_ENDS = float(os.environ.get("RMQ_SOAK_ENDS", "inf"))
+"""When no test of a soak begins any more, in seconds since 1970."""
 
 
 def amount_of(short: int, long: int, share: float, by: float = 1) -> int:
@@ -33,6 +37,12 @@ settings.load_profile("ci" if os.environ.get("CI") else "default")
 # for ever.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_runtest_setup() -> None:
+    """In a soak whose time is over the rest is left out."""
+    if time.time() > SOAK_ENDS:
+        pytest.skip("the soak's time is over")
 
 
 @pytest.fixture(scope="session")

@@ -3,8 +3,9 @@
 A soak is a row of rounds. A round is one run of pytest over one part of the tests, with a seed of its own and a share
 of what these tests do at the most (`amount` in conftest.py): 0 is what `make test` does, 1 the whole long form. No
 round is ever cut off. The first does little; how long it took says how fast this machine is today, and so what share
-of the long forms the next one has time for. What could not end in time is not begun, so a soak takes as long as its
-first round at least.
+of the long forms the next one has time for. A round that could not end in time is not begun, and where one takes longer
+than was planned, or the time is too short for even the first, the tests that are left when it is over are not begun
+either, and counted (`soak_ends` in conftest.py): a soak is over when its time is, but for the tests then under way.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from tempfile import TemporaryDirectory
 from xml.etree import ElementTree
 
 INTERRUPTED = 130
+TIME_IS_OVER = "the soak's time is over"  # as conftest.py says it
+NOT_BEGUN = "not begun for want of time"
+_ENDS = ("failure", "error", "skipped")
 CAUTION = 0.9  # of the time that is left is planned with
 
 
@@ -41,7 +45,7 @@ class Part:
 
 
 BROKERS = Part(
-    "without Spark", ("-n", "2", "--dist", "worksteal", "-m", "(property or faults) and not spark"), 100, 3600
+    "without Spark", ("-n", "2", "--dist", "worksteal", "-m", "(property or faults) and not spark"), 150, 3600
 )
 SPARK = Part("with Spark", ("-m", "faults and spark"), 150, 900)
 SHARE_OF_FIRST = 0.1  # of the time, for the round that finds out how fast the machine is
@@ -83,31 +87,38 @@ class Planner:
 class Totals:
     """What all rounds did and said."""
 
+    rounds: list[str] = field(default_factory=list)
     outcomes: Counter[str] = field(default_factory=Counter)
     told: list[str] = field(default_factory=list)
 
     def read(self, report: Path, where: str) -> None:
         """Adds what a round left as JUnit's XML."""
+        self.rounds.append(where)
         for case in ElementTree.parse(report).iter("testcase"):
-            ends = [kind for kind in ("failure", "error", "skipped") if case.find(kind) is not None]
+            ends = [_end(found) for kind in _ENDS if (found := case.find(kind)) is not None]
             self.outcomes.update(ends or ["passed"])
             self.told += [
-                f"{case.get('name')}: {one.get('value')} ({where})"
+                f"{case.get('name')} [{len(self.rounds)}]: {one.get('value')}"
                 for one in case.iter("property")
                 if one.get("name") == "told"
             ]
 
     def __str__(self) -> str:
         counts = ", ".join(f"{count:,} {end}" for end, count in sorted(self.outcomes.items()))
-        return "\n".join((*sorted(self.told), counts))
+        return "\n".join((*self.rounds, *sorted(self.told), counts))
 
 
-def run(plan: Plan, number: int, report: Path) -> int:
+def _end(found: ElementTree.Element) -> str:
+    return NOT_BEGUN if found.get("message") == TIME_IS_OVER else found.tag
+
+
+def run(plan: Plan, number: int, report: Path, left_s: float) -> int:
     """One round: what pytest says in the end."""
     seed = f"--hypothesis-seed={number}", f"--randomly-seed={number}"
     options = ("--hypothesis-profile=soak", "--timeout=3600", f"--junitxml={report}", "-o", "junit_family=xunit1")
     command = [sys.executable, "-m", "pytest", "-q", *plan.part.pytest, *options, *seed]
-    return subprocess.run(command, env={**os.environ, "RMQ_SOAK_SHARE": str(plan.share)}, check=False).returncode
+    said = {"RMQ_SOAK_SHARE": str(plan.share), "RMQ_SOAK_ENDS": str(time.time() + left_s)}
+    return subprocess.run(command, env={**os.environ, **said}, check=False).returncode
 
 
 def soak(seconds: float) -> int:
@@ -117,11 +128,12 @@ def soak(seconds: float) -> int:
     with TemporaryDirectory() as directory:
         while code == 0 and (plan := planner.next()):
             number, round_begin = planner.rounds + 1, time.monotonic()
+            left_s = begin + seconds - round_begin
             where = f"round {number}, {plan.part.name}, {plan.share:.0%} of the long forms"
-            print(f"soak: {where}, {begin + seconds - round_begin:.0f} s left", flush=True)
+            print(f"soak: {where}, {left_s:.0f} s left", flush=True)
             report = Path(directory) / f"{number}.xml"
             try:
-                code = run(plan, number, report)
+                code = run(plan, number, report, left_s)
             except KeyboardInterrupt:
                 code = INTERRUPTED
             planner.took(plan, time.monotonic() - round_begin)

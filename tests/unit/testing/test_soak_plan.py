@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-SOAK = runpy.run_path(str(Path(__file__).parents[2] / "soak.py"))
+TESTS = Path(__file__).parents[2]
+SOAK = runpy.run_path(str(TESTS / "soak.py"))
 
 
 def rounds(seconds: float, slowness: float) -> tuple[list[Any], float]:
@@ -51,8 +55,27 @@ def test_what_rounds_told_is_told_again_in_the_end(tmp_path: Path) -> None:
     report.write_text(
         '<testsuites><testsuite><testcase name="test_kills"><properties><property name="told" value="30 kills"/>'
         '</properties></testcase><testcase name="test_x"><failure/></testcase><testcase name="test_y"><skipped/>'
-        "</testcase></testsuite></testsuites>"
+        f'</testcase><testcase name="test_z"><skipped message="{SOAK["TIME_IS_OVER"]}">z</skipped></testcase>'
+        "</testsuite></testsuites>"
     )
     totals = SOAK["Totals"]()
-    totals.read(report, "round 1")
-    assert str(totals) == "test_kills: 30 kills (round 1)\n1 failure, 1 passed, 1 skipped"
+    totals.read(report, "round 1, without Spark")
+    totals.read(report, "round 2, with Spark")
+    assert str(totals).splitlines() == [
+        "round 1, without Spark",
+        "round 2, with Spark",
+        "test_kills [1]: 30 kills",
+        "test_kills [2]: 30 kills",
+        "2 failure, 2 not begun for want of time, 2 passed, 2 skipped",
+    ]
+
+
+def test_a_soak_begins_no_test_when_its_time_is_over(tmp_path: Path) -> None:
+    """What is left is skipped in no time, and counted."""
+    (tmp_path / "conftest.py").write_text(TESTS.joinpath("conftest.py").read_text())
+    (tmp_path / "test_late.py").write_text("def test_late(): raise AssertionError")
+    command = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "--junitxml=1.xml", str(tmp_path)]
+    subprocess.run(command, cwd=tmp_path, env={**os.environ, "RMQ_SOAK_ENDS": "1"}, check=True, capture_output=True)
+    totals = SOAK["Totals"]()
+    totals.read(tmp_path / "1.xml", "round 1")
+    assert str(totals) == "round 1\n1 not begun for want of time"
