@@ -103,6 +103,14 @@ class Totals:
                 if one.get("name") == "told"
             ]
 
+    def verdict(self, code: int) -> str:
+        """The soak in a word, whose last round ended with this code."""
+        if code:
+            return "interrupted" if code == INTERRUPTED else "failed"
+        if not self.outcomes["passed"]:
+            return "failed for want of time: no test was begun"
+        return "green as far as it came" if self.outcomes[NOT_BEGUN] else "green"
+
     def __str__(self) -> str:
         counts = ", ".join(f"{count:,} {end}" for end, count in sorted(self.outcomes.items()))
         return "\n".join((*self.rounds, *sorted(self.told), counts))
@@ -139,10 +147,10 @@ def soak(seconds: float) -> int:
             planner.took(plan, time.monotonic() - round_begin)
             if report.exists():
                 totals.read(report, where)
-    verdict = {0: "green", INTERRUPTED: "interrupted"}.get(code, "failed")
     took_s = time.monotonic() - begin
-    print(f"{' told in all rounds ':=^100}\n{totals}\nsoak: {verdict} after {planner.rounds} rounds, {took_s:.0f} s")
-    return code
+    print(f"{' told in all rounds ':=^100}\n{totals}")
+    print(f"soak: {totals.verdict(code)} after {planner.rounds} rounds, {took_s:.0f} s")
+    return code or totals.outcomes["passed"] == 0
 
 
 if __name__ == "__main__":

@@ -70,6 +70,23 @@ def test_what_rounds_told_is_told_again_in_the_end(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("code", "passed", "left", "verdict"),
+    [
+        (0, 5, 0, "green"),
+        (0, 5, 2, "green as far as it came"),
+        (0, 0, 7, "failed for want of time: no test was begun"),
+        (1, 5, 0, "failed"),
+        (130, 5, 0, "interrupted"),
+    ],
+)
+def test_a_soak_is_green_only_where_something_was_tested(code: int, passed: int, left: int, verdict: str) -> None:
+    """And says so where its time did not suffice for all of it."""
+    totals = SOAK["Totals"]()
+    totals.outcomes.update({"passed": passed, SOAK["NOT_BEGUN"]: left})
+    assert totals.verdict(code) == verdict
+
+
 def test_a_soak_begins_no_test_when_its_time_is_over(tmp_path: Path) -> None:
     """What is left is skipped in no time, and counted."""
     (tmp_path / "conftest.py").write_text(TESTS.joinpath("conftest.py").read_text())
