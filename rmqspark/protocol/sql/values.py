@@ -22,8 +22,11 @@ _LONG_RANGE: Final = range(-(1 << 63), 1 << 63)
 _MOST_DIGITS: Final = 64  # of text that may be a long, leading zeros left out
 _LAST_CHAR: Final = "\uffff"  # what lies beyond takes two of Java's chars, neither of which is a digit
 _WHOLE: Final = re.compile(r"[+-]?\d+")
-_DECIMAL: Final = re.compile(r"(?a:([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fFdD]?)")
-_HEXADECIMAL: Final = re.compile(r"(?a:([+-]?0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?\d+)[fFdD]?)")
+# Possessive throughout: of digits that were taken none is given back. So 32 KiB of them, which a producer may write
+# into a property, are gone through once; otherwise they take half a minute, if a letter follows.
+_DECIMAL: Final = re.compile(r"(?a:([+-]?(?:\d++\.?\d*+|\.\d++)(?:[eE][+-]?\d++)?)[fFdD]?)")
+_HEX_DIGITS: Final = r"(?:[0-9a-fA-F]++\.?|[0-9a-fA-F]*+\.[0-9a-fA-F]++)"
+_HEXADECIMAL: Final = re.compile(rf"(?a:([+-]?0[xX]{_HEX_DIGITS}[pP][+-]?\d++)[fFdD]?)")
 _NAMED: Final = {"NaN": math.nan, "Infinity": math.inf}
 _TRIMMED: Final = "".join(map(chr, range(0x21)))  # what Java's String.trim takes off
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 
 import pytest
 
@@ -79,3 +80,21 @@ def test_doubles_are_in_javas_order() -> None:
     assert [double(number) for number in rising] == sorted(map(double, reversed(rising)))
     assert len({double(number) for number in rising}) == len(rising)
     assert double(float("nan")) == double(-float("nan"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1" * 32_000 + "x",
+        "1" * 16_000 + "." + "1" * 16_000 + "x",
+        "0x" + "f" * 32_000,
+        "0x" + "1" * 32_000 + "p",
+        "1e" * 16_000,
+    ],
+)
+def test_long_text_is_gone_through_once(text: str) -> None:
+    """What a producer writes into a property cannot keep a broker busy that filters by it; it took half a minute."""
+    begin = time.process_time()
+    with pytest.raises(NotComparable):
+        to_double(text)
+    assert time.process_time() - begin < 1
