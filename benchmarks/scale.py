@@ -5,7 +5,9 @@
 Server processor time per message (system's share included), so that what else the machine does matters little. Stores
 are filled with bulk sends of 128-byte bodies with unique ids; then 100,000 single sends over 64 connections, 4 deep,
 and 200,000 messages read by one PullConsumer from the middle of the store are measured. At 5 million messages the
-broker is killed with SIGKILL, and timed from its start to the first acknowledged send.
+broker is killed with SIGKILL, and timed from its start to the first acknowledged send. Prints each figure when it is
+there, and in the end two tables and JSON. The whole takes three minutes on two quiet cores, and 12 GB of disk in the
+directory for temporary files (TMPDIR).
 """
 
 from __future__ import annotations
@@ -189,17 +191,28 @@ def by_topics(counts: Sequence[int]) -> Iterator[dict[str, Any]]:
             }
 
 
+def table(results: Sequence[dict[str, Any]]) -> str:
+    """Markdown, a row a size."""
+    names = list(dict.fromkeys(name for result in results for name in result))
+    rows = [[f"{result[name]:,}" if name in result else "" for name in names] for result in results]
+    lines = [[f"`{name}`" for name in names], ["---:"] * len(names), *rows]
+    return "\n" + "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--messages", type=int, nargs="*", default=[100_000, 1_000_000, 5_000_000, 20_000_000])
     parser.add_argument("--topics", type=int, nargs="*", default=[1, 10, 100, 1_000])
     arguments = parser.parse_args()
-    results = []
+    series = []
     for measured in (by_store_size(arguments.messages), by_topics(arguments.topics)):
+        series.append([])
         for result in measured:
             print("  ".join(f"{name} {value:,}" for name, value in result.items()), flush=True)
-            results.append(result)
-    print(json.dumps(results))
+            series[-1].append(result)
+    for results in filter(None, series):
+        print(table(results))
+    print(json.dumps([result for results in series for result in results]))
 
 
 if __name__ == "__main__":

@@ -39,6 +39,20 @@ _MOST_SINGLES = 64  # under way on one connection
 _MOST_BULKS = 3
 _MOST_OF_A_BATCH = 40
 _BULK_ROWS = (1, 30, 300, 1000)
+KINDS = (
+    "singles",
+    "singles",
+    "singles",
+    "singles",
+    "batches",
+    "bulks",
+    "reads",
+)  # what each of the clients of a load sends
+
+
+def kind_of(client: str) -> str:
+    """What a client sends, by its name."""
+    return KINDS[int(client.rpartition("-")[2])]
 
 
 class Doubt(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from contextlib import suppress
 from random import Random
 from subprocess import TimeoutExpired
@@ -15,7 +16,7 @@ from rmqspark.testing.history import Event, History, JsonLines, Seen, Send, Sent
 from rmqspark.testing.history_checker import Checker
 
 from .derived import assert_derived
-from .load import QUEUES, TOPIC, Doubt, Load
+from .load import QUEUES, TOPIC, Doubt, Load, kind_of
 from .readers import scan, scan_as_consumer
 from .servers import BROKER, UpProcess
 
@@ -25,10 +26,33 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.integration, pytest.mark.faults]
 KILLS, KILLS_OF_A_SOAK = 30, 300
+MODES = ("ASYNC_FLUSH", "SYNC_FLUSH")
 _MOST_BETWEEN_KILLS = 3000  # acknowledged messages
 _STARTS_KILLED = 0.2  # share of starts that are killed before they are through
 _QUERIES = 100
 _PATIENCE_S = 60
+
+
+class UnderWay:
+    """Which kinds of sends nobody heard the end of, since the last look."""
+
+    def __init__(self) -> None:
+        self._producers: dict[int, str] = {}
+        self._kinds: set[str] = set()
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, Send):
+            self._producers[event.id] = event.producer
+        elif isinstance(event, Sent):
+            producer = self._producers.pop(event.id)
+            if event.outcome == "unknown":
+                self._kinds.add(kind_of(producer))
+
+    def take(self, doubts: list[Doubt]) -> set[str]:
+        """`doubts` are sends that are not over for the history."""
+        kinds = self._kinds | {kind_of(self._producers[doubt.number]) for doubt in doubts}
+        self._kinds = set()
+        return kinds
 
 
 class Kills:
@@ -37,7 +61,9 @@ class Kills:
     def __init__(self, server: UpProcess, seed: int, *listeners: Callable[[Event], None]) -> None:
         self.server = server
         self.checker = Checker()
-        self.history = History(self.checker.feed, *listeners)
+        self._under_way = UnderWay()
+        self.history = History(self.checker.feed, self._under_way, *listeners)
+        self.met: Counter[tuple[str, str]] = Counter()  # kills by flush mode and by a kind of sends under way
         self.count = self.in_flight = self.starts_killed = self.rounds = 0
         self.slowest_start_s = 0.0
         self._rng = Random(seed)
@@ -49,7 +75,7 @@ class Kills:
         """Starts the broker in either flush mode and reads what is new; whether it is SYNC_FLUSH."""
         if self._rng.random() < _STARTS_KILLED:
             self._kill_a_start()
-        mode = self._rng.choice(("ASYNC_FLUSH", "SYNC_FLUSH"))
+        mode = self._rng.choice(MODES)
         begun = time.monotonic()
         self.server.start("--flush-disk-type", mode, "--min-free-bytes", "1")
         self.slowest_start_s = max(self.slowest_start_s, time.monotonic() - begun)
@@ -65,6 +91,7 @@ class Kills:
         """Kills the broker some time after clients have begun; counts it if it left sends without an answer."""
         load = Load(self.history, self.server, str(self.rounds), self._rng.getrandbits(32), durable=durable)
         load.settle(self._doubts)
+        self._under_way.take([])
         unknown, goal = self.history.unknown, self.history.acknowledged + self._rng.randint(1, _MOST_BETWEEN_KILLS)
         with load:
             reached = self.history.wait_for(
@@ -76,6 +103,8 @@ class Kills:
         in_flight = self.history.unknown - unknown + len(load.doubts)
         self.in_flight += in_flight
         self.count += in_flight > 0
+        mode = "SYNC_FLUSH" if durable else "ASYNC_FLUSH"
+        self.met.update((mode, kind) for kind in self._under_way.take(load.doubts))
 
     def assert_lawful(self) -> None:
         assert not self.checker.violations, "\n".join(map(str, self.checker.violations[:20]))
@@ -97,8 +126,9 @@ class Kills:
 
     def __str__(self) -> str:
         history = self.history
+        met = ", ".join(f"{count} of {kind} in {mode}" for (mode, kind), count in sorted(self.met.items()))
         return (
-            f"{self.count} kills with {self.in_flight} messages in flight, {self.starts_killed} more while starting; "
+            f"{self.count} kills with {self.in_flight} messages under way ({met}); {self.starts_killed} starts killed; "
             f"{history.acknowledged} messages acknowledged, {history.unknown} unknown, {history.refused} refused; "
             f"slowest start {self.slowest_start_s:.2f} s"
         )
@@ -151,6 +181,7 @@ def test_kills_lose_and_invent_nothing(
             tell(f"--randomly-seed={seed}: {kills}")
         assert_derived(server.broker_files, tmp_path / "copy")
     assert kills.in_flight >= kills.count == wanted
+    assert set(kills.met) == {(mode, kind) for mode in MODES for kind in ("singles", "batches", "bulks")}
     (tmp_path / "history.jsonl").unlink()  # it is large, and evidence only where something is wrong
 
 
