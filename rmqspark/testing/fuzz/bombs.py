@@ -1,4 +1,5 @@
-"""Small requests that ask a server for much: lengths, counts, nesting and compression that are not what they claim.
+"""Small requests that ask a server for much: lengths, counts, nesting, compression and filters that are not what they
+claim.
 
 Each bomb is the bytes of one connection. A server answers or closes at once, and needs little more memory for it than
 it needs for the bytes themselves.
@@ -15,7 +16,13 @@ from rmqspark.protocol.batch import BatchElement, encode_batch
 from rmqspark.protocol.bodies_base import MAX_LOOSE_REQUEST_VALUES, MAX_REQUEST_CONTAINERS, MAX_REQUEST_VALUES
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.command import encode_request
-from rmqspark.protocol.headers import BulkReadRequestHeader, BulkSendRequestHeader, SendMessageRequestHeaderV2
+from rmqspark.protocol.headers import (
+    BulkReadRequestHeader,
+    BulkSendRequestHeader,
+    PullFlag,
+    PullMessageRequestHeader,
+    SendMessageRequestHeaderV2,
+)
 from rmqspark.protocol.record import encode_record
 from rmqspark.protocol.register import MAX_TOPICS, register_crc32
 
@@ -45,6 +52,7 @@ def bombs(topic: str) -> Iterator[Bomb]:
         yield from _lengths(to_broker=to_broker)
         yield from _headers(to_broker=to_broker)
     yield from _counts(topic)
+    yield from _filters(topic)
     yield from _json_for_brokers()
     yield from _json_for_name_servers()
     yield from _inflating()
@@ -111,6 +119,40 @@ def _counts(topic: str) -> Iterator[Bomb]:
     yield Bomb("bulk read of all there is", True, _request(RequestCode.RMQ_BULK_READ, read))
     stats = {"consumerGroup": "bomb", "topicList": f"{topic};" * 9_000}
     yield Bomb("one topic 9,000 times", True, b"".join(encode_request(RequestCode.GET_CONSUME_STATS, 1, extra=stats)))
+
+
+def _filters(topic: str) -> Iterator[Bomb]:
+    """Expressions that are deep, long or slow, and messages that are slow to compare."""
+    for name, expression in (
+        ("brackets", "(" * 8_000 + "a" + ")" * 8_000),
+        ("brackets not closed", "(" * 16_000),
+        ("negations", "NOT " * 4_000 + "a"),
+        ("signs", "-" * 16_000),
+        ("equal signs", "a" + " = a" * 4_000),
+        ("a list", f"a IN ({','.join(['0'] * 4_000)})".replace("0", "'0'")),
+        ("conditions", " OR ".join(["a = 1"] * 1_700)),
+        ("60,000 characters", "a = 1 OR " * 6_000 + "a = 1"),
+        ("an open comment", "/*" + "*a" * 8_000),
+        ("an open text", "'" * 15_999),
+    ):
+        yield Bomb(f"filter: {name}", True, _pull(topic, expression, "SQL92"))
+    yield Bomb("filter: 15,000 tags", True, _pull(topic, "||".join(["a"] * 15_000), "TAG"))
+    for name, price in (
+        ("digits", "1" * 32_000 + "x"),
+        ("hexadecimal digits", "0x" + "1" * 32_000),
+        ("digits and dots", "1." * 16_000),
+        ("an exponent", "1e" + "9" * 32_000),
+    ):
+        send = _send(topic, queue_id=3, properties=f"price\x01{price}\x02", is_batch=False)
+        yield Bomb(f"filter: {name} in a property", True, _request(RequestCode.SEND_MESSAGE_V2, send, b"x"))
+        yield Bomb(f"filter: {name} compared", True, _pull(topic, "price > 1.5", "SQL92"))
+
+
+def _pull(topic: str, expression: str, kind: str) -> bytes:
+    """Of the queue into which these messages, and no others, go."""
+    flags = int(PullFlag.SUBSCRIPTION)
+    header = PullMessageRequestHeader("bomb", topic, 3, 0, 32, flags, 0, 0, 0, expression, kind)
+    return _request(RequestCode.PULL_MESSAGE, header)
 
 
 def _json_for_brokers() -> Iterator[Bomb]:
@@ -199,8 +241,10 @@ def _registration(name: str, body: bytes, *, compressed: bool = False) -> Bomb:
     return Bomb(f"registration: {name}", False, wire)
 
 
-def _send(topic: str) -> SendMessageRequestHeaderV2:
-    return SendMessageRequestHeaderV2("bomb", topic, "TBW102", 4, 0, 0, 0, 0, m=True)
+def _send(
+    topic: str, *, queue_id: int = 0, properties: str | None = None, is_batch: bool = True
+) -> SendMessageRequestHeaderV2:
+    return SendMessageRequestHeaderV2("bomb", topic, "TBW102", 4, queue_id, 0, 0, 0, properties, m=is_batch)
 
 
 def _request(code: RequestCode, header: msgspec.Struct, body: bytes = b"") -> bytes:
