@@ -6,8 +6,8 @@ Server processor time per message (system's share included), so that what else t
 are filled with bulk sends of 128-byte bodies with unique ids; then 100,000 single sends over 64 connections, 4 deep,
 and 200,000 messages read by one PullConsumer from the middle of the store are measured. At 5 million messages the
 broker is killed with SIGKILL, and timed from its start to the first acknowledged send. Prints each figure when it is
-there, and in the end two tables and JSON. The whole takes about three minutes on two quiet cores, and 7 GB of disk in the
-directory for temporary files (TMPDIR).
+there, and in the end two tables and JSON. The whole takes about three minutes on two quiet cores, and 7 GB of disk in
+the directory for temporary files (TMPDIR).
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ _CODES: Final = {
     ReadStatus.NO_MATCHED_LOGIC_QUEUE: ResponseCode.PULL_OFFSET_MOVED,
 }
 _WOKEN_A_TURN: Final = 16
-_OVERDUE_A_TURN: Final = 4  # some 0.4 ms; more where there are more than what takes this many turns:
+_OVERDUE_A_TURN: Final = 2  # some 0.4 ms; more where there are more than what takes this many turns:
 _OVERDUE_TURNS: Final = 2_500
 _OVERDUE_PAUSE_S: Final = 0.001
 _NO_FILTER: Final = "The broker's consumer filter data is not exist!Your expression may be wrong!"  # RocketMQ's words
