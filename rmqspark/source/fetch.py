@@ -25,6 +25,7 @@ from rmqspark.source.loss import HINT
 from rmqspark.source.tags import matching
 
 if TYPE_CHECKING:
+    from rmqspark.client.bulk import BulkChunk
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.source.options import SourceOptions
     from rmqspark.source.planner import QueueRange
@@ -38,10 +39,12 @@ _log = logging.getLogger(__name__)
 
 
 class Chunk(NamedTuple):
-    """What one request brought: records, and the offset to go on from."""
+    """What one request brought: records, the offset to go on from, and how many messages before that are unreadable,
+    as far as that can be told: of messages that a filter passed over nobody knows."""
 
     records: RecordBatch
     next_offset: int
+    missing: int = 0
 
 
 Request = Callable[[int], "Future[Chunk]"]
@@ -85,7 +88,7 @@ class _Chunks:
             return failed
 
     def _receive(self, ahead: Future[Chunk], at: int) -> Chunk:
-        """The answer; asked again where that may help, from further on where messages have expired."""
+        """The answer; asked again where that may help; of messages that have expired, where to go on."""
         pending: list[Future[Chunk]] = [ahead]
 
         def attempt() -> Chunk:
@@ -94,19 +97,23 @@ class _Chunks:
         try:
             return patiently(attempt, self._options.retry.pauses_ms, self._sleep_ms)
         except OffsetMoved as moved:
-            next_offset = max(at, min(moved.next_offset, self._wanted.end))
-            self._lose(at, next_offset, "were removed before they were read")
+            next_offset = min(moved.next_offset, self._wanted.end)
+            if next_offset > at:
+                self._lose(at, next_offset, "were removed before they were read")
             return Chunk(RecordBatch.scan(b""), next_offset)
 
     def _next(self, chunk: Chunk, at: int) -> int:
-        if chunk.next_offset > at:
-            return chunk.next_offset
-        self._lose(at, self._wanted.end, "are not there: the queue ends before them")
-        return self._wanted.end
+        if chunk.next_offset <= at:
+            self._lose(at, self._wanted.end, "are not there: the queue ends before them")
+            return self._wanted.end
+        if chunk.missing:
+            self._lose(at, chunk.next_offset, "are damaged or gone from the broker's store", count=chunk.missing)
+        return chunk.next_offset
 
-    def _lose(self, first: int, end: int, story: str) -> None:
-        """Messages that cannot be read: an error, or a warning that counts them."""
-        text = f"{end - first} messages of queue {self._wanted.queue}, offsets {first} to {end - 1}, {story}."
+    def _lose(self, first: int, end: int, story: str, *, count: int | None = None) -> None:
+        """Messages that cannot be read, all of these or `count` among them: an error, or a warning that counts them."""
+        which = f"offsets {first} to {end - 1}" if count is None else f"among offsets {first} to {end - 1}"
+        text = f"{end - first if count is None else count} messages of queue {self._wanted.queue}, {which}, {story}."
         if self._options.fail_on_data_loss:
             raise DataLoss(text, hint=HINT)
         _log.warning("%s failOnDataLoss is false: they are skipped.", text)
@@ -133,7 +140,14 @@ def _bulk_read(broker: BrokerClient, wanted: QueueRange, options: SourceOptions,
         tags=options.tags,
         sql=options.sql,
     )
-    return then(answer, lambda chunk: Chunk(RecordBatch.from_sizes(chunk.records, chunk.sizes), chunk.next_offset))
+    is_filtered = options.sql is not None or options.tags not in (None, "*")
+
+    def chunk(found: BulkChunk) -> Chunk:
+        # Our brokers number the messages of a queue without gaps, and step over what is damaged.
+        missing = 0 if is_filtered else max(0, found.next_offset - at - len(found.sizes))
+        return Chunk(RecordBatch.from_sizes(found.records, found.sizes), found.next_offset, missing)
+
+    return then(answer, chunk)
 
 
 def _pull(broker: BrokerClient, wanted: QueueRange, options: SourceOptions, at: int) -> Future[Chunk]:

@@ -42,6 +42,7 @@ class Queue:
         self.asked: list[int] = []
         self.failures: dict[int, list[RmqError]] = {}  # by number of the request
         self.tags_of: Callable[[int], str] = lambda offset: "paid"
+        self.damaged: set[int] = set()  # offsets that the broker steps over
 
     def broker(self, name: str) -> Queue:
         return self
@@ -63,7 +64,7 @@ class Queue:
             offsets = self._offsets(at, end)
             if at < self.low:
                 raise OffsetMoved("gone", next_offset=self.low)
-            records = [record(offset, self.tags_of(offset)) for offset in offsets]
+            records = [record(offset, self.tags_of(offset)) for offset in offsets if offset not in self.damaged]
             sizes = np.array([len(one) for one in records], np.int32)
             return BulkChunk(at + len(offsets), self.low, self.high, sizes, memoryview(b"".join(records)))
 
@@ -174,6 +175,43 @@ def test_a_queue_that_ends_early(bulk: int) -> None:
     with pytest.raises(DataLoss, match=r"4 messages .*, offsets 6 to 9, are not there"):
         read(Queue(0, 6, bulk=bulk), 0, 10)
     assert read(Queue(0, 6, bulk=bulk), 0, 10, tolerant=True) == list(range(6))
+
+
+def test_messages_that_the_broker_steps_over(caplog: pytest.LogCaptureFixture) -> None:
+    """Records that are damaged in the broker's store are no less lost than those that expired: an error that counts
+    them, or a counted gap."""
+    queue = Queue(0, 9)
+    queue.damaged = {4, 5}
+    with pytest.raises(DataLoss, match=r"2 messages of queue t/broker-a/0, among offsets 3 to 5, are damaged or gone"):
+        read(queue, 0, 9)
+    with caplog.at_level(logging.WARNING):
+        assert read(queue, 0, 9, tolerant=True) == [0, 1, 2, 3, 6, 7, 8]
+    assert "2 messages of queue t/broker-a/0, among offsets 3 to 5" in caplog.text
+    queue.damaged = set(range(9))
+    with pytest.raises(DataLoss, match="3 messages"):
+        read(queue, 0, 9)
+
+
+def test_a_filter_hides_what_the_broker_steps_over() -> None:
+    """What a broker passes over may not match or may be damaged: nobody can tell, and it is no error."""
+    queue = Queue(0, 6)
+    queue.damaged = {4}
+    assert read(queue, 0, 6, tags="paid") == [0, 1, 2, 3, 5]
+    with pytest.raises(DataLoss):
+        read(queue, 0, 6, tags="*")
+
+
+def test_a_queue_that_began_anew_below(caplog: pytest.LogCaptureFixture) -> None:
+    """A broker that wants reading to go on further ahead has lost the rest of the range, which is counted once."""
+    queue = Queue(0, 9)
+    queue.failures = {2: [OffsetMoved("anew", next_offset=1)]}
+    with pytest.raises(DataLoss, match=r"6 messages .*, offsets 3 to 8, are not there"):
+        read(queue, 0, 9)
+    queue.asked.clear()
+    queue.failures = {2: [OffsetMoved("anew", next_offset=1)]}
+    with caplog.at_level(logging.WARNING):
+        assert read(queue, 0, 9, tolerant=True) == [0, 1, 2]
+    assert len(caplog.records) == 1
 
 
 @pytest.mark.parametrize("bulk", [2, 1, 0])
