@@ -88,6 +88,7 @@ class Progress:
         snapshot, reborn = self._account(kept, snapshot)
         start = self._group.settle(start, snapshot)
         snapshot = self._group.owned(snapshot)
+        resets = {queue: at for queue, at in resets.items() if queue in snapshot.ends}  # the rest is for who reads it
         snapshot = replace(snapshot, begins=self._view.begins(needing_begin(start, snapshot, resets)))
         snapshot = self._group.enter(snapshot)
         self._newest = replace(_ends(snapshot, start.group), epochs=start.epochs)
@@ -107,8 +108,7 @@ class Progress:
 
     def pin(self) -> None:
         """Makes what is there now the end of the query (Trigger.AvailableNow)."""
-        tolerant = not self._options.fail_on_data_loss
-        self._ceiling = _ends(self._view.snapshot(fresh=True, missing_topics_allowed=tolerant), group="")
+        self._ceiling = _ends(self._view.snapshot(fresh=True, missing_topics_allowed=self._tolerant), group="")
 
     def newest(self) -> Offsets:
         """The ends of all queues as last seen; looked up for a batch that is run again, which comes before any look."""

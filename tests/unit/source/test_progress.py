@@ -89,7 +89,7 @@ class Cluster:
         return {queue: offset for queue, offset in self.resets.items() if queue in start.positions}
 
     def planned(self, end: Offsets, resets: dict[MessageQueue, int]) -> None:
-        self.resets = {}
+        self.resets = {queue: offset for queue, offset in self.resets.items() if queue not in resets}
 
 
 def progress(cluster: Cluster, clock: Clock | None = None, **options: object) -> Progress:
@@ -358,3 +358,15 @@ def test_a_reset_settles_what_was_lost() -> None:
     cluster = Cluster({Q0: 3})
     cluster.resets = {Q0: 1}
     assert progress(cluster).latest(at({Q0: 50}), None).positions == {Q0: 1}
+
+
+def test_a_reset_of_a_queue_that_is_away_waits_for_it() -> None:
+    """Only what has been carried out is over: a queue that is not to be seen just now is set when it is back."""
+    cluster = Cluster({Q0: 60})
+    query = progress(cluster)
+    cluster.resets = {Q1: 3}
+    away = query.latest(at({Q0: 60, Q1: 50}), None)
+    assert (away.positions, cluster.resets) == ({Q0: 60, Q1: 50}, {Q1: 3})
+    cluster.ends = {Q0: 60, Q1: 70}
+    assert query.latest(away, None).positions == {Q0: 60, Q1: 3}
+    assert cluster.resets == {}
