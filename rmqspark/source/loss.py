@@ -1,22 +1,25 @@
-"""What a query can no longer read: found by comparing its offset with what the cluster says now. Pure.
+"""What a query can no longer read: found by comparing its offset with what the cluster says now.
 
 Option failOnDataLoss decides what follows: an error that names queue and range, or a warning and a place to go on from.
 """
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.errors import DataLoss
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
     from rmqspark.model import MessageQueue
     from rmqspark.source.offsets import Offsets, StoreIdentity
     from rmqspark.source.planner import Snapshot
 
 HINT = "To go on without it, restart the query with failOnDataLoss=false."
+
+_log = logging.getLogger(__name__)
 
 
 class Loss(NamedTuple):
@@ -32,26 +35,35 @@ class Loss(NamedTuple):
 
 def shrunken(start: Offsets, snapshot: Snapshot) -> list[Loss]:
     """Queues that end before what was read of them, in the same store: a topic made anew, or a broker that flaps."""
+    return overrun({queue: at for queue, at in start.positions.items() if _is_of(start, queue, snapshot)}, snapshot)
+
+
+def overrun(positions: Mapping[MessageQueue, int], snapshot: Snapshot) -> list[Loss]:
+    """Queues that end before these positions."""
     return [
         Loss(
             queue,
             position,
             f"now ends at {snapshot.ends[queue]}: the topic was made anew, or the broker lost its tail.",
         )
-        for queue, position in sorted(start.positions.items())
-        if queue in snapshot.ends
-        and start.store_of(queue) == snapshot.store_of(queue)
-        and snapshot.ends[queue] < position
+        for queue, position in sorted(positions.items())
+        if snapshot.ends[queue] < position
     ]
+
+
+def _is_of(start: Offsets, queue: MessageQueue, snapshot: Snapshot) -> bool:
+    return queue in snapshot.ends and start.store_of(queue) == snapshot.store_of(queue)
 
 
 def replaced(start: Offsets, snapshot: Snapshot) -> list[Loss]:
     """Queues of another identity than the offset is of, where something had been read: of brokers that serve another
-    store, and of topics made anew."""
+    store, and of topics made anew, with fewer queues perhaps."""
+    shown = snapshot.shown_stores()
     return [
-        Loss(queue, position, _replacement(start.store_of(queue), snapshot.store_of(queue)))
+        Loss(queue, position, _replacement(before, now))
         for queue, position in sorted(start.positions.items())
-        if queue in snapshot.ends and position > 0 and start.store_of(queue) != snapshot.store_of(queue)
+        if position > 0
+        and (before := start.store_of(queue)) != (now := shown.get((queue.topic, queue.broker_name), before))
     ]
 
 
@@ -93,7 +105,10 @@ def _replacement(before: StoreIdentity, now: StoreIdentity) -> str:
     )
 
 
-def data_loss(losses: list[Loss]) -> DataLoss:
-    """The error for these, worst first named; the rest are counted."""
-    more = f" {len(losses) - 1} more queues are affected." if len(losses) > 1 else ""
-    return DataLoss(f"{losses[0]}{more}", hint=HINT)
+def bear(losses: list[Loss], *, tolerant: bool) -> None:
+    """What failOnDataLoss says to losses: DataLoss, which names the first and counts the others, or a warning each."""
+    if losses and not tolerant:
+        more = f" {len(losses) - 1} more queues are affected." if len(losses) > 1 else ""
+        raise DataLoss(f"{losses[0]}{more}", hint=HINT)
+    for loss in losses:
+        _log.warning("%s failOnDataLoss is false: the query goes on with what is there.", loss)

@@ -37,6 +37,10 @@ class Snapshot:
         deleted_ms = self.deletions_ms.get((queue.topic, queue.broker_name), 0)
         return store._replace(topic_deleted_ms=deleted_ms) if deleted_ms else store
 
+    def shown_stores(self) -> dict[tuple[str, str], StoreIdentity]:
+        """The same by topic and broker name, of all topics that have a queue in sight there."""
+        return {(queue.topic, queue.broker_name): self.store_of(queue) for queue in self.ends}
+
 
 NO_RESETS: Mapping[MessageQueue, int] = MappingProxyType({})
 
@@ -93,8 +97,8 @@ def advance(
     what waits in each queue are let through.
 
     Topics in `reborn` have begun anew under their old names: their epoch rises, and so does that of topics with queues
-    in `resets`, which the group has been set to another place in. Queues that the cluster does not show
-    just now keep their entries.
+    in `resets`, which the group has been set to another place in. Queues that the cluster does not show just now keep
+    their entries, unless their topic has been made anew without them.
     """
     renewed = {*reborn, *(queue.topic for queue in resets if queue in snapshot.ends)}
     entering = _entering(start, snapshot, renewed) | {
@@ -107,10 +111,10 @@ def advance(
         for queue, position in sorted(start.positions.items())
         if queue in snapshot.ends and queue not in entering
     ]
-    positions = dict(start.positions) | entering
+    seen = snapshot.shown_stores()
+    positions = _carried_on(start, snapshot, seen) | entering
     for backlog, count in zip(backlogs, admit(backlogs), strict=True):
         positions[backlog.queue] = backlog.start + count
-    seen = {(queue.topic, queue.broker_name): snapshot.store_of(queue) for queue in snapshot.ends}
     raised = {topic: start.epochs.get(topic, 0) + 1 for topic in renewed}
     return Offsets(start.group, positions, {**start.stores, **seen}, {**start.epochs, **raised})
 
@@ -127,6 +131,19 @@ def _entering(start: Offsets, snapshot: Snapshot, renewed: Collection[str]) -> d
         elif queue.topic in renewed:
             entering[queue] = snapshot.begins[queue] if end < position else position
     return entering
+
+
+def _carried_on(
+    start: Offsets, snapshot: Snapshot, seen: Mapping[tuple[str, str], StoreIdentity]
+) -> dict[MessageQueue, int]:
+    """The positions without those of queues that went with their topic: they would pass for positions in a new one."""
+    return {
+        queue: position
+        for queue, position in start.positions.items()
+        if queue in snapshot.ends
+        or (now := seen.get((queue.topic, queue.broker_name))) is None
+        or not _begins_anew(start.store_of(queue), now)
+    }
 
 
 def _begins_anew(before: StoreIdentity, now: StoreIdentity) -> bool:

@@ -6,15 +6,14 @@ long as the query runs; nothing it remembers is needed after a restart, except w
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from rmqspark.errors import InvalidArgument
 from rmqspark.source.admission import Admission
-from rmqspark.source.loss import Loss, data_loss, deleted, replaced, shrunken, strangers
-from rmqspark.source.offsets import Offsets, StoreIdentity
+from rmqspark.source.loss import bear, deleted, replaced, shrunken, strangers
+from rmqspark.source.offsets import Offsets
 from rmqspark.source.planner import Snapshot, advance, everything, is_idle, needing_begin
 from rmqspark.source.start import is_repeatable, resolve
 
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from rmqspark.source.ownership import Ownership
     from rmqspark.source.planner import Admit, QueueRange
     from rmqspark.source.rewinds import Rewinds
-
-_log = logging.getLogger(__name__)
 
 
 class Progress:
@@ -143,7 +140,7 @@ class Progress:
             self._clock.sleep_ms(pause_ms)
             snapshot = self._view.snapshot(fresh=True, missing_topics_allowed=self._tolerant)
             short = shrunken(start, snapshot)
-        self._bear(replaced(start, snapshot) + strangers(start, snapshot) + short)
+        bear(replaced(start, snapshot) + strangers(start, snapshot) + short, tolerant=self._tolerant)
         return snapshot, {loss.queue.topic for loss in short}
 
     def _without_deleted(self, start: Offsets) -> Offsets:
@@ -156,15 +153,8 @@ class Progress:
             if queue.topic not in seen:
                 brokers.setdefault(queue.topic, set()).add(queue.broker_name)
         gone = {topic for topic, names in brokers.items() if self._view.is_deleted(topic, names)}
-        self._bear(deleted(start, gone))
+        bear(deleted(start, gone), tolerant=self._tolerant)
         return start.at({queue: at for queue, at in start.positions.items() if queue.topic not in gone})
-
-    def _bear(self, losses: list[Loss]) -> None:
-        """What failOnDataLoss says to losses: DataLoss, or a warning."""
-        if losses and not self._tolerant:
-            raise data_loss(losses)
-        for loss in losses:
-            _log.warning("%s failOnDataLoss is false: the query goes on with what is there.", loss)
 
     def _draw_group(self) -> str:
         """`spark-` and a random UUID (version 4)."""
@@ -174,7 +164,4 @@ class Progress:
 
 
 def _ends(snapshot: Snapshot, group: str) -> Offsets:
-    stores: dict[tuple[str, str], StoreIdentity] = {
-        (queue.topic, queue.broker_name): snapshot.store_of(queue) for queue in snapshot.ends
-    }
-    return Offsets(group, dict(snapshot.ends), stores, {queue.topic: 0 for queue in snapshot.ends})
+    return Offsets(group, dict(snapshot.ends), snapshot.shown_stores(), {queue.topic: 0 for queue in snapshot.ends})

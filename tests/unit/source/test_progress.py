@@ -370,3 +370,23 @@ def test_a_reset_of_a_queue_that_is_away_waits_for_it() -> None:
     cluster.ends = {Q0: 60, Q1: 70}
     assert query.latest(away, None).positions == {Q0: 60, Q1: 3}
     assert cluster.resets == {}
+
+
+MADE_ANEW = StoreIdentity("s", 1, topic_deleted_ms=9)
+
+
+def test_a_topic_made_anew_with_fewer_queues() -> None:
+    """A queue that went with its topic is lost data too, and when it comes back it is read from its first message."""
+    start = at({Q0: 0, Q1: 50})
+    with pytest.raises(
+        DataLoss, match="t/broker-a/1 was read up to offset 50, but its topic was deleted and made anew"
+    ):
+        progress(Cluster({Q0: 4}, store=MADE_ANEW)).latest(start, None)
+    cluster = Cluster({Q0: 4}, store=MADE_ANEW)
+    query = progress(cluster, fail_on_data_loss=False)
+    entered = query.latest(start, None)
+    assert entered.positions == {Q0: 0}
+    cluster.ends = {Q0: 4, Q1: 60}
+    grown = query.latest(entered, None)
+    assert grown.positions == {Q0: 4, Q1: 0}
+    assert query.latest(grown, None).positions == {Q0: 4, Q1: 60}
