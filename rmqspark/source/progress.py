@@ -78,7 +78,7 @@ class Progress:
             self._start_recorded = True
             if start == self._initial:
                 return start
-        start = self._without_deleted(self._wanted(start))
+        start = self._without_deleted(self._wanted(self._of_group(start)))
         snapshot = self._view.snapshot(missing_topics_allowed=self._tolerant)
         resets = self._rewinds.due(start, is_idle=is_idle(start, self._group.owned(snapshot)))
         kept = start.at({queue: at for queue, at in start.positions.items() if queue not in resets})
@@ -119,6 +119,18 @@ class Progress:
         if self._ceiling is not None:  # what is to be read is there already: nothing to wait for
             limits = replace(limits, min_rows=None)
         return partial(self._admission.admit, limits=limits)
+
+    def _of_group(self, start: Offsets) -> Offsets:
+        """`start` under the group that the user names now. A shared one has places of its own: InvalidArgument."""
+        group = self._options.group
+        if group is None or group == start.group:
+            return start
+        if self._options.sharing is not None:
+            raise InvalidArgument(
+                f"The checkpoint is of the shared group {start.group!r}; option 'group' says {group!r}.",
+                hint="Use another checkpointLocation: queues begin where their group has come.",
+            )
+        return replace(start, group=group)
 
     def _wanted(self, start: Offsets) -> Offsets:
         """`start` without queues that are read no longer. Raises InvalidArgument where that leaves nothing of it."""

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from rmqspark.client.group_reading import lease
 from rmqspark.client.patience import patiently
-from rmqspark.errors import NotSupported
+from rmqspark.errors import InvalidArgument, NotSupported
 from rmqspark.rebalance.handover import Grant, Held, Standing, Steps, standing, steps
 from rmqspark.source.leases import lease_lost
+from rmqspark.source.loss import bear, overrun
 from rmqspark.source.membership import Membership
 from rmqspark.source.planner import Snapshot, is_idle
 
@@ -60,6 +61,11 @@ class SharedGroup:
         self._is_reading = False
 
     def settle(self, start: Offsets, snapshot: Snapshot) -> Offsets:
+        if start.positions and not start.member:
+            raise InvalidArgument(
+                "The checkpoint is of a query that had its group to itself (groupMode=exclusive).",
+                hint=f"Use another checkpointLocation: queues begin where group {start.group!r} has come.",
+            )
         self._is_reading = False
         recorded, now_ms = start.to_json(), self._client.clock.monotonic_ms()
         self._standing = Standing({queue: start.leases.get(queue, 0) for queue in start.positions}, {}, [])
@@ -85,7 +91,11 @@ class SharedGroup:
         return replace(snapshot, ends={queue: end for queue, end in snapshot.ends.items() if queue in mine})
 
     def enter(self, snapshot: Snapshot) -> Snapshot:
-        """A queue begins where the group has come. Where it never was, that is decided now, for whoever has it next."""
+        """A queue begins where the group has come. Where it never was, that is decided now, for whoever has it next.
+
+        What has expired since is for the tasks to miss. Raises DataLoss for a queue that ends before the group's place.
+        """
+        self._bear_losses(snapshot)
         places = {queue: self._place(queue, grant, snapshot) for queue, grant in self._standing.entering.items()}
         first = {
             queue: Held(grant.lease, places[queue])
@@ -166,7 +176,13 @@ class SharedGroup:
         return {queue: grant for each in leases for queue, grant in each.granted.items()}
 
     def _place(self, queue: MessageQueue, grant: Grant, snapshot: Snapshot) -> int:
-        begin, end = snapshot.begins[queue], snapshot.ends[queue]
+        end = snapshot.ends[queue]
         if grant.committed is None:
-            return begin if self._sharing.from_earliest else end
-        return min(max(grant.committed, begin), end)
+            return snapshot.begins[queue] if self._sharing.from_earliest else end
+        return min(grant.committed, end)
+
+    def _bear_losses(self, snapshot: Snapshot) -> None:
+        committed = {
+            queue: grant.committed for queue, grant in self._standing.entering.items() if grant.committed is not None
+        }
+        bear(overrun(committed, snapshot), tolerant=not self._options.fail_on_data_loss)

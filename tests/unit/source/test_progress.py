@@ -372,6 +372,14 @@ def test_a_reset_of_a_queue_that_is_away_waits_for_it() -> None:
     assert cluster.resets == {}
 
 
+def test_a_group_may_be_renamed() -> None:
+    """Option group counts, not what the checkpoint was made with: progress is reported under the new name."""
+    cluster = Cluster({Q0: 12})
+    renamed = progress(cluster, group="new").latest(at({Q0: 5}), None)
+    assert (renamed.group, renamed.positions, cluster.reports[-1].group) == ("new", {Q0: 12}, "new")
+    assert progress(cluster).latest(at({Q0: 5}), None).group == "g"
+
+
 MADE_ANEW = StoreIdentity("s", 1, topic_deleted_ms=9)
 
 

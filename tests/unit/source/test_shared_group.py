@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from rmqspark.errors import InvalidArgument, LeaseLost
-from rmqspark.source.offsets import Offsets
+from rmqspark.errors import DataLoss, InvalidArgument, LeaseLost
+from rmqspark.source.offsets import Offsets, StoreIdentity
 from rmqspark.source.ownership import WholeGroup
 from rmqspark.source.planner import ranges
 
@@ -93,3 +95,28 @@ def test_a_member_s_checkpoint_is_not_read_alone(world: World) -> None:
     group = WholeGroup(None)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument, match="a member of the shared group 'g'.*groupMode=shared"):
         group.settle(Offsets("g", member="m"), world.snapshot())
+
+
+def test_a_checkpoint_of_a_query_alone_is_not_shared(world: World) -> None:
+    """What it has read is not what its group has committed: to go on there may repeat or skip messages."""
+    query = Query(world)
+    alone = Offsets("g", {QUEUES[0]: 3}, {("t", "broker-a"): StoreIdentity("s", 1)})
+    with pytest.raises(InvalidArgument, match="had its group to itself.*Use another checkpointLocation"):
+        query.progress.latest(alone, None)
+    with pytest.raises(InvalidArgument, match="shared group 'other'; option 'group' says 'g'.*checkpointLocation"):
+        query.progress.latest(replace(alone, group="other", member="m"), None)
+
+
+@pytest.mark.parametrize("committed", [2, 9])
+def test_messages_that_went_before_a_queue_was_taken_are_lost(world: World, committed: int) -> None:
+    """What expired between two owners is missed by the tasks of the new one; a queue that ends before the group's place
+    is an error at once."""
+    world.offsets.commit("g", "t", 0, committed)
+    world.begins = lambda queues: dict.fromkeys(queues, 4)  # type: ignore[method-assign]
+    query = Query(world)
+    if committed > world.ends[QUEUES[0]]:
+        with pytest.raises(DataLoss, match="t/broker-a/0 was read up to offset 9, but now ends at 5"):
+            query.step()
+    else:
+        query.step()
+        assert query.bounds()[1].positions[QUEUES[0]] == committed
