@@ -10,7 +10,7 @@ from rmqspark.namesrv.config import NamesrvConfig
 from rmqspark.remoting.limits import Limits
 from rmqspark.settings import describe
 from rmqspark.sink.options import SINK_OPTIONS
-from rmqspark.source.options import SOURCE_OPTIONS
+from rmqspark.source.option_table import SOURCE_OPTIONS
 from rmqspark.store.config import StoreConfig
 
 KINDS = {"broker": BrokerConfig, "store": StoreConfig, "namesrv": NamesrvConfig, "limits": Limits}

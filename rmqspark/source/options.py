@@ -8,21 +8,9 @@ from typing import TYPE_CHECKING, Any
 from rmqspark.client.addresses import resolve_namesrv
 from rmqspark.errors import InvalidArgument, NotSupported
 from rmqspark.model import MessageQueue
-from rmqspark.options import (
-    Option,
-    OptionTable,
-    boolean,
-    choice,
-    duration_ms,
-    exclusive,
-    integer,
-    moment,
-    names,
-    size_bytes,
-    text,
-)
+from rmqspark.options import exclusive
 from rmqspark.source.admission import DEFAULT_MAX_DELAY_MS, Limits
-from rmqspark.source.kafka_names import KAFKA_NAMES
+from rmqspark.source.option_table import LATER_ACCESS, SOURCE_OPTIONS
 from rmqspark.source.positions import (
     EARLIEST_MARK,
     AtOffsets,
@@ -34,165 +22,13 @@ from rmqspark.source.positions import (
     OfGroup,
     Position,
     check_order,
-    read_assignment,
-    read_end,
-    read_start,
-    read_times,
 )
-from rmqspark.source.sharing import Sharing, read_strategy
-from rmqspark.source.sql import sql_expression
-from rmqspark.source.subscription import Subscription, read_pattern
-from rmqspark.source.value_options import VALUE_OPTIONS, ValueOptions
+from rmqspark.source.sharing import Sharing
+from rmqspark.source.subscription import Subscription
+from rmqspark.source.value_options import ValueOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-_LATER_ACCESS = "This version talks to brokers without access control; leave it out."
-
-SOURCE_OPTIONS = OptionTable(
-    owner="source",
-    options=(
-        Option(
-            "namesrv",
-            "`$RMQ_NAMESRV`, `$NAMESRV_ADDR`, `127.0.0.1:9876`",
-            "name servers, `host:port;host:port`",
-            text,
-            aliases=("nameServer", "namesrvAddr"),
-        ),
-        Option("subscribe", "–", 'topics, separated by commas; `load("t")` is the same', names, aliases=("path",)),
-        Option(
-            "subscribePattern",
-            "–",
-            "regular expression for whole names of topics; those that come are read, those that go are lost data",
-            read_pattern,
-        ),
-        Option("assign", "–", 'queues: `{"t":{"broker-a":[0,1]}}`', read_assignment),
-        Option("tags", "`*`", "tag expression, filtered in the broker: `paid || shipped`", text),
-        Option(
-            "sql",
-            "–",
-            "SQL92 condition over message properties, filtered in the broker; excludes `tags`: "
-            "`price > 10 AND region IN ('EU', 'US')`",
-            sql_expression,
-        ),
-        Option(
-            "startingOffsets",
-            "`latest` stream, `earliest` batch",
-            "where a new query starts: `earliest`, `latest`, `group` (what `group` has committed), `-1000` (so many "
-            'messages before the end of each queue), or `{"t":{"broker-a":{"0":12}}}` (-2 earliest, -1 latest)',
-            read_start,
-        ),
-        Option(
-            "groupOffsetReset",
-            "`latest`",
-            "with startingOffsets=group or groupMode=shared: `earliest` or `latest` where nothing is committed",
-            choice("earliest", "latest"),
-        ),
-        Option(
-            "startingTimestamp",
-            "–",
-            "start at the first message stored then: milliseconds, ISO-8601 or relative (`-10m`)",
-            moment,
-        ),
-        Option(
-            "startingOffsetsByTimestamp",
-            "–",
-            'the same by topic, `{"t":1700000000000}`, or by queue, `{"t":{"broker-a":{"0":"-10m"}}}`',
-            read_times,
-        ),
-        Option(
-            "startingOffsetsByTimestampStrategy",
-            "`error`",
-            "where no message is that young: `error`, or `latest` to start at the end",
-            choice("error", "latest"),
-        ),
-        Option("endingOffsets", "`latest`", "batch: where reading ends: `latest` or JSON (no -2)", read_end),
-        Option("endingTimestamp", "–", "batch: read what was stored before then", moment),
-        Option(
-            "endingOffsetsByTimestamp",
-            "–",
-            "the same by topic or queue, as startingOffsetsByTimestamp",
-            read_times,
-        ),
-        Option(
-            "maxOffsetsPerTrigger",
-            "–",
-            "stream: messages per micro-batch, shared over the queues by backlog; none starves",
-            integer(at_least=1),
-        ),
-        Option(
-            "maxBytesPerTrigger",
-            "–",
-            "stream: bytes per micro-batch as the broker stores them, never more unless one message alone is: `64m`",
-            size_bytes(at_least=1, at_most=1 << 50),
-        ),
-        Option(
-            "minOffsetsPerTrigger",
-            "–",
-            "stream: no micro-batch before so many messages wait",
-            integer(at_least=1),
-        ),
-        Option(
-            "maxTriggerDelay",
-            "`15m`",
-            "stream: with minOffsetsPerTrigger, the longest time between two micro-batches while messages wait",
-            duration_ms,
-        ),
-        Option("minPartitions", "–", "split queues so that there are at least so many tasks", integer(at_least=1)),
-        Option("maxRecordsPerPartition", "–", "split queues so that no task reads more", integer(at_least=1)),
-        Option(
-            "failOnDataLoss",
-            "`true`",
-            "false: what is gone is warned about, skipped and counted instead of ending the query",
-            boolean,
-        ),
-        Option(
-            "group",
-            "`spark-<uuid>`",
-            "stream: consumer group that reports its progress; by default drawn with the first offset and kept in it",
-            text,
-        ),
-        Option(
-            "groupMode",
-            "`exclusive`",
-            "`exclusive`: this query alone reads for the group. `shared`: several queries divide its queues",
-            choice("exclusive", "shared"),
-        ),
-        Option(
-            "allocateStrategy",
-            "`averagely`",
-            "how a shared group's queues are divided: `averagely`, `circle`, `consistent-hash`, `config` (those of "
-            "`assign`), `machine-room:ROOM,…`, `machine-room-nearby:ROOM`",
-            read_strategy,
-        ),
-        Option("commitOffsets", "`true`", "stream: report progress as the group's committed offsets", boolean),
-        *VALUE_OPTIONS,
-        Option(
-            "readMode",
-            "`broker`",
-            "`direct`: tasks on the broker's machine, or with its disk, read the files themselves; others fall back",
-            choice("broker", "direct"),
-        ),
-        Option(
-            "store",
-            "–",
-            "batch: a store directory, or a folder of them, read with no broker; without `subscribe` all its topics",
-            text,
-        ),
-        Option("fetchOffset.numRetries", "`3`", "tries after a failed request for offsets or messages", integer(0)),
-        Option(
-            "fetchOffset.retryIntervalMs",
-            "`200`",
-            "pause before the first of these, ms; each next is five times as long, up to 5000",
-            integer(0),
-        ),
-    ),
-    foreign=KAFKA_NAMES,
-    later={
-        "accessKey": _LATER_ACCESS,
-        "secretKey": _LATER_ACCESS,
-    },
-)
 
 _NAME_A_TOPIC = (
     'Name one: .option("subscribe", "orders") or .load("orders"). Spark keeps no options of a catalog table: '
@@ -286,7 +122,7 @@ def read_options(given: Mapping[str, str]) -> dict[str, Any]:
     """The part of `parse` that holds for batch and stream alike: names, values, what excludes each other."""
     for name in given:
         if name.lower().startswith("tls"):
-            raise NotSupported(f"Option {name!r} is not there yet in this version.", hint=_LATER_ACCESS)
+            raise NotSupported(f"Option {name!r} is not there yet in this version.", hint=LATER_ACCESS)
     values = SOURCE_OPTIONS.read(given)
     for names_of_one in (("subscribe", "subscribePattern", "assign"), ("tags", "sql"), _STARTS, _ENDS):
         exclusive(values, names_of_one)

@@ -9,7 +9,7 @@ import pytest
 
 from rmqspark.sink.options import SINK_OPTIONS
 from rmqspark.sink.schema import WRITTEN_COLUMNS
-from rmqspark.source.options import SOURCE_OPTIONS
+from rmqspark.source.option_table import SOURCE_OPTIONS
 from rmqspark.source.schema import COLUMNS
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from rmqspark.model import MessageQueue
 from rmqspark.options import Moment
 from rmqspark.sink.options import SINK_OPTIONS
 from rmqspark.source.admission import Limits
-from rmqspark.source.options import SOURCE_OPTIONS, RetryPolicy, SourceOptions
+from rmqspark.source.option_table import SOURCE_OPTIONS
+from rmqspark.source.options import RetryPolicy, SourceOptions
 from rmqspark.source.positions import AtOffsets, AtTime, AtTimes, Earliest, Latest
 
 Q0 = MessageQueue("t", "broker-a", 0)

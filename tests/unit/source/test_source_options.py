@@ -11,7 +11,8 @@ from rmqspark.errors import InvalidArgument, NotSupported
 from rmqspark.model import MessageQueue
 from rmqspark.options import Moment
 from rmqspark.source.admission import Limits
-from rmqspark.source.options import SOURCE_OPTIONS, SourceOptions
+from rmqspark.source.option_table import SOURCE_OPTIONS
+from rmqspark.source.options import SourceOptions
 from rmqspark.source.positions import AtOffsets, AtTime, AtTimes, BeforeEnd, Committed, Earliest, Latest
 from rmqspark.source.subscription import Subscription
 
