@@ -135,11 +135,14 @@ def duration_ms(value: str) -> int:
     return int(match[1]) * _DURATION_UNITS_MS[match[2] or "ms"]
 
 
-def integer(at_least: int) -> Callable[[str], int]:
+def integer(at_least: int, at_most: int | None = None) -> Callable[[str], int]:
+    accepted = f"{at_least} or more" if at_most is None else f"{at_least} to {at_most}"
+
     def read(value: str) -> int:
-        if not re.fullmatch(r"[+-]?\d{1,18}", value) or int(value) < at_least:
-            raise ValueError(f"a whole number, {at_least} or more, is accepted.")
-        return int(value)
+        number = int(value) if re.fullmatch(r"[+-]?[0-9]{1,18}", value) else None
+        if number is None or number < at_least or (at_most is not None and number > at_most):
+            raise ValueError(f"a whole number, {accepted}, is accepted.")
+        return number
 
     return read
 

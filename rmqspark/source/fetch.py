@@ -52,8 +52,8 @@ Request = Callable[[int], "Future[Chunk]"]
 
 def fetch(client: ClusterClient, wanted: QueueRange, options: SourceOptions) -> Iterator[RecordBatch]:
     """The records of `wanted` that match the tags or the expression. Raises DataLoss, or what a last try raised."""
-    request = _request(client, wanted, options)
-    tags = TagFilter.parse(options.tags) if options.tags else None
+    tags = TagFilter.parse(options.tags)
+    request = _request(client, wanted, options, is_filtered=tags is not None or options.sql is not None)
     for chunk in _Chunks(client, wanted, options, request):
         records = chunk.records if tags is None else matching(chunk.records, tags)
         if len(records):
@@ -119,17 +119,19 @@ class _Chunks:
         _log.warning("%s failOnDataLoss is false: they are skipped.", text)
 
 
-def _request(client: ClusterClient, wanted: QueueRange, options: SourceOptions) -> Request:
+def _request(client: ClusterClient, wanted: QueueRange, options: SourceOptions, *, is_filtered: bool) -> Request:
     """How to ask the broker for the records at an offset."""
     broker = client.broker(wanted.queue.broker_name)
     capabilities = patiently(broker.capabilities, options.retry.pauses_ms, client.clock.sleep_ms)
     if capabilities.reads_in_bulk(options.sql):
-        return lambda at: _bulk_read(broker, wanted, options, at)
+        return lambda at: _bulk_read(broker, wanted, options, at, is_filtered=is_filtered)
     _log.info("Broker %s is a stock broker: queue %s is read by ordinary pulls.", broker.name, wanted.queue)
     return lambda at: _pull(broker, wanted, options, at)
 
 
-def _bulk_read(broker: BrokerClient, wanted: QueueRange, options: SourceOptions, at: int) -> Future[Chunk]:
+def _bulk_read(
+    broker: BrokerClient, wanted: QueueRange, options: SourceOptions, at: int, *, is_filtered: bool
+) -> Future[Chunk]:
     answer = broker.bulk_read(
         wanted.queue.topic,
         wanted.queue.queue_id,
@@ -140,7 +142,6 @@ def _bulk_read(broker: BrokerClient, wanted: QueueRange, options: SourceOptions,
         tags=options.tags,
         sql=options.sql,
     )
-    is_filtered = options.sql is not None or options.tags not in (None, "*")
 
     def chunk(found: BulkChunk) -> Chunk:
         # Our brokers number the messages of a queue without gaps, and step over what is damaged.

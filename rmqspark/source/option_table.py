@@ -16,10 +16,11 @@ from rmqspark.options import (
     size_bytes,
     text,
 )
+from rmqspark.protocol.names import check_group
+from rmqspark.source.expressions import sql_expression, tag_expression
 from rmqspark.source.kafka_names import KAFKA_NAMES
 from rmqspark.source.positions import read_assignment, read_end, read_start, read_times
 from rmqspark.source.sharing import read_strategy
-from rmqspark.source.sql import sql_expression
 from rmqspark.source.subscription import read_pattern
 from rmqspark.source.value_options import VALUE_OPTIONS
 
@@ -43,7 +44,7 @@ SOURCE_OPTIONS = OptionTable(
             read_pattern,
         ),
         Option("assign", "–", 'queues: `{"t":{"broker-a":[0,1]}}`', read_assignment),
-        Option("tags", "`*`", "tag expression, filtered in the broker: `paid || shipped`", text),
+        Option("tags", "`*`", "tag expression, filtered in the broker: `paid || shipped`", tag_expression),
         Option(
             "sql",
             "–",
@@ -126,7 +127,7 @@ SOURCE_OPTIONS = OptionTable(
             "group",
             "`spark-<uuid>`",
             "stream: consumer group that reports its progress; by default drawn with the first offset and kept in it",
-            text,
+            check_group,
         ),
         Option(
             "groupMode",
@@ -155,12 +156,14 @@ SOURCE_OPTIONS = OptionTable(
             "batch: a store directory, or a folder of them, read with no broker; without `subscribe` all its topics",
             text,
         ),
-        Option("fetchOffset.numRetries", "`3`", "tries after a failed request for offsets or messages", integer(0)),
+        Option(
+            "fetchOffset.numRetries", "`3`", "tries after a failed request for offsets or messages", integer(0, 10_000)
+        ),
         Option(
             "fetchOffset.retryIntervalMs",
             "`200`",
             "pause before the first of these, ms; each next is five times as long, up to 5000",
-            integer(0),
+            integer(0, 3_600_000),
         ),
     ),
     foreign=KAFKA_NAMES,

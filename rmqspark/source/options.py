@@ -195,7 +195,10 @@ def _start(values: Mapping[str, Any], streaming: bool) -> Position:
         return Committed(values["group"], values.get("groupOffsetReset", "latest") == "latest")
     start: Position = values.get("startingOffsets", Latest() if streaming else Earliest())
     if isinstance(start, Latest) and not streaming:
-        raise InvalidArgument("A batch read cannot start at latest: there is nothing to read behind the last message.")
+        raise InvalidArgument(
+            "Option 'startingOffsets' cannot be 'latest' for a batch read: nothing is behind the last message.",
+            hint="earliest (the default), group, -1000 or JSON is accepted.",
+        )
     return start
 
 
@@ -221,5 +224,8 @@ def _end(values: Mapping[str, Any]) -> Position:
         return replace(times, else_latest=True)
     end: Position = values.get("endingOffsets", Latest())
     if isinstance(end, Earliest) or (isinstance(end, AtOffsets) and EARLIEST_MARK in end.offsets.values()):
-        raise InvalidArgument("A batch read cannot end at earliest: there is nothing to read before the first message.")
+        raise InvalidArgument(
+            "Option 'endingOffsets' cannot be 'earliest', nor -2 in JSON: nothing is before the first message.",
+            hint="latest (the default) or JSON is accepted.",
+        )
     return end

@@ -160,7 +160,10 @@ def _by_queue(document: Mapping[str, Any], what: str, read: Callable[[str, objec
     found = []
     for topic, broker, by_queue in _topic_brokers(document):
         if not isinstance(by_queue, dict):
-            raise ValueError(f'{topic}.{broker} must map queue ids to {what}, like {{"0": 12}}.')
+            raise ValueError(
+                f"{topic}.{broker} must map queue ids to {what}; queues go by their broker too: "
+                f'{{"{topic}": {{"broker-a": {{"0": 12}}}}}}.'
+            )
         for queue_id, value in by_queue.items():
             if not (queue_id.isascii() and queue_id.isdigit()):
                 raise ValueError(f"{queue_id!r} in {topic}.{broker} is not a queue id.")
@@ -186,7 +189,7 @@ def _moment(place: str, value: object) -> Moment:
 def _topic_brokers(document: Mapping[str, Any]) -> list[tuple[str, str, Any]]:
     for topic, brokers in document.items():
         if not isinstance(brokers, dict):
-            raise ValueError(f'{topic!r} must map broker names to queues, like {{"broker-a": …}}.')
+            raise ValueError(f'{topic!r} must map broker names to queues: {{"{topic}": {{"broker-a": …}}}}.')
     return [(topic, broker, inner) for topic, brokers in document.items() for broker, inner in brokers.items()]
 
 

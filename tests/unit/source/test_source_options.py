@@ -201,6 +201,12 @@ def test_messages_may_come_from_files() -> None:
         ({"subscribe": "t", "path": "u"}, True, "'subscribe' and 'path' mean the same"),
         ({"subscribe": "t", "assign": '{"t":{"b":[0]}}'}, True, "'subscribe' and 'assign' exclude each other"),
         ({"subscribe": "t", "startingOffsets": "earliest", "startingTimestamp": "0"}, True, "exclude each other"),
+        ({"subscribe": "t", "tags": " || "}, True, "'tags' cannot be.*names no tag.*paid || shipped"),
+        ({"subscribe": "t", "tags": "x" * 5_000}, False, "'tags' cannot be.*limit of 4096"),
+        ({"subscribe": "t", "group": "my group"}, True, "'group' cannot be 'my group'"),
+        ({"subscribe": "t", "fetchOffset.numRetries": "9" * 18}, True, "'fetchOffset.numRetries'.*0 to 10000"),
+        ({"subscribe": "t", "fetchOffset.retryIntervalMs": "-1"}, True, "'fetchOffset.retryIntervalMs'.*0 to 3600000"),
+        ({"subscribe": "t", "startingOffsets": '{"t":{"0":23}}'}, True, "queues go by their broker too.*broker-a"),
         ({"subscribe": "t", "tags": "a", "sql": "b > 3"}, True, "'tags' and 'sql' exclude each other"),
         (
             {"subscribe": "t", "sql": "price > 10 AND"},
@@ -235,9 +241,21 @@ def test_messages_may_come_from_files() -> None:
         ({"subscribe": "t", "maxOffsetsPerTrigger": "many"}, True, "a whole number"),
         ({"subscribe": "t", "maxOffsetsPerTrigger": "5"}, False, "no meaning for a batch read"),
         ({"subscribe": "t", "endingOffsets": "latest"}, True, "no meaning for a stream"),
-        ({"subscribe": "t", "startingOffsets": "latest"}, False, "cannot start at latest"),
-        ({"subscribe": "t", "endingOffsets": "earliest"}, False, "cannot end at earliest"),
-        ({"subscribe": "t", "endingOffsets": '{"t":{"b":{"0":-2}}}'}, False, "cannot end at earliest"),
+        (
+            {"subscribe": "t", "startingOffsets": "latest"},
+            False,
+            "'startingOffsets' cannot be 'latest'.*earliest .the default",
+        ),
+        (
+            {"subscribe": "t", "endingOffsets": "earliest"},
+            False,
+            "'endingOffsets' cannot be 'earliest'.*latest .the default",
+        ),
+        (
+            {"subscribe": "t", "endingOffsets": '{"t":{"b":{"0":-2}}}'},
+            False,
+            "'endingOffsets' cannot be 'earliest'.*latest .the default",
+        ),
         (
             {"subscribe": "t", "startingOffsets": '{"t":{"b":{"0":4}}}', "endingOffsets": '{"t":{"b":{"0":2}}}'},
             False,
