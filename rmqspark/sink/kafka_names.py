@@ -9,6 +9,8 @@ _ACCESS: Final = "This version talks to brokers without access control and TLS."
 KAFKA_NAMES: Final = {
     "kafka.bootstrap.servers": 'Use option("namesrv", "host:9876").',
     "includeheaders": "Write a column properties, a map.",
+    "kafka.key.serializer": "Leave it out: columns are strings, body a string or binary.",
+    "kafka.value.serializer": "Leave it out: column body is a string or binary.",
     "kafka.acks": "Leave it out: the broker's flush mode says when a message is safe (flush_disk_type).",
     "kafka.enable.idempotence": "Use deliveryGuarantee: a stream writes exactly once anyway.",
     "kafka.transactional.id": "Use transactionalId.",
