@@ -23,7 +23,7 @@ from rmqspark.sink.rows import body_name, check_bodies, column
 from rmqspark.sink.task import WriteTask
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.protocol.headers_txn import TxnPrepareResponseHeader
@@ -47,9 +47,9 @@ def _write_attempt(
         case TxnOutcome.WRITE:
             return _written(client, options, replace(attempt, epoch=answer.epoch), batches)
         case TxnOutcome.ALREADY_COMMITTED:
-            return _drained(attempt, batches)
+            return _drained(options, attempt, batches)
         case TxnOutcome.STALE if skip_stale:
-            return replace(_drained(attempt, batches), skipped=True)
+            return replace(_drained(options, attempt, batches), skipped=True)
         case TxnOutcome.STALE:
             raise stale(attempt, answer.lastVersion)
         case _:
@@ -63,14 +63,23 @@ def _prepared(client: ClusterClient, attempt: Attempt) -> TxnPrepareResponseHead
 
 
 def _written(client: ClusterClient, options: SinkOptions, attempt: Attempt, batches: Iterable[Any]) -> AttemptWritten:
-    halves = HalfBatches(attempt)
+    halves = HalfBatches(attempt, topics_count=options.topic is None)
     WriteTask(client, options, halves).write(batches)
     return AttemptWritten(attempt, halves.total.rows, halves.total.checksum, halves.held)
 
 
-def _drained(attempt: Attempt, batches: Iterable[Any]) -> AttemptWritten:
+def _drained(options: SinkOptions, attempt: Attempt, batches: Iterable[Any]) -> AttemptWritten:
     total = RowChecksum()
     for batch in batches:
         check_bodies(batch, total.rows)
-        add_bodies(total, column(batch.column(body_name(batch))))
+        for topic, rows in _by_topic(batch) if options.topic is None else [(None, batch)]:
+            add_bodies(total, column(rows.column(body_name(rows))), topic)
     return AttemptWritten(attempt, total.rows, total.checksum)
+
+
+def _by_topic(batch: Any) -> Iterator[tuple[str, Any]]:
+    from pyarrow.compute import equal  # dear to import, and few batches are run again
+
+    topics = batch.column("topic").dictionary_encode()
+    for number, topic in enumerate(topics.dictionary.to_pylist()):
+        yield topic, batch.filter(equal(topics.indices, number))

@@ -62,10 +62,12 @@ class HalfSend(NamedTuple):
 
 
 class HalfBatches:
-    """The delivery of an exactly-once write: `held` and `total` are what its commit message says."""
+    """The delivery of an exactly-once write: `held` and `total` are what its commit message says; with
+    `topics_count` the topic of each row is a part of `total`."""
 
-    def __init__(self, attempt: Attempt) -> None:
+    def __init__(self, attempt: Attempt, *, topics_count: bool = False) -> None:
         self._attempt = attempt
+        self._topics_count = topics_count
         self._key_prefix = key_prefix(attempt)
         self.total = RowChecksum()
         self.held: dict[str, HeldAttempt] = {}  # by broker name
@@ -75,10 +77,11 @@ class HalfBatches:
         return IdRange(self._key_prefix, self.total.rows)
 
     def note(self, batch: Any, rows: Rows) -> None:
+        topic = rows.topic if self._topics_count else None
         if rows.sys_flags.any():  # compressed: what it becomes is another matter than what it says
-            add_bodies(self.total, column(batch.column(body_name(batch))))
+            add_bodies(self.total, column(batch.column(body_name(batch))), topic)
         else:
-            add_rows(self.total, rows.crcs, rows.bodies.spans().lengths)
+            add_rows(self.total, rows.crcs, rows.bodies.spans().lengths, topic)
 
     def pack(self, queue: MessageQueue, bulk: EncodedRecords | BulkRows) -> HalfSend:
         return self._half(BulkSend.of(queue, bulk))

@@ -1,11 +1,13 @@
 """The hashes of rows that `checksum.RowChecksum` adds up, thousands at a time.
 
 The hash of a row is the finisher of SplitMix64 over its body's CRC-32 and length. It spreads neighbouring CRCs over the
-whole range; without it the sum of two bodies' CRCs would be that of many other pairs.
+whole range; without it the sum of two bodies' CRCs would be that of many other pairs. Where a column names the topics,
+each row's counts in its hash: a batch that is run again with other topics is not the same.
 """
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,21 +25,26 @@ _STEPS = ((np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)), (np.uint64(27), np.uin
 _LAST_SHIFT = np.uint64(31)
 
 
-def add_rows(total: RowChecksum, crcs: NDArray[np.uint32], lengths: NDArray[np.integer[Any]]) -> None:
-    """Counts rows in: CRC-32 (without its sign bit, as a record stores it) and length in bytes of each body."""
-    total.merge(len(crcs), int(_mixed(crcs, lengths).sum(dtype=np.uint64)))
+def add_rows(
+    total: RowChecksum, crcs: NDArray[np.uint32], lengths: NDArray[np.integer[Any]], topic: str | None = None
+) -> None:
+    """Counts rows in: CRC-32 (without its sign bit, as a record stores it) and length in bytes of each body, and their
+    topic, where it counts."""
+    total.merge(len(crcs), int(_mixed(crcs, lengths, topic).sum(dtype=np.uint64)))
 
 
-def add_bodies(total: RowChecksum, bodies: Column) -> None:
+def add_bodies(total: RowChecksum, bodies: Column, topic: str | None = None) -> None:
     """Counts rows in by their bodies themselves."""
     spans = bodies.spans()
-    add_rows(total, body_crcs(bodies.values, spans), spans.lengths)
+    add_rows(total, body_crcs(bodies.values, spans), spans.lengths, topic)
 
 
-def _mixed(crcs: NDArray[np.uint32], lengths: NDArray[np.integer[Any]]) -> NDArray[np.uint64]:
+def _mixed(crcs: NDArray[np.uint32], lengths: NDArray[np.integer[Any]], topic: str | None) -> NDArray[np.uint64]:
     hashes = lengths.astype(np.uint64)
     hashes <<= _LENGTH_SHIFT
     hashes |= crcs
+    if topic is not None:
+        hashes ^= np.uint64(int.from_bytes(blake2b(topic.encode(), digest_size=8).digest(), "big"))
     for shift, factor in _STEPS:
         hashes ^= hashes >> shift
         hashes *= factor

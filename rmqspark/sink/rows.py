@@ -44,6 +44,7 @@ class Rows:
     the broker makes whole records of them."""
 
     def __init__(self, batch: Any, topic: str, ids: IdRange, compression: str) -> None:
+        self.topic = topic
         array = _as_binary(batch.column(body_name(batch)))
         bodies = column(array)
         self.bodies, self.sys_flags = compressed(bodies, compression)

@@ -97,6 +97,22 @@ def test_a_batch_that_comes_again_adds_nothing(sink: Sink) -> None:
     assert_exactly_once(sink.name, namesrv=sink.mq.namesrv)
 
 
+def test_a_batch_that_comes_again_for_other_topics(sink: Sink) -> None:
+    """Where a column names the topics, they count as the bodies do: the same rows for another topic are others."""
+    other = Sink(sink.mq, sink.client).name
+
+    def written(run: str, *rows: tuple[str, str]) -> AttemptWritten:
+        topics, bodies = zip(*rows, strict=True)
+        batch = pa.record_batch({"topic": pa.array(topics), "body": pa.array(bodies)})
+        return write_attempt(sink.client, SinkOptions(), Attempt(sink.name, run, 0, 0, f"{next(_numbers)}-x"), [batch])
+
+    sink.commit(written("run-1", (sink.name, "a"), (other, "b"), (sink.name, "c")), strict=True)
+    sink.commit(written("run-2", (other, "b"), (sink.name, "c"), (sink.name, "a")), strict=True)
+    with pytest.raises(ReplayMismatch, match="committed with 3 rows .* run again, it has 3 rows"):
+        sink.commit(written("run-3", (other, "a"), (sink.name, "b"), (sink.name, "c")), strict=True)
+    assert sink.bodies() == ["a", "c"]
+
+
 def test_the_assertion_bites(sink: Sink) -> None:
     """A query nobody knows, and one that skipped messages, are not exactly-once."""
     with pytest.raises(AssertionError, match="No batch of nobody was committed"):

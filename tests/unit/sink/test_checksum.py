@@ -14,10 +14,10 @@ from rmqspark.sink.row_hashes import add_rows
 BODIES = st.lists(st.binary(min_size=1, max_size=20), max_size=30)
 
 
-def summed(bodies: list[bytes]) -> RowChecksum:
+def summed(bodies: list[bytes], topic: str | None = None) -> RowChecksum:
     total = RowChecksum()
     crcs = np.array([crc32(body) & 0x7FFFFFFF for body in bodies], np.uint32)
-    add_rows(total, crcs, np.array([len(body) for body in bodies], np.int64))
+    add_rows(total, crcs, np.array([len(body) for body in bodies], np.int64), topic)
     return total
 
 
@@ -38,6 +38,14 @@ def test_neither_order_nor_division_into_tasks_counts(bodies: list[bytes], data:
 def test_other_bodies_have_another_sum(bodies: list[bytes], others: list[bytes]) -> None:
     """A row that is missing, doubled or changed shows."""
     assert (summed(bodies) == summed(others)) == (sorted(bodies) == sorted(others))
+
+
+def test_topics_count_where_they_are_named() -> None:
+    """Bodies that change topics have another sum, also where as many go the other way."""
+    there = summed([b"a"], "t"), summed([b"b"], "u")
+    crossed = summed([b"b"], "t"), summed([b"a"], "u")
+    assert len({each.checksum for each in (*there, *crossed, summed([b"a"]))}) == 5
+    assert sum(each.checksum for each in there) != sum(each.checksum for each in crossed)
 
 
 def test_the_sum_itself() -> None:
