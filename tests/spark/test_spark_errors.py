@@ -21,6 +21,18 @@ def test_a_mistyped_option_fails_at_load(rmq_spark: SparkSession) -> None:
         rmq_spark.read.format("rmq").option("subcribe", "t").load()
 
 
+def test_options_that_contradict_each_other_or_are_out_of_range(rmq_spark: SparkSession) -> None:
+    """The error comes when the query is written, and says which option, which value, and what is accepted."""
+    reader = rmq_spark.readStream.format("rmq")
+    with pytest.raises(Exception, match="Options 'subscribe' and 'subscribePattern' exclude each other"):
+        reader.option("subscribePattern", "t.*").load("t")
+    with pytest.raises(Exception, match="Option 'maxOffsetsPerTrigger' cannot be '0': a whole number, 1 or more"):
+        rmq_spark.readStream.format("rmq").option("maxOffsetsPerTrigger", "0").load("t")
+    rows = rmq_spark.range(1).selectExpr("cast(id as string) body").write.format("rmq").mode("append")
+    with pytest.raises(Exception, match="'queues'.* cannot be '-1': a whole number, 1 or more"):
+        rows.option("topic", "t").option("autoCreateTopic", "true").option("queues", "-1").save()
+
+
 def test_a_mistake_in_a_condition_fails_at_load(rmq_spark: SparkSession) -> None:
     """Before any job, and with the character at which it goes wrong."""
     with pytest.raises(Exception, match="Option 'sql' cannot be.*wrong at character 8: the expression ends too early"):

@@ -1,0 +1,117 @@
+"""What single options of the source do to a stream, with a real Spark."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+
+from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.source.offsets import Offsets
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from conftest import Batches, Topic
+    from pyspark.sql import DataFrame, SparkSession
+
+    from rmqspark.client.admin import AdminClient
+
+    Run = Callable[[Any], Batches]
+
+pytestmark = pytest.mark.spark
+
+
+def committed(topic: Topic, group: str) -> list[int | None]:
+    """By queue."""
+    with ClusterClient(topic.namesrv) as client:
+        broker = client.broker("broker-a")
+        return [broker.query_offset(group, topic.name, queue_id) for queue_id in range(3)]
+
+
+def test_available_now_ends_where_the_topic_did_when_it_began(topic: Topic, tmp_path: Path) -> None:
+    """Trigger.AvailableNow pins its end once: what is sent while it runs is the next run's."""
+    topic.send("a", "b", "c", "d")
+    read: list[str] = []
+
+    def on_batch(batch: DataFrame, number: int) -> None:
+        read.extend(bytes(row.body).decode() for row in batch.collect())
+        topic.send(f"late {number}")
+
+    def run_once() -> None:
+        frame = topic.stream("body binary", startingOffsets="earliest", maxOffsetsPerTrigger=3)
+        writer = frame.writeStream.foreachBatch(on_batch).option("checkpointLocation", str(tmp_path))
+        assert writer.trigger(availableNow=True).start().awaitTermination(100)
+
+    run_once()
+    assert sorted(read) == ["a", "b", "c", "d"]
+    late = len(topic.bodies()) - 4
+    assert late >= 2
+    run_once()
+    assert len(read) == 4 + late
+
+
+def test_no_queue_starves(topic: Topic, run: Run, admin: AdminClient, rmq_spark: SparkSession) -> None:
+    """With more queues than messages in a micro-batch each has its turn, beside one that has most of the messages; rows
+    and bytes are bounded at the same time."""
+    admin.update_topic(topic.name, queues=12)
+    rows = rmq_spark.range(62).selectExpr("cast(id as string) body", "cast(if(id < 50, 0, id - 50) as int) queueId")
+    topic.write(rows.coalesce(1), partitioner="column")
+    limits = {
+        "maxOffsetsPerTrigger": 8,
+        "maxBytesPerTrigger": "16k",
+        "minOffsetsPerTrigger": 2,
+        "maxTriggerDelay": "1h",
+    }
+    batches = run(topic.stream("body binary, queueId int", startingOffsets="earliest", **limits))
+    assert sorted(map(int, batches.bodies)) == list(range(62))
+    assert max(batches.sizes) <= 8
+    assert {row.queueId for rows in batches.rows[:2] for row in rows} == set(range(12))
+
+
+def test_a_start_some_time_ago(topic: Topic, run: Run) -> None:
+    """startingTimestamp=-10m reads what came in the last ten minutes, and what comes while the query is away."""
+    topic.send("a", "b", "c")
+    frame = topic.stream(startingTimestamp="-10m", startingOffsetsByTimestampStrategy="latest")
+    assert run(frame).bodies == ["a", "b", "c"]
+    topic.send("d")
+    assert run(frame).bodies == ["d"]
+
+
+def test_a_group_is_told_or_not_and_may_change(topic: Topic, run: Run, tmp_path: Path) -> None:
+    """commitOffsets=false commits nothing; under another group the checkpoint goes on, and that one is told."""
+    topic.send("a", "b", "c")
+    assert len(run(topic.stream(startingOffsets="earliest", group="silent", commitOffsets=False)).bodies) == 3
+    assert committed(topic, "silent") == [None, None, None]
+    topic.send("d")
+    assert run(topic.stream(group="told")).bodies == ["d"]
+    assert sum(offset or 0 for offset in committed(topic, "told")) == 4
+    newest = max((tmp_path / "checkpoint" / "offsets").glob("[0-9]*"), key=lambda file: int(file.name))
+    assert Offsets.from_json(json.loads(newest.read_text().splitlines()[2])).group == "told"
+
+
+def test_queues_are_split_over_more_tasks(topic: Topic, rmq_spark: SparkSession) -> None:
+    """minPartitions gives a topic of three queues to six tasks, and nothing is read twice."""
+    rows = rmq_spark.range(600).selectExpr("cast(id as string) body", "cast(id % 3 as int) queueId")
+    topic.write(rows, partitioner="column", batchBytes="64k")
+    frame = topic.read("body binary", minPartitions=6)
+    assert frame.rdd.getNumPartitions() == 6
+    assert sorted(int(bytes(row.body)) for row in frame.collect()) == list(range(600))
+
+
+def test_a_topic_made_anew_with_fewer_queues(topic: Topic, run: Run, admin: AdminClient) -> None:
+    """The queues that it has no longer are lost data; should they come back they are read from their first message."""
+    topic.send("a", "b", "c")
+    run(topic.stream(startingOffsets="earliest"))
+    admin.delete_topic(topic.name)
+    admin.create_topic(topic.name, queues=1)
+    topic.send("d")
+    with pytest.raises(StreamingQueryException, match="its topic was deleted and made anew.* 2 more queues"):
+        run(topic.stream())
+    assert run(topic.stream(failOnDataLoss=False)).bodies == ["d"]
+    admin.update_topic(topic.name, queues=3)
+    topic.write(topic.spark.createDataFrame([("e", 2)], "body string, queueId int"), partitioner="column")
+    assert run(topic.stream()).bodies == ["e"]
