@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rmqspark.client.broker_client import NO_GROUP
+from rmqspark.errors import InvalidArgument, TopicNotFound
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.record import decode_record
 
@@ -55,12 +56,14 @@ class LagFigures:
 
 
 def look(cluster: ClusterClient, positions: Mapping[MessageQueue, int]) -> list[QueueLag]:
-    """How far each queue is behind now; all are asked before the first answer is awaited. Raises RmqError."""
+    """How far each queue is behind now; all are asked before the first answer is awaited. Those that have gone since are
+    left out. Raises RmqError."""
     asked = [
         (queue, position, cluster.broker(queue.broker_name).submit_pull(queue, position, group=NO_GROUP, max_count=1))
         for queue, position in sorted(positions.items())
     ]
-    return [_answer(queue, position, pull) for queue, position, pull in asked]
+    answers = (_answer(queue, position, pull) for queue, position, pull in asked)
+    return [lag for lag in answers if lag is not None]
 
 
 def figures(queues: Iterable[QueueLag], now_ms: int) -> LagFigures:
@@ -81,8 +84,11 @@ def figures(queues: Iterable[QueueLag], now_ms: int) -> LagFigures:
     )
 
 
-def _answer(queue: MessageQueue, position: int, pull: Future[PullResult]) -> QueueLag:
-    result = pull.result()
+def _answer(queue: MessageQueue, position: int, pull: Future[PullResult]) -> QueueLag | None:
+    try:
+        result = pull.result()
+    except (TopicNotFound, InvalidArgument):
+        return None
     if not result.records:
         return QueueLag(queue, max(position, result.min_offset), result.max_offset)
     record = decode_record(result.records)

@@ -66,11 +66,16 @@ def exposition(reports: Iterable[QueryReport]) -> str:
 
 
 def _metric(name: str, meaning: str, samples: Iterable[tuple[Mapping[str, str], _Value]]) -> Iterator[str]:
-    lines = [f"{PREFIX}{name}{_text(labels)} {_number(value)}" for labels, value in samples if value is not None]
-    if lines:
+    """A scraper takes no labels twice: of a queue that two sources of a query read, the one that is further behind."""
+    values: dict[str, float] = {}
+    for labels, value in samples:
+        if value is not None:
+            text = _text(labels)
+            values[text] = max(value, values.get(text, value))
+    if values:
         yield f"# HELP {PREFIX}{name} {meaning}."
         yield f"# TYPE {PREFIX}{name} gauge"
-        yield from lines
+        yield from (f"{PREFIX}{name}{text} {_number(value)}" for text, value in values.items())
 
 
 def _labels(report: QueryReport) -> dict[str, str]:

@@ -161,11 +161,12 @@ def positions_of(report: QueryReport) -> dict[MessageQueue, int]:
 
 
 def add_lag(report: QueryReport, lags: Sequence[QueueLag], now_ms: int) -> None:
-    """Puts into `report` how far it is behind."""
+    """Puts into `report` how far it is behind, in the queues that are still there."""
     by_queue = {lag.queue: lag for lag in lags}
     for queue in report.queues:
-        lag = by_queue[_place(queue)]
-        queue.latestOffset, queue.behindMs = lag.end, lag.behind_ms(now_ms)
+        lag = by_queue.get(_place(queue))
+        if lag is not None:
+            queue.latestOffset, queue.behindMs = lag.end, lag.behind_ms(now_ms)
     total = figures(lags, now_ms)
     report.lag = QueryLag(
         total.min_offsets, total.max_offsets, total.avg_offsets, total.estimated_total_bytes, total.max_ms

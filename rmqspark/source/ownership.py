@@ -46,13 +46,12 @@ class WholeGroup:
         self._progress = progress
 
     def settle(self, start: Offsets, snapshot: Snapshot) -> Offsets:
-        del snapshot
         if start.member:
             raise InvalidArgument(
                 f"The checkpoint is that of a member of the shared group {start.group!r}, which has only some queues.",
                 hint="Add groupMode=shared, or start with a new checkpoint.",
             )
-        self._progress.report(start)
+        self._progress.report(start.at({queue: at for queue, at in start.positions.items() if queue in snapshot.ends}))
         return start
 
     def owned(self, snapshot: Snapshot) -> Snapshot:

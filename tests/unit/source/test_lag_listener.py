@@ -101,6 +101,22 @@ def test_lag_is_in_messages_bytes_and_time() -> None:
     assert figures([], now_ms=1).min_offsets is None
 
 
+def test_a_queue_that_has_gone_keeps_nothing_else_from_being_told() -> None:
+    """A topic may lose queues while a query still has them in its offset: the figures are those of the others."""
+    report = reported((None, offset({Q0: 9, Q1: 1})))
+    add_lag(report, [QueueLag(Q0, 9, 19, 4_000, 100)], now_ms=10_000)
+    assert [(q.latestOffset, q.behindMs) for q in report.queues] == [(19, 6_000), (1, None)]
+    assert report.lag.maxOffsetsBehindLatest == 10
+
+
+def test_no_figure_is_there_twice() -> None:
+    """Two sources of a query may read one queue: it counts where the slower is."""
+    report = reported((None, offset({Q0: 9})), (None, offset({Q0: 4})))
+    add_lag(report, [QueueLag(Q0, 4, 19, 4_000, 100)], now_ms=10_000)
+    lines = [line for line in exposition([report]).splitlines() if "queue_offsets_behind_latest{" in line]
+    assert [line.rpartition(" ")[2] for line in lines] == ["15"]
+
+
 def test_prometheus_can_read_it() -> None:
     """Every figure has help, a type and a line; names of queries are escaped."""
     from prometheus_client.parser import text_string_to_metric_families

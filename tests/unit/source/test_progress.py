@@ -182,6 +182,13 @@ def test_progress_is_reported_from_where_the_next_batch_starts() -> None:
     assert cluster.reports == [at({Q0: 5})]
 
 
+def test_nothing_is_reported_of_a_queue_that_is_away() -> None:
+    """A topic that lost queues, or a broker that is down, does not keep the rest from being reported."""
+    cluster = Cluster({Q0: 12})
+    progress(cluster).latest(at({Q0: 5, Q1: 3}), None)
+    assert cluster.reports == [at({Q0: 5})]
+
+
 def test_nothing_is_reported_of_a_checkpoint_that_is_refused() -> None:
     """Offsets of another topic or store are not committed to the group before somebody notices."""
     cluster = Cluster({Q0: 12})
