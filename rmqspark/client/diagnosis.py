@@ -71,7 +71,8 @@ def diagnose(known: KnownQuery, silent_ms: int) -> list[Advice]:
 
 def _ended(case: Case) -> Iterator[Advice]:
     if case.report.state == "failed":
-        yield Advice("failed", f"The query failed: {case.report.error.splitlines()[0][:300]}", "Start it again.")
+        reason = case.report.error.partition("\n")[0][:300] or "it does not say why."
+        yield Advice("failed", f"The query failed: {reason}", "Start it again.")
     elif case.report.state == "running" and case.silent_ms > SILENT_MS:
         yield Advice(
             "silent",

@@ -50,6 +50,7 @@ CASES = {
     "slow-offsets": (query(50_000, 50_000, phases={"latestOffset": 150}), ["slow-offsets"]),
     "slow-checkpoint": (query(50_000, 50_000, phases={"walCommit": 200}), ["slow-checkpoint"]),
     "failed": (query(50_000, 50_000, state="failed", error="Broken\n at x"), ["failed"]),
+    "failed-in-silence": (query(50_000, 50_000, state="failed", error=""), ["failed"]),
 }
 
 
