@@ -71,14 +71,14 @@ def _among(queue: MessageQueue, topic: str, queues: Sequence[MessageQueue]) -> M
     if queue.topic != topic:
         raise InvalidQueue(f"Queue {queue} is not of the message's topic, {topic!r}.")
     if queue not in queues:
-        raise InvalidQueue(f"Queue {queue} cannot be sent to.", hint=_what_there_is(topic, queues))
+        raise InvalidQueue(f"Queue {queue} cannot be sent to.", hint=_what_there_is(queues))
     return queue
 
 
 def _with_id(queue_id: int | None, topic: str, queues: Sequence[MessageQueue]) -> MessageQueue:
     found = [queue for queue in queues if queue.queue_id == queue_id]
     if not found:
-        raise InvalidQueue(f"Topic {topic!r} has no queue {queue_id} to send to.", hint=_what_there_is(topic, queues))
+        raise InvalidQueue(f"Topic {topic!r} has no queue {queue_id} to send to.", hint=_what_there_is(queues))
     if len(found) > 1:
         brokers = ", ".join(queue.broker_name for queue in found)
         raise InvalidQueue(
@@ -97,5 +97,5 @@ def _some(topic: str, queues: Sequence[MessageQueue]) -> Sequence[MessageQueue]:
     return queues
 
 
-def _what_there_is(topic: str, queues: Sequence[MessageQueue]) -> str:
+def _what_there_is(queues: Sequence[MessageQueue]) -> str:
     return f"There are: {', '.join(f'{queue.broker_name}/{queue.queue_id}' for queue in queues[:16]) or 'none'}."
