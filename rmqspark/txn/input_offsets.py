@@ -1,7 +1,8 @@
 """Moves the committed offsets of consumer groups to where a decided batch has read. Never backwards.
 
 Whoever takes over a query's group goes on where its decided batches end. What cannot be moved now (its broker is down,
-or belongs to another cluster) is tried again for a while; the next batch moves it farther anyway.
+or belongs to another cluster) is tried again for a while; the next batch moves it farther anyway. A move that comes so
+late may undo a reset that the query has carried out meanwhile, until the query says with its next batch where it is.
 """
 
 from __future__ import annotations
