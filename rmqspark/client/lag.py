@@ -56,8 +56,8 @@ class LagFigures:
 
 
 def look(cluster: ClusterClient, positions: Mapping[MessageQueue, int]) -> list[QueueLag]:
-    """How far each queue is behind now; all are asked before the first answer is awaited. Those that have gone since are
-    left out. Raises RmqError."""
+    """How far each queue is behind now, those left out that have gone since; all are asked before the first answer is
+    awaited. Raises RmqError."""
     asked = [
         (queue, position, cluster.broker(queue.broker_name).submit_pull(queue, position, group=NO_GROUP, max_count=1))
         for queue, position in sorted(positions.items())
