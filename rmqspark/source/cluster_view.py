@@ -148,17 +148,20 @@ class ClusterView:
 
     def _look(self, missing_topics_allowed: bool) -> Snapshot:
         queues = self._queues(missing_topics_allowed)
-        stores = {name: self._store(name) for name in sorted({queue.broker_name for queue in queues})}
+        stores = self._stores(queues)
         answers = self._submit(RequestCode.GET_MAX_OFFSET, queues, _max_header)
         found = {
             queue: answer.result().raise_for_code().header(MaxOffsetResponseHeader) for queue, answer in answers.items()
         }
+        if self._stores(queues) != stores:  # a broker was started again in between: whose ends are these?
+            return self._look(missing_topics_allowed)
         deletions_ms = {(queue.topic, queue.broker_name): found[queue].topicDeleted or 0 for queue in queues}
         return Snapshot({queue: found[queue].offset for queue in queues}, stores, deletions_ms=deletions_ms)
 
-    def _store(self, broker_name: str) -> StoreIdentity:
-        capabilities = self._client.broker(broker_name).capabilities()
-        return StoreIdentity(capabilities.store_id, capabilities.incarnation)
+    def _stores(self, queues: Iterable[MessageQueue]) -> dict[str, StoreIdentity]:
+        """Which store each broker of these queues serves; asked once per connection."""
+        said = {name: self._client.broker(name).capabilities() for name in {queue.broker_name for queue in queues}}
+        return {name: StoreIdentity(each.store_id, each.incarnation) for name, each in said.items()}
 
     def _queues(self, missing_topics_allowed: bool) -> list[MessageQueue]:
         found: list[MessageQueue] = []

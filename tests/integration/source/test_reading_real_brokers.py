@@ -8,7 +8,7 @@ import pytest
 
 from rmqspark.client import shared
 from rmqspark.client.admin import AdminClient
-from rmqspark.client.broker_client import Capabilities
+from rmqspark.client.broker_client import BrokerClient, Capabilities
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.producer import Producer
 from rmqspark.entropy import SystemEntropy
@@ -30,7 +30,6 @@ from rmqspark.testing.manual_clock import ManualClock
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqspark.client.broker_client import BrokerClient
     from rmqspark.testing import LocalCluster
 
 pytestmark = pytest.mark.integration
@@ -144,6 +143,14 @@ def test_bytes_are_measured_where_the_broker_can(mq: LocalCluster, client: Clust
     stock = ClusterView(Stock(client), ORDERS, AT_ONCE)  # type: ignore[arg-type]
     with pytest.raises(NotSupported, match=r"maxBytesPerTrigger.*stock RocketMQ broker.*maxOffsetsPerTrigger"):
         stock.measure([(QueueRange(Q0, 0, 3), 1 << 20)])
+
+
+def test_ends_belong_to_the_store_that_gave_them(client: ClusterClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that is started again while it is looked at does not give a store the ends of another."""
+    incarnations = iter([1, 2, 2, 2])
+    monkeypatch.setattr(BrokerClient, "capabilities", lambda self: Capabilities(incarnation=next(incarnations)))
+    assert ClusterView(client, ORDERS, AT_ONCE).snapshot().stores["broker-a"].incarnation == 2
+    assert list(incarnations) == []
 
 
 def test_topics_and_queues_that_are_not_there(client: ClusterClient) -> None:
