@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqspark.client.measuring import Extent
-from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import DataLoss, InvalidArgument
 from rmqspark.model import MessageQueue
 from rmqspark.options import Moment
 from rmqspark.source.admission import Limits
-from rmqspark.source.offsets import Offsets, StoreIdentity
-from rmqspark.source.options import RetryPolicy, SourceOptions, Subscription
-from rmqspark.source.ownership import WholeGroup
-from rmqspark.source.planner import QueueRange, Snapshot, ranges
+from rmqspark.source.offsets import StoreIdentity
+from rmqspark.source.planner import QueueRange, ranges
 from rmqspark.source.positions import (
     AtOffsets,
     AtTime,
@@ -28,80 +22,9 @@ from rmqspark.source.positions import (
     Latest,
     Position,
 )
-from rmqspark.source.progress import Progress
 from rmqspark.testing.manual_clock import ManualClock
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from rmqspark.clock import Clock
-
-Q0, Q1 = MessageQueue("t", "broker-a", 0), MessageQueue("t", "broker-a", 1)
-STORE = StoreIdentity("s", 1)
-
-
-class Cluster:
-    """Stands in for `ClusterView`, `GroupProgress` and `Rewinds`: a topic whose queues the test sets."""
-
-    def __init__(
-        self, ends: dict[MessageQueue, int], begins: dict[MessageQueue, int] | None = None, store: StoreIdentity = STORE
-    ) -> None:
-        self.ends, self.lowest, self.store = ends, begins or {}, store
-        self.looks = 0
-        self.recovers_after_looks: int | None = None
-        self.by_time: dict[MessageQueue, int] = {}
-        self.reports: list[Offsets] = []
-        self.deleted: set[str] = set()
-        self.committed_offsets: dict[MessageQueue, int | None] = {}
-        self.resets: dict[MessageQueue, int] = {}
-
-    def snapshot(self, *, fresh: bool = False, missing_topics_allowed: bool = False) -> Snapshot:
-        self.looks += 1
-        if self.recovers_after_looks is not None and self.looks > self.recovers_after_looks:
-            self.ends = dict.fromkeys(self.ends, 100)
-        deletions_ms = {("t", "broker-a"): self.store.topic_deleted_ms}
-        return Snapshot(dict(self.ends), {"broker-a": self.store}, deletions_ms=deletions_ms)
-
-    def begins(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
-        return {queue: self.lowest.get(queue, 0) for queue in queues}
-
-    def offsets_at(self, queues: Iterable[MessageQueue], timestamp_ms: int) -> dict[MessageQueue, int]:
-        return {queue: self.by_time[queue] + timestamp_ms - 5 for queue in queues}
-
-    def committed(self, group: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
-        return {queue: self.committed_offsets.get(queue) for queue in queues}
-
-    def is_deleted(self, topic: str, broker_names: Iterable[str]) -> bool:
-        return topic in self.deleted
-
-    def measure(self, budgets: Sequence[tuple[QueueRange, int]]) -> list[Extent]:
-        """Messages of ten bytes each."""
-        ends = [min(wanted.end, wanted.start + size // 10) for wanted, size in budgets]
-        return [
-            Extent(end, 10 * (end - wanted.start), 10 if end < wanted.end else 0)
-            for (wanted, _), end in zip(budgets, ends, strict=True)
-        ]
-
-    def report(self, reached: Offsets) -> None:
-        self.reports.append(reached)
-
-    def due(self, start: Offsets, *, is_idle: bool) -> dict[MessageQueue, int]:
-        return {queue: offset for queue, offset in self.resets.items() if queue in start.positions}
-
-    def planned(self, end: Offsets, resets: dict[MessageQueue, int]) -> None:
-        self.resets = {queue: offset for queue, offset in self.resets.items() if queue not in resets}
-
-
-def progress(cluster: Cluster, clock: Clock | None = None, **options: object) -> Progress:
-    given = SourceOptions(Subscription(("t",)), retry=RetryPolicy(2, 0))
-    chosen = replace(given, **options)  # type: ignore[arg-type]
-    return Progress(
-        chosen, cluster, WholeGroup(cluster), cluster, clock=clock or ManualClock(), entropy=SystemEntropy(1)
-    )  # type: ignore[arg-type]
-
-
-def at(positions: dict[MessageQueue, int], store: StoreIdentity = STORE, epoch: int = 0) -> Offsets:
-    return Offsets("g", positions, {("t", "broker-a"): store}, {"t": epoch})
+from .one_cluster import EVERY, Q0, Q1, Cluster, at, progress
 
 
 @pytest.mark.parametrize(
@@ -240,9 +163,6 @@ def test_all_limits_hold_together_and_a_pinned_end_is_reached() -> None:
     assert (where.positions, max(batches), sum(batches)) == ({Q0: 50, Q1: 50}, 10, 100)
 
 
-EVERY = Subscription((), pattern="t.*")
-
-
 def test_topics_that_match_come_and_go(caplog: pytest.LogCaptureFixture) -> None:
     """subscribePattern: a topic that comes is read from its first message; one that was deleted is lost data."""
     new = MessageQueue("t2", "broker-a", 0)
@@ -268,140 +188,9 @@ def test_a_topic_no_longer_subscribed_leaves_the_offset() -> None:
     assert progress(Cluster({Q0: 10})).latest(at({Q0: 5, other: 3}), None).positions == {Q0: 10}
 
 
-def test_a_broker_that_flaps_is_looked_at_again() -> None:
-    """A lower end that mends itself within the retries is nobody's loss."""
-    cluster = Cluster({Q0: 3})
-    cluster.recovers_after_looks = 2
-    assert progress(cluster).latest(at({Q0: 50}), None).positions == {Q0: 100}
-
-
-LOSSES = [
-    (Cluster({Q0: 3}), at({Q0: 50}), "t/broker-a/0 was read up to offset 50, but now ends at 3"),
-    (Cluster({Q0: 60}), at({Q0: 50}, StoreIdentity("old", 1)), "broker-a/0 was read up to offset 50.*another store"),
-    (
-        Cluster({Q0: 60}, store=StoreIdentity("s", 1, 9)),
-        at({Q0: 50}),
-        "offset 50, but its topic was deleted and made anew",
-    ),
-    (
-        Cluster({Q0: 60}, store=StoreIdentity("s", 1, 9)),
-        at({Q0: 50}, StoreIdentity("s", 1, 8)),
-        "its topic was deleted and made anew",
-    ),
-    (Cluster({Q0: 60}), at({Q0: 50}, StoreIdentity("s", 0)), r"lost the end of its store.*incarnation 0 is now 1"),
-]
-
-
-@pytest.mark.parametrize(("cluster", "start", "story"), LOSSES)
-def test_lost_messages_end_the_query_in_words(cluster: Cluster, start: Offsets, story: str) -> None:
-    """failOnDataLoss: the error names queue and offset, what happened, and how to go on."""
-    with pytest.raises(DataLoss, match=f"{story}.*failOnDataLoss=false"):
-        progress(cluster).latest(start, None)
-
-
-@pytest.mark.parametrize(("cluster", "start", "story"), LOSSES)
-def test_lost_messages_may_be_let_go(
-    cluster: Cluster, start: Offsets, story: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """failOnDataLoss=false: a warning, and the query goes on in the queue as it now is, without reading across."""
-    query = progress(cluster, fail_on_data_loss=False)
-    with caplog.at_level(logging.WARNING):
-        entered = query.latest(start, None)
-    assert "the query goes on with what is there" in caplog.text
-    assert ranges(start, entered) == []
-    after = query.latest(entered, None)
-    assert after.positions == cluster.ends
-    assert query.latest(after, None) == after
-
-
-def test_a_checkpoint_of_other_topics_is_refused() -> None:
-    """A checkpoint that says nothing about what is read is a mistake, not a query that starts at the beginning."""
-    other = MessageQueue("other", "broker-a", 0)
-    with pytest.raises(InvalidArgument, match=r"other topics or queues: other\..*checkpointLocation"):
-        progress(Cluster({Q0: 10})).latest(at({other: 3}), None)
-    matching = progress(Cluster({Q0: 10}), subscription=EVERY)
-    with pytest.raises(InvalidArgument, match="other topics"):
-        matching.latest(at({other: 3}), None)
-    assert matching.latest(at({}), None).positions == {Q0: 0}
-
-
-def test_a_checkpoint_of_another_cluster_is_a_loss(caplog: pytest.LogCaptureFixture) -> None:
-    """Where brokers have other names than in the checkpoint, the query does not start over in silence."""
-    elsewhere = at({MessageQueue("t", "broker-x", 0): 7})
-    with pytest.raises(DataLoss, match="t/broker-x/0 was read up to offset 7.*is the checkpoint of another cluster"):
-        progress(Cluster({Q0: 10})).latest(elsewhere, None)
-    tolerant = progress(Cluster({Q0: 10}), fail_on_data_loss=False)
-    with caplog.at_level(logging.WARNING):
-        entered = tolerant.latest(elsewhere, None)
-    assert "another cluster" in caplog.text
-    assert tolerant.latest(entered, None).positions[Q0] == 10
-
-
-def test_a_store_of_which_nothing_was_read_is_no_loss() -> None:
-    """A broker that was set up anew before anything was read from it does not end the query."""
-    start = at({Q0: 0}, StoreIdentity("old", 1))
-    assert progress(Cluster({Q0: 4})).latest(start, None).positions == {Q0: 0}
-
-
-@pytest.mark.parametrize(("asked", "entered"), [(3, 3), (0, 2), (99, 60)])
-def test_a_reset_of_the_group_reaches_the_query(asked: int, entered: int) -> None:
-    """The queue enters anew at its new place, or the nearest there is; the others go on where they are."""
-    cluster = Cluster({Q0: 60, Q1: 70}, {Q0: 2})
-    query = progress(cluster)
-    cluster.resets = {Q0: asked}
-    start = at({Q0: 50, Q1: 65})
-    moved = query.latest(start, None)
-    assert moved.positions == {Q0: entered, Q1: 65}
-    assert moved.epochs == {"t": 1}
-    assert ranges(start, moved) == []
-    after = query.latest(moved, None)
-    assert [(each.queue, each.start, each.end) for each in ranges(moved, after)] == [
-        (queue, begin, end) for queue, begin, end in [(Q0, entered, 60), (Q1, 65, 70)] if begin < end
-    ]
-
-
-def test_a_reset_settles_what_was_lost() -> None:
-    """Where an operator says from where to go on, messages that are gone end nothing."""
-    cluster = Cluster({Q0: 3})
-    cluster.resets = {Q0: 1}
-    assert progress(cluster).latest(at({Q0: 50}), None).positions == {Q0: 1}
-
-
-def test_a_reset_of_a_queue_that_is_away_waits_for_it() -> None:
-    """Only what has been carried out is over: a queue that is not to be seen just now is set when it is back."""
-    cluster = Cluster({Q0: 60})
-    query = progress(cluster)
-    cluster.resets = {Q1: 3}
-    away = query.latest(at({Q0: 60, Q1: 50}), None)
-    assert (away.positions, cluster.resets) == ({Q0: 60, Q1: 50}, {Q1: 3})
-    cluster.ends = {Q0: 60, Q1: 70}
-    assert query.latest(away, None).positions == {Q0: 60, Q1: 3}
-    assert cluster.resets == {}
-
-
 def test_a_group_may_be_renamed() -> None:
     """Option group counts, not what the checkpoint was made with: progress is reported under the new name."""
     cluster = Cluster({Q0: 12})
     renamed = progress(cluster, group="new").latest(at({Q0: 5}), None)
     assert (renamed.group, renamed.positions, cluster.reports[-1].group) == ("new", {Q0: 12}, "new")
     assert progress(cluster).latest(at({Q0: 5}), None).group == "g"
-
-
-MADE_ANEW = StoreIdentity("s", 1, topic_deleted_ms=9)
-
-
-def test_a_topic_made_anew_with_fewer_queues() -> None:
-    """A queue that went with its topic is lost data too, and when it comes back it is read from its first message."""
-    start = at({Q0: 0, Q1: 50})
-    with pytest.raises(
-        DataLoss, match="t/broker-a/1 was read up to offset 50, but its topic was deleted and made anew"
-    ):
-        progress(Cluster({Q0: 4}, store=MADE_ANEW)).latest(start, None)
-    cluster = Cluster({Q0: 4}, store=MADE_ANEW)
-    query = progress(cluster, fail_on_data_loss=False)
-    entered = query.latest(start, None)
-    assert entered.positions == {Q0: 0}
-    cluster.ends = {Q0: 4, Q1: 60}
-    grown = query.latest(entered, None)
-    assert grown.positions == {Q0: 4, Q1: 0}
-    assert query.latest(grown, None).positions == {Q0: 4, Q1: 60}
