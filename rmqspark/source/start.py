@@ -124,7 +124,8 @@ def _check_read(named: Iterable[MessageQueue], snapshot: Snapshot) -> None:
         if queue not in snapshot.ends:
             known = ", ".join(str(queue) for queue in sorted(snapshot.ends))
             raise InvalidArgument(
-                f"What is given for each queue names {queue}, which is not read.", hint=f"Read are: {known}."
+                f"An option that gives offsets or times by queue names {queue}, which is not read.",
+                hint=f"Read are: {known}.",
             )
 
 
@@ -139,6 +140,7 @@ def _given(position: AtOffsets, snapshot: Snapshot, view: View) -> dict[MessageQ
     for queue, offset in resolved.items():
         if offset > snapshot.ends[queue]:
             raise InvalidArgument(
-                f"Offset {offset} lies behind the end of queue {queue}, which is {snapshot.ends[queue]}."
+                f"Offset {offset} lies behind the end of queue {queue}, which is {snapshot.ends[queue]}.",
+                hint="startingOffsets and endingOffsets take offsets up to that; -1 stands for it.",
             )
     return resolved
