@@ -1,7 +1,8 @@
-"""What those who read for a group ask its brokers: who else does, what is theirs, and where an
+"""What those who read for a group ask its brokers: who else does, how far the group is, what is theirs, and where an
 operator has set the group to.
 
-All but the members is ours; stock brokers know none of it (`BrokerClient.capabilities().groups`).
+Members and committed offsets are RocketMQ's; stock brokers know nothing of the rest
+(`BrokerClient.capabilities().groups`).
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.client.futures import then
-from rmqspark.errors import ServerFault
+from rmqspark.errors import NotFound, ServerFault
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies import (
     ConsumerListBody,
@@ -19,19 +20,26 @@ from rmqspark.protocol.bodies import (
     ResetOffsetBody,
 )
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.headers import ConsumerGroupRequestHeader, GroupLeasesRequestHeader
+from rmqspark.protocol.headers import (
+    ConsumerGroupRequestHeader,
+    GroupLeasesRequestHeader,
+    OffsetResponseHeader,
+    QueryConsumerOffsetRequestHeader,
+)
 from rmqspark.rebalance.handover import Grant
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from concurrent.futures import Future
 
     from rmqspark.client.broker_client import BrokerClient
+    from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.rebalance.handover import Steps
     from rmqspark.remoting.response import Response
 
 RESETS_TIMEOUT_MS = 5_000
 LEASES_TIMEOUT_MS = 5_000
+OFFSETS_TIMEOUT_MS = 6_000
 NO_OFFSET = -1
 
 
@@ -69,6 +77,24 @@ def lease(broker: BrokerClient, group: str, member: str, steps: Steps) -> Future
     return then(answer, _leases)
 
 
+def committed_offsets(
+    client: ClusterClient, group: str, queues: Iterable[MessageQueue]
+) -> dict[MessageQueue, int | None]:
+    """QUERY_CONSUMER_OFFSET: what the group has committed in each of these queues; None where it never has. All are
+    asked before the first answer is awaited."""
+    answers = {
+        queue: client.broker(queue.broker_name).submit(
+            RequestCode.QUERY_CONSUMER_OFFSET,
+            QueryConsumerOffsetRequestHeader(
+                group, queue.topic, queue.queue_id, setZeroIfNotFound=False, bname=queue.broker_name
+            ),
+            timeout_ms=OFFSETS_TIMEOUT_MS,
+        )
+        for queue in queues
+    }
+    return {queue: _committed(answer.result()) for queue, answer in answers.items()}
+
+
 def members(broker: BrokerClient, group: str) -> list[str]:
     """GET_CONSUMER_LIST_BY_GROUP: the client ids of those who are connected to this broker for the group."""
     try:
@@ -78,6 +104,13 @@ def members(broker: BrokerClient, group: str) -> list[str]:
             raise
         return []
     return ConsumerListBody.decode(response.body).consumerIdList
+
+
+def _committed(response: Response) -> int | None:
+    try:
+        return response.raise_for_code().header(OffsetResponseHeader).offset
+    except NotFound:
+        return None
 
 
 def _leases(response: Response) -> Leases:

@@ -11,17 +11,17 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
+from rmqspark.client.group_reading import committed_offsets
 from rmqspark.client.measuring import Budget, submit_measure
 from rmqspark.client.patience import patiently
 from rmqspark.client.user_topics import user_topics
-from rmqspark.errors import InvalidArgument, NotFound, NotSupported, TopicNotFound
+from rmqspark.errors import InvalidArgument, NotSupported, TopicNotFound
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers import (
     GetMaxOffsetRequestHeader,
     GetMinOffsetRequestHeader,
     MaxOffsetResponseHeader,
     OffsetResponseHeader,
-    QueryConsumerOffsetRequestHeader,
     SearchOffsetRequestHeader,
 )
 from rmqspark.source.offsets import StoreIdentity
@@ -86,17 +86,7 @@ class ClusterView:
 
     def committed(self, group: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
         """What the group has committed in each of these queues; None where it never has."""
-
-        def header(queue: MessageQueue) -> msgspec.Struct:
-            return QueryConsumerOffsetRequestHeader(
-                group, queue.topic, queue.queue_id, setZeroIfNotFound=False, bname=queue.broker_name
-            )
-
-        def ask() -> dict[MessageQueue, int | None]:
-            answers = self._submit(RequestCode.QUERY_CONSUMER_OFFSET, queues, header)
-            return {queue: _known_offset(answer.result()) for queue, answer in answers.items()}
-
-        return self._patiently(ask)
+        return self._patiently(lambda: committed_offsets(self._client, group, queues))
 
     def measure(self, budgets: Sequence[tuple[QueueRange, int]]) -> list[Extent]:
         """How far so many bytes reach into these ranges. Raises NotSupported for queues of stock brokers."""
@@ -224,10 +214,3 @@ def _min_header(queue: MessageQueue) -> msgspec.Struct:
 
 def _offset(answer: Response) -> int:
     return answer.raise_for_code().header(OffsetResponseHeader).offset
-
-
-def _known_offset(answer: Response) -> int | None:
-    try:
-        return _offset(answer)
-    except NotFound:
-        return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from rmqspark.client.group_reading import pending_resets
+from rmqspark.client.group_reading import committed_offsets, pending_resets
 from rmqspark.errors import RmqError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class GroupProgress:
         try:
             for queue in reached.positions:
                 self._introduce(reached, queue)
-            self._commit(reached.group, [queue for queue in reached.positions if self._grew(reached, queue)], reached)
+            self._commit(reached.group, self._grown(reached), reached)
         except RmqError as error:
             _log.warning("The progress of group %s could not be reported: %s", reached.group, error)
             return
@@ -56,14 +56,16 @@ class GroupProgress:
                 broker.pull(queue, reached.positions[queue], group=reached.group, max_count=1)
             self._introduced.add(queue.broker_name)
 
-    def _grew(self, reached: Offsets, queue: MessageQueue) -> bool:
-        position = reached.positions[queue]
-        if queue not in self._reported:
-            broker = self._client.broker(queue.broker_name)
-            committed = broker.query_offset(reached.group, queue.topic, queue.queue_id)
-            return committed is None or position > committed
-        identity, before = self._reported[queue]
-        return position > before or identity != reached.identity(queue)
+    def _grown(self, reached: Offsets) -> list[MessageQueue]:
+        """The queues that have come further than was reported, or, before anything was, than is committed."""
+        new = [queue for queue in reached.positions if queue not in self._reported]
+        committed = committed_offsets(self._client, reached.group, new)
+        grown = [queue for queue in new if (before := committed[queue]) is None or reached.positions[queue] > before]
+        for queue, (identity, position) in self._reported.items():
+            at = reached.positions.get(queue)
+            if at is not None and (at > position or identity != reached.identity(queue)):
+                grown.append(queue)
+        return grown
 
     def _commit(self, group: str, queues: list[MessageQueue], reached: Offsets) -> None:
         """All on their way before the first answer is awaited."""
