@@ -165,3 +165,16 @@ def test_a_member_is_killed(group: Group) -> None:
     group.send()
     group.wait_until(group.is_all_copied, first, second)
     assert group.read() == list(range(group.sent))
+
+
+def test_a_reset_reaches_whoever_reads_a_queue(group: Group) -> None:
+    """Two queries read their queues again from where the group was set to, each its own, exactly once more."""
+    first, second = group.start("first"), group.start("second")
+    group.wait_until(lambda: sorted(group.owners().values()) == [2, 2], first, second)
+    group.send()
+    group.wait_until(group.is_all_copied, first, second)
+    before = group.sent
+    group.admin.reset_group(group.name, "earliest", topic=group.name)
+    group.sent *= 2
+    group.wait_until(group.is_all_copied, first, second)
+    assert group.read() == sorted([*range(before)] * 2)
