@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -134,6 +135,37 @@ def test_a_reader_slower_than_retention(
     left = orders.read("queueOffset bigint", failOnDataLoss=False).count()
     assert 0 < left < 2_501
     assert sum(run(orders.stream("body binary", failOnDataLoss=False)).sizes) == left
+
+
+def test_a_message_that_is_damaged_on_the_broker_s_disk(orders: Topic, frail: LocalCluster, run: Run) -> None:
+    """It is lost like one that has gone: the query ends and says how many there are; failOnDataLoss=false skips it."""
+    orders.send("a", "b", "c")
+    (row,) = orders.read("body binary, offsetMsgId string").filter("body = cast('b' as binary)").collect()
+    with damaged(frail.store_dir() / "commitlog", physical_offset=int(row.offsetMsgId[-16:], 16)):
+        story = "1 messages of queue .*, among offsets 0 to 3, are damaged or gone"
+        with pytest.raises(StreamingQueryException, match=story):
+            run(orders.stream("body binary", startingOffsets="earliest"))
+        left = orders.stream("body binary", startingOffsets="earliest", failOnDataLoss=False)
+        assert run(left).bodies == ["a", "c", "first"]
+
+
+@contextmanager
+def damaged(log: Path, *, physical_offset: int) -> Iterator[None]:
+    """A commit log in which a record says that it is empty."""
+    segment = max(file for file in log.iterdir() if int(file.name) <= physical_offset)
+    with segment.open("r+b", buffering=0) as file:
+        file.seek(physical_offset - int(segment.name))
+        size = file.read(4)
+
+        def write(what: bytes) -> None:
+            file.seek(physical_offset - int(segment.name))
+            file.write(what)
+
+        write(bytes(4))
+        try:
+            yield
+        finally:
+            write(size)
 
 
 def test_a_broker_that_reports_less_than_before(topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
