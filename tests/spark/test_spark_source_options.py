@@ -44,7 +44,7 @@ def test_available_now_ends_where_the_topic_did_when_it_began(topic: Topic, tmp_
     def run_once() -> None:
         frame = topic.stream("body binary", startingOffsets="earliest", maxOffsetsPerTrigger=3)
         writer = frame.writeStream.foreachBatch(on_batch).option("checkpointLocation", str(tmp_path))
-        assert writer.trigger(availableNow=True).start().awaitTermination(100)
+        assert writer.trigger(availableNow=True).start().awaitTermination(200)
 
     run_once()
     assert sorted(read) == ["a", "b", "c", "d"]
