@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 
 from rmqspark.broker.batches import records_of
+from rmqspark.broker.usual_sends import finish_all
 from rmqspark.errors import InvalidMessage, RmqError
 from rmqspark.protocol.bulk_rows import BulkRows
 from rmqspark.store.draft import RowRun
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 
     from rmqspark.broker.batches import Batch
     from rmqspark.broker.flusher import Flusher
-    from rmqspark.broker.intake import Admitted
     from rmqspark.broker.stats import BrokerStats
+    from rmqspark.broker.usual_sends import UsualSend
     from rmqspark.protocol.record_batch import RecordBatch
     from rmqspark.protocol.spans import Positions
     from rmqspark.store.draft import Appended, BulkAppended, Draft
@@ -46,10 +47,13 @@ class Sending(Protocol):
     """One message on its way, and whoever wants to know."""
 
     @property
-    def draft(self) -> Admitted: ...
+    def draft(self) -> Draft: ...
 
-    def finish(self, appended: Appended, error: RmqError | None) -> None:
-        """Stored at `appended`; `error` says why it may not be on disk although that was promised."""
+    @property
+    def waits_for_flush(self) -> bool: ...
+
+    def finish(self, queue_offset: int, physical_offset: int, error: RmqError | None) -> None:
+        """Stored at these offsets; `error` says why it may not be on disk although that was promised."""
 
     def refuse(self, error: RmqError) -> None:
         """Not stored."""
@@ -77,6 +81,7 @@ class Appender:
         self._stats = stats
         self._sync_flush = sync_flush
         self._gathered: list[Sending] = []
+        self._usual: list[UsualSend] = []  # as long as nothing else is gathered
         self._batches: list[BatchSending] = []
         self._batches_bytes = 0
 
@@ -84,13 +89,24 @@ class Appender:
         """Appends at the end of this turn of the loop; `sending` hears of the outcome."""
         if self._batches:
             self.append_gathered()
-        if not self._gathered:
+        if self._usual:
+            self._gathered, self._usual = [*self._usual], []
+        elif not self._gathered:
             asyncio.get_running_loop().call_soon(self.append_gathered)
         self._gathered.append(sending)
 
+    def submit_usual(self, sending: UsualSend) -> None:
+        """The same at less cost, if this turn brings nothing but such messages."""
+        if self._gathered or self._batches:
+            self.submit(sending)
+            return
+        if not self._usual:
+            asyncio.get_running_loop().call_soon(self.append_gathered)
+        self._usual.append(sending)
+
     def submit_batch(self, sending: BatchSending) -> None:
         """Appends a batch at the end of this turn, its messages side by side, all or none."""
-        if self._gathered:
+        if self._gathered or self._usual:
             self.append_gathered()
         if not self._batches:
             asyncio.get_running_loop().call_soon(self.append_gathered)
@@ -101,7 +117,10 @@ class Appender:
 
     def append_gathered(self) -> None:
         """Appends what was submitted so far. Whoever appends by another way calls it first, to keep the order."""
-        if self._gathered:
+        if self._usual:
+            usual, self._usual = self._usual, []
+            self._append_usual(usual)
+        elif self._gathered:
             sendings, self._gathered = self._gathered, []
             self._append_all(sendings)
         elif self._batches:
@@ -135,19 +154,39 @@ class Appender:
             self._flusher.hurry()
         done(None)
 
-    def _append_all(self, sendings: list[Sending]) -> None:
+    def _append_usual(self, sendings: list[UsualSend]) -> None:
+        begin = self._store.end_offset
+        try:
+            places = self._store.append_singles(sendings)
+        except RmqError as error:
+            self._refuse(sendings, error)
+            return
+        if places is None:
+            self._append_all(sendings)
+            return
+        self._stats.count_puts(len(sendings), self._store.end_offset - begin)
+        if self._sync_flush:
+            self._answer(sendings, *places)
+        else:
+            finish_all(sendings, places)
+
+    def _append_all(self, sendings: Sequence[Sending]) -> None:
         begin = self._store.end_offset
         try:
             appended = self._store.append([sending.draft for sending in sendings])
         except InvalidMessage as error:
             self._append_one_by_one(sendings, error)
         except RmqError as error:
-            self._stats.count_failed_puts(len(sendings))
-            for sending in sendings:
-                sending.refuse(error)
+            self._refuse(sendings, error)
         else:
             self._stats.count_puts(len(appended), self._store.end_offset - begin)
-            self._answer(sendings, appended)
+            places = [(place.queue_offset, place.physical_offset) for place in appended]
+            self._answer(sendings, *zip(*places, strict=True))
+
+    def _refuse(self, sendings: Sequence[Sending], error: RmqError) -> None:
+        self._stats.count_failed_puts(len(sendings))
+        for sending in sendings:
+            sending.refuse(error)
 
     def _append_batches(self, sendings: list[BatchSending]) -> None:
         for _, of_topic in groupby(sorted(sendings, key=_queue_of), _topic_of):
@@ -214,33 +253,35 @@ class Appender:
             waits=sending.batch.waits_for_flush,
         )
 
-    def _append_one_by_one(self, sendings: list[Sending], error: InvalidMessage) -> None:
+    def _append_one_by_one(self, sendings: Sequence[Sending], error: InvalidMessage) -> None:
         """One message cannot be stored as it is; the others of its turn have nothing to do with it."""
         if len(sendings) == 1:
-            self._stats.count_failed_puts(1)
-            sendings[0].refuse(error)
+            self._refuse(sendings, error)
             return
         for sending in sendings:
             self._append_all([sending])
 
-    def _answer(self, sendings: list[Sending], appended: list[Appended]) -> None:
+    def _answer(
+        self, sendings: Sequence[Sending], queue_offsets: Sequence[int], physical_offsets: Sequence[int]
+    ) -> None:
+        """Tells each where it is stored, when that is safe. All of them have just been appended."""
+        stored = zip(sendings, queue_offsets, physical_offsets, strict=True)
         if not self._sync_flush:
-            for sending, place in zip(sendings, appended, strict=True):
-                sending.finish(place, None)
+            for sending, queue_offset, physical_offset in stored:
+                sending.finish(queue_offset, physical_offset, None)
             return
-        waiting = [
-            (sending, place) for sending, place in zip(sendings, appended, strict=True) if sending.draft.waits_for_flush
-        ]
-        for sending, place in zip(sendings, appended, strict=True):
-            if not sending.draft.waits_for_flush:
-                sending.finish(place, None)
+        waiting: list[tuple[Sending, int, int]] = []
+        for sending, queue_offset, physical_offset in stored:
+            if sending.waits_for_flush:
+                waiting.append((sending, queue_offset, physical_offset))
+            else:
+                sending.finish(queue_offset, physical_offset, None)
         if not waiting:
             self._flusher.hurry()
             return
 
         def answer_waiting(error: RmqError | None) -> None:
-            for sending, place in waiting:
-                sending.finish(place, error)
+            for sending, queue_offset, physical_offset in waiting:
+                sending.finish(queue_offset, physical_offset, error)
 
-        last = waiting[-1][1]
-        self._flusher.when_flushed(last.physical_offset + last.size, answer_waiting)
+        self._flusher.when_flushed(self._store.end_offset, answer_waiting)

@@ -55,6 +55,7 @@ from rmqspark.broker.stats import BrokerStats
 from rmqspark.broker.tables import BrokerTables
 from rmqspark.broker.topic_publisher import TopicPublisher
 from rmqspark.broker.topics import system_topics
+from rmqspark.broker.usual_sends import UsualSends
 from rmqspark.client.addresses import parse_addresses
 from rmqspark.errors import InvalidArgument, RmqError
 from rmqspark.protocol.message_id import UniqueIds, pack_host
@@ -205,6 +206,7 @@ class Broker:
             entropy=entropy,
         )
 
+        usual = UsualSends(config, topics, appender, self._receipts, max_body_bytes=store_config.max_message_size)
         self._halves = HalfMessages(
             store,
             appender.append_together,
@@ -238,7 +240,7 @@ class Broker:
         self._pulls = PullHandlers(config, store, topics, groups, clients, offsets, self._stats, clock)
         store.on_readable = self._pulls.messages_arrived
         families = (
-            SendHandlers(intake, appender, self._receipts, self._halves, topics, groups, publisher, clock),
+            SendHandlers(intake, usual, appender, self._receipts, self._halves, topics, groups, publisher, clock),
             SendBackHandlers(groups),
             TransactionHandlers(self._halves, appender),
             TxnCoordinatorHandlers(self._coordination, self._queries, clock, self._resolver.held_versions),

@@ -92,13 +92,7 @@ class Intake:
         self._unique_ids = unique_ids
         self._clock = clock
         self._entropy = entropy
-        self._brokers_own = encode_properties(
-            {
-                Property.MSG_REGION: config.region_id,
-                Property.TRACE_ON: "true" if config.trace_on else "false",
-                Property.CLUSTER: config.broker_cluster_name,
-            }
-        )
+        self._brokers_own = brokers_own_properties(config)
 
     def check_sendable(self, topic: str) -> None:
         """Raises InvalidName for what is no topic name, NoPermission for topics only the broker writes to."""
@@ -122,13 +116,12 @@ class Intake:
             return self._admit_unusual(header, body, peer, config, queue_id)
         if sys_flag or config.topicFilterType == MULTI_TAG:
             sys_flag = self._check_flags(sys_flag, config)
+        outline, keys = usual
         properties = _joined(text.encode(), self._brokers_own)
         record = encode_unplaced(
             topic, body, properties, queue_id, header.h, sys_flag, header.g, _born_host(*peer), header.j or 0
         )
-        return Admitted(
-            topic, queue_id, record, usual.tags_code, usual.index_keys, usual.unique_key, usual.waits_for_flush
-        )
+        return Admitted(topic, queue_id, record, outline.tags_code, keys, keys[0], outline.waits_for_flush)
 
     def _admit_unusual(
         self,
@@ -222,6 +215,17 @@ class Intake:
         if not BROKERS_NAMES.isdisjoint(properties):
             encoded = _without_brokers_own(encoded)
         return _joined(encoded, self._brokers_own)
+
+
+def brokers_own_properties(config: BrokerConfig) -> bytes:
+    """What a broker says of every message it takes, encoded."""
+    return encode_properties(
+        {
+            Property.MSG_REGION: config.region_id,
+            Property.TRACE_ON: "true" if config.trace_on else "false",
+            Property.CLUSTER: config.broker_cluster_name,
+        }
+    )
 
 
 def _read_wrapper(text: str) -> tuple[str, bool]:

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from rmqspark.broker.intake import Admitted
     from rmqspark.protocol.spans import Positions
     from rmqspark.remoting.request import Request
-    from rmqspark.store.draft import Appended
 
-_PREFIX: Final = Struct(">II")  # frame length, header length; as in protocol/command.py
+pack_prefix: Final = Struct(">II").pack
+"""Frame length, header length; as in protocol/command.py."""
 _FORM_FROM_QUEUE: Final = (
     b'","queueId":"%%d","queueOffset":"%%d","transactionId":"%%b"},'
     b'"flag":1,"language":"JAVA","opaque":%%d,"serializeTypeCurrentRPC":"JSON","version":%d}' % VERSION
@@ -49,15 +49,23 @@ class Receipts:
         self._form = head + host.hex().upper().encode() + b"%016X" + _FORM_FROM_QUEUE
         self._form_of_batch = head + b"%b" + _FORM_FROM_QUEUE
 
-    def give(self, request: Request[Any], message: Admitted, place: Appended, error: RmqError | None) -> None:
-        """Answers the send of a message stored at `place`; `error` says in what its safety falls short."""
-        queue_id, transaction_id, physical_offset = message.queue_id, message.transaction_id, place.physical_offset
+    @property
+    def form(self) -> bytes:
+        """The header of the answer to a send that succeeded, for an id of letters and digits: to be filled in with
+        physical offset, queue id, queue offset, id and opaque. `pack_prefix` makes a response of it."""
+        return self._form
+
+    def give(
+        self, request: Request[Any], message: Admitted, queue_offset: int, physical_offset: int, error: RmqError | None
+    ) -> None:
+        """Answers the send of a message stored at these offsets; `error` says in what its safety falls short."""
+        queue_id, transaction_id = message.queue_id, message.transaction_id
         encoded_id = transaction_id.encode("ascii", "replace")
         if error is None and encoded_id.isalnum() and request.serialize == "JSON":
-            head = self._form % (physical_offset, queue_id, place.queue_offset, encoded_id, request.opaque)
-            request.reply_encoded(_PREFIX.pack(len(head) + 4, len(head)) + head)
+            head = self._form % (physical_offset, queue_id, queue_offset, encoded_id, request.opaque)
+            request.reply_encoded(pack_prefix(len(head) + 4, len(head)) + head)
         else:
-            request.answer(self.reply_to(message, place, error))
+            request.answer(self.reply_to(queue_id, transaction_id, queue_offset, physical_offset, error))
 
     def give_batch(
         self,
@@ -73,7 +81,7 @@ class Receipts:
             msg_ids = offset_msg_ids(self._host, physical_offsets).encode()
             values = (msg_ids, batch.origin.queue_id, queue_offset, encoded_id, request.opaque)
             head = self._form_of_batch % values
-            request.reply_encoded(_PREFIX.pack(len(head) + 4, len(head)) + head)
+            request.reply_encoded(pack_prefix(len(head) + 4, len(head)) + head)
         else:
             request.answer(self.reply_to_batch(batch, queue_offset, physical_offsets, error))
 
@@ -84,10 +92,12 @@ class Receipts:
         msg_ids = offset_msg_ids(self._host, physical_offsets)
         return self._reply(batch.origin.queue_id, batch.transaction_id, queue_offset, msg_ids, error)
 
-    def reply_to(self, message: Admitted, place: Appended, error: RmqError | None) -> Reply:
-        """The answer to the send of a message stored at `place`, not given yet."""
-        msg_id = offset_msg_id(self._host, place.physical_offset)
-        return self._reply(message.queue_id, message.transaction_id, place.queue_offset, msg_id, error)
+    def reply_to(
+        self, queue_id: int, transaction_id: str, queue_offset: int, physical_offset: int, error: RmqError | None
+    ) -> Reply:
+        """The answer to the send of a message stored at these offsets, not given yet."""
+        msg_id = offset_msg_id(self._host, physical_offset)
+        return self._reply(queue_id, transaction_id, queue_offset, msg_id, error)
 
     def _reply(
         self, queue_id: int, transaction_id: str, queue_offset: int, msg_ids: str, error: RmqError | None

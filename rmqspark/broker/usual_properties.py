@@ -22,51 +22,47 @@ BROKERS_NAMES: Final = frozenset({Property.MSG_REGION, Property.TRACE_ON, Proper
 _UNIQUE: Final = f"{Property.UNIQ_KEY}\x01"
 _KEYS: Final = f"{Property.KEYS}\x01"
 _UNUSUAL: Final = NOT_THERE_YET | BROKERS_NAMES | {Property.TRANSACTION_PREPARED, Property.UNIQ_KEY, Property.KEYS}
+_AHEAD_OF_A_PAIR: Final = ("", "\x02")
 _LONGEST_CHARACTERS: Final = 512  # the remembered ones take memory
 
 
-class UsualProperties(msgspec.Struct, frozen=True, gc=False):
-    """What properties say; nothing in them concerns delays, transactions or what is the broker's to say."""
+class Outline(msgspec.Struct, frozen=True, gc=False):
+    """What properties say but for their id and keys; nothing in it concerns delays, transactions or what is the
+    broker's to say."""
 
-    unique_key: str
-    index_keys: tuple[str, ...]
     tags_code: int
     waits_for_flush: bool
 
 
-class _Outline(msgspec.Struct, frozen=True, gc=False):
-    has_keys: bool
-    tags_code: int
-    waits_for_flush: bool
+def read_usual(text: str) -> tuple[Outline, tuple[str, ...]] | None:
+    """Reads properties as they stand in a header; None where they have to be looked at pair by pair.
 
-
-def read_usual(text: str) -> UsualProperties | None:
-    """Reads properties as they stand in a header; None where they have to be looked at pair by pair."""
+    Beside the outline: what the message can be queried by, first its UNIQ_KEY.
+    """
     if len(text) > _LONGEST_CHARACTERS or not text.isascii():
         return None
     keys = ""
     if _KEYS in text:
         before, _, behind = text.partition(_KEYS)
         keys, _, behind = behind.partition("\x02")
+        if not keys or before[-1:] not in _AHEAD_OF_A_PAIR:
+            return None
         text = f"{before}{_KEYS}\x02{behind}"
     before, _, behind = text.partition(_UNIQUE)
     unique_key, _, behind = behind.partition("\x02")
     outline = _outline(before, behind)
-    if outline is None or not unique_key or "\x01" in unique_key or outline.has_keys != bool(keys):
+    if outline is None or not unique_key or "\x01" in unique_key:
         return None
-    index_keys: tuple[str, ...] = (unique_key,)
-    if keys:
-        index_keys = (unique_key, keys) if " " not in keys else (unique_key, *filter(None, keys.split(" ")))
-    return UsualProperties(unique_key, index_keys, outline.tags_code, outline.waits_for_flush)
+    return outline, (unique_key, *filter(None, keys.split(" "))) if keys else (unique_key,)
 
 
 @lru_cache(maxsize=1024)
-def _outline(before: str, behind: str) -> _Outline | None:
+def _outline(before: str, behind: str) -> Outline | None:
     """Looks at the properties before and behind the id; keys, if there are any, have had their value taken out."""
     text = f"{before}{_UNIQUE}\x02{behind}"
     segments = text.split("\x02")
     properties = parse_properties(text)  # the two without a value are not among them
-    has_keys = _KEYS in text
-    if segments.count(_UNIQUE) != 1 or segments.count(_KEYS) != has_keys or not _UNUSUAL.isdisjoint(properties):
+    is_one = segments.count(_UNIQUE) == 1 and before[-1:] in _AHEAD_OF_A_PAIR
+    if not is_one or segments.count(_KEYS) != (_KEYS in text) or not _UNUSUAL.isdisjoint(properties):
         return None
-    return _Outline(has_keys, tags_code(properties.get(Property.TAGS)), waits_for_flush(properties))
+    return Outline(tags_code(properties.get(Property.TAGS)), waits_for_flush(properties))

@@ -135,9 +135,9 @@ class _Outgoing(msgspec.Struct, gc=False):
 _json_header_decoder = msgspec.json.Decoder(_JsonHeader)
 _json_encoder = msgspec.json.Encoder()
 
-_STOCK_START: Final = struct.Struct("12s")
-# What the headers of stock clients start with, for codes of two and three digits: nearly all there are.
-_STOCK_STARTS: Final = {f'{{"code":{code},"'.encode()[: _STOCK_START.size]: code for code in range(10, 1000)}
+STOCK_START: Final = struct.Struct("12s")
+STOCK_STARTS: Final = {f'{{"code":{code},"'.encode()[: STOCK_START.size]: code for code in range(10, 1000)}
+"""What the headers of stock clients start with, for codes of two and three digits: nearly all there are."""
 
 
 def split_frame(frame: Buffer, *, max_header_bytes: int = MAX_HEADER_BYTES) -> RawCommand:
@@ -166,8 +166,8 @@ def peek_code(raw: RawCommand) -> int:
 
     Whoever checks rights must go by this and not by the code of the decoded envelope: in a forged header they differ.
     """
-    if raw.serialize_type == JSON and len(raw.header) >= _STOCK_START.size:
-        code = _STOCK_STARTS.get(_STOCK_START.unpack_from(raw.header)[0])
+    if raw.serialize_type == JSON and len(raw.header) >= STOCK_START.size:
+        code = STOCK_STARTS.get(STOCK_START.unpack_from(raw.header)[0])
         if code is not None:
             return code
     return decode_command(raw).code

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from rmqspark.protocol.header_types import Header, Int32, Int64
 
 
@@ -25,11 +27,11 @@ class SendMessageRequestHeaderV2(Header):
 
     def as_v1(self) -> SendMessageRequestHeader:
         """The same header under the long names."""
-        return SendMessageRequestHeader(*(getattr(self, name) for name in self.__struct_fields__))
+        return SendMessageRequestHeader(*msgspec.structs.astuple(self))
 
     @classmethod
     def from_v1(cls, header: SendMessageRequestHeader) -> SendMessageRequestHeaderV2:
-        return cls(*(getattr(header, name) for name in header.__struct_fields__))
+        return cls(*msgspec.structs.astuple(header))
 
 
 class SendMessageRequestHeader(Header):

@@ -96,7 +96,8 @@ class SysFlag:
 _HEADS: Final = tuple(
     Struct(f">iIIiiqqiq{born}sq{store}siqi") for store in (8, 20) for born in (8, 20)
 )  # by sys flag bits 0x30 >> 4
-_HEAD: Final = _HEADS[0]
+HEAD: Final = _HEADS[0]
+"""The head of a record with IPv4 hosts."""
 _IPV4_HOST_BYTES: Final = 8
 _HOSTS_MASK: Final = SysFlag.HOSTS_MASK
 _WITHOUT_HOSTS: Final = ~SysFlag.HOSTS_MASK
@@ -161,7 +162,7 @@ def encode_record(
     Raises InvalidMessage where topic or properties are too long for their length fields. Names and sizes that a broker
     accepts are `names.py`'s business.
     """
-    magic, topic_field = _topic_field(topic)
+    magic, named = topic_field(topic)
     if len(properties) > MAX_PROPERTIES_BYTES:
         raise InvalidMessage(
             f"The properties take {len(properties)} bytes; a record has room for {MAX_PROPERTIES_BYTES}."
@@ -171,7 +172,7 @@ def encode_record(
     sys_flag = sys_flag & ~_HOSTS_MASK | hosts << 4
     body_length = len(body)
     fixed = head.pack(
-        head.size + body_length + len(topic_field) + 2 + len(properties),
+        head.size + body_length + len(named) + 2 + len(properties),
         magic,
         crc32(body) & CRC_MASK,
         queue_id,
@@ -187,7 +188,7 @@ def encode_record(
         prepared_transaction_offset,
         body_length,
     )
-    return bytearray().join((fixed, body, topic_field, _INT16.pack(len(properties)), properties))
+    return bytearray().join((fixed, body, named, _INT16.pack(len(properties)), properties))
 
 
 def encode_unplaced(
@@ -219,9 +220,9 @@ def encode_unplaced(
             born_host=born_host,
             reconsume_times=reconsume_times,
         )
-    magic, topic_field = _topic_field(topic)
-    fixed = _HEAD.pack(
-        HEAD_BYTES + body_length + len(topic_field) + 2 + properties_length,
+    magic, named = topic_field(topic)
+    fixed = HEAD.pack(
+        HEAD_BYTES + body_length + len(named) + 2 + properties_length,
         magic,
         crc32(body) & CRC_MASK,
         queue_id,
@@ -237,11 +238,11 @@ def encode_unplaced(
         0,
         body_length,
     )
-    return bytearray().join((fixed, body, topic_field, _INT16.pack(properties_length), properties))
+    return bytearray().join((fixed, body, named, _INT16.pack(properties_length), properties))
 
 
 @lru_cache(maxsize=4096)
-def _topic_field(topic: str) -> tuple[int, bytes]:
+def topic_field(topic: str) -> tuple[int, bytes]:
     """The magic of records of this topic, and the topic with its length in front."""
     encoded = topic.encode()
     if len(encoded) <= MAX_V1_TOPIC_BYTES:

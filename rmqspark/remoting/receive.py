@@ -23,6 +23,7 @@ SHARED_BUFFER_BYTES = 256 * 1024
 _SMALLEST_OWN_BYTES = 4 * 1024
 _LENGTH = Struct(">i")
 _HEAD = Struct(">iI")  # length of what follows, header word
+_HEAD_BYTES = _HEAD.size
 _MIN_LENGTH = 4  # of the header word
 
 
@@ -87,12 +88,14 @@ class FrameReceiver:
         """The commands received whole. Raises FrameError or HeaderError where the stream makes no sense."""
         view, longest, head_at = self._view, self._max_frame_bytes - 4, _HEAD.unpack_from
         self._needed = 0
-        while (ready := self._end - self._at) >= _HEAD.size:
-            length, word = head_at(view, self._at)
-            if not _MIN_LENGTH <= length <= longest or length > ready - 4:
+        at, end = self._at, self._end
+        while end - at >= _HEAD_BYTES:
+            length, word = head_at(view, at)
+            stop = at + 4 + length
+            if not _MIN_LENGTH <= length <= longest or stop > end:
                 break
-            header_at = self._at + _HEAD.size
-            self._at = stop = header_at - 4 + length
+            header_at = at + _HEAD_BYTES
+            self._at = at = stop
             if word <= length - 4 and word <= MAX_HEADER_BYTES:  # a header in JSON: nothing but its length in the word
                 body_at = header_at + word
                 yield RawCommand(JSON, view[header_at:body_at], view[body_at:stop])

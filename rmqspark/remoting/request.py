@@ -51,6 +51,9 @@ class Connection(Protocol):
     def send(self, buffers: Sequence[Buffer]) -> None:
         """Queues an encoded command; all that is queued in one turn of the loop is written at once."""
 
+    def answer(self, responses: Buffer, count: int) -> None:
+        """Queues the encoded answers to so many requests that were counted in `under_way`."""
+
     def send_request_oneway(self, code: int, header: msgspec.Struct | None = None, body: Body = b"") -> None:
         """Sends a request of ours that needs no answer, e.g. NOTIFY_CONSUMER_IDS_CHANGED. Does nothing once closed."""
 

@@ -9,15 +9,18 @@ the server to run.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
 from rmqspark.errors import HeaderError, NotSupported
 from rmqspark.protocol.codes import ACCESS, TRUNCATED_CODES, RequestCode
 from rmqspark.protocol.command import (
+    JSON,
     ONEWAY_FLAG,
     RESPONSE_FLAG,
+    STOCK_START,
+    STOCK_STARTS,
     Envelope,
     RawCommand,
     decode_command,
@@ -34,8 +37,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Body", "Connection", "Reply", "Request", "Route", "Router", "Routes"]
 
+_start_of = STOCK_START.unpack_from
+_START_BYTES: Final = STOCK_START.size
+
 Answer: TypeAlias = Reply | Awaitable[Reply | None] | None
 Handle: TypeAlias = Callable[[Request[Any]], Answer]
+Take: TypeAlias = Callable[[Envelope[Any], memoryview, Connection], bool]
+"""Header, body, connection; whether the request was taken. The body is valid until it returns."""
 
 
 class NoFields(msgspec.Struct, gc=False):
@@ -46,18 +54,23 @@ class Route(NamedTuple):
     """How one request code is handled.
 
     `handle` returns a Reply; or None if it has answered through `request.reply`, or will; or an awaitable of either.
-    `header` is the class of its declared fields, None where it has none.
+    `header` is the class of its declared fields, None where it has none. `take` may be given for requests that come
+    often: it gets them without a Request being made, if they are in JSON and want an answer. What it takes it answers
+    through `Connection.answer`; what it refuses to take is handled.
     """
 
     header: type[msgspec.Struct] | None
     handle: Handle
+    take: Take | None = None
 
 
 class _Way(msgspec.Struct, frozen=True, gc=False):
     """What a request of one code goes through."""
 
+    code: int
     decode: Callable[[RawCommand], Envelope[Any]]
     handle: Handle
+    take: Take | None
 
 
 Routes: TypeAlias = dict[RequestCode, Route]
@@ -74,34 +87,40 @@ class Router:
         for truncated, code in TRUNCATED_CODES.items():
             if code in self._routes:
                 self._routes.setdefault(truncated, self._routes[code])
+        self._by_start = {start: self._routes[code] for start, code in STOCK_STARTS.items() if code in self._routes}
 
     def _add(self, code: RequestCode, route: Route) -> None:
         if code in self._routes:
             raise ValueError(f"Request code {code!r} has two handlers.")
         if code not in ACCESS:
             raise ValueError(f"Request code {code!r} has no class of access.")
-        self._routes[int(code)] = _Way(envelope_decoder(route.header or NoFields), route.handle)
+        self._routes[int(code)] = _Way(int(code), envelope_decoder(route.header or NoFields), route.handle, route.take)
 
     def dispatch(self, raw: RawCommand, connection: Connection) -> Coroutine[Any, Any, None] | None:
         """Handles one command. A coroutine returned is the rest of the work, to be run as a task.
 
         Raises HeaderError if the header cannot be read at all: then nothing of this connection is to be trusted.
         """
-        code = peek_code(raw)
-        way = self._routes.get(code)
+        is_json, header = raw.serialize_type == JSON, raw.header
+        way = self._by_start.get(_start_of(header)[0]) if is_json and len(header) >= _START_BYTES else None
         if way is None:
-            self.refuse(raw, connection, NotSupported(f"request type {code} not supported"))
-            return None
+            code = peek_code(raw)
+            way = self._routes.get(code)
+            if way is None:
+                self.refuse(raw, connection, NotSupported(f"request type {code} not supported"))
+                return None
         try:
             envelope = way.decode(raw)
         except HeaderError as error:
             self.refuse(raw, connection, error)
             return None
+        if way.take is not None and is_json and not envelope.flag and way.take(envelope, raw.body, connection):
+            return None
         if envelope.flag & RESPONSE_FLAG:
             connection.deliver(Response.of(decode_command(raw), bytes(raw.body)))
             return None
         request = Request(
-            code,
+            way.code,
             envelope.extFields,
             raw.body,
             connection,

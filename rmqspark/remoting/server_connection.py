@@ -128,6 +128,11 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._flush_due = True
             self._host.flush_soon(self)
 
+    def answer(self, responses: Buffer, count: int) -> None:
+        """Queues the encoded answers to so many requests that were counted in `under_way`."""
+        self.under_way -= count
+        self.send((responses,))
+
     def send_request_oneway(self, code: int, header: msgspec.Struct | None = None, body: Body = b"") -> None:
         """Sends a request of ours that needs no answer."""
         self.send(encode_request(code, self._calls.next_opaque(), header, body, oneway=True))

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from rmqspark.store.flush import FlushPlan
     from rmqspark.store.reader import BulkReadResult, ReadResult, Wanted
     from rmqspark.store.scan import Damage
+    from rmqspark.store.singles import Places, Single
     from rmqspark.store.time_search import Boundary
     from rmqspark.store.warming import WarmingPlan
 
@@ -216,6 +217,10 @@ class MessageStore:
     def append(self, drafts: Sequence[Draft], *, together: bool = False) -> list[Appended]:
         """Stores messages in this order, all or none, with one write; see `Writer.append`."""
         return self._writer.append(drafts, together=together)
+
+    def append_singles(self, singles: Sequence[Single]) -> Places | None:
+        """Stores messages known by their fields, all or none, or None; see `Writer.append_singles`."""
+        return self._writer.append_singles(singles)
 
     def has_room(self, size_bytes: int) -> bool:
         """Whether records of that many bytes would go into the newest file of the log, side by side."""

@@ -17,11 +17,14 @@ from rmqspark.protocol.record import QUEUE_OFFSET_AT, STORE_TIMESTAMP_AT, SYS_FL
 from rmqspark.protocol.record_batch import RecordBatch
 from rmqspark.protocol.record_builder import mark_committed, patch
 from rmqspark.store.bulk_check import check_bulk, check_keys, check_rows
+from rmqspark.store.commit_log import Placement
 from rmqspark.store.consume_queue import ENTRY
 from rmqspark.store.dispatcher import Dispatch, QueuedEntries
 from rmqspark.store.draft import Appended, BulkAppended, Run
 from rmqspark.store.entries import entries_of
 from rmqspark.store.index_keys import keys_of_records, keys_of_rows
+from rmqspark.store.lanes import Lanes
+from rmqspark.store.singles import lay_out
 from rmqspark.store.warming import Warming
 
 if TYPE_CHECKING:
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
 
     from rmqspark.clock import Clock
     from rmqspark.protocol.spans import Bytes, Positions
-    from rmqspark.store.commit_log import CommitLog, Placement
+    from rmqspark.store.commit_log import CommitLog
     from rmqspark.store.config import StoreConfig
     from rmqspark.store.consume_queue import ConsumeQueue
     from rmqspark.store.consume_queues import ConsumeQueues
@@ -40,6 +43,8 @@ if TYPE_CHECKING:
     from rmqspark.store.files import Buffer
     from rmqspark.store.index import Index
     from rmqspark.store.index_keys import KeyBatch
+    from rmqspark.store.lanes import Lane
+    from rmqspark.store.singles import Places, Single
     from rmqspark.store.warming import WarmingPlan
     from rmqspark.store.write_gate import WriteGate
 
@@ -100,11 +105,21 @@ class Writer:
         for placement in placements:
             tick.place(drafts[placement.first : placement.last], placement.physical_offset)
         self._log.write([(p, _in_one(records[p.first : p.last])) for p in placements])
-        add_to_index = (
-            partial(self._index.append, tick.keys, tick.key_offsets, now_ms) if self._index and tick.keys else None
-        )
-        self._finish(now_ms, tick.queued_entries(), add_to_index)
+        add_to_index = self._indexing(tick.keys, tick.key_offsets, now_ms)
+        self._finish(now_ms, tick.lanes.take(), add_to_index)
         return tick.appended
+
+    def append_singles(self, singles: Sequence[Single]) -> Places | None:
+        """Stores messages in this order with one write, all or none; None, with nothing done, where the newest file
+        has no room for all of them. Raises NotWritable."""
+        self._admit()
+        now_ms, begin, lanes = self._clock.now_ms(), self._log.end_offset, Lanes(self._queues)
+        laid = lay_out(singles, lanes, begin, now_ms, self.store_host)
+        if len(laid.records) > self._log.room:
+            return None
+        self._log.write([(Placement(0, len(singles), begin, 0), laid.records)])
+        self._finish(now_ms, lanes.take(), self._indexing(laid.keys, laid.key_offsets, now_ms))
+        return laid.places
 
     def append_bulk(self, topic: str, queue_id: int, records: RecordBatch) -> BulkAppended:
         """Stores messages of one queue, handed over as finished records that fill a writable buffer.
@@ -245,6 +260,9 @@ class Writer:
                     hint="Is the disk full or failing?",
                 )
 
+    def _indexing(self, keys: list[bytes], key_offsets: list[int], now_ms: int) -> Callable[[], None] | None:
+        return partial(self._index.append, keys, key_offsets, now_ms) if self._index and keys else None
+
     def _patch_bulk(
         self, records: RecordBatch, placements: Sequence[Placement], queue_offsets: Positions, now_ms: int
     ) -> Positions:
@@ -298,40 +316,26 @@ def _queue_offsets(runs: Sequence[Run], queues: Sequence[ConsumeQueue]) -> Posit
     return offsets
 
 
-class _Lane:
-    """What one tick appends to one queue."""
-
-    __slots__ = ("delay_ms", "entries", "next_offset", "queue", "tags_codes")
-
-    def __init__(self, queue: ConsumeQueue) -> None:
-        self.queue = queue
-        self.delay_ms = queue.delay_ms
-        self.next_offset = queue.next_offset
-        self.entries: list[bytes] = []
-        self.tags_codes: list[int] = []
-
-
 class _Tick:
     """Gives each draft of one append its place and gathers what is to be dispatched. Changes nothing but the drafts:
-    queues advance in `queued_entries`, when the log has been written."""
+    queues advance when the lanes are taken, after the log has been written."""
 
     def __init__(self, queues: ConsumeQueues, now_ms: int, store_host: bytes) -> None:
-        self._queues = queues
         self._now_ms = now_ms
         self._store_host = store_host
-        self._lanes: dict[tuple[str, int], _Lane] = {}
+        self.lanes = Lanes(queues)
         self.appended: list[Appended] = []
         self.keys: list[bytes] = []  # for the index, and beside each the physical offset of its message
         self.key_offsets: list[int] = []
 
     def place(self, drafts: Sequence[Draft], physical_offset: int) -> None:
         """Drafts that lie one after another from `physical_offset` on."""
-        now_ms, store_host, lanes = self._now_ms, self._store_host, self._lanes
+        now_ms, store_host, lanes = self._now_ms, self._store_host, self.lanes
         appended, keys, key_offsets = self.appended, self.keys, self.key_offsets
         for draft in drafts:
             record, topic, queue_id = draft.record, draft.topic, draft.queue_id
             size = len(record)
-            lane = lanes.get((topic, queue_id)) or self._lane(topic, queue_id)
+            lane = lanes[topic, queue_id]
             if record[_LOW_SYS_FLAG_AT] & _UNUSUAL:
                 self._place_unusual(draft, lane, physical_offset)
             else:
@@ -348,7 +352,7 @@ class _Tick:
                 appended.append(Appended(physical_offset, queue_offset, size, now_ms))
             physical_offset += size
 
-    def _place_unusual(self, draft: Draft, lane: _Lane, physical_offset: int) -> None:
+    def _place_unusual(self, draft: Draft, lane: Lane, physical_offset: int) -> None:
         """Messages of transactions, some of which have no place in a queue or the index, and hosts with IPv6."""
         now_ms, size = self._now_ms, len(draft.record)
         kind = draft.record[_LOW_SYS_FLAG_AT] & SysFlag.TRANSACTION_MASK
@@ -373,20 +377,6 @@ class _Tick:
                 self.keys.append(f"{draft.topic}#{index_key}".encode())
                 self.key_offsets.append(physical_offset)
         self.appended.append(Appended(physical_offset, queue_offset, size, now_ms))
-
-    def queued_entries(self) -> list[QueuedEntries]:
-        """Takes the queue offsets that were given out."""
-        queued = []
-        for lane in self._lanes.values():
-            if lane.entries:
-                queue, first_offset = lane.queue, lane.queue.next_offset
-                queue.next_offset = lane.next_offset
-                queued.append(QueuedEntries(queue, first_offset, b"".join(lane.entries), lane.tags_codes))
-        return queued
-
-    def _lane(self, topic: str, queue_id: int) -> _Lane:
-        lane = self._lanes[topic, queue_id] = _Lane(self._queues.get_or_make(topic, queue_id))
-        return lane
 
 
 def _in_one(records: Sequence[bytearray]) -> Buffer | Sequence[Buffer]:

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from rmqspark.broker.intake import Intake
     from rmqspark.broker.topic_publisher import TopicPublisher
     from rmqspark.broker.topics import TopicTable
+    from rmqspark.broker.usual_sends import UsualSends
     from rmqspark.clock import Clock
     from rmqspark.protocol.spans import Positions
     from rmqspark.remoting.request import Request
-    from rmqspark.store.draft import Appended
 
 UNIT_TOPIC: Final = 1  # bit of topicSysFlag
 
@@ -47,6 +47,7 @@ class SendHandlers:
     def __init__(
         self,
         intake: Intake,
+        usual: UsualSends,
         appender: Appender,
         receipts: Receipts,
         halves: HalfMessages,
@@ -56,6 +57,7 @@ class SendHandlers:
         clock: Clock,
     ) -> None:
         self._intake = intake
+        self._usual = usual
         self._halves = halves
         self._appender = appender
         self._receipts = receipts
@@ -66,8 +68,8 @@ class SendHandlers:
 
     def routes(self) -> Routes:
         return {
-            RequestCode.SEND_MESSAGE_V2: Route(SendMessageRequestHeaderV2, self.send_v2),
-            RequestCode.SEND_MESSAGE: Route(SendMessageRequestHeader, self.send_v1),
+            RequestCode.SEND_MESSAGE_V2: Route(SendMessageRequestHeaderV2, self.send_v2, self._usual.take_v2),
+            RequestCode.SEND_MESSAGE: Route(SendMessageRequestHeader, self.send_v1, self._usual.take_v1),
             RequestCode.SEND_BATCH_MESSAGE: Route(SendMessageRequestHeaderV2, self.send_batch),
         }
 
@@ -151,8 +153,12 @@ class SingleSend(msgspec.Struct, gc=False):
     request: SendRequest
     receipts: Receipts
 
-    def finish(self, appended: Appended, error: RmqError | None) -> None:
-        self.receipts.give(self.request, self.draft, appended, error)
+    @property
+    def waits_for_flush(self) -> bool:
+        return self.draft.waits_for_flush
+
+    def finish(self, queue_offset: int, physical_offset: int, error: RmqError | None) -> None:
+        self.receipts.give(self.request, self.draft, queue_offset, physical_offset, error)
 
     def refuse(self, error: RmqError) -> None:
         self.request.answer(self.receipts.refusal(error))
@@ -165,8 +171,14 @@ class AwaitedSend(msgspec.Struct, gc=False):
     answer: asyncio.Future[Reply]
     receipts: Receipts
 
-    def finish(self, appended: Appended, error: RmqError | None) -> None:
-        _settle(self.answer, self.receipts.reply_to(self.draft, appended, error))
+    @property
+    def waits_for_flush(self) -> bool:
+        return self.draft.waits_for_flush
+
+    def finish(self, queue_offset: int, physical_offset: int, error: RmqError | None) -> None:
+        draft = self.draft
+        reply = self.receipts.reply_to(draft.queue_id, draft.transaction_id, queue_offset, physical_offset, error)
+        _settle(self.answer, reply)
 
     def refuse(self, error: RmqError) -> None:
         _settle(self.answer, self.receipts.refusal(error))

@@ -16,13 +16,12 @@ from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.command import decode_command, encode_request, split_frame
 from rmqspark.protocol.headers import SendMessageRequestHeaderV2
 from rmqspark.remoting.router import Route, Router
-from rmqspark.store.draft import Appended
 
 if TYPE_CHECKING:
     from rmqspark.remoting.request import Request
 
 UNIQUE_KEY = "C0A8010A1F9018B4AAC25E0BE0F50007"
-PLACE = Appended(physical_offset=0x1234, queue_offset=5, size=100, store_timestamp_ms=7)
+QUEUE_OFFSET, PHYSICAL_OFFSET = 5, 0x1234
 
 
 class Outgoing:
@@ -50,9 +49,9 @@ def answer(transaction_id: str, *, serialize: str = "JSON", error=None, common_w
     def handle(request: Request) -> None:
         receipts = receipts_of_a_broker()
         if common_way:
-            request.answer(receipts.reply_to(message, PLACE, error))
+            request.answer(receipts.reply_to(1, transaction_id, QUEUE_OFFSET, PHYSICAL_OFFSET, error))
         else:
-            receipts.give(request, message, PLACE, error)
+            receipts.give(request, message, QUEUE_OFFSET, PHYSICAL_OFFSET, error)
 
     return sent_by(handle, serialize)
 

@@ -33,15 +33,18 @@ TEXTS = st.lists(
 @example("UNIQ_KEY\x01b\x02UNIQ_KEY\x01c\x02")
 @example("KEYS\x01k\x02KEYS\x01l\x02UNIQ_KEY\x01b\x02")
 @example("UNIQ_KEY\x01b\x02TAGS\x01a")
+@example("XUNIQ_KEY\x01b\x02UNIQ_KEY\x01\x02")
+@example("XKEYS\x01k\x02KEYS\x01\x02UNIQ_KEY\x01b\x02")
 def test_both_ways_of_reading_find_the_same(text: str) -> None:
     """However a client bends its properties, a message has the id, keys, tags and wishes that every reader finds."""
     usual = read_usual(text)
     if usual is not None:
+        outline, keys = usual
         properties = parse_properties(text)
-        assert usual.unique_key == properties["UNIQ_KEY"]
-        assert usual.index_keys == index_keys(properties)
-        assert usual.tags_code == tags_code(properties.get("TAGS"))
-        assert usual.waits_for_flush == waits_for_flush(properties)
+        assert keys[0] == properties["UNIQ_KEY"]
+        assert keys == index_keys(properties)
+        assert outline.tags_code == tags_code(properties.get("TAGS"))
+        assert outline.waits_for_flush == waits_for_flush(properties)
         assert properties.keys().isdisjoint(NOT_THERE_YET | BROKERS_NAMES | {"TRAN_MSG"})
 
 

@@ -1,0 +1,165 @@
+"""Sends as nearly all are: a plain message for a queue that is there, from a client that waits for the answer.
+
+They differ in little, and there are many. So they are told apart before a request is made of them, and what would be
+done for each of them is done for all of a turn (`store/singles.py`). Whatever is not usual, or is wrong in any way, is
+left to the common way (`intake.py`, `handlers/sends.py`), which knows what to say; a test holds the two against each
+other.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from rmqspark.broker.intake import MULTI_TAG, brokers_own_properties
+from rmqspark.broker.receipts import pack_prefix
+from rmqspark.broker.usual_properties import read_usual
+from rmqspark.protocol.command import Envelope, encode_response
+from rmqspark.protocol.headers_produce import SendMessageRequestHeader, SendMessageRequestHeaderV2
+from rmqspark.protocol.message_id import IPV4_HOST_BYTES, pack_host
+from rmqspark.protocol.names import NOT_SENDABLE, RETRY_PREFIX
+from rmqspark.protocol.record import encode_unplaced
+from rmqspark.store.draft import Draft
+from rmqspark.store.singles import Single
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rmqspark.broker.appender import Appender
+    from rmqspark.broker.config import BrokerConfig
+    from rmqspark.broker.receipts import Receipts
+    from rmqspark.broker.topics import TopicTable
+    from rmqspark.errors import RmqError
+    from rmqspark.remoting.reply import Reply
+    from rmqspark.remoting.request import Connection
+    from rmqspark.store.singles import Places
+
+
+class UsualSend(Single, gc=False):
+    """Such a message on its way into the log, and whom to answer."""
+
+    waits_for_flush: bool
+    unique_key: bytes  # letters and digits
+    opaque: int
+    connection: Connection
+    receipts: Receipts
+
+    @property
+    def draft(self) -> Draft:
+        """The same message for the common way into the store."""
+        record = encode_unplaced(
+            self.topic,
+            self.body,
+            self.properties,
+            self.queue_id,
+            self.flag,
+            0,
+            self.born_timestamp_ms,
+            self.born_host,
+            self.reconsume_times,
+        )
+        return Draft(self.topic, self.queue_id, record, self.tags_code, self.index_keys)
+
+    def finish(self, queue_offset: int, physical_offset: int, error: RmqError | None) -> None:
+        transaction_id = self.unique_key.decode()
+        self._answer(self.receipts.reply_to(self.queue_id, transaction_id, queue_offset, physical_offset, error))
+
+    def refuse(self, error: RmqError) -> None:
+        self._answer(self.receipts.refusal(error))
+
+    def _answer(self, reply: Reply) -> None:
+        code, remark, extra = reply.code, reply.remark, reply.extra
+        response = encode_response(self.opaque, code, reply.header, remark=remark, extra=extra)
+        self.connection.answer(b"".join(response), 1)
+
+
+def finish_all(sends: Sequence[UsualSend], places: Places) -> None:
+    """Finishes sends that have succeeded, those of a connection that follow each other with one answer.
+
+    One loop, for the reason that `store/singles.py` gives.
+    """
+    first = sends[0]
+    connection, form = first.connection, first.receipts.form
+    answers: list[bytes] = []
+    for send, queue_offset, physical_offset in zip(sends, *places, strict=True):
+        if send.connection is not connection:
+            connection.answer(b"".join(answers), len(answers) // 2)
+            connection, answers = send.connection, []
+        header = form % (physical_offset, send.queue_id, queue_offset, send.unique_key, send.opaque)
+        length = len(header)
+        answers += (pack_prefix(length + 4, length), header)
+    connection.answer(b"".join(answers), len(answers) // 2)
+
+
+class UsualSends:
+    """Takes the requests that are usual."""
+
+    def __init__(
+        self, config: BrokerConfig, topics: TopicTable, appender: Appender, receipts: Receipts, *, max_body_bytes: int
+    ) -> None:
+        self._topic_of = topics.get
+        self._submit = appender.submit_usual
+        self._receipts = receipts
+        self._max_body_bytes = max_body_bytes
+        self._brokers_own = brokers_own_properties(config)
+
+    def take_v1(self, envelope: Envelope[SendMessageRequestHeader], body: memoryview, connection: Connection) -> bool:
+        header = SendMessageRequestHeaderV2.from_v1(envelope.extFields)
+        return self._take(header, envelope.opaque, body, connection)
+
+    def take_v2(self, envelope: Envelope[SendMessageRequestHeaderV2], body: memoryview, connection: Connection) -> bool:
+        return self._take(envelope.extFields, envelope.opaque, body, connection)
+
+    def _take(self, header: SendMessageRequestHeaderV2, opaque: int, body: memoryview, connection: Connection) -> bool:
+        topic, queue_id, text = header.b, header.e, header.i
+        config, born_host = self._topic_of(topic), _usual_host(connection.peer)
+        if (
+            config is None
+            or born_host is None
+            or not text
+            or header.f
+            or header.m
+            or not 0 <= queue_id < config.writeQueueNums
+            or not 0 < len(body) <= self._max_body_bytes
+            or config.topicFilterType == MULTI_TAG
+            or topic in NOT_SENDABLE
+            or topic.startswith(RETRY_PREFIX)
+        ):
+            return False
+        usual = read_usual(text)
+        if usual is None:
+            return False
+        outline, keys = usual
+        unique_key = keys[0].encode()
+        if not unique_key.isalnum():  # then nothing in it could break out of the form of a receipt
+            return False
+        properties = (text if text[-1] == "\x02" else text + "\x02").encode() + self._brokers_own
+        connection.under_way += 1
+        self._submit(
+            UsualSend(
+                topic,
+                queue_id,
+                bytes(body),
+                properties,
+                outline.tags_code,
+                keys,
+                header.h,
+                header.g,
+                born_host,
+                header.j or 0,
+                outline.waits_for_flush,
+                unique_key,
+                opaque,
+                connection,
+                self._receipts,
+            )
+        )
+        return True
+
+
+@lru_cache(maxsize=4096)
+def _usual_host(peer: tuple[str, int]) -> bytes | None:
+    """The host field of a client; None for IPv6, which makes a record's head another. The same few send again and
+    again."""
+    host = pack_host(*peer)
+    return host if len(host) == IPV4_HOST_BYTES else None
