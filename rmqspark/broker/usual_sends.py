@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rmqspark.broker.receipts import Receipts
     from rmqspark.broker.topics import TopicTable
     from rmqspark.errors import RmqError
+    from rmqspark.protocol.bodies import DataVersion
     from rmqspark.remoting.reply import Reply
     from rmqspark.remoting.request import Connection
     from rmqspark.store.singles import Places
@@ -97,37 +98,35 @@ class UsualSends:
     def __init__(
         self, config: BrokerConfig, topics: TopicTable, appender: Appender, receipts: Receipts, *, max_body_bytes: int
     ) -> None:
-        self._topic_of = topics.get
+        self._topics = topics
+        self._version: DataVersion | None = None  # of the topics, when `_write_queues` was last begun
+        self._write_queues: dict[str, int] = {}  # of each topic that takes such messages, for the others 0
         self._submit = appender.submit_usual
         self._receipts = receipts
         self._max_body_bytes = max_body_bytes
         self._brokers_own = brokers_own_properties(config)
 
     def take_v1(self, envelope: Envelope[SendMessageRequestHeader], body: memoryview, connection: Connection) -> bool:
+        """The same for SEND_MESSAGE."""
         header = SendMessageRequestHeaderV2.from_v1(envelope.extFields)
-        return self._take(header, envelope.opaque, body, connection)
+        return self.take_v2(Envelope(envelope.code, header, envelope.opaque), body, connection)
 
     def take_v2(self, envelope: Envelope[SendMessageRequestHeaderV2], body: memoryview, connection: Connection) -> bool:
-        return self._take(envelope.extFields, envelope.opaque, body, connection)
-
-    def _take(self, header: SendMessageRequestHeaderV2, opaque: int, body: memoryview, connection: Connection) -> bool:
+        """Takes a SEND_MESSAGE_V2 that is usual; False for any other."""
+        header = envelope.extFields
         topic, queue_id, text = header.b, header.e, header.i
-        config, born_host = self._topic_of(topic), _usual_host(connection.peer)
+        if self._topics.version is not self._version or (queues := self._write_queues.get(topic)) is None:
+            queues = self._learn(topic)
+        born_host = _usual_host(connection.peer)
         if (
-            config is None
-            or born_host is None
-            or not text
+            not text
+            or not 0 <= queue_id < queues
+            or not 0 < len(body) <= self._max_body_bytes
             or header.f
             or header.m
-            or not 0 <= queue_id < config.writeQueueNums
-            or not 0 < len(body) <= self._max_body_bytes
-            or config.topicFilterType == MULTI_TAG
-            or topic in NOT_SENDABLE
-            or topic.startswith(RETRY_PREFIX)
+            or born_host is None
+            or (usual := read_usual(text)) is None
         ):
-            return False
-        usual = read_usual(text)
-        if usual is None:
             return False
         outline, keys = usual
         unique_key = keys[0].encode()
@@ -149,12 +148,25 @@ class UsualSends:
                 header.j or 0,
                 outline.waits_for_flush,
                 unique_key,
-                opaque,
+                envelope.opaque,
                 connection,
                 self._receipts,
             )
         )
         return True
+
+    def _learn(self, topic: str) -> int:
+        """How many queues of a topic take such messages, from now until some topic changes."""
+        if self._topics.version is not self._version:
+            self._version = self._topics.version
+            self._write_queues.clear()
+        config = self._topics.get(topic)
+        if config is None:
+            return 0  # and not remembered: there are more names than topics
+        is_plain = topic not in NOT_SENDABLE and not topic.startswith(RETRY_PREFIX)
+        queues = config.writeQueueNums if is_plain and config.topicFilterType != MULTI_TAG else 0
+        self._write_queues[topic] = queues
+        return queues
 
 
 @lru_cache(maxsize=4096)
