@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from rmqspark.broker.intake import MULTI_TAG, brokers_own_properties
 from rmqspark.broker.receipts import pack_prefix
 from rmqspark.broker.usual_properties import read_usual
+from rmqspark.errors import InvalidArgument
 from rmqspark.protocol.command import Envelope, encode_response
 from rmqspark.protocol.headers_produce import SendMessageRequestHeader, SendMessageRequestHeaderV2
 from rmqspark.protocol.message_id import IPV4_HOST_BYTES, pack_host
@@ -173,5 +174,8 @@ class UsualSends:
 def _usual_host(peer: tuple[str, int]) -> bytes | None:
     """The host field of a client; None for IPv6, which makes a record's head another. The same few send again and
     again."""
-    host = pack_host(*peer)
+    try:
+        host = pack_host(*peer)
+    except InvalidArgument:
+        return None  # a connection that was gone before it had an address
     return host if len(host) == IPV4_HOST_BYTES else None

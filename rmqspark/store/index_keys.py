@@ -29,6 +29,7 @@ _BLANK = ord(" ")  # separates the tokens of KEYS
 _LOW_32 = 0xFFFFFFFF
 _SMALL_TABLE_BYTES = 1 << 17
 _SMALL_TABLE_WIDTH = 64
+_TABLE_WIDTH = 256
 _FIRST_NOT_ASCII = 0x80
 
 
@@ -76,8 +77,13 @@ class SingleKeys:
 def keys_of(keys: Sequence[bytes], physical_offsets: Sequence[int], timestamps_ms: Sequence[int]) -> KeyBatch:
     """Hashes single keys, each `topic#key` in UTF-8."""
     lengths = np.fromiter(map(len, keys), np.int64, len(keys))
-    joined = np.frombuffer(b"".join(keys), np.uint8)
-    hashes = java_hash_spans(joined, np.cumsum(lengths) - lengths, lengths)
+    text = b"".join(keys)
+    joined = np.frombuffer(text, np.uint8)
+    width = len(keys[0]) if keys else 0
+    if 0 < width <= _TABLE_WIDTH and (lengths == width).all() and text.isascii():  # as ids of one topic are
+        hashes = hash_ascii_rows(joined.reshape(-1, width))
+    else:
+        hashes = java_hash_spans(joined, np.cumsum(lengths) - lengths, lengths)
     return KeyBatch(_absolute(hashes), np.array(physical_offsets, np.int64), np.array(timestamps_ms, np.int64))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rmqspark.protocol.record import topic_field
 from rmqspark.store.dispatcher import QueuedEntries
 
 if TYPE_CHECKING:
@@ -14,10 +15,11 @@ if TYPE_CHECKING:
 class Lane:
     """What goes to one queue."""
 
-    __slots__ = ("delay_ms", "entries", "next_offset", "queue", "tags_codes")
+    __slots__ = ("delay_ms", "entries", "next_offset", "queue", "tags_codes", "topic_field")
 
     def __init__(self, queue: ConsumeQueue) -> None:
         self.queue = queue
+        self.topic_field = topic_field(queue.topic)
         self.delay_ms = queue.delay_ms
         self.next_offset = queue.next_offset
         self.entries: list[bytes] = []

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 from isal.isal_zlib import crc32
 
-from rmqspark.protocol.record import CRC_MASK, HEAD, HEAD_BYTES, topic_field
+from rmqspark.protocol.record import CRC_MASK, HEAD, HEAD_BYTES
 from rmqspark.store.consume_queue import ENTRY
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def lay_out(singles: Sequence[Single], lanes: Lanes, physical_offset: int, now_m
         lane = lanes[topic, queue_id]
         queue_offset = lane.next_offset
         lane.next_offset = queue_offset + 1
-        magic, named = topic_field(topic)
+        magic, named = lane.topic_field
         body_length, properties_length = len(body), len(properties)
         size = HEAD_BYTES + body_length + len(named) + 2 + properties_length
         head = _pack_head(

@@ -102,6 +102,8 @@ class Bench:
         self.store = MessageStore.open(
             "store", store_config, files=self.files, clock=clock, entropy=SystemEntropy(1), store_host=HOST
         )
+        self.woken: list[tuple[object, ...]] = []
+        self.store.on_readable = self._wake
         self.flusher, self.stats = Flusher(self.store, store_config), BrokerStats(now_ms=0)
         appender = Appender(self.store, self.flusher, self.stats, sync_flush=flush == "SYNC_FLUSH")
         topics = TopicTable(max_topics=9, now_ms=0)
@@ -148,8 +150,12 @@ class Bench:
         return found
 
     def outcome(self) -> tuple[object, ...]:
+        """What there is to tell two benches apart by: answers, files, counts, and word to the pulls that wait."""
         answers = [(client.received, client.under_way) for client in self.clients]
-        return answers, self.content(), self.stats.totals()
+        return answers, self.content(), self.stats.totals(), self.woken
+
+    def _wake(self, topic: str, queue_id: int, max_offset: int, tags_codes: Sequence[int]) -> None:
+        self.woken.append((topic, queue_id, max_offset, list(tags_codes)))
 
 
 def _refuse_all(request: object) -> None:

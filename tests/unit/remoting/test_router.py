@@ -79,6 +79,40 @@ def route(handle: Any, header: type[msgspec.Struct] | None = Header) -> Router:
     return Router([{CODE: Route(header, handle)}])
 
 
+def taking(code: int, *, takes: bool) -> tuple[Router, list[tuple[str, bytes]]]:
+    """A router whose route may take requests before they are handled, and what it was offered."""
+    offered: list[tuple[str, bytes]] = []
+
+    def take(envelope: Any, body: memoryview, connection: Any) -> bool:
+        offered.append((envelope.extFields.topic, bytes(body)))
+        return takes
+
+    return Router([{RequestCode(code): Route(Header, lambda request: Reply(remark="handled"), take)}]), offered
+
+
+@pytest.mark.parametrize(
+    "code", [RequestCode.SEND_MESSAGE, CODE, RequestCode.RMQ_BULK_SEND], ids=["short", "usual", "long"]
+)
+@pytest.mark.parametrize("takes", [True, False])
+def test_what_a_route_takes_is_not_handled(code: RequestCode, takes: bool) -> None:
+    """A request is answered by one of the two ways a route may have: what the first leaves, the second answers."""
+    router, offered = taking(code, takes=takes)
+    connection = Recorder()
+    assert router.dispatch(raw_request(b"body", code=code, topic="t"), connection) is None
+    assert offered == [("t", b"body")]
+    assert [decode_command(raw).remark for raw in connection.sent] == ([] if takes else ["handled"])
+
+
+def test_only_requests_in_json_that_want_an_answer_are_taken() -> None:
+    """The short way needs not know how to answer in another encoding, or not at all."""
+    router, offered = taking(CODE, takes=True)
+    connection = Recorder()
+    router.dispatch(raw_request(oneway=True, topic="t"), connection)
+    router.dispatch(split_frame(b"".join(encode_request(CODE, 7, Header("t"), serialize="ROCKETMQ"))[4:]), connection)
+    router.dispatch(split_frame(b"".join(encode_response(7, 0, Header("t")))[4:]), connection)
+    assert not offered
+
+
 def test_a_reply_answers_its_request() -> None:
     """An answer carries the number of its request, the header and the body the handler gave."""
     connection = Recorder()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.command import encode_request
+from rmqspark.protocol.command import encode_request, encode_response
 from rmqspark.remoting.router import Route, Router
 from rmqspark.remoting.server import RemotingServer
 from rmqspark.remoting.server_connection import ServerConnection
@@ -39,9 +41,16 @@ def answer_soon(request: Request[Any]) -> None:
     asyncio.get_running_loop().call_soon(request.reply)
 
 
-async def talk() -> list[bytes]:
+def take_and_answer_soon(envelope: Any, body: memoryview, connection: Any) -> bool:
+    connection.under_way += 1
+    response = b"".join(encode_response(envelope.opaque, 0))
+    asyncio.get_running_loop().call_soon(connection.answer, response, 1)
+    return True
+
+
+async def talk(route: Route) -> list[bytes]:
     """Three requests that come in one read, answered later in the same turn of the loop."""
-    router = Router([{RequestCode.GET_BROKER_RUNTIME_INFO: Route(None, answer_soon)}])
+    router = Router([{RequestCode.GET_BROKER_RUNTIME_INFO: route}])
     async with RemotingServer(router, host="127.0.0.1", port=0) as server:
         connection, wire = ServerConnection(server, 1), Wire()
         connection.connection_made(wire)
@@ -49,11 +58,13 @@ async def talk() -> list[bytes]:
         connection.get_buffer(-1)[: len(stream)] = stream
         connection.buffer_updated(len(stream))
         await asyncio.sleep(0)
+        assert connection.idle
         connection.connection_lost(None)
     return wire.written
 
 
-def test_what_is_answered_in_the_turn_of_its_request_leaves_with_it() -> None:
+@pytest.mark.parametrize("take", [None, take_and_answer_soon], ids=["handled", "taken"])
+def test_what_is_answered_in_the_turn_of_its_request_leaves_with_it(take: Any) -> None:
     """A send waits for no further round of the broker, and pipelined ones share a write."""
-    (written,) = asyncio.run(talk())
+    (written,) = asyncio.run(talk(Route(None, answer_soon, take)))
     assert written.count(b'"flag":1') == 3

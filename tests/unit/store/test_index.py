@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rmqspark.entropy import SystemEntropy
@@ -401,6 +401,15 @@ def test_slots_are_the_same_in_parts_and_in_one_go() -> None:
         feed(index, records[:end], in_bulk=True)
         index.close()
     assert contents(files) == built_in_one_go(records, config)
+
+
+@given(st.lists(st.text("aü#", max_size=3) | st.text("ab", min_size=4, max_size=4), max_size=6))
+@example(["t#01", "t#02"])
+@example(["t#ü", "t#03"])
+def test_single_keys_are_hashed_alike_of_whatever_lengths(keys: list[str]) -> None:
+    """As Java hashes each: ids that are all of one length too, which are hashed as a table."""
+    hashed = keys_of([f"t#{key}".encode() for key in keys], range(len(keys)), [0] * len(keys))
+    assert hashed.hashes.tolist() == [key_hash("t", key) for key in keys]
 
 
 def test_hashes_are_absolute() -> None:
