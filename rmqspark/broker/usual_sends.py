@@ -21,7 +21,7 @@ from rmqspark.protocol.message_id import IPV4_HOST_BYTES, pack_host
 from rmqspark.protocol.names import NOT_SENDABLE, RETRY_PREFIX
 from rmqspark.protocol.record import encode_unplaced
 from rmqspark.store.draft import Draft
-from rmqspark.store.singles import Single
+from rmqspark.store.singles import Places, Single
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from rmqspark.protocol.bodies import DataVersion
     from rmqspark.remoting.reply import Reply
     from rmqspark.remoting.request import Connection
-    from rmqspark.store.singles import Places
 
 
 class UsualSend(Single, gc=False):
@@ -63,8 +62,11 @@ class UsualSend(Single, gc=False):
         return Draft(self.topic, self.queue_id, record, self.tags_code, self.index_keys)
 
     def finish(self, queue_offset: int, physical_offset: int, error: RmqError | None) -> None:
-        transaction_id = self.unique_key.decode()
-        self._answer(self.receipts.reply_to(self.queue_id, transaction_id, queue_offset, physical_offset, error))
+        if error is None:
+            finish_all([self], Places([queue_offset], [physical_offset]))
+        else:
+            unique_key = self.unique_key.decode()
+            self._answer(self.receipts.reply_to(self.queue_id, unique_key, queue_offset, physical_offset, error))
 
     def refuse(self, error: RmqError) -> None:
         self._answer(self.receipts.refusal(error))
