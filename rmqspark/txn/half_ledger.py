@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 REMEMBERED: Final = 10_000  # how many ended halves are known by what became of them
+_MOST_STALE: Final = 1_000  # of those that ended and would be asked about much later; beyond, all such are put away
 
 
 class Outcome(Enum):
@@ -70,7 +71,7 @@ class HalfLedger:
         self._open: dict[int, OpenHalf] = {}  # by queue offset, ascending
         self._ended_ahead: set[int] = set()  # ended before they were looked at
         self._outcomes: dict[int, Outcome] = {}  # the latest REMEMBERED
-        self._due: list[tuple[int, int]] = []  # heap of (when, queue offset); those that ended are still in it
+        self._due: list[tuple[int, int]] = []  # heap of (when, queue offset); some that ended are in it
 
     def __len__(self) -> int:
         """How many are known to be open."""
@@ -153,3 +154,6 @@ class HalfLedger:
 
     def _schedule(self, half: OpenHalf, when_ms: int) -> None:
         heapq.heappush(self._due, (when_ms, half.queue_offset))
+        if len(self._due) > 2 * len(self._open) + _MOST_STALE:
+            self._due = [turn for turn in self._due if turn[1] in self._open]
+            heapq.heapify(self._due)

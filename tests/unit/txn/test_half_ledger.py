@@ -136,3 +136,15 @@ def test_the_offset_kept_never_passes_an_open_half_message(steps: list[tuple[str
         kept = ledger.first_open
         assert set(range(kept)) <= ended | gone
         assert all(ledger.is_open(other) == (other not in ended | gone) for other in range(13))
+
+
+def test_what_ended_long_before_its_question_takes_no_memory() -> None:
+    """A producer that asks for a day of immunity and commits at once costs no more than one that asks for none."""
+    ledger = HalfLedger(RULES)
+    open_half(ledger, 0, immunity_ms=500)
+    open_half(ledger, 1)
+    for offset in range(2, 10_000):
+        open_half(ledger, offset, immunity_ms=24 * 3_600_000)
+        ledger.end(offset, Outcome.COMMITTED)
+    assert len(ledger._due) < 2_000
+    assert (asked(ledger, 500), asked(ledger, 6_000)) == ([0], [1])
