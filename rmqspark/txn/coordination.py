@@ -173,5 +173,5 @@ class Coordination:
         yield lambda: brokers
         for txn in self.ledger:
             yield partial(self.ledger.restated, txn.transactional_id)
-        reports = list(self.inputs.restated())
-        yield lambda: reports
+        for query_id in self.inputs:
+            yield partial(self.inputs.restated, query_id)

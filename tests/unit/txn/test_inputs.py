@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from rmqspark.errors import Busy, InvalidArgument
 from rmqspark.protocol.bodies_txn import InputRange
 from rmqspark.txn import inputs as inputs_module
+from rmqspark.txn.events import encode_event
 from rmqspark.txn.inputs import InputReports
 
 
@@ -50,6 +52,26 @@ def test_what_is_no_range_is_refused(reports: InputReports, wrong: InputRange) -
     assert reports.of("q", 5) == []
 
 
+def test_names_have_a_length(reports: InputReports) -> None:
+    """What is kept of each range is bounded, not only how many there are."""
+    for field in ("group", "topic", "brokerName", "member", "run"):
+        with pytest.raises(InvalidArgument, match="255 characters"):
+            report(reports, 5, structs.replace(at(0, 0, 4), **{field: "x" * 256}))
+    assert report(reports, 5, InputRange(*(["x" * 255] * 3), 0, 0, 4, "x" * 255, 1, "x" * 255)) == 1
+
+
+def test_each_event_fits_a_message(reports: InputReports) -> None:
+    """A batch of very many queues is told in pieces, now and whenever the ledger is told anew: an event too large to be
+    stored would keep the log from ever expiring."""
+    name = "x" * 255
+    ranges = [InputRange(name, name, name, queue, 0, 4, name, 1, name) for queue in range(30_000)]
+    events = reports.report("q", 5, ranges)
+    for event in events:
+        reports.apply(event)
+    assert max(len(encode_event(event)) for event in (*events, *reports.restated("q"))) < 2 << 20
+    assert len(reports.of("q", 5)) == sum(len(event.inputs) for event in reports.restated("q")) == 30_000
+
+
 def test_old_batches_and_silent_queries_go_first(reports: InputReports, monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory is bounded, whoever reports whatever."""
     for batch in range(10):
@@ -75,6 +97,6 @@ def test_it_can_be_told_again(reports: InputReports) -> None:
     report(reports, 0, at(0, 0, 1), at(1, 0, 1))
     report(reports, 1, at(0, 1, 2), query="r")
     again = InputReports()
-    for event in reports.restated():
+    for event in (event for query in reports for event in reports.restated(query)):
         again.apply(event)
     assert (again.of("q", 0), again.of("r", 1)) == (reports.of("q", 0), reports.of("r", 1))
