@@ -13,6 +13,7 @@ Per transactional id T, the rules that all else rests on (docs/exactly-once.md):
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -20,6 +21,7 @@ import msgspec
 from rmqspark.errors import Busy, ForgedEpoch, TransactionError, UnknownTransaction
 from rmqspark.protocol.bodies_txn import AuditedBatch, TxnDecision
 from rmqspark.protocol.headers_txn import NO_EPOCH, NO_VERSION, TxnOutcome
+from rmqspark.protocol.names import MAX_TRANSACTIONAL_ID_LENGTH
 from rmqspark.txn.events import (
     BrokerCompleted,
     Decided,
@@ -47,6 +49,7 @@ MAX_RUNS: Final = 64  # of one id; one forgotten that comes back gets a new epoc
 _HEARD_EVERY_MS: Final = 10_000  # attempts of one version within so long are noted once
 DRIVER: Final = "driver"
 CLOCK: Final = "timeout"
+_CHECKSUM: Final = re.compile("[0-9]{1,20}")  # of 64 bits
 
 
 class Answer(NamedTuple):
@@ -345,10 +348,16 @@ def _figures(decision: TxnDecision) -> TxnDecision:
 
 
 def _check_decision(decision: TxnDecision) -> None:
-    """Each partition counts once: all its rows come from one attempt, on whichever brokers."""
+    """Each partition counts once: all its rows come from one attempt, on whichever brokers. What is remembered of the
+    decision for good has the length that such things have."""
+    texts = [decision.queryId, decision.topic, *decision.participants]
+    if max(map(len, texts)) > MAX_TRANSACTIONAL_ID_LENGTH or not _CHECKSUM.fullmatch(decision.checksum):
+        raise TransactionError("The decision has names, or a checksum, that are none.")
     attempts: dict[int, str] = {}
     rows = 0
     for broker, held in decision.participants.items():
+        if not held:
+            raise TransactionError(f"The decision names {broker!r}, and no attempt there.")
         if len({attempt.partition for attempt in held}) != len(held):
             raise TransactionError(f"The decision names a partition on {broker!r} twice.")
         for attempt in held:

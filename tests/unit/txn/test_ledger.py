@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from rmqspark.errors import Busy, ForgedEpoch, TransactionError, UnknownTransaction
 from rmqspark.protocol.bodies_txn import HeldAttempt, InputRange, OutputRange, TxnDecision
@@ -156,6 +157,12 @@ def test_a_participant_is_told_how_its_halves_stand(book: Book) -> None:
         ("r1", 2**62, 0, ONE, ForgedEpoch),
         ("r1", 1, 7, ONE, UnknownTransaction),
         ("r1", 1, 0, TxnDecision(rows=1), TransactionError),
+        ("r1", 1, 0, structs.replace(ONE, participants={**ONE.participants, "b": []}), TransactionError),
+        ("r1", 1, 0, structs.replace(ONE, participants={"b" * 256: ONE.participants["a"]}), TransactionError),
+        ("r1", 1, 0, structs.replace(ONE, queryId="q" * 256), TransactionError),
+        ("r1", 1, 0, structs.replace(ONE, topic="t" * 256), TransactionError),
+        ("r1", 1, 0, structs.replace(ONE, checksum="9" * 21), TransactionError),
+        ("r1", 1, 0, structs.replace(ONE, checksum="-1"), TransactionError),
         (
             "r1",
             1,
@@ -182,7 +189,8 @@ def test_a_participant_is_told_how_its_halves_stand(book: Book) -> None:
 def test_a_forged_decision_is_refused(
     book: Book, run: str, epoch: int, version: int, decision: TxnDecision, error: type[Exception]
 ) -> None:
-    """An epoch nobody was given, a version from the future, two attempts of one partition: named, and nothing done."""
+    """An epoch nobody was given, a version from the future, two attempts of one partition, names without end: named,
+    and nothing done."""
     book.prepare("r1", 0)
     before = list(book.log)
     with pytest.raises(error):
