@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from rmqspark.errors import RmqError
+from rmqspark.errors import RmqError, TransactionError
 from rmqspark.protocol.bodies_txn import TxnDecision
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers_txn import TxnOutcome, TxnStatusRequestHeader, TxnStatusResponseHeader
+from rmqspark.protocol.names import MAX_TRANSACTIONAL_ID_LENGTH
 from rmqspark.txn.coordinator import Coordinator, Ruling
 from rmqspark.txn.events import InputReported, PeerSeen
 from rmqspark.txn.input_leases import InputLeases
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 _CONFIRM_AFTER_MS: Final = 1_000  # a steady stream confirms each batch by the vote on the next one
 _PEERS_INTERVAL_MS: Final = 30_000
 _STATUS_TIMEOUT_MS: Final = 10_000
+_MOST_PEERS: Final = 1_000  # each is asked before an id is adopted
 
 log = structlog.get_logger("rmqspark.txn")
 
@@ -135,9 +137,12 @@ class Coordination:
         return Ruling(Answer(TxnOutcome(told.outcome), told.epoch, told.lastVersion, decision))
 
     def note_broker(self, name: str) -> None:
-        """Remembers a broker that has been heard of. Raises NotWritable."""
-        if name != self._config.broker_name and name not in self.ledger.peers:
-            self.journal.record([PeerSeen(name)])
+        """Remembers a broker that has been heard of. Raises NotWritable, TransactionError for one too many."""
+        if name == self._config.broker_name or name in self.ledger.peers:
+            return
+        if len(self.ledger.peers) >= _MOST_PEERS or not 0 < len(name) <= MAX_TRANSACTIONAL_ID_LENGTH:
+            raise TransactionError(f"Broker {name[:32]!r} is not one of this cluster, or one too many.")
+        self.journal.record([PeerSeen(name)])
 
     async def close(self) -> None:
         await self.peers.close()

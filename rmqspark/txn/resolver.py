@@ -127,14 +127,14 @@ class Resolver:
     async def vote(self, request: Vote) -> VoteAnswer:
         """Yes when all that is asked for is held, and on disk with everything stored before it."""
         batch = Batch(request.transactional_id, request.epoch, request.version)
-        if refusal := self._refusal(batch, request):
+        if refusal := self.refusal(request):
             return VoteAnswer(yes=False, remark=refusal)
         halves = sum(attempt.halves for attempt in request.attempts)
         if not self._participant.has_voted(batch, halves):
             self._completer.note(VotedFor(*batch, halves))
         await self._disk.flushed(self._halves.end_offset)
         self._write_back_at_bytes = _FIRST_WRITTEN_BACK_BYTES
-        refusal = self._refusal(batch, request)  # its coordinator may have dropped it meanwhile
+        refusal = self.refusal(request)  # its coordinator may have dropped it meanwhile
         return VoteAnswer(yes=not refusal, remark=refusal)
 
     async def complete(self, request: Complete) -> list[OutputRange]:
@@ -153,8 +153,11 @@ class Resolver:
             await self._disk.flushed(self._halves.end_offset)
         return outputs
 
-    def _refusal(self, batch: Batch, request: Vote) -> str:
-        """Why the answer is no; empty for yes."""
+    def refusal(self, request: Vote) -> str:
+        """Why the answer is no, as things are now; empty for yes."""
+        batch = Batch(request.transactional_id, request.epoch, request.version)
+        if not request.attempts:
+            return "It names no attempt."
         if not self._participant.is_completed(batch._replace(version=request.completed)):
             return f"Version {request.completed} is not complete here."
         return self._participant.missing(batch, request.attempts)

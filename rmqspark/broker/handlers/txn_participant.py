@@ -106,11 +106,10 @@ class TxnParticipantHandlers:
 
     async def vote(self, request: Request[TxnVoteRequestHeader]) -> Reply:
         header, body = request.header, TxnVote.decode_request(request.body)
-        if header.coordinator is not None:
-            self._note_broker(header.coordinator)
-        answer = await self._resolver.vote(
-            Vote(header.transactionalId, header.epoch, header.version, body.attempts, header.completed)
-        )
+        vote = Vote(header.transactionalId, header.epoch, header.version, body.attempts, header.completed)
+        if header.coordinator is not None and not self._resolver.refusal(vote):
+            self._note_broker(header.coordinator)  # before the vote, whose flush brings it to the disk
+        answer = await self._resolver.vote(vote)
         return Reply(TxnVoteResponseHeader(answer.yes), remark=answer.remark or None)
 
     async def complete(self, request: Request[TxnCompleteRequestHeader]) -> Reply:

@@ -12,13 +12,18 @@ import pytest
 from structlog.testing import capture_logs
 
 from rmqspark.protocol.bodies import OutputRanges
-from rmqspark.protocol.bodies_txn import AttemptName, HeldAttempt, TxnComplete, TxnVote
+from rmqspark.protocol.bodies_txn import AttemptName, BrokersSeen, HeldAttempt, TxnComplete, TxnVote
 from rmqspark.protocol.body_crcs import body_crcs
 from rmqspark.protocol.bulk_rows import AS_ROWS, BulkRows
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.columns import Column
 from rmqspark.protocol.headers import BulkReadRequestHeader, GetMaxOffsetRequestHeader
-from rmqspark.protocol.headers_txn import TxnCompleteRequestHeader, TxnHalfRequestHeader, TxnVoteRequestHeader
+from rmqspark.protocol.headers_txn import (
+    TxnCompleteRequestHeader,
+    TxnFindRequestHeader,
+    TxnHalfRequestHeader,
+    TxnVoteRequestHeader,
+)
 from rmqspark.protocol.names import HALF_BATCH_TOPIC, HIDDEN_TOPICS
 from rmqspark.protocol.properties import encode_properties
 from rmqspark.protocol.record import encode_record
@@ -82,8 +87,10 @@ async def hold(client: Any, request: tuple[TxnHalfRequestHeader, bytes]) -> int:
     return int(answer.fields["physicalOffset"])
 
 
-async def vote(client: Any, *attempts: HeldAttempt, epoch: int = 1, version: int = 0) -> str:
-    header = TxnVoteRequestHeader(T, epoch, version, -1)
+async def vote(
+    client: Any, *attempts: HeldAttempt, epoch: int = 1, version: int = 0, coordinator: str | None = None
+) -> str:
+    header = TxnVoteRequestHeader(T, epoch, version, -1, coordinator)
     answer = await client.ask(RequestCode.RMQ_TXN_VOTE, header, TxnVote(list(attempts)).encode(standard=True))
     assert answer.code == 0, answer.remark
     return "" if answer.fields["yes"] == "true" else str(answer.remark)
@@ -336,3 +343,28 @@ def test_half_batches_of_nobody(on_broker) -> None:
         await hold(client, half(b"1"))  # and its epoch shuts nobody out
 
     on_broker(talk, transaction_time_out=1)
+
+
+def test_who_asks_for_votes_is_remembered_for_a_yes_alone(on_broker) -> None:
+    """Each broker ever seen has to be asked before a new id is adopted: a made-up one would stop them all."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders")
+
+        async def seen() -> list[str]:
+            answer = await client.ask(RequestCode.RMQ_TXN_FIND, TxnFindRequestHeader(T))
+            return BrokersSeen.decode(answer.body).brokers
+
+        assert await vote(client, HeldAttempt(0, "a", 1, 1), coordinator="ghost")
+        assert await vote(client, coordinator="ghost")
+        assert await seen() == []
+        request = half(b"1")
+        await hold(client, request)
+        header = TxnVoteRequestHeader(T, 1, 0, -1, "x" * 300)
+        refused = await client.ask(RequestCode.RMQ_TXN_VOTE, header, TxnVote([held(request)]).encode(standard=True))
+        assert "not one of this cluster" in refused.remark
+        assert not await vote(client, held(request), coordinator="broker-z")
+        assert await seen() == ["broker-z"]
+
+    on_broker(talk)

@@ -173,6 +173,14 @@ def test_vote_against_what_is_not_held(bench: ParticipantBench, change: dict[str
     assert not bench.participant.has_voted(N0)
 
 
+def test_a_vote_for_nothing_pins_nothing(bench: ParticipantBench) -> None:
+    """Who names no attempt gets a no: a yes would be remembered for good, and hold up all later versions."""
+    assert "no attempt" in bench.vote(N0)
+    attempt = bench.send(N1, Sent("t", 0, [b"1"]))
+    assert bench.vote(N1, attempt) == ""
+    assert bench.commit(N1, attempt) == [("t", 0, 0, 1)]
+
+
 def test_vote_against_a_gap(bench: ParticipantBench) -> None:
     """Figures that agree do not hide that half batches are numbered with a gap."""
     attempt = bench.send(N0, Sent("t", 0, [b"1"]), first_sequence=1)
