@@ -37,6 +37,11 @@ class TableFile:
         self._saved_revision = table.revision
         self._writing = asyncio.Lock()
 
+    @property
+    def is_saved(self) -> bool:
+        """Whether the file holds what the table holds now."""
+        return self._table.revision == self._saved_revision
+
     async def save(self) -> None:
         """Returns once the file holds at least what the table holds now. Raises NotWritable if it cannot be written."""
         async with self._writing:

@@ -2,8 +2,8 @@
 
 rmqspark's own; see `rebalance/handover.py` for what a member does with it, `broker/locks.py` for the leases. All of a
 request happens at once: what is released is committed before anybody else can take it, and who takes a queue is told
-the group's offset of that moment. A lease that was given or given up is on disk before it is answered; renewals are not
-written at all. Queues that this broker does not have are left out.
+the group's offset of that moment. A lease that was given or given up is on disk before it is answered, also to who asks
+again after an error; renewals are not written at all. Queues that this broker does not have are left out.
 """
 
 from __future__ import annotations
@@ -61,13 +61,12 @@ class LeaseHandlers:
         header, body = request.header, GroupLeasesBody.decode_request(request.body)
         group, client_id = header.consumerGroup, check_client_id(header.clientId)
         self._groups.find_or_create(group, self._clock.now_ms())
-        before = self._locks.revision
         held = self._keep(group, client_id, body.keep)
         release = dict(self._numbered(body.release))
         self._locks.unlock(group, client_id, self._locks.keep(group, client_id, release, self._clock.monotonic_ms()))
         held += self._take(group, client_id, body.take)
         reply = Reply(body=GroupLeasesAnswerBody(self._locks.lease_ms, held).encode())
-        return reply if self._locks.revision == before else self._after_saving(reply)
+        return reply if self._file.is_saved else self._after_saving(reply)
 
     def _keep(self, group: str, client_id: str, wanted: Iterable[LeasedQueue]) -> list[LeasedQueue]:
         offsets = {_queue(each): each.offset for each in wanted}

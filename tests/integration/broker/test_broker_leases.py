@@ -5,9 +5,16 @@ from __future__ import annotations
 import pytest
 
 from rmqspark.model import MessageQueue
-from rmqspark.protocol.bodies import GroupLeasesAnswerBody, GroupLeasesBody, LeasedQueue, ResetOffsetBody
+from rmqspark.protocol.bodies import (
+    GroupLeasesAnswerBody,
+    GroupLeasesBody,
+    LeasedQueue,
+    QueueLeaseTable,
+    ResetOffsetBody,
+)
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers import ConsumerGroupRequestHeader, GroupLeasesRequestHeader, ResetOffsetRequestHeader
+from rmqspark.testing.memory_files import MemoryFileSystem
 
 pytestmark = pytest.mark.integration
 
@@ -71,6 +78,27 @@ def test_a_reset_is_there_until_its_reader_has_carried_it_out(on_broker) -> None
         assert await resets(client, q0=1) == {}
 
     on_broker(talk)
+
+
+def test_a_lease_that_could_not_be_saved_is_saved_before_it_is_told(on_broker) -> None:
+    """Who asks once more after an error of the disk is answered when the lease is there to stay, and not before."""
+    files = MemoryFileSystem()
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders", 16)
+        for number in range(16):  # until the failure is met by this file, and by no other
+            files.fail_next("rename")
+            body = GroupLeasesBody(take=[queue(number)]).encode()
+            answer = await client.ask(RequestCode.RMQ_GROUP_LEASES, GroupLeasesRequestHeader("g", "m"), body)
+            if answer.code != 0:
+                break
+        assert "cannot be written" in answer.remark
+        (lease,) = await ask(client, "m", take=[queue(number)])
+        saved = QueueLeaseTable.decode(files.within("store").open("config/queueLeases.json").pread(1 << 20, 0))
+        assert (number, lease.lease) in [(each.queueId, each.number) for each in saved.leases]
+
+    on_broker(talk, files=files)
 
 
 def test_hostile_lease_requests(on_broker) -> None:

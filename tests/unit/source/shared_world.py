@@ -46,6 +46,22 @@ LEASE_MS = 60_000
 QUIET = RetryPolicy(0, 0)
 
 
+class LeaseFile:
+    """The broker's file of leases: what a restart knows of them."""
+
+    def __init__(self, locks: QueueLocks) -> None:
+        self._locks = locks
+        self._saved_revision = locks.revision
+        self.text = locks.table().encode()
+
+    @property
+    def is_saved(self) -> bool:
+        return self._locks.revision == self._saved_revision
+
+    async def save(self) -> None:
+        self.text, self._saved_revision = self._locks.table().encode(), self._locks.revision
+
+
 class World:
     """One broker with one topic, and the way to it; stands in for `ClusterClient`, `BrokerClient`, `ClusterView`."""
 
@@ -66,18 +82,14 @@ class World:
         config = SimpleNamespace(broker_name=self.name)
         topics = {"t": SimpleNamespace(readQueueNums=len(QUEUES))}
         groups = SimpleNamespace(find_or_create=lambda group, now_ms: None)
-        file = SimpleNamespace(save=self._save)
-        parts: Any = (config, locks, file, topics, groups, self.offsets, self.clock)
+        self._file = LeaseFile(locks)
+        parts: Any = (config, locks, self._file, topics, groups, self.offsets, self.clock)
         self._handlers = LeaseHandlers(*parts)
-        self._saved = locks.table().encode()
-
-    async def _save(self) -> None:
-        self._saved = self.locks.table().encode()
 
     def restart_broker(self) -> None:
         """What was not on disk is forgotten."""
         locks = QueueLocks(lease_ms=LEASE_MS)
-        locks.load(QueueLeaseTable.decode(self._saved), self.clock.monotonic_ms())
+        locks.load(QueueLeaseTable.decode(self._file.text), self.clock.monotonic_ms())
         self._serve(locks)
 
     # --- as a cluster of one broker ----------------------------------------------------------------------------------
