@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 MAX_QUERIES: Final = 1_000
 MAX_QUEUES: Final = 50_000  # of all reports together: an answer has to fit a frame
+MAX_BYTES: Final = 12 << 20  # of all reports together as they are told, for the same reason
 MAX_HISTORY: Final = 20
 FORGOTTEN_AFTER_MS: Final = 24 * 3_600_000
 _MAX_TEXT: Final = 1_000
@@ -31,6 +32,7 @@ _STATES: Final = ("running", "stopped", "failed")
 class _Query:
     heard_ms: int
     report: QueryReport | None = None
+    report_bytes: int = 0
     history: deque[BatchFigures] = field(default_factory=lambda: deque(maxlen=MAX_HISTORY))
     batch_id: int = -1
     read_ms: int = 0
@@ -42,19 +44,17 @@ class SparkQueries:
     def __init__(self) -> None:
         self._queries: dict[str, _Query] = {}
         self._queues = 0
+        self._bytes = 0
 
     def report(self, report: QueryReport, now_ms: int) -> None:
         """Takes a listener's report in. Raises InvalidArgument for what no listener says."""
         check_report(report)
         query = self._heard(report.queryId, now_ms)
         before = query.report
-        if before is not None:
-            self._queues -= len(before.queues)
-            if before.batchId != report.batchId:
-                query.history.append(_in_short(before))
+        if before is not None and before.batchId != report.batchId:
+            query.history.append(_in_short(before))
         report.reportedAt = now_ms
-        query.report = report
-        self._queues += len(report.queues)
+        self._keep(query, report)
         self._make_room()
 
     def note_batch(self, query_id: str, batch_id: int, now_ms: int) -> None:
@@ -68,7 +68,7 @@ class SparkQueries:
 
         Of queries with a report that is not told, nor of more than MAX_QUEUES queues: an answer has to fit a frame.
         """
-        found, room = [], MAX_QUEUES
+        found, room = [], MAX_QUEUES - self._queues
         for name in self._queries if query_id is None else {query_id} & self._queries.keys():
             query = self._queries[name]
             inputs: list[InputRange] = []
@@ -96,12 +96,21 @@ class SparkQueries:
         return query
 
     def _make_room(self) -> None:
-        while len(self._queries) > 1 and (len(self._queries) > MAX_QUERIES or self._queues > MAX_QUEUES):
+        while len(self._queries) > 1 and self._is_too_large():
             self._forget(next(iter(self._queries)))
 
+    def _is_too_large(self) -> bool:
+        return len(self._queries) > MAX_QUERIES or self._queues > MAX_QUEUES or self._bytes > MAX_BYTES
+
     def _forget(self, query_id: str) -> None:
-        report = self._queries.pop(query_id).report
-        self._queues -= 0 if report is None else len(report.queues)
+        self._keep(self._queries.pop(query_id), None)
+
+    def _keep(self, query: _Query, report: QueryReport | None) -> None:
+        """Puts a report, or none, in the place of the query's last one."""
+        size_bytes = 0 if report is None else _size_bytes(report)
+        self._queues += _queues(report) - _queues(query.report)
+        self._bytes += size_bytes - query.report_bytes
+        query.report, query.report_bytes = report, size_bytes
 
 
 def check_report(report: QueryReport) -> None:
@@ -115,6 +124,16 @@ def check_report(report: QueryReport) -> None:
     texts += [text for queue in report.queues for text in (queue.group, queue.topic, queue.brokerName)]
     if max(map(len, texts)) > _MAX_TEXT:
         raise InvalidArgument(f"A text of a report has at most {_MAX_TEXT} characters.")
+    if _size_bytes(report) > MAX_BYTES:
+        raise InvalidArgument(f"A report has at most {MAX_BYTES} bytes, its defaults written out.")
+
+
+def _size_bytes(report: QueryReport) -> int:
+    return len(report.encode(standard=True))
+
+
+def _queues(report: QueryReport | None) -> int:
+    return 0 if report is None else len(report.queues)
 
 
 def _by_queue(ranges: list[InputRange]) -> list[InputRange]:

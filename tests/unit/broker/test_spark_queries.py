@@ -13,6 +13,7 @@ from rmqspark.broker.queries import FORGOTTEN_AFTER_MS, MAX_HISTORY, SparkQuerie
 from rmqspark.errors import InvalidArgument
 from rmqspark.protocol.bodies_queries import QueryQueue, QueryReport, QueryTable
 from rmqspark.protocol.bodies_txn import InputRange
+from rmqspark.protocol.frame import MAX_FRAME_BYTES
 
 
 def nothing(query_id: str, batch_id: int) -> list[InputRange]:
@@ -64,6 +65,7 @@ def test_memory_is_bounded(reports: list[tuple[str, int, bool]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(queries, "MAX_QUERIES", 4)
         patch.setattr(queries, "MAX_QUEUES", 12)
+        patch.setattr(queries, "MAX_BYTES", 4_000)
         for now_ms, (query_id, queues, by_listener) in enumerate(reports):
             if by_listener:
                 table.report(report(query_id, now_ms, queues), now_ms)
@@ -73,6 +75,22 @@ def test_memory_is_bounded(reports: list[tuple[str, int, bool]]) -> None:
             assert known[-1].queryId == query_id
             assert len(known) <= 4
             assert sum(len(each.report.queues) for each in known if each.report) <= 12
+            assert sum(len(each.report.encode(standard=True)) for each in known if each.report) <= 4_000
+
+
+def test_what_is_kept_fits_an_answer() -> None:
+    """However many queues, and however long the names: the listing is a frame that clients take."""
+    table = SparkQueries()
+    group = "spark-3f0c6a9e-8d27-4c55-b0aa-1f2f9d0c9f11"
+    wide = [QueryQueue(group, "orders", "broker-a", n, 10**9, 10**9, 10**9, 1_000) for n in range(50_000)]
+    table.report(QueryReport("wide", queues=wide), now_ms=0)
+    assert len(table.known(nothing)) == 1
+    long = [QueryQueue("\x01" * 1_000, "\x01" * 1_000, "\x01" * 1_000) for _ in range(300)]
+    for number in range(3):
+        table.report(QueryReport(f"long-{number}", queues=long), now_ms=1)
+        assert len(QueryTable(table.known(nothing)).encode(standard=True)) < MAX_FRAME_BYTES
+    with pytest.raises(InvalidArgument, match="bytes"):
+        table.report(QueryReport("q", queues=long[:1] * 2_000), now_ms=2)
 
 
 @pytest.mark.parametrize(
