@@ -14,12 +14,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from rmqspark.errors import Busy
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies import QueueLease, QueueLeaseTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
+MAX_LOCKS: Final = 300_000
+"""Of all groups together: a lease is remembered for days, and all of them are written with every change."""
 LEASE_MEMORY_MS: Final = 7 * 24 * 3_600_000
 """How long a lease that ran out is remembered for its last owner."""
 
@@ -31,7 +34,7 @@ class QueueLock(NamedTuple):
 
 
 class QueueLocks:
-    """Per consumer group, the leases on queues. Times are monotonic milliseconds."""
+    """Per consumer group, the leases on queues, `MAX_LOCKS` at most. Times are monotonic milliseconds."""
 
     def __init__(self, *, lease_ms: int) -> None:
         self.lease_ms = lease_ms
@@ -40,7 +43,12 @@ class QueueLocks:
         self._groups: dict[str, dict[MessageQueue, QueueLock]] = {}
 
     def lock(self, group: str, client_id: str, queues: Iterable[MessageQueue], now_ms: int) -> list[MessageQueue]:
-        """Takes or renews what it can for `client_id`; returns the queues it now owns, in the order asked for."""
+        """Takes or renews what it can for `client_id`; returns the queues it now owns, in the order asked for.
+
+        Raises Busy where there is no room for so many.
+        """
+        queues = list(queues)
+        self._check_room(group, queues)
         locks = self._groups.setdefault(group, {})
         owned = [queue for queue in queues if self._is_free_for(client_id, locks.get(queue), now_ms)]
         for queue in owned:
@@ -66,7 +74,12 @@ class QueueLocks:
     # --- leases of queries -------------------------------------------------------------------------------------------
 
     def take(self, group: str, client_id: str, queues: Iterable[MessageQueue], now_ms: int) -> dict[MessageQueue, int]:
-        """Leases what it can to `client_id`; returns their numbers. Who was the last owner keeps its own."""
+        """Leases what it can to `client_id`; returns their numbers. Who was the last owner keeps its own.
+
+        Raises Busy where there is no room for so many.
+        """
+        queues = list(queues)
+        self._check_room(group, queues)
         locks = self._groups.setdefault(group, {})
         numbers = {}
         for queue in queues:
@@ -126,6 +139,11 @@ class QueueLocks:
 
     def __len__(self) -> int:
         return sum(map(len, self._groups.values()))
+
+    def _check_room(self, group: str, queues: Collection[MessageQueue]) -> None:
+        known = self._groups.get(group, {})
+        if len(self) + sum(queue not in known for queue in queues) > MAX_LOCKS:
+            raise Busy(f"{len(self)} queues are locked or leased on this broker; there is no room for more.")
 
     def _is_free_for(self, client_id: str, lock: QueueLock | None, now_ms: int) -> bool:
         return lock is None or lock.client_id == client_id or self._has_expired(lock, now_ms)

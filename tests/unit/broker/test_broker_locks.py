@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
+from rmqspark.broker import locks as broker_locks
 from rmqspark.broker.locks import LEASE_MEMORY_MS, QueueLocks
+from rmqspark.errors import Busy
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies import QueueLeaseTable
 
@@ -45,6 +49,19 @@ def test_leases_that_ran_out_take_no_room() -> None:
     locks.expire(60_001)
     assert len(locks) == 1
     assert locks.lock("h", "c2", [SECOND], 60_001) == []
+
+
+def test_there_is_an_end_to_leases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asks for one too many is told so, and gets none; what is held can be renewed."""
+    monkeypatch.setattr(broker_locks, "MAX_LOCKS", 2)
+    locks = QueueLocks(lease_ms=60_000)
+    assert locks.take("g", "c1", [FIRST], 0) == {FIRST: 1}
+    for ask in (locks.take, locks.lock):
+        with pytest.raises(Busy, match="no room"):
+            ask("h", "c2", [FIRST, SECOND], 0)
+    assert len(locks) == 1
+    assert locks.lock("h", "c2", [FIRST], 0) == [FIRST]
+    assert locks.take("g", "c1", [FIRST], 0) == {FIRST: 1}
 
 
 def test_a_lease_has_a_number_of_its_own() -> None:
