@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rmqspark.errors import Busy, RmqError
+from rmqspark.errors import Busy, RmqError, TransactionError
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies import GroupLeasesAnswerBody, GroupLeasesBody, LeasedQueue
 from rmqspark.protocol.codes import RequestCode
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rmqspark.txn.peers import Peers
 
 _TIMEOUT_MS: Final = 3_000
+_MOST_HOLDERS: Final = 1_000
 
 LeasesHere = Callable[[str, str, Mapping[MessageQueue, int]], Collection[MessageQueue]]
 """Renews leases of a group's member on this broker; those that are still its own."""
@@ -44,13 +45,22 @@ class InputLeases:
         self._peers = peers
 
     async def lost(self, inputs: Iterable[InputRange]) -> str | None:
-        """In words, a queue that was given to somebody else; None if there is none. Busy where it cannot be told."""
+        """In words, a queue that was given to somebody else; None if there is none. Busy where it cannot be told.
+
+        Raises TransactionError for inputs of more groups and members than any query has.
+        """
         by_holder: dict[_Holder, dict[MessageQueue, int]] = {}
         for each in inputs:
             if each.lease and each.member:
                 holder = _Holder(each.brokerName, each.group, each.member)
                 queue = MessageQueue(each.topic, each.brokerName, each.queueId)
                 by_holder.setdefault(holder, {})[queue] = each.lease
+        if len(by_holder) > _MOST_HOLDERS:
+            raise TransactionError(f"A batch has leases of {_MOST_HOLDERS} groups and brokers at most.")
+        listed = await self._peers.listed({holder.broker for holder in by_holder} - {self._own_name})
+        for holder in by_holder:
+            if holder.broker not in (self._own_name, *listed):
+                raise Busy(f"Broker {holder.broker!r} cannot be asked for leases: no name server lists it.")
         kept = await asyncio.gather(*(self._keep(holder, leases) for holder, leases in by_holder.items()))
         for (holder, leases), still in zip(by_holder.items(), kept, strict=True):
             gone = sorted(leases.keys() - still)

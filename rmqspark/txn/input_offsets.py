@@ -21,6 +21,7 @@ from rmqspark.protocol.headers_consume import (
     QueryConsumerOffsetRequestHeader,
     UpdateConsumerOffsetRequestHeader,
 )
+from rmqspark.txn.peers import unlisted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -65,9 +66,14 @@ class InputOffsets:
 
     async def move(self) -> None:
         """Tries what waits, once; a broker that fails is left alone for this time."""
+        if not self._waiting:
+            return
+        listed = await self._peers.listed({place.broker for place in self._waiting})
         failed: dict[str, RmqError] = {}
         for place, (offset, tries) in list(self._waiting.items()):
             try:
+                if place.broker not in listed:
+                    raise unlisted(place.broker)
                 if place.broker in failed:
                     raise failed[place.broker]
                 await self._move_there(place, offset)

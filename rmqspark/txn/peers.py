@@ -16,7 +16,7 @@ from rmqspark.protocol.codes import RequestCode
 from rmqspark.remoting.connection import AsyncConnection
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     import msgspec
 
@@ -56,6 +56,12 @@ class Peers:
             }
         return bool(found) or not self._name_servers
 
+    async def listed(self, brokers: Collection[str]) -> set[str]:
+        """Which of these there are. Asks once, however many are not known: names may be a client's invention."""
+        if not self._addresses.keys() >= set(brokers):
+            await self.refresh()
+        return self._addresses.keys() & set(brokers)
+
     async def call(
         self, broker: str, code: int, header: msgspec.Struct | None = None, body: Body = b"", *, timeout_ms: int
     ) -> Response:
@@ -72,12 +78,14 @@ class Peers:
                 await connection.close()
 
     async def _connection(self, broker: str) -> AsyncConnection:
-        async with self._opening.setdefault(broker, asyncio.Lock()):
-            if broker not in self._addresses:
-                await self.refresh()
+        if broker not in self._addresses:
+            await self.refresh()
+        if broker not in self._addresses:
+            raise unlisted(broker)
+        async with self._opening.setdefault(broker, asyncio.Lock()):  # of names that are listed: they have an end
             address = self._addresses.get(broker)
             if address is None:
-                raise Unreachable(f"No name server knows a broker {broker!r}.", address=broker)
+                raise unlisted(broker)
             connection = self._connections.get(broker)
             if connection is None or connection.closed or connection.address != address:
                 try:
@@ -87,6 +95,11 @@ class Peers:
                     raise
                 self._connections[broker] = connection
             return connection
+
+
+def unlisted(broker: str) -> Unreachable:
+    """The error for a broker that is not there, as far as the name servers know."""
+    return Unreachable(f"No name server knows a broker {broker!r}.", address=broker)
 
 
 async def _cluster_info(address: str) -> ClusterInfo | None:

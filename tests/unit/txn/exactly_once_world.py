@@ -44,6 +44,8 @@ from .exactly_once_driver import CHECKPOINT, TOPIC, Driver, T, rows_of
 from .exactly_once_loop import ModelLoop
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     import msgspec
 
 BROKERS = ("a", "b")
@@ -412,6 +414,9 @@ class Node:
 
     def names(self) -> list[str]:
         return [name for name in BROKERS if name != self.name]
+
+    async def listed(self, brokers: Collection[str]) -> set[str]:
+        return set(self.names()) & set(brokers)
 
     async def refresh(self) -> bool:
         return True

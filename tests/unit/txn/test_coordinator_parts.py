@@ -23,6 +23,8 @@ from rmqspark.txn.owners import Owners
 from rmqspark.txn.rollout import FIRST_REST_MS, Rollout
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from rmqspark.txn.ports import Complete, Vote, VoteAnswer
 
 T = "spark-q"
@@ -41,6 +43,9 @@ class ScriptedPeers:
 
     async def refresh(self) -> bool:
         return self.is_listed
+
+    async def listed(self, brokers: Collection[str]) -> set[str]:
+        return self.answers.keys() & set(brokers)
 
     async def call(
         self, broker: str, code: RequestCode, header: Any, body: bytes = b"", *, timeout_ms: int
@@ -286,6 +291,17 @@ def test_offsets_that_cannot_be_moved_are_tried_again() -> None:
     peers.answers["b"] = OffsetResponseHeader(0)
     asyncio.run(offsets.move())
     assert moved(peers) == [9, 9, 9]
+
+
+def test_brokers_that_nobody_lists_are_not_looked_for() -> None:
+    """Names come from clients: a decision that makes up thousands costs the coordinator nothing."""
+    peers = ScriptedPeers(b=OffsetResponseHeader(0))
+    offsets = InputOffsets("a", lambda *place: None, peers)  # type: ignore[arg-type]
+    offsets.want([InputRange("g", "t", f"ghost-{number}", 0, 0, 9) for number in range(3_000)])
+    offsets.want([InputRange("g", "t", "b", 0, 0, 9)])
+    asyncio.run(offsets.move())
+    assert {broker for broker, _, _ in peers.asked} == {"b"}
+    assert moved(peers) == [9]
 
 
 def test_a_group_that_never_committed_gets_its_first_offset() -> None:

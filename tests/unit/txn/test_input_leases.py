@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rmqspark.errors import Busy, Unreachable
+from rmqspark.errors import Busy, TransactionError, Unreachable
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies import GroupLeasesAnswerBody, GroupLeasesBody
 from rmqspark.protocol.bodies_txn import InputRange
@@ -31,6 +31,9 @@ class Brokers:
     def here(self, group: str, member: str, leases: Mapping[MessageQueue, int]) -> Collection[MessageQueue]:
         assert (group, member) == ("g", "m")
         return [queue for queue, number in leases.items() if (queue, number) in self.held]
+
+    async def listed(self, brokers: Collection[str]) -> set[str]:
+        return {"b"} & set(brokers)
 
     async def call(self, broker: str, code: int, header: Any, body: bytes, *, timeout_ms: int) -> Response:
         if self.is_away:
@@ -74,3 +77,12 @@ def test_a_broker_that_is_away_is_waited_for() -> None:
     brokers.is_away = True
     with pytest.raises(Busy, match="'b' cannot be asked for leases now"):
         lost(brokers, read(THERE, 2))
+
+
+def test_made_up_holders_are_not_looked_for() -> None:
+    """A name that no name server lists may be a broker's that has just come: the driver asks again. Thousands are
+    nobody's."""
+    with pytest.raises(Busy, match="no name server lists"):
+        lost(Brokers(), read(MessageQueue("t", "ghost", 0), 1))
+    with pytest.raises(TransactionError, match="at most"):
+        lost(Brokers(), *(read(MessageQueue("t", f"ghost-{number}", 0), 1) for number in range(1_001)))
