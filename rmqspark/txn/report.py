@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqspark.errors import InvalidArgument
 from rmqspark.protocol.bodies_txn import AuditedBatch, AuditedBatches, TxnState, TxnStates
@@ -10,6 +11,8 @@ from rmqspark.txn.events import Finished, decode_event
 from rmqspark.txn.ledger import audited, is_open
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from rmqspark.txn.events import Pending, Transaction
     from rmqspark.txn.journal import Journal
     from rmqspark.txn.ledger import Ledger
@@ -17,7 +20,48 @@ if TYPE_CHECKING:
 
 MAX_LIMIT: Final = 1_000
 _MOST_SCANNED: Final = 10_000  # events for one answer: the loop has other work
+_PAGE_BYTES: Final = 4 << 20  # after which an answer ends: with one more batch it still fits a frame
 _IS_FINISHED: Final = b'"event":"finished"'
+_CURSOR: Final = re.compile(r"([0-9]{1,19})(?: ([0-9]{1,19}) (\S{1,255}))?")
+
+
+class _Cursor(NamedTuple):
+    """Where a listing goes on: at this event of the ledger's topic, then behind this unfinished version."""
+
+    queue_offset: int = 0
+    transactional_id: str = ""
+    version: int = -1
+
+    def __str__(self) -> str:
+        return f"{self.queue_offset} {self.version} {self.transactional_id}" if self.transactional_id else str(self[0])
+
+    @classmethod
+    def parse(cls, text: str | None) -> Self:
+        """Raises InvalidArgument for what is none."""
+        if text is None:
+            return cls()
+        found = _CURSOR.fullmatch(text)
+        if found is None:
+            raise InvalidArgument(f"{text[:20]!r} is no cursor.")
+        queue_offset, version, transactional_id = found.groups()
+        return cls(int(queue_offset), transactional_id or "", int(version or -1))
+
+
+class _Page:
+    """Batches of one answer, and whether there is room for one more."""
+
+    def __init__(self, limit: int) -> None:
+        self.batches: list[AuditedBatch] = []
+        self._limit = limit
+        self._left_bytes = _PAGE_BYTES
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.batches) >= self._limit or self._left_bytes <= 0
+
+    def add(self, batch: AuditedBatch, size_bytes: int) -> None:
+        self.batches.append(batch)
+        self._left_bytes -= size_bytes
 
 
 class Reports:
@@ -48,25 +92,31 @@ class Reports:
         A page may be short, or empty, and have a cursor all the same. After a power loss of this broker a batch may
         come twice; the later one counts. Raises InvalidArgument for a cursor that is none.
         """
-        if cursor is not None and not cursor.isdecimal():
-            raise InvalidArgument(f"{cursor[:20]!r} is no cursor.")
-        wanted = [name.encode() for name in (transactional_id, query_id) if name]
-        found: list[AuditedBatch] = []
-        next_offset = int(cursor or 0)
+        at, page = _Cursor.parse(cursor), _Page(_limit(limit))
+        names = [name.encode() for name in (transactional_id, query_id) if name]
+        next_offset = at.queue_offset
         for scanned, (queue_offset, _, body) in enumerate(self._journal.scan(next_offset)):
-            if scanned == _MOST_SCANNED or len(found) == _limit(limit):
-                return AuditedBatches(found, str(queue_offset))
-            if _IS_FINISHED in body and all(name in body for name in wanted):
+            if scanned == _MOST_SCANNED or page.is_full:
+                return AuditedBatches(page.batches, str(_Cursor(queue_offset)))
+            next_offset = queue_offset + 1
+            if _IS_FINISHED in body and all(name in body for name in names):
                 event = decode_event(body)
                 if isinstance(event, Finished) and _is_wanted(event.batch, transactional_id, query_id):
-                    found.append(event.batch)
-        found += (
-            batch
-            for txn in self._ledger
-            for pending in txn.pending
-            if _is_wanted(batch := self._unfinished(txn, pending), transactional_id, query_id)
-        )
-        return AuditedBatches(found)
+                    page.add(event.batch, len(body))
+        told = at._replace(queue_offset=next_offset)
+        for txn, pending in self._pending_behind(at):
+            if page.is_full:
+                return AuditedBatches(page.batches, str(told))
+            batch = self._unfinished(txn, pending)
+            if _is_wanted(batch, transactional_id, query_id):
+                page.add(batch, len(batch.encode(standard=True)))
+            told = _Cursor(next_offset, txn.transactional_id, pending.version)
+        return AuditedBatches(page.batches)
+
+    def _pending_behind(self, at: _Cursor) -> list[tuple[Transaction, Pending]]:
+        pending = ((txn, each) for txn in self._ledger for each in txn.pending)
+        behind = [(txn, each) for txn, each in pending if (txn.transactional_id, each.version) > at[1:]]
+        return sorted(behind, key=lambda both: (both[0].transactional_id, both[1].version))
 
     def _unfinished(self, txn: Transaction, pending: Pending) -> AuditedBatch:
         return audited(txn, pending, self._rollout.outputs(txn, pending), completed=False)
