@@ -74,7 +74,7 @@ def _number(record: dict[str, Any], name: str, place: str) -> int | None:
         return round(value.timestamp() * 1_000)
     try:
         return int(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):  # the last of infinity, which JSON's 1e999 is
         raise InvalidArgument(f"{place}: {name} {value!r} is no whole number.") from None
 
 
@@ -100,8 +100,12 @@ def _read_jsonl(file: Path) -> Iterator[dict[str, Any]]:
 
 
 def _read_csv(file: Path) -> Iterator[dict[str, Any]]:
-    with file.open(newline="", encoding="utf-8") as stream:
-        yield from csv.DictReader(stream)
+    csv.field_size_limit(_MAX_LINE_BYTES)  # 128 KiB otherwise, less than a body may have
+    try:
+        with file.open(newline="", encoding="utf-8") as stream:
+            yield from csv.DictReader(stream)
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise InvalidArgument(f"{file} is no CSV in UTF-8 that can be read: {error}.") from None
 
 
 def _read_parquet(file: Path) -> Iterator[dict[str, Any]]:

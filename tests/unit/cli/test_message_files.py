@@ -80,6 +80,9 @@ def test_a_file_that_was_not_finished_is_not_there(tmp_path: Path) -> None:
         ("t.jsonl", b'{"body":"x"}', "row 1 names no topic.*--topic"),
         ("t.jsonl", b'{"topic":"mine","id":1}', "row 1 names no topic"),
         ("t.jsonl", b'{"topic":"t","body":"x","queueId":"many"}', "row 1: queueId 'many' is no whole number"),
+        ("t.jsonl", b'{"topic":"t","body":"x","queueId":1e999}', "row 1: queueId inf is no whole number"),
+        ("t.csv", b"topic,body\nt,\xff\n", "no CSV in UTF-8"),
+        ("t.csv", b"topic,body\nt," + b"x" * (7 << 20), "no CSV.*field larger"),
         ("t.parquet", b"not Parquet", "no Parquet file"),
     ],
 )
@@ -152,3 +155,11 @@ def test_the_pace_of_a_replay() -> None:
     assert moments == [0, 100, 100, 1_000]
     with pytest.raises(InvalidArgument, match="f, row 1 has no storeTimestamp"):
         list(at_pace([Recorded(Message("t", b"x"), 0, None, None)], 1, clock, "f"))
+
+
+def test_a_csv_field_may_be_as_long_as_a_body(tmp_path: Path) -> None:
+    """Four million bytes; Python's own reader stops at 128 KiB."""
+    file = tmp_path / "t.csv"
+    file.write_bytes(b"topic,body\nt," + b"x" * (4 << 20))
+    (record,) = read_file(file, None)
+    assert len(record.message.body) == 4 << 20
