@@ -93,6 +93,10 @@ class RecordBatch:
     def __len__(self) -> int:
         return len(self.sizes)
 
+    def where(self, wanted: NDArray[np.bool_]) -> RecordBatch:
+        """The records that are wanted, where they are; this very batch if all of them are."""
+        return self if wanted.all() else RecordBatch(self.buffer, self.positions[wanted], self.sizes[wanted])
+
     def check(self, *, check_crc: bool = False) -> None:
         """Verifies sizes, magics and every length inside; with `check_crc` the checksums of the bodies too.
 

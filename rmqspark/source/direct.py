@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from rmqspark.client.shared import shared_client
 from rmqspark.errors import RmqError, StoreError
-from rmqspark.protocol.filters import TagFilter
 from rmqspark.source.arrow import NARROW_ROWS, WIDE_ROWS
+from rmqspark.source.choice import Choice
 from rmqspark.source.columns import columns_of
 from rmqspark.source.fetch import fetch
 from rmqspark.source.log_plan import stretches
 from rmqspark.source.partitions import DirectPartition, StorePlace
 from rmqspark.source.planner import QueueRange, split
-from rmqspark.source.tags import matching
 from rmqspark.store.direct.read import Limits, Unread, Wanted, read_ranges
 from rmqspark.store.direct.view import StoreView, identity_of
 from rmqspark.store.files import PosixFileSystem
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.protocol.record_batch import RecordBatch
     from rmqspark.source.arrow import ArrowColumns
     from rmqspark.source.options import SourceOptions
     from rmqspark.source.value_columns import ValueColumns
@@ -73,17 +71,18 @@ def read_direct(partition: DirectPartition, options: SourceOptions, schema: Stru
         for each in partition.ranges:
             yield from _from_broker(each, options, columns)
         return
-    tags = TagFilter.parse(options.tags) if options.tags else None
+    choice = Choice(options)
     wanted = [Wanted(queue.topic, queue.queue_id, start, end) for queue, start, end in partition.ranges]
     with view:
         late = view.pages_may_come_late
-        codes = tags.codes if tags else None
-        for found in read_ranges(view, wanted, limits_of(schema), codes, check_crc=late, pages_may_come_late=late):
+        for found in read_ranges(
+            view, wanted, limits_of(schema), choice.tag_codes, check_crc=late, pages_may_come_late=late
+        ):
             if isinstance(found, Unread):
                 queue = partition.ranges[found.number].queue
                 yield from _from_broker(QueueRange(queue, found.start, found.end), options, columns)
             else:
-                yield from columns.batches(exactly(found, tags))
+                yield from columns.batches(choice.of(found))
 
 
 def _from_broker(wanted: QueueRange, options: SourceOptions, columns: ArrowColumns | ValueColumns) -> Iterator[Any]:
@@ -94,11 +93,6 @@ def _from_broker(wanted: QueueRange, options: SourceOptions, columns: ArrowColum
 def limits_of(schema: StructType) -> Limits:
     """How much is read in one piece: one Arrow batch."""
     return Limits(WIDE_ROWS if "properties" in schema.fieldNames() else NARROW_ROWS, CHUNK_BYTES)
-
-
-def exactly(records: RecordBatch, tags: TagFilter | None) -> RecordBatch:
-    """The records with these very tags; their hashes have been tested."""
-    return records if tags is None else matching(records, tags)
 
 
 def _place(client: ClusterClient, broker_name: str) -> StorePlace | None:

@@ -43,7 +43,7 @@ _NEEDED = {
     "maxTriggerDelay": ("minOffsetsPerTrigger",),
 }
 _BATCH_ONLY = (*_ENDS, "store")
-_NEEDS_BROKER = ("namesrv", "readMode", "sql", "groupOffsetReset", "badRecordsTopic")
+_NEEDS_BROKER = ("namesrv", "readMode", "groupOffsetReset", "badRecordsTopic")
 
 _LONGEST_GROWN_PAUSE_MS = 5_000
 
@@ -132,11 +132,6 @@ def read_options(given: Mapping[str, str]) -> dict[str, Any]:
         if name in values and not any(other in values for other in needed):
             raise InvalidArgument(f"{name} has no meaning without {' or '.join(needed)}.")
     _check_group_start(values)
-    if "sql" in values and values.get("readMode") == "direct":
-        raise InvalidArgument(
-            "sql is evaluated in the broker, which readMode=direct reads without.",
-            hint="Leave readMode out, or filter by tags.",
-        )
     return values
 
 

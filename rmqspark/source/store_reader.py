@@ -15,9 +15,9 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from rmqspark.clock import SystemClock
 from rmqspark.errors import DataLoss, StoreError
-from rmqspark.protocol.filters import TagFilter
+from rmqspark.source.choice import Choice
 from rmqspark.source.columns import columns_of
-from rmqspark.source.direct import exactly, limits_of
+from rmqspark.source.direct import limits_of
 from rmqspark.source.log_plan import stretches
 from rmqspark.source.loss import HINT
 from rmqspark.source.planner import QueueRange, split
@@ -84,7 +84,7 @@ class RmqStoreReader(DataSourceReader):
 def read_store(partition: StorePartition, options: SourceOptions, schema: StructType) -> Iterator[Any]:
     """The Arrow batches of a partition. Raises StoreError where the files cannot be read, and DataLoss."""
     columns = columns_of(options, schema, *(wanted.queue for wanted in partition.ranges))
-    tags = TagFilter.parse(options.tags) if options.tags else None
+    choice = Choice(options)
     wanted = [Wanted(queue.topic, queue.queue_id, start, end) for queue, start, end in partition.ranges]
     files = PosixFileSystem(partition.path)
     with as_store_errors("read", partition.path, files):
@@ -92,15 +92,20 @@ def read_store(partition: StorePartition, options: SourceOptions, schema: Struct
     if not view.log.segments:
         raise StoreError(f"There is no store at {partition.path} where this task runs.", hint="Tasks need its files.")
     with view:
-        codes = tags.codes if tags else None
         late = view.pages_may_come_late  # or never, where a broker died with its machine: checksums tell
         for found in read_ranges(
-            view, wanted, limits_of(schema), codes, partition.tails, check_crc=late, pages_may_come_late=False
+            view,
+            wanted,
+            limits_of(schema),
+            choice.tag_codes,
+            partition.tails,
+            check_crc=late,
+            pages_may_come_late=False,
         ):
             if isinstance(found, Unread):
                 _lose(partition, found, options)
             else:
-                yield from columns.batches(exactly(found, tags))
+                yield from columns.batches(choice.of(found))
 
 
 def _lose(partition: StorePartition, unread: Unread, options: SourceOptions) -> None:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqspark.protocol.record_batch import RecordBatch
 from rmqspark.protocol.spans import equal_to
 
 if TYPE_CHECKING:
     from rmqspark.protocol.filters import TagFilter
+    from rmqspark.protocol.record_batch import RecordBatch
 
 
 def matching(records: RecordBatch, wanted: TagFilter) -> RecordBatch:
@@ -21,6 +21,4 @@ def matching(records: RecordBatch, wanted: TagFilter) -> RecordBatch:
         text = tag.encode()
         rows = np.flatnonzero(lengths == len(text))
         matches[rows] |= equal_to(records.buffer, starts[rows], text)
-    if matches.all():
-        return records
-    return RecordBatch(records.buffer, records.positions[matches], records.sizes[matches])
+    return records.where(matches)

@@ -34,6 +34,8 @@ def test_a_batch_reads_the_same_either_way(topic: Topic, rmq_spark: SparkSession
     assert direct.orderBy(*in_order).collect() == by_broker.orderBy(*in_order).collect()
     assert topic.read("body binary", readMode="direct", tags="third").count() == 1000
     assert topic.read("body binary", readMode="direct", minPartitions=4).count() == 3000
+    chosen = topic.read("body binary", readMode="direct", sql="n BETWEEN 10 AND 29 AND TAGS = 'third'").collect()
+    assert sorted(bytes(row.body) for row in chosen) == [b"12", b"15", b"18", b"21", b"24", b"27"]
 
 
 def test_a_stream_reads_each_message_once(topic: Topic, run: Run) -> None:
@@ -49,7 +51,8 @@ def test_a_stream_reads_each_message_once(topic: Topic, run: Run) -> None:
 def test_a_store_is_read_without_a_broker(rmq_spark: SparkSession, tmp_path: Any) -> None:
     """What brokers have left in a folder, each under its name; the files stay as they are."""
     with cluster(brokers=2) as mq:
-        writer = rmq_spark.range(1000).selectExpr("cast(id as string) body").write.format("rmq")
+        rows = rmq_spark.range(1000).selectExpr("cast(id as string) body", "map('n', cast(id as string)) properties")
+        writer = rows.write.format("rmq")
         writer.option("namesrv", mq.namesrv).option("autoCreateTopic", "true").mode("append").save("kept")
         for name in mq.brokers:
             mq.stop_broker(name)
@@ -59,6 +62,7 @@ def test_a_store_is_read_without_a_broker(rmq_spark: SparkSession, tmp_path: Any
     assert {int(row.body) for row in frame.select("body").collect()} == set(range(1000))
     assert {row.brokerName for row in frame.select("brokerName").distinct().collect()} == {"broker-a", "broker-b"}
     assert frame.rdd.getNumPartitions() >= 4
+    assert rmq_spark.read.format("rmq").option("store", str(tmp_path)).option("sql", "n > 994").load().count() == 5
     assert {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*")} == before
 
 

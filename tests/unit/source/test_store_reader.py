@@ -107,6 +107,8 @@ def test_ranges_by_queue_offset_time_and_tag(folder: Path) -> None:
     between = {"startingTimestamp": str(START_MS + 10_000), "endingTimestamp": str(START_MS + 15_000)}
     assert read(store, subscribe="orders", **between) == orders("broker-a", range(10, 15))
     assert read(store, subscribe="orders", tags="odd") == orders("broker-a", range(1, ORDERS, 2))
+    assert read(store, subscribe="orders", sql="TAGS = 'odd'", **between) == orders("broker-a", range(11, 15, 2))
+    assert read(store, sql="TAGS IS NULL") == [("broker-a", "bills", 0, 0, b"bills")]
 
 
 def test_only_the_files_of_the_range_are_needed(folder: Path) -> None:
