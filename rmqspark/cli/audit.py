@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,6 +9,7 @@ import typer
 from rmqspark.cli.options import Json, Namesrv
 from rmqspark.cli.output import print_json, print_table
 from rmqspark.cli.words import counted
+from rmqspark.display import time_text
 from rmqspark.errors import NotFound
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _show(batches: Sequence[AuditedBatch], found: Sequence[Finding]) -> None:
             _ranges(b.inputs),
             counted(b.rows, "row"),
             _ranges(b.outputs),
-            _time(b.decidedAtMs),
+            time_text(b.decidedAtMs),
             b.decidedBy,
             b.completed,
         )
@@ -103,10 +103,6 @@ def _ranges(ranges: Sequence[InputRange | OutputRange]) -> str:
         for one in ranges
         if one.toOffset > one.fromOffset
     )
-
-
-def _time(timestamp_ms: int) -> str:
-    return datetime.fromtimestamp(timestamp_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
 def _document(query: str, batches: Sequence[AuditedBatch], found: Sequence[Finding]) -> dict[str, Any]:

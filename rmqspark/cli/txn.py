@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import re
 import socket
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,12 +13,14 @@ import typer
 from rmqspark.cli.options import Json, Namesrv, Yes, confirm
 from rmqspark.cli.output import print_facts, print_json, print_table
 from rmqspark.cli.words import counted, duration, size
+from rmqspark.display import time_text
 from rmqspark.errors import NotFound, TransactionError
+from rmqspark.protocol.names import MAX_TRANSACTIONAL_ID_LENGTH
 
 if TYPE_CHECKING:
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.errors import RmqError
-    from rmqspark.protocol.bodies_txn import TxnState
+    from rmqspark.protocol.bodies_txn import ManualDecision, TxnState
     from rmqspark.protocol.headers_txn import TxnOutcome
 
 app = typer.Typer(
@@ -70,11 +73,12 @@ def describe(transactional_id: Id, namesrv: Namesrv = None, as_json: Json = Fals
             "state": state.state,
             "for": duration(state.ageMs),
             "last committed": "none" if state.lastVersion < 0 else state.lastVersion,
-            "decided by": state.decidedBy or "nobody yet",
+            "decided by": _decided(state.decidedBy, state.decidedAtMs) if state.decidedBy else "nobody yet",
             "brokers": ", ".join(state.brokers) or "none",
             "rows": state.rows,
             "size": size(state.bytes),
         }
+        | ({"by hand": "; ".join(map(_by_hand, state.manual))} if state.manual else {})
     )
 
 
@@ -105,7 +109,7 @@ def _decide(
         if version is None:
             version = _open_version(state)
         confirm(f"{_story(state, version)} Version {version}: {question} for good?", yes=yes)
-        who = f"{getpass.getuser()}@{socket.gethostname()}"
+        who = _who()
         outcome = Coordinator(client, transactional_id).resolve(version, decision, who)
     if outcome.outcome != _EXPECTED[decision]:
         raise TransactionError(
@@ -113,6 +117,23 @@ def _decide(
             hint=f"How it stands: rmq txn describe {transactional_id}",
         )
     print(outcome.remark or f"Version {version} of {transactional_id} is {_DONE[decision]}, decided by {who}.")
+
+
+def _who() -> str:
+    """Who decides, as far as this machine knows, in characters that a coordinator takes."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container's user may have a number alone
+        user = "unknown"
+    return re.sub(r"[^A-Za-z0-9_.@-]", "_", f"{user}@{socket.gethostname()}")[:MAX_TRANSACTIONAL_ID_LENGTH]
+
+
+def _by_hand(decision: ManualDecision) -> str:
+    return f"version {decision.version} {_DONE[decision.decision]} by {_decided(decision.by, decision.atMs)}"
+
+
+def _decided(by: str, at_ms: int) -> str:
+    return f"{by}, {time_text(at_ms)}"
 
 
 _EXPECTED = {"COMMIT": "COMMITTED", "ROLLBACK": "FENCED"}
@@ -137,7 +158,7 @@ def _open_version(state: TxnState) -> int:
     if state.version <= state.lastVersion:
         raise TransactionError(
             f"Nothing of {state.transactionalId!r} is open: version {state.lastVersion} was committed "
-            f"by {state.decidedBy or 'its driver'}, and a decision stays."
+            f"by {_decided(state.decidedBy, state.decidedAtMs)}, and a decision stays."
         )
     return state.version
 
@@ -150,6 +171,7 @@ def _story(state: TxnState, version: int) -> str:
 
 
 def _document(state: TxnState) -> dict[str, Any]:
-    from msgspec.structs import asdict
+    from msgspec import to_builtins
 
-    return asdict(state)
+    document: dict[str, Any] = to_builtins(state)
+    return document

@@ -98,11 +98,21 @@ class TxnComplete(Body):
     attempts: list[AttemptName] = []
 
 
+class ManualDecision(Body):
+    """What an operator has decided for a version: COMMIT or ROLLBACK, by whom and when."""
+
+    version: Int64 = 0
+    decision: str = ""
+    by: str = ""
+    atMs: Int64 = 0
+
+
 class TxnState(Body):
     """One transactional id as its coordinator sees it. `version` is the newest it heard of, `state` is in words.
 
     `brokers`, `rows` and `bytes` are those of `version` where it is decided. Its coordinator does not know them while
-    it is open; then they are what the brokers hold of it (`HeldVersion`), filled in by who asks them all.
+    it is open; then they are what the brokers hold of it (`HeldVersion`), filled in by who asks them all. `decidedBy`
+    and `decidedAtMs` tell of the last decision, or that the version was given up; `manual` of operators' latest ones.
     """
 
     transactionalId: str = ""
@@ -117,6 +127,8 @@ class TxnState(Body):
     rows: Int64 = 0
     bytes: Int64 = 0
     decidedBy: str = ""
+    decidedAtMs: Int64 = 0
+    manual: list[ManualDecision] = []
 
 
 class HeldVersion(Body):

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 
-from rmqspark.errors import Busy, RmqError, TransactionError, UnknownTransaction
+from rmqspark.errors import Busy, InvalidName, RmqError, TransactionError, UnknownTransaction
 from rmqspark.fault_points import fault_point
 from rmqspark.protocol.headers_txn import TxnOutcome
 from rmqspark.protocol.names import check_transactional
 from rmqspark.txn.events import RunOpened
-from rmqspark.txn.ledger import Answer, is_open
+from rmqspark.txn.ledger import CLOCK, DRIVER, Answer, is_open
 from rmqspark.txn.ports import Vote
 from rmqspark.txn.turns import Turns
 
@@ -145,7 +145,7 @@ class Coordinator:
             answer = Answer(TxnOutcome.FENCED, last_version=answer.last_version)
         return await self._give(answer)
 
-    async def abort(self, transactional_id: str, epoch: int, version: int, by: str = "driver") -> Ruling:
+    async def abort(self, transactional_id: str, epoch: int, version: int, by: str = DRIVER) -> Ruling:
         """Closes a version unless it is decided: FENCED or COMMITTED."""
         if (other := await self._owners.elsewhere(transactional_id)) is not None:
             return _redirect(other)
@@ -160,7 +160,8 @@ class Coordinator:
         """An operator's decision for a version that is open. COMMITTED, FENCED, or REFUSED with the reason."""
         if (other := await self._owners.elsewhere(transactional_id)) is not None:
             return _redirect(other)
-        check_transactional("name of who decides", who)
+        if check_transactional("name of who decides", who) in (DRIVER, CLOCK):
+            raise InvalidName(f"{who!r} is not who decides by hand.", hint="Give your name: ann@host.")
         async with self._turns.of(transactional_id):
             txn = self._ledger.require(transactional_id)
             if self._ledger.is_decided(txn, version):
@@ -216,7 +217,7 @@ class Coordinator:
             raise
 
     async def _poll(
-        self, transactional_id: str, epoch: int, version: int, decision: TxnDecision, by: str = "driver"
+        self, transactional_id: str, epoch: int, version: int, decision: TxnDecision, by: str = DRIVER
     ) -> Ruling:
         """Leases, votes, decision, completion."""
         txn = self._ledger.require(transactional_id)

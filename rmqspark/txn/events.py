@@ -10,7 +10,7 @@ from typing import TypeAlias
 import msgspec
 
 from rmqspark.errors import DecodeError
-from rmqspark.protocol.bodies_txn import AuditedBatch, InputRange, OutputRange, TxnDecision
+from rmqspark.protocol.bodies_txn import AuditedBatch, InputRange, ManualDecision, OutputRange, TxnDecision
 
 
 class _Event(msgspec.Struct, tag_field="event", tag=str.lower):
@@ -119,7 +119,10 @@ class Transaction(msgspec.Struct):
     open_version: int = -1
     touched_ms: int = 0
     closed_by: str = ""
+    closed_at_ms: int = 0
     decided_by: str = ""
+    decided_at_ms: int = 0
+    manual: list[ManualDecision] = []  # the latest
     pending: list[Pending] = []
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 from rmqspark.errors import Busy, ForgedEpoch, TransactionError, UnknownTransaction
-from rmqspark.protocol.bodies_txn import AuditedBatch, TxnDecision
+from rmqspark.protocol.bodies_txn import AuditedBatch, ManualDecision, TxnDecision
 from rmqspark.protocol.headers_txn import NO_EPOCH, NO_VERSION, TxnOutcome
 from rmqspark.protocol.names import MAX_TRANSACTIONAL_ID_LENGTH
 from rmqspark.txn.events import (
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 MAX_TRANSACTIONS: Final = 20_000
 MAX_PENDING: Final = 256  # decisions of one id whose brokers have not all completed
+_MAX_MANUAL: Final = 10  # decisions of operators, the latest, of one id
 MAX_RUNS: Final = 64  # of one id; one forgotten that comes back gets a new epoch, which costs a retry and no row
 _HEARD_EVERY_MS: Final = 10_000  # attempts of one version within so long are noted once
 DRIVER: Final = "driver"
@@ -235,10 +236,7 @@ class Ledger:
                 if txn is not None:
                     txn.open_version, txn.touched_ms = event.version, event.at_ms
             case EpochClosed():
-                txn = self._transactions.get(event.transactional_id)
-                if txn is not None:
-                    txn.closed_epoch = max(txn.closed_epoch, event.epoch)
-                    txn.closed_by, txn.touched_ms = event.by, event.at_ms
+                self._apply_closed(event)
             case Decided():
                 self._apply_decided(event)
             case BrokerCompleted():
@@ -265,11 +263,20 @@ class Ledger:
         while len(txn.runs) > MAX_RUNS:
             del txn.runs[next(iter(txn.runs))]
 
+    def _apply_closed(self, event: EpochClosed) -> None:
+        txn = self._transactions.get(event.transactional_id)
+        if txn is not None:
+            txn.closed_epoch = max(txn.closed_epoch, event.epoch)
+            txn.closed_by, txn.closed_at_ms, txn.touched_ms = event.by, event.at_ms, event.at_ms
+            _note_manual(txn, event, TxnOutcome.ROLLBACK)
+
     def _apply_decided(self, event: Decided) -> None:
         txn = self._transactions.setdefault(event.transactional_id, Transaction(event.transactional_id))
         txn.epoch = max(txn.epoch, event.epoch)
         txn.last_version, txn.last_epoch, txn.last_decision = event.version, event.epoch, event.decision
-        txn.open_version, txn.touched_ms, txn.decided_by = NO_VERSION, event.at_ms, event.by
+        txn.open_version, txn.touched_ms = NO_VERSION, event.at_ms
+        txn.decided_by, txn.decided_at_ms = event.by, event.at_ms
+        _note_manual(txn, event, TxnOutcome.COMMIT)
         txn.pending.append(Pending(event.epoch, event.version, event.decision, event.at_ms, event.by))
 
     def _apply_restated(self, txn: Transaction, kept: int) -> None:
@@ -333,6 +340,12 @@ def _pending(txn: Transaction | None, version: int) -> Pending | None:
     if txn is None:
         return None
     return next((pending for pending in txn.pending if pending.version == version), None)
+
+
+def _note_manual(txn: Transaction, event: EpochClosed | Decided, decision: TxnOutcome) -> None:
+    """What an operator decided can be looked up as long as the id is known, whatever comes after it."""
+    if event.by not in (DRIVER, CLOCK):
+        txn.manual = [*txn.manual, ManualDecision(event.version, decision, event.by, event.at_ms)][-_MAX_MANUAL:]
 
 
 def _figures(decision: TxnDecision) -> TxnDecision:

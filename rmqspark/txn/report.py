@@ -126,6 +126,7 @@ class Reports:
         decision = newest.decision if newest else txn.last_decision
         if txn.open_version > txn.last_version:  # the newest one is not decided
             decision = None
+        is_closed = txn.epoch <= txn.closed_epoch
         return TxnState(
             transactionalId=txn.transactional_id,
             queryId=txn.query_id,
@@ -138,7 +139,9 @@ class Reports:
             brokers=sorted(decision.participants) if decision else [],
             rows=decision.rows if decision else 0,
             bytes=decision.bytes if decision else 0,
-            decidedBy=txn.closed_by if txn.epoch <= txn.closed_epoch else txn.decided_by,
+            decidedBy=txn.closed_by if is_closed else txn.decided_by,
+            decidedAtMs=txn.closed_at_ms if is_closed else txn.decided_at_ms,
+            manual=txn.manual,
         )
 
     def _in_words(self, txn: Transaction) -> str:

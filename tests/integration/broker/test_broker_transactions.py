@@ -6,12 +6,14 @@ import asyncio
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from isal.isal_zlib import crc32
 
 from rmqspark.broker.broker import Broker
 from rmqspark.broker.config import BrokerConfig
 from rmqspark.clock import SystemClock
 from rmqspark.entropy import SystemEntropy
+from rmqspark.errors import InvalidArgument
 from rmqspark.fault_points import arm
 from rmqspark.namesrv.config import NamesrvConfig
 from rmqspark.namesrv.server import NameServer
@@ -24,6 +26,7 @@ from rmqspark.protocol.bodies import (
     TxnDecision,
     TxnStates,
 )
+from rmqspark.protocol.bodies_txn import ManualDecision, TxnState
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.headers import (
     TxnAbortRequestHeader,
@@ -248,26 +251,40 @@ async def test_operators_see_and_decide(cluster: Cluster) -> None:
     """What is open can be given up by name, and what is decided stays decided."""
     await cluster.prepare("a", "r1", 0)
 
-    async def resolve(decision: str, version: int = 0) -> str:
-        header = TxnResolveRequestHeader(T, version, decision, "ada")
+    async def resolve(decision: str, version: int = 0, who: str = "ada") -> str:
+        header = TxnResolveRequestHeader(T, version, decision, who)
         answer = await cluster.ask("a", RequestCode.RMQ_TXN_RESOLVE, header)
         return answer.raise_for_code().header(TxnResolveResponseHeader).outcome
 
-    async def state() -> tuple[str, str]:
+    async def told() -> TxnState:
         answer = await cluster.ask("a", RequestCode.RMQ_TXN_LIST, TxnListRequestHeader(10))
         (found,) = TxnStates.decode(answer.body).transactions
+        return found
+
+    async def state() -> tuple[str, str]:
+        found = await told()
         return found.state, found.decidedBy
 
     assert await state() == ("version 0 is being written", "")
     assert (await resolve("COMMIT"), await resolve("COMMIT", 9)) == ("REFUSED", "REFUSED")
+    for nobody in ("driver", "timeout"):
+        with pytest.raises(InvalidArgument, match="by hand"):
+            await resolve("ROLLBACK", who=nobody)
     assert await resolve("ROLLBACK") == "FENCED"
     assert await state() == ("version 0 was given up by ada", "ada")
+    given_up_ms = (await told()).decidedAtMs
+    assert 0 <= SystemClock().now_ms() - given_up_ms < 60_000
     assert await cluster.write("a", "r2", 0, "a") == "COMMITTED"
     assert await resolve("ROLLBACK") == "COMMITTED"
     assert await cluster.write("a", "r2", 1, "a") == "COMMITTED"
     assert await cluster.write("a", "r2", 2, "a") == "COMMITTED"  # version 0 is finished and forgotten now
     assert (await resolve("ROLLBACK"), await resolve("COMMIT")) == ("REFUSED", "REFUSED")
     assert await state() == ("version 2 is committed", "driver")
+    await cluster.stop("a")
+    await cluster.start("a")
+    after = await told()
+    assert after.manual == [ManualDecision(0, "ROLLBACK", "ada", given_up_ms)]
+    assert after.decidedAtMs >= given_up_ms
 
 
 @with_cluster("a")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -66,10 +67,18 @@ def test_a_rollback_asks_and_cannot_be_taken_back(ok: Run, cli: Run, rmq: Rmq, t
     assert "Version 1" in refused.err
     assert "--yes" in refused.err
     assert "rolled back, decided by" in ok("txn", "rollback", topic, "--yes").out
+    facts = " ".join(ok("txn", "describe", topic).out.split())
+    assert re.search(r"decided by \S+@\S+, 20\d\d-\d\d-\d\d \d\d:\d\d:\d\dZ", facts)
     with ClusterClient(rmq.namesrv) as client, pytest.raises(Exception, match="closed to this run"):
         commit(client, TransactionOptions(), [message])
+    committed(rmq, topic, 1, "b")  # the driver runs the batch again, which changes nothing about who did what
+    facts = " ".join(ok("txn", "describe", topic).out.split())
+    assert re.search(r"decided by driver, 20\d\d-", facts)
+    assert re.search(r"by hand version 1 rolled back by \S+@\S+, 20\d\d-\d\d-\d\d ", facts)
+    (manual,) = ok("txn", "describe", topic, "--json").json["manual"]
+    assert (manual["version"], manual["decision"], "@" in manual["by"]) == (1, "ROLLBACK", True)
     assert cli("txn", "rollback", topic, "--version", "0", "--yes").code == 1
-    assert [message.body for message in rmq.messages(topic)] == [b"a"]
+    assert [message.body for message in rmq.messages(topic)] == [b"a", b"b"]
 
 
 def test_an_audit_shows_both_sides(ok: Run, cli: Run, rmq: Rmq, topic: str) -> None:
