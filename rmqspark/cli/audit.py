@@ -56,8 +56,6 @@ def _batches(client: ClusterClient, query: str) -> list[AuditedBatch]:
 
 
 def _show(batches: Sequence[AuditedBatch], found: Sequence[Finding]) -> None:
-    from rmqspark.client.audit import messages_in
-
     columns = ("id", "version", "read", "committed", "written", "decided", "by", "confirmed")
     rows = [
         (
@@ -76,15 +74,22 @@ def _show(batches: Sequence[AuditedBatch], found: Sequence[Finding]) -> None:
     print()
     for finding in found:
         print(f"{finding.kind} in version {finding.version} of {finding.transactional_id}: {finding.story}")
-    read = messages_in(piece for batch in batches for piece in batch.inputs)
     committed = sum(batch.rows for batch in batches)
     print(
-        f"{counted(len(batches), 'batch', 'batches')}: {counted(read, 'message')} read, "
+        f"{counted(len(batches), 'batch', 'batches')}: {_read(batches)}, "
         f"{counted(committed, 'row')} committed; {_total(found)}."
     )
     unconfirmed = sum(not batch.completed for batch in batches)
     if unconfirmed:
         print(f"{counted(unconfirmed, 'batch', 'batches')} not confirmed by all brokers yet; that takes some seconds.")
+
+
+def _read(batches: Sequence[AuditedBatch]) -> str:
+    from rmqspark.client.audit import messages_in, tells_inputs
+
+    if not tells_inputs(batches):
+        return "what was read is not known (no source of ours said it), so only what was written is checked"
+    return f"{counted(messages_in(piece for batch in batches for piece in batch.inputs), 'message')} read"
 
 
 def _total(found: Sequence[Finding]) -> str:
@@ -110,8 +115,11 @@ def _document(query: str, batches: Sequence[AuditedBatch], found: Sequence[Findi
 
     from msgspec import to_builtins
 
+    from rmqspark.client.audit import tells_inputs
+
     return {
         "query": query,
+        "inputsTold": tells_inputs(batches),
         "batches": [to_builtins(batch) for batch in batches],
         "findings": [asdict(finding) for finding in found],
         "gaps": _sum(found, "gap"),

@@ -2,6 +2,10 @@
 
 Pure: batches in, findings out. Within one queue the batches of a transactional id must have read neighbouring ranges,
 each where the last one ended, and every row that was committed must have an offset of its own.
+
+What was read is known as far as the source told it. Other sources than ours tell nothing: then only what was written
+is looked at (`tells_inputs`). A queue of a shared group may have been another query's in between: a later lease begins
+where that one ended.
 """
 
 from __future__ import annotations
@@ -50,20 +54,41 @@ def messages_in(ranges: Iterable[InputRange | OutputRange]) -> int:
     return sum(one.toOffset - one.fromOffset for one in ranges)
 
 
+def tells_inputs(batches: Iterable[AuditedBatch]) -> bool:
+    """Whether any of the batches has said what it read."""
+    return any(batch.inputs for batch in batches)
+
+
+class _Reached(NamedTuple):
+    """How far a queue was read, by which version, under which lease of a shared group."""
+
+    offset: int
+    version: int
+    lease: int | None
+
+
 def _inputs(batches: Sequence[AuditedBatch]) -> Iterator[Finding]:
-    reached: dict[tuple[str, MessageQueue], int] = {}
+    reached: dict[tuple[str, MessageQueue], _Reached] = {}
+    silent = [batch.version for batch in batches if batch.rows and not batch.inputs]
     for batch in batches:
         for read in batch.inputs:
             source = read.group, MessageQueue(read.topic, read.brokerName, read.queueId)
-            expected = reached.get(source, read.fromOffset)
-            yield from _step(batch, "Input", source[1], expected, read.fromOffset)
-            reached[source] = max(expected, read.toOffset)
+            before = reached.get(source, _Reached(read.fromOffset, batch.version, read.lease))
+            if read.fromOffset < before.offset or read.lease == before.lease:
+                between = [version for version in silent if before.version < version < batch.version]
+                yield from _step(batch, "Input", source[1], before.offset, read.fromOffset, between)
+            reached[source] = _Reached(max(before.offset, read.toOffset), batch.version, read.lease)
 
 
-def _step(batch: AuditedBatch, side: str, queue: MessageQueue, expected: int, begins: int) -> Iterator[Finding]:
+def _step(
+    batch: AuditedBatch, side: str, queue: MessageQueue, expected: int, begins: int, silent: Sequence[int] = ()
+) -> Iterator[Finding]:
+    """`silent` are the versions in between that have written rows, and have not said what they read."""
     if begins == expected:
         return
     kind, story = (Kind.GAP, "is in no batch") if begins > expected else (Kind.DUPLICATE, "is in two batches")
+    if silent and kind is Kind.GAP:
+        story += f" that said what it read; version {', '.join(map(str, silent))} did not"
     first, end = sorted((expected, begins))
     where = f"{side} {queue}, offsets {first} to {end - 1}, {story}."
     yield Finding(kind, batch.transactionalId, batch.version, end - first, where)
