@@ -287,6 +287,27 @@ async def test_operators_see_and_decide(cluster: Cluster) -> None:
     assert after.decidedAtMs >= given_up_ms
 
 
+@with_cluster("a", "b")
+async def test_an_operator_commits_what_a_dead_driver_had_asked_for(cluster: Cluster) -> None:
+    """A broker was away, and the driver is gone when it is back: with a word of ada's the rows are there, once."""
+    prepared = await cluster.prepare("a", "r1", 0)
+    held = {name: [await cluster.hold(name, prepared.epoch, 0, "0")] for name in ("a", "b")}
+    await cluster.stop("b")
+    decision = TxnDecision("q", held, rows=2)
+    assert (await cluster.decide("a", "r1", prepared.epoch, 0, decision)).code == ResponseCode.SYSTEM_BUSY
+    resolve = TxnResolveRequestHeader(T, 0, "COMMIT", "ada")
+    assert (await cluster.ask("a", RequestCode.RMQ_TXN_RESOLVE, resolve)).code == ResponseCode.SYSTEM_BUSY
+    await cluster.start("b")
+    answer = await cluster.ask("a", RequestCode.RMQ_TXN_RESOLVE, resolve)
+    assert answer.header(TxnResolveResponseHeader).outcome == "COMMITTED"
+    assert [await cluster.rows(name) for name in ("a", "b")] == [1, 1]
+    listed = await cluster.ask("a", RequestCode.RMQ_TXN_LIST, TxnListRequestHeader(10))
+    (state,) = TxnStates.decode(listed.body).transactions
+    assert state.manual == [ManualDecision(0, "COMMIT", "ada", state.decidedAtMs)]
+    assert await cluster.write("a", "r2", 0, "a") == "ALREADY_COMMITTED"
+    assert await cluster.rows("a") == 1
+
+
 @with_cluster("a")
 async def test_an_audit_shows_what_went_in_and_what_came_out(cluster: Cluster) -> None:
     """Input ranges reported by tasks, the decision, the output ranges; and the group's offsets have moved."""
