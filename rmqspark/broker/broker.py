@@ -253,7 +253,9 @@ class Broker:
             BulkHandlers(config, store, topics, appender, self._stats),
             MeasuringHandlers(store),
             self._pulls,
-            ConsumerOffsetHandlers(config, store, topics, groups, offsets, clock),
+            ConsumerOffsetHandlers(
+                config, store, topics, groups, offsets, (tables.reset_file, tables.offset_file), clock
+            ),
             QueueOffsetHandlers(store, topics),
             MessageHandlers(config, store),
             self._heartbeats,

@@ -4,6 +4,7 @@ GET_ALL_CONSUMER_OFFSET (43): how far groups have come. And ours, RMQ_GROUP_RESE
 RocketMQ's ConsumerManageProcessor and, for 222, AdminBrokerProcessor with useServerSideResetOffset; spec: requests,
 sections 5 and 7, observed. A commit for a group that does not exist is refused. A reset is kept here and told to the
 next pull; clients of versions that want it pushed (220) are told the same way, and queries of ours ask for it (30030).
+It is answered when it is on disk: an operator who was told that a group is set need not look again.
 """
 
 from __future__ import annotations
@@ -26,9 +27,12 @@ from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Sequence
+
     from rmqspark.broker.config import BrokerConfig
     from rmqspark.broker.groups import SubscriptionGroups
     from rmqspark.broker.offsets import ConsumerOffsets
+    from rmqspark.broker.table_file import TableFile
     from rmqspark.broker.topics import TopicTable
     from rmqspark.clock import Clock
     from rmqspark.protocol.bodies import TopicConfig
@@ -50,14 +54,17 @@ class ConsumerOffsetHandlers:
         topics: TopicTable,
         groups: SubscriptionGroups,
         offsets: ConsumerOffsets,
+        files: Sequence[TableFile],
         clock: Clock,
     ) -> None:
+        """`files` hold offsets and resets, in the order in which they are to be saved."""
         self._broker_name = config.broker_name
         self._resets_here = config.use_server_side_reset_offset
         self._store = store
         self._topics = topics
         self._groups = groups
         self._offsets = offsets
+        self._files = files
         self._clock = clock
 
     def routes(self) -> Routes:
@@ -93,7 +100,7 @@ class ConsumerOffsetHandlers:
             return Reply()
         return Reply(remark=_PREVIOUSLY_RESET)
 
-    def reset(self, request: Request[ResetOffsetRequestHeader]) -> Reply:
+    def reset(self, request: Request[ResetOffsetRequestHeader]) -> Awaitable[Reply]:
         """Moves a group to an offset or a time, in one queue or all; the body says where each queue stands now."""
         header = request.header
         if not self._resets_here:
@@ -109,7 +116,7 @@ class ConsumerOffsetHandlers:
         for each, offset in targets.items():
             self._offsets.reset(header.group, header.topic, each, offset)
         table = {MessageQueue(header.topic, self._broker_name, each): offset for each, offset in targets.items()}
-        return Reply(body=ResetOffsetBody(table).encode())
+        return self._after_saving(Reply(body=ResetOffsetBody(table).encode()))
 
     def resets(self, request: Request[ConsumerGroupRequestHeader]) -> Reply:
         """What the reader says it has carried out is settled; the answer is what it has not."""
@@ -126,6 +133,11 @@ class ConsumerOffsetHandlers:
     def all(self, request: Request[NoFields]) -> Reply:
         del request
         return Reply(body=self._offsets.table(self._clock.now_ms()).encode())
+
+    async def _after_saving(self, reply: Reply) -> Reply:
+        for file in self._files:
+            await file.save()
+        return reply
 
     def _reset_target(self, header: ResetOffsetRequestHeader, queue_id: int) -> int:
         low, high = self._store.min_offset(header.topic, queue_id), self._store.max_offset(header.topic, queue_id)

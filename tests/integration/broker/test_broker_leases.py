@@ -6,6 +6,7 @@ import pytest
 
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies import (
+    ConsumerOffsetTable,
     GroupLeasesAnswerBody,
     GroupLeasesBody,
     LeasedQueue,
@@ -78,6 +79,25 @@ def test_a_reset_is_there_until_its_reader_has_carried_it_out(on_broker) -> None
         assert await resets(client, q0=1) == {}
 
     on_broker(talk)
+
+
+def test_a_reset_is_on_disk_when_it_is_answered(on_broker) -> None:
+    """A broker that is killed right behind the answer has not forgotten it."""
+    files = MemoryFileSystem()
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders", 1)
+        for _ in range(3):
+            await client.send("orders")
+        assert await resets(client) == {}
+        reset = ResetOffsetRequestHeader("orders", "g", timestamp=0, isForce=True, queueId=0, offset=2)
+        assert (await client.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, reset)).code == 0
+        for name in ("offsetResets", "consumerOffset"):
+            saved = files.within("store").open(f"config/{name}.json").pread(1 << 20, 0)
+            assert ConsumerOffsetTable.decode(saved).offsetTable == {"orders@g": {0: 2}}
+
+    on_broker(talk, files=files)
 
 
 def test_a_lease_that_could_not_be_saved_is_saved_before_it_is_told(on_broker) -> None:
