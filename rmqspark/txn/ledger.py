@@ -13,15 +13,14 @@ Per transactional id T, the rules that all else rests on (docs/exactly-once.md):
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from rmqspark.errors import Busy, ForgedEpoch, TransactionError, UnknownTransaction
+from rmqspark.errors import Busy, ForgedEpoch, UnknownTransaction
 from rmqspark.protocol.bodies_txn import AuditedBatch, ManualDecision, TxnDecision
 from rmqspark.protocol.headers_txn import NO_EPOCH, NO_VERSION, TxnOutcome
-from rmqspark.protocol.names import MAX_TRANSACTIONAL_ID_LENGTH
+from rmqspark.txn.decisions import audited, check_decision, figures
 from rmqspark.txn.events import (
     BrokerCompleted,
     Decided,
@@ -50,7 +49,6 @@ MAX_RUNS: Final = 64  # of one id; one forgotten that comes back gets a new epoc
 _HEARD_EVERY_MS: Final = 10_000  # attempts of one version within so long are noted once
 DRIVER: Final = "driver"
 CLOCK: Final = "timeout"
-_CHECKSUM: Final = re.compile("[0-9]{1,20}")  # of 64 bits
 
 
 class Answer(NamedTuple):
@@ -124,7 +122,7 @@ class Ledger:
             return Answer(TxnOutcome.FENCED, last_version=txn.last_version)
         if version != txn.open_version:
             raise UnknownTransaction(f"Version {version} of {transactional_id!r} was never prepared here.")
-        _check_decision(decision)
+        check_decision(decision)
         return None
 
     def record(
@@ -293,14 +291,14 @@ class Ledger:
             return
         txn.pending.remove(pending)
         if batch.version == txn.last_version:
-            txn.last_decision = _figures(pending.decision)
+            txn.last_decision = figures(pending.decision)
 
     def restated(self, transactional_id: str) -> list[Event]:
         """Events that stand for all of this transactional id; none if it is forgotten."""
         txn = self._transactions.get(transactional_id)
         if txn is None:
             return []
-        decision = _figures(txn.last_decision) if txn.last_decision is not None else None
+        decision = figures(txn.last_decision) if txn.last_decision is not None else None
         alone = msgspec.structs.replace(txn, runs=dict(txn.runs), last_decision=decision, pending=[])
         return [*(Kept(transactional_id, pending) for pending in txn.pending), Restated(alone, len(txn.pending))]
 
@@ -308,26 +306,6 @@ class Ledger:
 def is_open(txn: Transaction) -> bool:
     """Whether somebody may be writing a version now."""
     return txn.open_version > txn.last_version and txn.epoch > txn.closed_epoch
-
-
-def audited(
-    txn: Transaction, pending: Pending, outputs: Mapping[str, list[OutputRange]], *, completed: bool
-) -> AuditedBatch:
-    """What an audit is told of a decision, with the outputs known so far, by broker."""
-    decision = pending.decision
-    return AuditedBatch(
-        transactionalId=txn.transactional_id,
-        queryId=decision.queryId,
-        version=pending.version,
-        decidedAtMs=pending.at_ms,
-        decidedBy=pending.by,
-        rows=decision.rows,
-        bytes=decision.bytes,
-        checksum=decision.checksum,
-        inputs=decision.inputs,
-        outputs=[output for some in outputs.values() for output in some],
-        completed=completed,
-    )
 
 
 def _next_epoch(txn: Transaction, now_ms: int) -> int:
@@ -346,38 +324,3 @@ def _note_manual(txn: Transaction, event: EpochClosed | Decided, decision: TxnOu
     """What an operator decided can be looked up as long as the id is known, whatever comes after it."""
     if event.by not in (DRIVER, CLOCK):
         txn.manual = [*txn.manual, ManualDecision(event.version, decision, event.by, event.at_ms)][-_MAX_MANUAL:]
-
-
-def _figures(decision: TxnDecision) -> TxnDecision:
-    """What a run that repeats the version compares itself with, and where the rows went."""
-    return TxnDecision(
-        queryId=decision.queryId,
-        participants={broker: [] for broker in decision.participants},
-        rows=decision.rows,
-        bytes=decision.bytes,
-        checksum=decision.checksum,
-        topic=decision.topic,
-    )
-
-
-def _check_decision(decision: TxnDecision) -> None:
-    """Each partition counts once: all its rows come from one attempt, on whichever brokers. What is remembered of the
-    decision for good has the length that such things have."""
-    texts = [decision.queryId, decision.topic, *decision.participants]
-    if max(map(len, texts)) > MAX_TRANSACTIONAL_ID_LENGTH or not _CHECKSUM.fullmatch(decision.checksum):
-        raise TransactionError("The decision has names, or a checksum, that are none.")
-    attempts: dict[int, str] = {}
-    rows = 0
-    for broker, held in decision.participants.items():
-        if not held:
-            raise TransactionError(f"The decision names {broker!r}, and no attempt there.")
-        if len({attempt.partition for attempt in held}) != len(held):
-            raise TransactionError(f"The decision names a partition on {broker!r} twice.")
-        for attempt in held:
-            if attempt.halves < 1 or attempt.rows < 1:
-                raise TransactionError(f"Attempt {attempt.attempt} of partition {attempt.partition} counts no rows.")
-            if attempts.setdefault(attempt.partition, attempt.attempt) != attempt.attempt:
-                raise TransactionError(f"The decision names two attempts of partition {attempt.partition}.")
-            rows += attempt.rows
-    if rows != decision.rows:
-        raise TransactionError(f"The decision is about {decision.rows} rows, its attempts have {rows}.")

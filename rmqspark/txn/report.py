@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqspark.errors import InvalidArgument
 from rmqspark.protocol.bodies_txn import AuditedBatch, AuditedBatches, TxnState, TxnStates
+from rmqspark.txn.decisions import audited
 from rmqspark.txn.events import Finished, decode_event
-from rmqspark.txn.ledger import audited, is_open
+from rmqspark.txn.ledger import is_open
 
 if TYPE_CHECKING:
     from typing import Self
