@@ -12,6 +12,7 @@ from rmqspark.cli.options import Json, Namesrv, Yes, confirm
 from rmqspark.cli.output import print_json, print_table
 from rmqspark.cli.topic_files import export, import_, replay
 from rmqspark.cli.topic_schema import schema
+from rmqspark.display import time_text
 from rmqspark.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def describe(topic: Topic, namesrv: Namesrv = None, as_json: Json = False) -> No
             q.min_offset,
             q.max_offset,
             q.max_offset - q.min_offset,
-            _time(q.last_stored_ms),
+            time_text(q.last_stored_ms),
         )
         for q in described.queues
     ]
@@ -199,9 +200,3 @@ def _where(topic: TopicDescription) -> str:
         noun = "queue" if queues == "1" else "queues"
         parts.append(f"{queues} {noun} ({broker.perm}) on {broker.broker_name}")
     return ", ".join(parts)
-
-
-def _time(timestamp_ms: int) -> str:
-    from datetime import UTC, datetime
-
-    return datetime.fromtimestamp(timestamp_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ") if timestamp_ms else "never"
