@@ -315,6 +315,7 @@ _CODES_BY_ACCESS: Final[Mapping[Access, tuple[RequestCode, ...]]] = {
         RequestCode.RMQ_BULK_READ,
         RequestCode.RMQ_MEASURE,
         RequestCode.RMQ_TXN_INPUTS,
+        RequestCode.RMQ_TXN_REPORT_INPUT,  # said by tasks that read, also of a query that writes elsewhere
         RequestCode.RMQ_QUERY_REPORT,
         RequestCode.RMQ_GROUP_RESETS,
         RequestCode.RMQ_GROUP_LEASES,
@@ -333,7 +334,6 @@ _CODES_BY_ACCESS: Final[Mapping[Access, tuple[RequestCode, ...]]] = {
         RequestCode.RMQ_TXN_DECIDE,
         RequestCode.RMQ_TXN_STATUS,
         RequestCode.RMQ_TXN_ABORT,
-        RequestCode.RMQ_TXN_REPORT_INPUT,
     ),
     # What only servers say to each other, and to clients: from anybody else it is forged.
     Access.CLUSTER_PEER: (
