@@ -10,6 +10,7 @@ from rmqspark.client.coordinator import masters
 from rmqspark.client.patience import patiently
 from rmqspark.client.txn import reported_inputs
 from rmqspark.errors import RmqError
+from rmqspark.sink.refusals import not_committed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,20 +28,35 @@ def inputs_of(client: ClusterClient, attempt: Attempt, participants: Iterable[st
     """The ranges that the batch of `attempt` has read, each queue's in as few pieces as there are.
 
     Every broker is asked, those that hold rows of the batch too: while the one that keeps such reports is away they go
-    to another. A batch is not held up by what is only told about it: where that cannot be had, it is a warning. What an
-    earlier run of the batch has read of a shared group counts only if this one has read it, too.
+    to another. A batch is not held up by what is only told about it: where that cannot be had, it is a warning. But
+    what it read of a shared group has to be known in full, for it may be another member's by now: else NotCommitted.
+    What an earlier run of the batch has read of a shared group counts only if this one has read it, too.
     """
     if not attempt.query_id:
         return []
     reported: list[InputRange] = []
+    failure: RmqError | None = None
+    for name in _brokers(client, participants):
+        try:
+            reported += patiently(partial(_reported_to, client, name, attempt), _PAUSES_MS, client.clock.sleep_ms)
+        except RmqError as error:
+            failure = error
+    if failure is not None:
+        if any(each.lease for each in reported):
+            raise not_committed(attempt, f"what it read of a shared group is not known in full: {failure.message}")
+        _log.warning("What batch %d of query %s has read is not recorded, or not all of it: %s",
+                     attempt.batch_id, attempt.query_id, failure)  # fmt: skip
+    return joined(each for each in reported if each.run is None or each.run == attempt.run)
+
+
+def _brokers(client: ClusterClient, participants: Iterable[str]) -> list[str]:
+    """The brokers to ask; those that hold rows of the batch where nobody says which there are."""
+    names: list[str] = []
     try:
         names = patiently(lambda: masters(client), _PAUSES_MS, client.clock.sleep_ms)
-        for name in sorted({*names, *participants}):
-            reported += patiently(partial(_reported_to, client, name, attempt), _PAUSES_MS, client.clock.sleep_ms)
     except RmqError as error:
-        _log.warning("What batch %d of query %s has read is not recorded, or not all of it: %s",
-                     attempt.batch_id, attempt.query_id, error)  # fmt: skip
-    return joined(each for each in reported if each.run is None or each.run == attempt.run)
+        _log.warning("Which brokers may know what was read could not be found out: %s", error)
+    return sorted({*names, *participants})
 
 
 def _reported_to(client: ClusterClient, name: str, attempt: Attempt) -> list[InputRange]:

@@ -2,7 +2,8 @@
 
 A sink of ours has it recorded in the same decision as what the batch writes, and audit, hand-over after a crash and
 the group's committed offsets rest on it. It is one small request a task. A read does not fail because it could not be
-said: then the record of that batch has a gap, and this a warning.
+said: then the record of that batch has a gap, and this a warning. Under a lease it does: what is not said, the
+coordinator cannot look at, and would commit what another member reads too.
 """
 
 from __future__ import annotations
@@ -34,11 +35,17 @@ def report(client: ClusterClient, read: Sequence[QueueRange], held: QueueLease) 
     """Reports the ranges that this task reads, if it works for a micro-batch."""
     context = TaskContext.get()
     batch = None if context is None else streaming_batch(context)
-    if batch is None:
-        return
+    if batch is not None:
+        tell(client, batch, read, held)
+
+
+def tell(client: ClusterClient, batch: StreamingBatch, read: Sequence[QueueRange], held: QueueLease) -> None:
+    """Reports ranges for a batch, patiently. Raises what the last try did where the queue is read under a lease."""
     try:
         patiently(lambda: report_batch(client, batch, read, held), _PAUSES_MS, client.clock.sleep_ms)
     except RmqError as error:
+        if held.number:
+            raise
         ranges = ", ".join(f"{start} to {end} of {queue}" for queue, start, end in read)
         _log.warning("That batch %d reads offsets %s could not be reported: %s", batch.batch_id, ranges, error)
 

@@ -15,8 +15,9 @@ from rmqspark.protocol.codes import RequestCode
 from rmqspark.remoting.response import Response
 from rmqspark.source.leases import QueueLease
 from rmqspark.source.planner import QueueRange
-from rmqspark.source.report import report, report_batch
+from rmqspark.source.report import report, report_batch, tell
 from rmqspark.streaming_batch import StreamingBatch, streaming_batch
+from rmqspark.testing.manual_clock import ManualClock
 
 if TYPE_CHECKING:
     from rmqspark.protocol.headers import TxnReportInputRequestHeader
@@ -33,6 +34,7 @@ class Cluster:
 
     def __init__(self, code: int = 0, transactions: int = 1) -> None:
         self.code = code
+        self.clock = ManualClock()
         self.able = Capabilities(transactions=transactions)
         self.told: list[tuple[str, int, list[InputRange]]] = []
 
@@ -89,6 +91,15 @@ def test_what_cannot_be_told() -> None:
     refusing: Any = Cluster(code=1)
     with pytest.raises(ServerFault):
         report_batch(refusing, BATCH, READ, NOBODY)
+
+
+def test_a_lease_is_not_read_under_in_silence(caplog: pytest.LogCaptureFixture) -> None:
+    """A task that could not say what it reads goes on with a warning, and fails where the group is shared."""
+    refusing: Any = Cluster(code=1)
+    tell(refusing, BATCH, READ, BILLING)
+    assert "offsets 10 to 20 of orders/broker-b/3" in caplog.text
+    with pytest.raises(ServerFault):
+        tell(refusing, BATCH, READ[:1], QueueLease("billing", "me", 7))
 
 
 def test_outside_of_a_micro_batch_nothing_is_reported() -> None:

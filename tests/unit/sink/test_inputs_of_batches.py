@@ -1,0 +1,84 @@
+"""What the driver finds out about what a batch has read, and what it makes of brokers that do not answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rmqspark.client.broker_client import Capabilities
+from rmqspark.errors import NotCommitted, RmqError, Unreachable
+from rmqspark.protocol.bodies import BrokerData, ClusterInfo, InputRange, InputRanges
+from rmqspark.protocol.codes import RequestCode
+from rmqspark.remoting.response import Response
+from rmqspark.sink.attempt import Attempt
+from rmqspark.sink.inputs import inputs_of
+from rmqspark.testing.manual_clock import ManualClock
+
+ATTEMPT = Attempt("T", "run-1", 5, 0, "x", 1, "q", 5)
+AWAY = Unreachable("Nobody is there.", address="h:1")
+
+
+def read(queue_id: int, start: int, end: int, lease: int | None = None) -> InputRange:
+    leased = ("me", lease, "run-1") if lease else ()
+    return InputRange("g", "orders", "a", queue_id, start, end, *leased)
+
+
+class Cluster:
+    """Brokers by name, each with what was reported to it, or the error that asking it ends in."""
+
+    namesrv = "ns:1"
+
+    def __init__(self, **told: list[InputRange] | RmqError) -> None:
+        self.told = told
+        self.clock = ManualClock()
+
+    def cluster_info(self) -> ClusterInfo:
+        return ClusterInfo(brokerAddrTable={n: BrokerData(brokerName=n, brokerAddrs={0: "h:1"}) for n in self.told})
+
+    def broker(self, name: str) -> Broker:
+        return Broker(self.told[name])
+
+
+class Broker:
+    def __init__(self, told: list[InputRange] | RmqError) -> None:
+        self._told = told
+
+    def capabilities(self) -> Capabilities:
+        return Capabilities(transactions=1)
+
+    def call(self, code: RequestCode, header: Any, *, timeout_ms: int) -> Response:
+        assert (code, header.queryId, header.batchId) == (RequestCode.RMQ_TXN_INPUTS, "q", 5)
+        if isinstance(self._told, RmqError):
+            raise self._told
+        return Response(0, 1, None, 479, {}, InputRanges(self._told).encode())
+
+
+def inputs(cluster: Any, *participants: str) -> list[InputRange]:
+    return inputs_of(cluster, ATTEMPT, participants)
+
+
+def test_reports_of_all_brokers_are_joined() -> None:
+    """While their keeper was away, tasks told another one."""
+    assert inputs(Cluster(a=[read(0, 5, 9)], b=[read(0, 0, 5), read(1, 2, 3)])) == [read(0, 0, 9), read(1, 2, 3)]
+
+
+def test_a_broker_that_is_away_hides_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    """What the others know is recorded, with a warning; the batch goes on."""
+    assert inputs(Cluster(a=AWAY, b=[read(1, 2, 3)])) == [read(1, 2, 3)]
+    assert "not all of it" in caplog.text
+
+
+def test_what_was_read_under_leases_is_known_in_full_or_not_committed() -> None:
+    """A range that nobody speaks of would not be looked at when the batch is decided."""
+    assert inputs(Cluster(a=[], b=[read(1, 2, 3, lease=7)])) == [read(1, 2, 3, lease=7)]
+    with pytest.raises(NotCommitted, match=r"not known in full: Nobody is there\..*runs the batch once more"):
+        inputs(Cluster(a=AWAY, b=[read(1, 2, 3, lease=7)]))
+
+
+def test_who_holds_rows_is_asked_where_no_name_server_answers(caplog: pytest.LogCaptureFixture) -> None:
+    """They may keep reports, too."""
+    cluster = Cluster(b=[read(1, 2, 3)])
+    cluster.cluster_info = ClusterInfo  # type: ignore[method-assign, assignment]
+    assert inputs(cluster, "b") == [read(1, 2, 3)]
+    assert "could not be found out" in caplog.text
