@@ -23,7 +23,7 @@ from rmqspark.protocol.record import decode_record, encode_record
 from rmqspark.store.draft import Draft
 from rmqspark.store.json_table import JsonTable
 from rmqspark.threads import in_thread
-from rmqspark.txn.events import Decided, EpochClosed, RunOpened, decode_event, encode_event
+from rmqspark.txn.events import Decided, EpochClosed, InputReported, RunOpened, decode_event, encode_event
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
@@ -39,7 +39,7 @@ _READ_BYTES: Final = 1 << 20
 _READ_COUNT: Final = 4_096
 _RESTATED_AT_ONCE: Final = 256
 _RESTATE_AFTER_EVENTS: Final = 100_000
-_PROMISES: Final = (RunOpened, EpochClosed, Decided)  # what an answer may rest on
+_PROMISES: Final = (RunOpened, EpochClosed, Decided)  # what an answer may rest on; see `_is_promise`
 
 log = structlog.get_logger("rmqspark.txn")
 
@@ -96,7 +96,7 @@ class Journal:
         self._append(drafts)
         for event in events:
             self._apply(event)
-        if any(isinstance(event, _PROMISES) for event in events):
+        if any(_is_promise(event) for event in events):
             self._promised_end = self._store.end_offset
 
     async def flushed(self) -> None:
@@ -202,6 +202,12 @@ class Journal:
         text = msgspec.json.encode(_Start(first.queue_offset)).decode()
         await in_thread(self._start_file.save, text)
         self._start, self._start_physical = first.queue_offset, first.physical_offset
+
+
+def _is_promise(event: Event) -> bool:
+    """Whether something may rest on the event: also on what was read under leases, which a decision goes by."""
+    is_leased = isinstance(event, InputReported) and any(each.lease for each in event.inputs)
+    return is_leased or isinstance(event, _PROMISES)
 
 
 def _unreadable(queue_offset: int, error: DecodeError, hint: str) -> DamagedFile:

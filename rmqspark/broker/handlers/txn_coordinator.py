@@ -155,12 +155,15 @@ class TxnCoordinatorHandlers:
         batches = self._reports.batches(header.transactionalId, header.queryId, header.limit, header.cursor)
         return Reply(body=batches.encode(standard=True))
 
-    def report_input(self, request: Request[TxnReportInputRequestHeader]) -> Reply:
+    async def report_input(self, request: Request[TxnReportInputRequestHeader]) -> Reply:
+        """Answered at once; what was read under leases of a shared group, when it is on disk."""
         header = request.header
         check_transactional("query id", header.queryId)
         ranges = InputRanges.decode_request(request.body).inputs
         self._journal.record(self._inputs.report(header.queryId, header.batchId, ranges))
         self._queries.note_batch(header.queryId, header.batchId, self._clock.now_ms())
+        if any(each.lease for each in ranges):
+            await self._journal.flushed()
         return Reply()
 
     def inputs(self, request: Request[TxnInputsRequestHeader]) -> Reply:

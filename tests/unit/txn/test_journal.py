@@ -10,7 +10,7 @@ import pytest
 
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import DamagedFile, InvalidMessage, NotWritable
-from rmqspark.protocol.bodies_txn import HeldAttempt, TxnDecision
+from rmqspark.protocol.bodies_txn import HeldAttempt, InputRange, TxnDecision
 from rmqspark.protocol.names import TXN_LEDGER_TOPIC
 from rmqspark.protocol.record import encode_record
 from rmqspark.store.config import StoreConfig
@@ -18,7 +18,7 @@ from rmqspark.store.draft import Draft
 from rmqspark.store.message_store import MessageStore
 from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.memory_files import MemoryFileSystem
-from rmqspark.txn.events import Decided, Event, RunOpened, VersionBegun
+from rmqspark.txn.events import Decided, Event, InputReported, RunOpened, VersionBegun
 from rmqspark.txn.journal import Journal
 from rmqspark.txn.ledger import Ledger
 
@@ -107,6 +107,15 @@ async def test_what_was_flushed_survives_a_power_loss(desk: Desk) -> None:
     await desk.journal.flushed()
     desk.lose_power()
     assert (desk.ledger.require(T).epoch, desk.ledger.require(T).open_version) == (1, 0)
+
+
+@awaited
+async def test_what_was_read_under_a_lease_is_a_promise(desk: Desk) -> None:
+    """A decision goes by it; what was read otherwise is only told."""
+    for lease, is_promise in ((None, False), (7, True)):
+        desk.journal.record([InputReported("q", 0, [InputRange("g", "t", "a", 0, 0, 5, lease=lease)])])
+        await desk.journal.flushed()
+        assert (desk.store.flushed_offset == desk.store.end_offset) is is_promise
 
 
 @awaited
