@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 import rmqspark
-from rmqspark.errors import InvalidArgument, MissingExtra, TopicNotFound
-from rmqspark.model import Message
+from rmqspark.errors import ConnectionLost, InvalidArgument, MissingExtra, TopicNotFound
+from rmqspark.model import Message, MessageQueue
+from rmqspark.notebook import _tails
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rmqspark.testing.rmq import Rmq
 
 pytestmark = pytest.mark.integration
@@ -50,3 +53,44 @@ def test_without_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(MissingExtra, match=r"rmqspark\[spark\]"):
         rmqspark.peek("t")
+
+
+def test_a_broker_that_goes_away_meanwhile_is_an_error() -> None:
+    """Its queue is not waited for without end because the others have been read."""
+
+    class Consumer:
+        """Two queues with a message each; the second one's broker has just gone."""
+
+        def __init__(self) -> None:
+            self.read = dict.fromkeys((MessageQueue("t", "a", 0), MessageQueue("t", "b", 0)), 0)
+            self.assigned: list[MessageQueue] = []
+
+        def queues(self, topic: str) -> list[MessageQueue]:
+            return list(self.read)
+
+        def min_offset(self, queue: MessageQueue) -> int:
+            return 0
+
+        def max_offset(self, queue: MessageQueue) -> int:
+            return 1
+
+        def assign(self, queues: Iterable[MessageQueue]) -> None:
+            self.assigned = list(queues)
+
+        def seek(self, queue: MessageQueue, queue_offset: int) -> None:
+            self.read[queue] = queue_offset
+
+        def position(self, queue: MessageQueue) -> int:
+            return self.read[queue]
+
+        def poll(self, timeout_ms: int) -> list[object]:
+            works = [queue for queue in self.assigned if queue.broker_name == "a"]
+            if not works:
+                raise ConnectionLost("gone", address="b")
+            self.read.update(dict.fromkeys(works, 1))
+            return works
+
+    found = _tails(Consumer(), "t", 5)  # type: ignore[arg-type]
+    assert next(found) == MessageQueue("t", "a", 0)
+    with pytest.raises(ConnectionLost):
+        next(found)
