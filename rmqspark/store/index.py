@@ -218,6 +218,7 @@ class Index:
                         f"or delete {self._directory}/: it is made anew from the log.",
                     )
                 self._files.append(file)
+        self._disk.sync_directory(self._directory)  # of the log's files the same: `SegmentLog.sync_names`
 
     def _is_as_closed(self, log_end_offset: int) -> bool:
         """Whether the files can be what a close leaves."""

@@ -37,12 +37,10 @@ class Lanes(dict[tuple[str, int], Lane]):
         lane = self[queue] = Lane(self._queues.get_or_make(*queue))
         return lane
 
-    def take(self) -> list[QueuedEntries]:
-        """Takes the queue offsets that were given out; what is to be dispatched for them."""
-        queued = []
-        for lane in self.values():
-            if lane.entries:
-                queue, first_offset = lane.queue, lane.queue.next_offset
-                queue.next_offset = lane.next_offset
-                queued.append(QueuedEntries(queue, first_offset, b"".join(lane.entries), lane.tags_codes))
-        return queued
+    def queued(self) -> list[QueuedEntries]:
+        """What is to be dispatched."""
+        return [
+            QueuedEntries(lane.queue, lane.queue.next_offset, b"".join(lane.entries), lane.tags_codes)
+            for lane in self.values()
+            if lane.entries
+        ]

@@ -145,6 +145,7 @@ class Recovery:
         It is written again for that: the last run may have died of a failed fsync, and its pages count as clean though
         they are on no disk (reliability, G6).
         """
+        self._log.segments.sync_names()
         for segment in self._log.segments:
             if segment.base + segment.length > watermark:
                 if not self._last_run.was_closed:

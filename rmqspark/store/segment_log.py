@@ -61,6 +61,12 @@ class SegmentLog:
             file.close()
         self._segments[base] = Segment(self._segment_files, path, base, self.segment_bytes)
 
+    def sync_names(self) -> None:
+        """Makes it durable that the files are there: a process that was killed may have made them and not got as far as
+        that, and this one would lose them with all that it writes, however often it syncs the files. Raises OSError."""
+        if self._segments:
+            self._files.sync_directory(self.directory)
+
     def __bool__(self) -> bool:
         return bool(self._segments)
 

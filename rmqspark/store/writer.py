@@ -104,9 +104,9 @@ class Writer:
         tick = _Tick(self._queues, now_ms, self.store_host)
         for placement in placements:
             tick.place(drafts[placement.first : placement.last], placement.physical_offset)
+        queued, add_to_index = tick.lanes.queued(), self._indexing(tick.keys, tick.key_offsets, now_ms)
         self._log.write([(p, _in_one(records[p.first : p.last])) for p in placements])
-        add_to_index = self._indexing(tick.keys, tick.key_offsets, now_ms)
-        self._finish(now_ms, tick.lanes.take(), add_to_index)
+        self._finish(now_ms, queued, add_to_index)
         return tick.appended
 
     def append_singles(self, singles: Sequence[Single]) -> Places | None:
@@ -117,8 +117,9 @@ class Writer:
         laid = lay_out(singles, lanes, begin, now_ms, self.store_host)
         if len(laid.records) > self._log.room:
             return None
+        queued, add_to_index = lanes.queued(), self._indexing(laid.keys, laid.key_offsets, now_ms)
         self._log.write([(Placement(0, len(singles), begin, 0), laid.records)])
-        self._finish(now_ms, lanes.take(), self._indexing(laid.keys, laid.key_offsets, now_ms))
+        self._finish(now_ms, queued, add_to_index)
         return laid.places
 
     def append_bulk(self, topic: str, queue_id: int, records: RecordBatch) -> BulkAppended:
@@ -198,10 +199,9 @@ class Writer:
             store_timestamp_ms=now_ms,
             store_host=self.store_host,
         )
+        queued = [QueuedEntries(queue, queue_offset, ENTRY.pack(physical_offset, size, 0), (0,))]
         self._log.write([(p, [head, *rest] if p.first < p.last else b"") for p in placements])
-        queue.next_offset = queue_offset + 1
-        entry = ENTRY.pack(physical_offset, size, 0)
-        self._finish(now_ms, [QueuedEntries(queue, queue_offset, entry, (0,))], None)
+        self._finish(now_ms, queued, None)
         return Appended(physical_offset, queue_offset, size, now_ms)
 
     def _append_to(self, topic: str, queue_id: int, bulk: _Bulk) -> BulkAppended:
@@ -216,12 +216,6 @@ class Writer:
         ends = records.positions + records.sizes
         placements = self._log.place(ends)  # type: ignore[arg-type]  # an array serves as a sequence of ints
         physical_offsets = self._patch_bulk(records, placements, _queue_offsets(runs, queues), now_ms)
-        buffer = records.buffer.data
-        pieces = (
-            (p, buffer[int(records.positions[p.first]) : int(ends[p.last - 1])] if p.last > p.first else b"")
-            for p in placements
-        )
-        self._log.write(pieces)
         entries = entries_of(physical_offsets, records.sizes, tags_codes)
         queued, appended, last = [], [], 0
         for (_, _, length), queue in zip(runs, queues, strict=True):
@@ -231,12 +225,12 @@ class Writer:
             of_queue = entries[rows].view(np.uint8).data
             queued.append(QueuedEntries(queue, first_offset, of_queue, tags_codes[rows]))
             appended.append(BulkAppended(first_offset, int(physical_offsets[last]), length, now_ms))
-            queue.next_offset = first_offset + length
             last += length
         add_to_index = None
         if self._index is not None:  # hashed now: when it is dispatched, the buffer may hold something else
             keys = keys_of_all(physical_offsets, now_ms)
             add_to_index = partial(self._index.append_keys, keys, int(physical_offsets[-1]))
+        self._log.write(_pieces(records, ends, placements))
         self._finish(now_ms, queued, add_to_index)
         return appended
 
@@ -284,12 +278,25 @@ class Writer:
         return physical_offsets
 
     def _finish(self, now_ms: int, queued: Sequence[QueuedEntries], add_to_index: Callable[[], None] | None) -> None:
+        """To be called right after the write: whatever may fail comes before it, or a message would be in the log, and
+        the next one in its queue get the same offset."""
+        for entries in queued:
+            entries.queue.next_offset = entries.queue_offset + len(entries.tags_codes)
         self.store_timestamp_ms = now_ms
         self._dispatcher.submit(Dispatch(self._log.end_offset, now_ms, queued, add_to_index))
         self.dispatch_safe()
         is_due = self._log.end_offset >= self._warming.due_offset
         if is_due and self.on_warming is not None and (plan := self._warming.begin()) is not None:
             self.on_warming(plan)
+
+
+def _pieces(records: RecordBatch, ends: Positions, placements: Sequence[Placement]) -> list[tuple[Placement, Buffer]]:
+    """The bytes for each place; a blank has none of its own."""
+    buffer = records.buffer.data
+    return [
+        (p, buffer[int(records.positions[p.first]) : int(ends[p.last - 1])] if p.last > p.first else b"")
+        for p in placements
+    ]
 
 
 class _Bulk(NamedTuple):
@@ -318,7 +325,7 @@ def _queue_offsets(runs: Sequence[Run], queues: Sequence[ConsumeQueue]) -> Posit
 
 class _Tick:
     """Gives each draft of one append its place and gathers what is to be dispatched. Changes nothing but the drafts:
-    queues advance when the lanes are taken, after the log has been written."""
+    queues advance in `Writer._finish`, when the log has been written."""
 
     def __init__(self, queues: ConsumeQueues, now_ms: int, store_host: bytes) -> None:
         self._now_ms = now_ms

@@ -1,10 +1,14 @@
-"""The highest offset that a queue ever gave outlives its messages, whenever the queue's files were made."""
+"""What a file holds outlives a loss of power, whichever life of the store made the file."""
 
 from __future__ import annotations
 
+from contextlib import suppress
+from errno import EIO
 from itertools import count
 
-from rmqspark.errors import NotWritable
+import pytest
+
+from rmqspark.errors import NotWritable, StoreError
 from rmqspark.testing.disk_faults import ProcessDied
 
 from .store_bench import StoreBench
@@ -35,4 +39,34 @@ def test_a_queue_made_by_a_process_that_was_killed() -> None:
         assert bench.store.max_offset("u", 0) >= given, f"killed at step {at}"
         if survived:
             assert given == 1
+            return
+
+
+@pytest.mark.parametrize("first_fault", range(1, 16))
+def test_a_file_of_the_log_made_by_a_life_that_failed(first_fault: int) -> None:
+    """The disk refuses any step of beginning a file, and any step of the next start: the life after that writes into
+    what it finds, syncs, loses power, and has all that it had synced, with its keys."""
+    for second_fault in count(1):
+        bench = StoreBench()
+        bench.disk.fail_at(first_fault, OSError(EIO, "refused"))
+        with suppress(NotWritable):
+            bench.send_bulk("t", 0, b"v" * 300, b"w" * 300, b"x" * 300)
+        bench.disk.heal()
+        bench.disk.fail_at(second_fault, OSError(EIO, "refused"))
+        try:
+            bench.reopen()
+        except (StoreError, OSError):
+            bench.disk.heal()
+            bench.kill()
+            was_refused = True
+        else:
+            was_refused = False
+        bench.disk.heal()
+        bench.send("t", 0, b"y" * 300, b"z" * 300)
+        bench.store.flush()
+        given = bench.bodies("t", 0)
+        bench.lose_power()
+        assert bench.bodies("t", 0) == given, f"refused at steps {first_fault} and {second_fault}"
+        assert len(bench.store.query("t", "z" * 300, 0, 1 << 60, 8)) == 1, f"at {first_fault} and {second_fault}"
+        if not was_refused:
             return

@@ -291,3 +291,23 @@ def test_messages_stay_until_their_queue_entries_are_written() -> None:
     assert bench.store.expire(bench.clock.now_ms()).deleted
     bench.lose_power()
     assert bench.store.max_offset("t", 0) == 2
+
+
+@pytest.mark.parametrize(("way", "step"), [("send", "lanes.QueuedEntries"), ("send_bulk", "writer.entries_of")])
+def test_what_fails_before_the_write_leaves_nothing(way: str, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where memory runs out while an append is worked out, nothing is in the log, and no offset is given twice."""
+    bench = StoreBench()
+    bench.send("t", 0, b"before")
+    end = bench.store.end_offset
+
+    def no_memory(*_: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(f"rmqspark.store.{step}", no_memory)
+        with pytest.raises(MemoryError):
+            getattr(bench, way)("t", 0, b"lost1", b"lost2")
+    assert bench.store.end_offset == end
+    bench.send("t", 0, b"after")
+    bench.kill()
+    assert bench.numbered_bodies("t", 0, 0) == [(0, b"before"), (1, b"after")]
