@@ -14,7 +14,7 @@ from rmqspark.protocol.java_hash import tags_code
 
 MATCH_ALL: Final = "*"
 MAX_EXPRESSION_BYTES: Final = 4096
-MAX_SQL_BYTES: Final = 16 << 10  # of a SQL92 expression (`sql/`)
+MAX_SQL_BYTES: Final = 4096  # of a SQL92 expression (`sql/`)
 _SEPARATOR: Final = "||"
 
 

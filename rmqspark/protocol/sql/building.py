@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from rmqspark.protocol.sql.tree import Node
 
-MAX_LIST: Final = 1024
+MAX_LIST: Final = 512
 _SHOWN: Final = 60  # characters
 _HINT: Final = "For example: price > 10 AND region IN ('EU', 'US')"
 

@@ -41,7 +41,7 @@ class SqlFilter:
     def parse(cls, expression: str | None) -> SqlFilter:
         """Reads an expression. Raises InvalidFilter, which names the place of the mistake or the limit passed.
 
-        Limits: 16 KiB, 1024 values in a list, and 100 levels of NOT, brackets and comparisons of comparisons.
+        Limits: 4 KiB, 512 values in a list, and 64 levels of NOT, brackets and comparisons of comparisons.
         """
         if expression is None or not expression.strip():
             raise InvalidFilter("The SQL92 expression is empty.", hint="For example: price > 10 AND region = 'EU'")

@@ -71,7 +71,7 @@ _GRAMMAR: Final = r"""
 """
 
 
-MAX_DEPTH: Final = 100
+MAX_DEPTH: Final = 64
 _MOST_PENDING: Final = 4 * MAX_DEPTH
 """What the parser may keep on its stack: a level of brackets takes up to four places, with what stands before each."""
 
