@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import (
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
 
 
 class EmptyEdge(DataSource):
-    """`format("empty")`: option `partitions` tasks that give `rows` bodies each, once; writing forgets them."""
+    """`format("empty")`: `partitions` tasks that give `rows` bodies each, once, or together `rate` bodies a second.
+
+    Writing forgets them.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -30,7 +34,10 @@ class EmptyEdge(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         del schema
-        return EmptyReader(int(self.options["partitions"]), int(self.options["rows"]))
+        partitions = int(self.options["partitions"])
+        if "rate" in self.options:
+            return SteadyReader(partitions, int(self.options["rate"]))
+        return EmptyReader(partitions, int(self.options["rows"]))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         del schema, overwrite
@@ -53,10 +60,44 @@ class EmptyReader(DataSourceStreamReader):
         return [InputPartition(number) for number in range(self._partitions)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        import pyarrow as pa
-
         del partition
-        yield pa.RecordBatch.from_pydict({"body": pa.array([b"x" * 100] * self._rows, pa.binary())})
+        yield bodies(self._rows)
+
+
+class SteadyReader(DataSourceStreamReader):
+    """An offset is a time: `{"at_ms": milliseconds since the epoch}`, from when it was first asked."""
+
+    def __init__(self, partitions: int, rate: int) -> None:
+        self._partitions = partitions
+        self._rate = rate
+
+    def initialOffset(self) -> dict[str, Any]:
+        return {"at_ms": time.time_ns() // 1_000_000}
+
+    latestOffset = initialOffset
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Rows are what is between two times at the rate, none twice: both ends are rounded alike."""
+        return [
+            InputPartition(
+                rows(end, self._rate, part, self._partitions) - rows(start, self._rate, part, self._partitions)
+            )
+            for part in range(self._partitions)
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        yield bodies(partition.value)
+
+
+def rows(offset: dict[str, Any], rate: int, part: int, parts: int) -> int:
+    """How many rows a part has had by then: every `parts`-th of all, from its own number on."""
+    return (offset["at_ms"] * rate // 1000 + part) // parts
+
+
+def bodies(rows: int) -> Any:
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_pydict({"body": pa.array([b"x" * 100] * rows, pa.binary())})
 
 
 class EmptyWriter(DataSourceStreamArrowWriter):

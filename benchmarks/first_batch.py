@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from empty_edge import EmptyEdge
-from processes import below
+from processes import usage
 from spark_paths import servers
 
 from rmqspark import AdminClient, Message, Producer
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 SIDES = ("rmq", "empty")
 QUEUES = 2
 ROWS_A_QUEUE = 50
-_TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 def measure(runs: int) -> dict[str, list[dict[str, float]]]:
@@ -103,17 +102,7 @@ def _start(spark: SparkSession, side: str, namesrv: str, number: int, checkpoint
 
 def python_cpu_s() -> float:
     """Seconds on a processor of this process and all Python below it, those included that have ended."""
-    return sum(map(_cpu_s, [os.getpid(), *below(os.getpid())]))
-
-
-def _cpu_s(pid: int) -> float:
-    try:
-        name, _, rest = Path(f"/proc/{pid}/stat").read_text().partition(") ")
-    except OSError:  # it has ended; whoever waited for it has its time
-        return 0.0
-    user, system, ended_user, ended_system = map(int, rest.split()[11:15])
-    own = 0 if name.endswith("(java") else user + system
-    return (own + ended_user + ended_system) / _TICKS_A_SECOND
+    return usage().python
 
 
 # --- what is shown ---------------------------------------------------------------------------------------------------

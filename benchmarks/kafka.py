@@ -12,7 +12,9 @@ import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from py4j.java_gateway import JavaGateway
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "java"))
 
@@ -86,6 +88,16 @@ def kafka(directory: Path) -> Iterator[Node]:
     finally:
         process.kill()
         process.wait()
+
+
+@contextmanager
+def client_gateway() -> Iterator[Any]:
+    """A JVM of its own with Kafka's client, by py4j; it ends with the context."""
+    gateway = JavaGateway.launch_gateway(classpath=f"{_cache() / 'server'}/*", java_path=java(), die_on_exit=True)
+    try:
+        yield gateway
+    finally:
+        gateway.shutdown()
 
 
 def _cache() -> Path:

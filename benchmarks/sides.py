@@ -1,7 +1,7 @@
 """The two that are compared, behind one face: our topics and Kafka's, each with its source and its sink for Spark.
 
-A frame to be written, and one that was read, has the columns `body` and, where rows of a key have to stay in order,
-`key`. Everything else is as each connector does it by default.
+A frame to be written has the column `body`; `key`, where rows of a key have to stay in order; and it may have `tags`
+and `keys`, for which Kafka has two headers. Everything else is as each connector does it by default.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from spark_paths import servers
 from rmqspark.client.admin import AdminClient
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import DataStreamWriter
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+    from pyspark.sql.streaming import DataStreamReader, DataStreamWriter
 
 SIDES = ("rmqspark", "kafka")
+_HEADERS = ("tags", "keys")
 
 
 class Side(Protocol):
@@ -40,8 +41,17 @@ class Side(Protocol):
     def read(self, spark: SparkSession, topic: str) -> DataFrame:
         """All there is: `partition`, `offset`, `body`."""
 
+    def read_bodies(self, spark: SparkSession, topic: str, **options: object) -> DataFrame:
+        """All there is: `body` alone."""
+
+    def read_all_columns(self, spark: SparkSession, topic: str, **options: object) -> DataFrame:
+        """All there is, with the columns that `load()` gives."""
+
     def stream(self, spark: SparkSession, topic: str, rows_a_batch: int | None) -> DataFrame:
         """From the first row on: `body`."""
+
+    def stream_all_columns(self, spark: SparkSession, topic: str, rows_a_batch: int, **options: object) -> DataFrame:
+        """From the first row on, with the columns that `load()` gives."""
 
     def writing(self, frame: DataFrame, topic: str, **options: object) -> DataStreamWriter:
         """A streaming query into a topic, not started yet."""
@@ -65,16 +75,30 @@ class Rmqspark:
         writer.mode("append").save()
 
     def read(self, spark: SparkSession, topic: str) -> DataFrame:
-        reader = spark.read.format("rmq").option("namesrv", self.address)
-        rows = reader.schema("queueId int, queueOffset bigint, body binary").load(topic)
+        rows = self._reader(spark, {}).schema("queueId int, queueOffset bigint, body binary").load(topic)
         return rows.toDF("partition", "offset", "body")
 
+    def read_bodies(self, spark: SparkSession, topic: str, **options: object) -> DataFrame:
+        return self._reader(spark, options).schema("body binary").load(topic)
+
+    def read_all_columns(self, spark: SparkSession, topic: str, **options: object) -> DataFrame:
+        return self._reader(spark, options).load(topic)
+
     def stream(self, spark: SparkSession, topic: str, rows_a_batch: int | None) -> DataFrame:
-        reader = spark.readStream.format("rmq").option("namesrv", self.address).option("startingOffsets", "earliest")
-        return reader.options(**_limit(rows_a_batch)).schema("body binary").load(topic)
+        return self._streamer(spark, _limit(rows_a_batch)).schema("body binary").load(topic)
+
+    def stream_all_columns(self, spark: SparkSession, topic: str, rows_a_batch: int, **options: object) -> DataFrame:
+        return self._streamer(spark, {**_limit(rows_a_batch), **options}).load(topic)
 
     def writing(self, frame: DataFrame, topic: str, **options: object) -> DataStreamWriter:
         return self._named(frame).writeStream.format("rmq").options(**self._where(topic), **options)
+
+    def _reader(self, spark: SparkSession, options: Mapping[str, object]) -> DataFrameReader:
+        return spark.read.format("rmq").option("namesrv", self.address).options(**options)
+
+    def _streamer(self, spark: SparkSession, options: Mapping[str, object]) -> DataStreamReader:
+        reader = spark.readStream.format("rmq").option("namesrv", self.address)
+        return reader.option("startingOffsets", "earliest").options(**options)
 
     def _where(self, topic: str) -> dict[str, str]:
         return {"namesrv": self.address, "topic": topic}
@@ -104,13 +128,23 @@ class Kafka:
         writer.option("topic", topic).save()
 
     def read(self, spark: SparkSession, topic: str) -> DataFrame:
-        reader = spark.read.format("kafka").options(**self._where()).option("subscribe", topic)
-        return reader.load().select("partition", "offset", sf.col("value").alias("body"))
+        return self.read_all_columns(spark, topic).select("partition", "offset", sf.col("value").alias("body"))
+
+    def read_bodies(self, spark: SparkSession, topic: str, **options: object) -> DataFrame:
+        return self.read_all_columns(spark, topic, **options).select(sf.col("value").alias("body"))
+
+    def read_all_columns(self, spark: SparkSession, topic: str, **options: object) -> DataFrame:
+        return spark.read.format("kafka").options(**self._where()).option("subscribe", topic).options(**options).load()
 
     def stream(self, spark: SparkSession, topic: str, rows_a_batch: int | None) -> DataFrame:
+        return self._stream(spark, topic, _limit(rows_a_batch)).select(sf.col("value").alias("body"))
+
+    def stream_all_columns(self, spark: SparkSession, topic: str, rows_a_batch: int, **options: object) -> DataFrame:
+        return self._stream(spark, topic, {**_limit(rows_a_batch), **options})
+
+    def _stream(self, spark: SparkSession, topic: str, options: Mapping[str, object]) -> DataFrame:
         reader = spark.readStream.format("kafka").options(**self._where()).option("subscribe", topic)
-        rows = reader.option("startingOffsets", "earliest").options(**_limit(rows_a_batch)).load()
-        return rows.select(sf.col("value").alias("body"))
+        return reader.option("startingOffsets", "earliest").options(**options).load()
 
     def writing(self, frame: DataFrame, topic: str, **options: object) -> DataStreamWriter:
         writer = self._named(frame).writeStream.format("kafka").options(**self._where(), **options)
@@ -120,7 +154,10 @@ class Kafka:
         return {"kafka.bootstrap.servers": self.address}
 
     def _named(self, frame: DataFrame) -> DataFrame:
-        return frame.withColumnRenamed("body", "value")
+        named = frame.withColumnRenamed("body", "value")
+        headers = [name for name in _HEADERS if name in frame.columns]
+        pairs = [sf.struct(sf.lit(name).alias("key"), sf.col(name).cast("binary").alias("value")) for name in headers]
+        return named.withColumn("headers", sf.array(*pairs)).drop(*headers) if headers else named
 
 
 def side(name: str, address: str) -> Side:

@@ -17,14 +17,13 @@ import argparse
 import contextlib
 import json
 import os
-import statistics
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from figures import Figure, result
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import (
     DataSource,
@@ -33,6 +32,7 @@ from pyspark.sql.datasource import (
     InputPartition,
     WriterCommitMessage,
 )
+from turns import timed
 
 from rmqspark.client.admin import AdminClient
 
@@ -41,29 +41,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql.types import StructType
 
+    from rmqspark.protocol.record_builder import EncodedRecords
+
 NARROW = "body binary, queueId int, queueOffset bigint"
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One measured path."""
-
-    path: str
-    rows: int
-    seconds: list[float]  # of each run
-
-    @property
-    def rows_per_second(self) -> float:
-        """Of the median run."""
-        return self.rows / statistics.median(self.seconds)
-
-    @property
-    def lowest(self) -> float:
-        return self.rows / max(self.seconds)
-
-    @property
-    def highest(self) -> float:
-        return self.rows / min(self.seconds)
 
 
 class Bridge(DataSource):
@@ -104,19 +84,25 @@ class BridgeWriter(DataSourceArrowWriter):
 
 def constant_batch(schema: StructType, body_bytes: int) -> Any:
     """An Arrow batch as the source makes them: real records of equal bodies, decoded."""
-    import numpy as np
-
     from rmqspark.model import MessageQueue
-    from rmqspark.protocol.columns import Column
-    from rmqspark.protocol.property_builder import build_properties
     from rmqspark.protocol.record_batch import RecordBatch
-    from rmqspark.protocol.record_builder import encode_records
-    from rmqspark.protocol.unique_keys import unique_keys
     from rmqspark.source.arrow import NARROW_ROWS, WIDE_ROWS, ArrowColumns
 
-    rows = WIDE_ROWS if "properties" in schema.fieldNames() else NARROW_ROWS
+    records = encoded_records(WIDE_ROWS if "properties" in schema.fieldNames() else NARROW_ROWS, body_bytes)
+    return next(ArrowColumns(schema, MessageQueue("bench", "broker-a", 0)).batches(RecordBatch.from_sizes(*records)))
+
+
+def encoded_records(rows: int, body_bytes: int) -> EncodedRecords:
+    """Records as the broker has them, each with a unique id."""
+    import numpy as np
+
+    from rmqspark.protocol.columns import Column
+    from rmqspark.protocol.property_builder import build_properties
+    from rmqspark.protocol.record_builder import encode_records
+    from rmqspark.protocol.unique_keys import unique_keys
+
     keys = unique_keys("0" * 20, np.arange(rows, dtype=np.int64))
-    encoded = encode_records(
+    return encode_records(
         "bench",
         0,
         Column.constant(b"x" * body_bytes, rows),
@@ -124,7 +110,6 @@ def constant_batch(schema: StructType, body_bytes: int) -> Any:
         born_timestamp_ms=0,
         born_host=bytes(8),
     )
-    return next(ArrowColumns(schema, MessageQueue("bench", "broker-a", 0)).batches(RecordBatch.from_sizes(*encoded)))
 
 
 @contextlib.contextmanager
@@ -186,12 +171,13 @@ class Bench:
 
     def __init__(self, spark: SparkSession, namesrv: str, rows: int, body_bytes: int, queues: int) -> None:
         self._spark, self._namesrv = spark, namesrv
-        self._rows, self._bytes, self._queues = rows, body_bytes, queues
+        self.rows = rows
+        self._bytes, self._queues = body_bytes, queues
         self._topics = 0
 
     def paths(self) -> dict[str, Callable[[], None]]:
         return {
-            "ceiling: spark range": lambda: self._noop(self._spark.range(self._rows)),
+            "ceiling: spark range": lambda: self._noop(self._spark.range(self.rows)),
             "ceiling: write": lambda: self._rows_to_write().write.format("bridge").mode("append").save(),
             "write": self._write,
             "ceiling: read body, queueId, queueOffset": lambda: self._noop(self._bridge(NARROW)),
@@ -206,7 +192,7 @@ class Bench:
         frame.write.format("noop").mode("overwrite").save()
 
     def _rows_to_write(self) -> DataFrame:
-        return self._spark.range(self._rows).selectExpr(f"cast(repeat('x', {self._bytes}) as binary) as body")
+        return self._spark.range(self.rows).selectExpr(f"cast(repeat('x', {self._bytes}) as binary) as body")
 
     def _write(self) -> None:
         self._topics += 1
@@ -218,12 +204,22 @@ class Bench:
             for number in range(1, count + 1):
                 admin.create_topic(f"bench-{number}", self._queues)
 
-    def _topic(self, schema: str | None, mode: str = "broker") -> DataFrame:
+    def fill(self) -> None:
+        """Writes the topic that is read, and counts it."""
+        self._write()
+        if (rows := self.count_last()) != self.rows:
+            raise SystemExit(f"{rows:,} rows arrived of {self.rows:,}.")
+
+    def count_last(self) -> int:
+        """Rows of the topic that was written last."""
+        return self._topic(NARROW, topic=f"bench-{self._topics}").count()
+
+    def _topic(self, schema: str | None, mode: str = "broker", topic: str = "bench-1") -> DataFrame:
         reader = self._spark.read.format("rmq").option("namesrv", self._namesrv).option("readMode", mode)
-        return (reader.schema(schema) if schema else reader).load("bench-1")
+        return (reader.schema(schema) if schema else reader).load(topic)
 
     def _bridge(self, schema: str | StructType) -> DataFrame:
-        sizes = {"rows": self._rows, "bytes": self._bytes, "queues": self._queues}
+        sizes = {"rows": self.rows, "bytes": self._bytes, "queues": self._queues}
         return self._spark.read.format("bridge").schema(schema).options(**sizes).load()
 
 
@@ -231,17 +227,6 @@ def measure(paths: dict[str, Callable[[], None]], rows: int, repeat: int) -> Ite
     for path, run in paths.items():
         seconds = [timed(run) for _ in range(repeat + 1)][1:]
         yield Figure(path, rows, seconds)
-
-
-def result(figure: Figure) -> dict[str, Any]:
-    rates = {"rows_per_second": figure.rows_per_second, "lowest": figure.lowest, "highest": figure.highest}
-    return asdict(figure) | {name: round(rate) for name, rate in rates.items()}
-
-
-def timed(run: Callable[[], None]) -> float:
-    begun = time.perf_counter()
-    run()
-    return time.perf_counter() - begun
 
 
 def main() -> None:

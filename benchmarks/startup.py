@@ -17,6 +17,9 @@ import tempfile
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
+
+from figures import markdown
 
 from rmqspark import Message, Producer
 
@@ -114,14 +117,15 @@ def _figure(what: str, unit: str, required: float, values: list[float]) -> Figur
     return Figure(what, unit, required, statistics.median(values), min(values), max(values))
 
 
-def show(figures: list[Figure]) -> None:
-    """A Markdown table."""
-    print("| what | median | lowest–highest | asked for |")
-    print("| --- | ---: | ---: | ---: |")
-    for figure in figures:
+def table(figures: list[dict[str, Any]]) -> str:
+    """Markdown, of figures as JSON has them."""
+    rows = []
+    for figure in (Figure(**each) for each in figures):
         digits = 3 if figure.unit == "s" else 0
         median, low, high = (f"{value:.{digits}f}" for value in (figure.median, figure.lowest, figure.highest))
-        print(f"| {figure.what} | {median} {figure.unit} | {low}–{high} | ≤ {figure.required:g} {figure.unit} |")
+        asked = f"≤ {figure.required:g} {figure.unit}"
+        rows.append([figure.what, f"{median} {figure.unit}", f"{low}–{high}", asked])
+    return markdown(("what", "median", "lowest–highest", "asked for"), rows)
 
 
 def main() -> None:
@@ -129,10 +133,10 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    figures = measure(arguments.runs)
-    show(figures)
+    figures = [asdict(figure) for figure in measure(arguments.runs)]
+    print(table(figures))
     if arguments.json:
-        arguments.json.write_text(json.dumps([asdict(figure) for figure in figures], indent=2) + "\n", encoding="utf-8")
+        arguments.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

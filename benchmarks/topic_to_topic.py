@@ -11,9 +11,8 @@
 - `memory`: peak memory of broker and Python workers while one exactly-once batch is written, and read again with all
   columns, a small and a large one.
 
-Figures of one part are paired: its paths take turns, in alternating order, after one turn that only warms up; what one
-run left in the page cache is on disk before the next begins. Fills the page cache first, as spark_paths.py does, which
-says why. Every copy is counted afterwards, outside the time.
+Figures of one part are paired: its paths take turns (turns.py). Every copy is counted afterwards, outside the time.
+Fills the page cache first, as spark_paths.py does, which says why.
 """
 
 from __future__ import annotations
@@ -29,12 +28,14 @@ import tempfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from figures import Figure, ratio, result
 from processes import below, peak_bytes, reset_peak, running
 from sides import Side, settings, started
-from spark_paths import Figure, filled_page_cache, result, session, timed
+from spark_paths import filled_page_cache, session
+from turns import Way, in_turns, limited
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
@@ -68,21 +69,25 @@ class Bench:
             plain = Path("write, at-least-once", ours, {})
             exact = Path("write, exactly-once", ours, {"transactionalId": "bench"})
             figures = self._paired([plain, exact], self._write)
-        costs = [1 - plain / exact for plain, exact in _turns(figures)]
-        print(f"  exactly-once costs {statistics.median(costs):.0%} of the throughput", flush=True)
-        return {"results": [result(figure) for figure in figures], "cost": round(statistics.median(costs), 3)}
+        cost = 1 - ratio(figures[1], to=figures[0]).median
+        print(f"  exactly-once costs {cost:.0%} of the throughput", flush=True)
+        return {"results": [result(figure) for figure in figures], "cost": round(cost, 3)}
 
     def pipelines(self) -> dict[str, Any]:
+        figures = self.pipeline_figures()
+        faster = ratio(figures[0], to=figures[1]).median
+        print(f"  exactly-once is {faster:.2f} times as fast as Kafka's connector", flush=True)
+        return {"results": [result(figure) for figure in figures], "ratio": round(faster, 2)}
+
+    def pipeline_figures(self) -> list[Figure]:
+        """Ours exactly-once, Kafka's connector, ours at-least-once."""
         with started("rmqspark") as ours, started("kafka") as theirs:
             for side in (ours, theirs):
                 self._fill(side, self._given.rows)
             exact = Path("topic to topic, exactly-once", ours, {})
             connector = Path("topic to topic, Kafka's connector", theirs, {})
             plain = Path("topic to topic, at-least-once", ours, AT_LEAST_ONCE)
-            figures = self._paired([exact, connector, plain], self._copy)
-        ratios = [connector / exact for exact, connector in _turns(figures[:2])]
-        print(f"  exactly-once is {statistics.median(ratios):.2f} times as fast as Kafka's connector", flush=True)
-        return {"results": [result(figure) for figure in figures], "ratio": round(statistics.median(ratios), 2)}
+            return self._paired([exact, connector, plain], self._copy)
 
     def commits(self) -> dict[str, Any]:
         took: dict[str, list[dict[str, int]]] = {"at-least-once": [], "exactly-once": []}
@@ -133,17 +138,18 @@ class Bench:
         frame.write.format("noop").mode("overwrite").save()
 
     def _paired(self, paths: list[Path], way: Callable[[Path, str, int], object]) -> list[Figure]:
-        seconds: dict[str, list[float]] = {path.name: [] for path in paths}
-        for turn in range(self._given.repeat + 1):
-            for path in paths if turn % 2 else reversed(paths):
-                topic = self._target(path.side)
-                os.sync()
-                with limited(self._given.timeout, path.name):
-                    seconds[path.name].append(timed(lambda path=path, topic=topic: way(path, topic, self._given.rows)))
-                    written = path.side.read(self._spark, topic).count()
-                if written != self._given.rows:
-                    raise SystemExit(f"{path.name}: {written:,} rows arrived of {self._given.rows:,}.")
-        figures = [Figure(name, self._given.rows, times[1:]) for name, times in seconds.items()]
+        rows = self._given.rows
+        ways = [
+            Way(
+                path.name,
+                rows,
+                run=lambda topic, path=path: way(path, topic, rows),
+                count=lambda topic, path=path: path.side.read(self._spark, topic).count(),
+                target=lambda path=path: self._target(path.side),
+            )
+            for path in paths
+        ]
+        figures = in_turns(ways, self._given.repeat, self._given.timeout)
         for figure in figures:
             rates = [rate / 1e6 for rate in (figure.rows_per_second, figure.lowest, figure.highest)]
             print("  {:36}{:6.2f} M rows/s ({:.2f}–{:.2f})".format(figure.path, *rates), flush=True)
@@ -185,27 +191,6 @@ class Bench:
             query = self._copy(path, topic, 0, SMALL_BATCH)
         steps = [progress.durationMs for progress in query.recentProgress]
         return [step for step in steps if "addBatch" in step][FIRST_BATCHES:]
-
-
-def _turns(figures: list[Figure]) -> Iterator[tuple[float, float]]:
-    """Seconds of two paths, turn by turn."""
-    first, second = figures
-    return zip(first.seconds, second.seconds, strict=True)
-
-
-@contextlib.contextmanager
-def limited(seconds: int, what: str) -> Iterator[None]:
-    """Ends the benchmark if its body takes longer."""
-
-    def give_up(*_: object) -> None:
-        raise SystemExit(f"{what} took longer than {seconds} s (--timeout).")
-
-    signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
 
 
 PARTS = ("writes", "pipelines", "commits", "memory")

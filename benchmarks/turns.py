@@ -1,0 +1,93 @@
+"""Paths that are compared take turns: how runs are paired, timed, bounded and checked.
+
+In each turn every way runs once, in alternating order, after one turn that only warms up. What one run left in the page
+cache is on disk before the next begins. Rows are counted outside the time, and a run that moved others than it was
+asked to ends the benchmark.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from figures import Figure
+from processes import usage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from figures import Usage
+
+
+def nowhere() -> str:
+    """The target of a way that writes no topic."""
+    return ""
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way of moving rows. Only `run` is timed; it and `count` are given what `target` made."""
+
+    name: str
+    rows: int
+    run: Callable[[str], object]
+    count: Callable[[str], int]  # how many rows came
+    target: Callable[[], str] = nowhere
+
+
+def in_turns(ways: Sequence[Way], repeat: int, timeout_s: int) -> list[Figure]:
+    """The figures of all ways, in their order, over `repeat` turns."""
+    runs: dict[str, list[tuple[float, Usage]]] = {way.name: [] for way in ways}
+    for turn in range(repeat + 1):
+        for way in ways if turn % 2 else reversed(ways):
+            with limited(timeout_s, way.name):
+                runs[way.name].append(_run(way))
+            progress(f"{f'turn {turn} of {repeat}' if turn else 'warm-up'}: {way.name} {runs[way.name][-1][0]:.2f} s")
+    return [
+        Figure(way.name, way.rows, [seconds for seconds, _ in counted], [used for _, used in counted])
+        for way in ways
+        for counted in [runs[way.name][1:]]
+    ]
+
+
+def _run(way: Way) -> tuple[float, Usage]:
+    target = way.target()
+    os.sync()
+    before = usage()
+    seconds = timed(lambda: way.run(target))
+    used = usage().since(before)
+    if (came := way.count(target)) != way.rows:
+        raise SystemExit(f"{way.name}: {came:,} rows arrived of {way.rows:,}.")
+    return seconds, used
+
+
+def timed(run: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    run()
+    return time.perf_counter() - begun
+
+
+def progress(line: str) -> None:
+    """What a person who waits wants to know, beside the results."""
+    print(f"  {line}", file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def limited(seconds: int, what: str) -> Iterator[None]:
+    """Ends the benchmark if its body takes longer."""
+
+    def give_up(*_: object) -> None:
+        raise SystemExit(f"{what} took longer than {seconds} s (--timeout).")
+
+    signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
