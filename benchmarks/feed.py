@@ -68,21 +68,21 @@ def _as_consumer(gateway: Any, producer: Any) -> Any:
     return invoke.MethodHandleProxies.asInterfaceInstance(consumer, handle)
 
 
-def run(send: Send, rate: int, seconds: float, queues: int) -> dict[str, Any]:
-    """Sends for that long. The first tick also connects: it is sent, and then the clock begins."""
+def run(send: Send, rate: int, seconds: float, queues: int, clock: Any = time) -> dict[str, Any]:
+    """Sends for that long. The first message also connects: it is sent, and then the clock begins."""
     send(1, 0)
-    begun = time.time()
+    begun = clock.time()
     ticks: list[tuple[float, int]] = [(begun, 1)]
-    number = latest = 0
-    while (now := time.time()) - begun < seconds:
+    number, longest = 0, 0.0
+    while (now := clock.time()) - begun < seconds:
         due = 1 + int((now - begun) * rate) - ticks[-1][1]
         if due > 0:
             ticks.append((now, ticks[-1][1] + due))
             send(due, number % queues)
             number += 1
-            latest = max(latest, int((time.time() - now) * 1000))
-        time.sleep(max(0.0, now + TICK_S - time.time()))
-    return {"ticks": ticks, "longest_send_ms": latest}
+            longest = max(longest, clock.time() - now)
+        clock.sleep(max(0.0, now + TICK_S - clock.time()))
+    return {"ticks": ticks, "longest_send_ms": round(longest * 1000)}
 
 
 def main(side: str, address: str, topic: str, rate: str, seconds: str, queues: str) -> None:

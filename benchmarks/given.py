@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
 
 from spark_paths import filled_page_cache
 
@@ -16,20 +16,24 @@ SMALL, LARGE = 100, 1024  # bytes of a body
 LARGE_SHARE = 4  # large bodies are this many times fewer
 
 
+def _asked(default: int | bool, help_text: str) -> Any:
+    return field(default=default, metadata={"help": help_text})
+
+
 @dataclass(frozen=True)
 class Given:
-    """The same for every part; each takes what it needs."""
+    """The same for every part; each takes what it needs. The fields are the options of the command line."""
 
-    rows: int = 3_000_000  # of 100 bytes; a quarter of it of 1 KiB
-    repeat: int = 5  # turns that count, after one that warms up
-    queues: int = 8  # of each topic, ours and Kafka's partitions
-    seconds: int = 15  # of each run at a rate (latency) and of a stock client
-    latency_queues: int = 2  # as many as cores: every queue is a task of every micro-batch
-    timeout: int = 600  # seconds, of each run
-    memory_rows: int = 20_000_000  # of the batch that must not grow memory
-    store_messages: int = 50_000_000  # of the store whose messages must cost what those of a small one do
-    topics: int = 1_000  # of the many topics
-    fresh_memory: bool = False  # do not fill the page cache first
+    rows: int = _asked(3_000_000, "rows of 100 bytes of a run; of 1 KiB a quarter as many")
+    repeat: int = _asked(5, "turns that count, after one that warms up")
+    queues: int = _asked(8, "queues of each topic, ours and Kafka's partitions")
+    seconds: int = _asked(15, "of each run at a rate (latency) and of a stock client")
+    latency_queues: int = _asked(2, "queues where latency is measured: each is a task of every micro-batch")
+    timeout: int = _asked(600, "seconds that a run may take")
+    memory_rows: int = _asked(20_000_000, "rows of the batch that must not grow memory")
+    store_messages: int = _asked(50_000_000, "messages of the largest store")
+    topics: int = _asked(1_000, "topics, where they are many")
+    fresh_memory: bool = _asked(False, "do not fill the page cache first")
 
     def rows_of(self, body_bytes: int) -> int:
         return self.rows if body_bytes == SMALL else self.rows // LARGE_SHARE
@@ -43,9 +47,10 @@ class Given:
         for option in fields(cls):
             name = f"--{option.name.replace('_', '-')}"
             if option.default is False:
-                parser.add_argument(name, action="store_true", help="do not fill the page cache first")
+                parser.add_argument(name, action="store_true", help=option.metadata["help"])
             else:
-                parser.add_argument(name, type=int, default=option.default, help=f"default {option.default:,}")
+                told = f"{option.metadata['help']}; default {option.default:,}"
+                parser.add_argument(name, type=int, default=option.default, help=told)
 
     @classmethod
     def of(cls, arguments: Namespace) -> Given:

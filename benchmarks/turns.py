@@ -41,13 +41,13 @@ class Way:
     target: Callable[[], str] = nowhere
 
 
-def in_turns(ways: Sequence[Way], repeat: int, timeout_s: int) -> list[Figure]:
-    """The figures of all ways, in their order, over `repeat` turns."""
+def in_turns(ways: Sequence[Way], repeat: int, timeout_s: int, settle: Callable[[], None] = os.sync) -> list[Figure]:
+    """The figures of all ways, in their order, over `repeat` turns. SystemExit where rows are missing, or time."""
     runs: dict[str, list[tuple[float, Usage]]] = {way.name: [] for way in ways}
     for turn in range(repeat + 1):
         for way in ways if turn % 2 else reversed(ways):
             with limited(timeout_s, way.name):
-                runs[way.name].append(_run(way))
+                runs[way.name].append(_run(way, settle))
             progress(f"{f'turn {turn} of {repeat}' if turn else 'warm-up'}: {way.name} {runs[way.name][-1][0]:.2f} s")
     return [
         Figure(way.name, way.rows, [seconds for seconds, _ in counted], [used for _, used in counted])
@@ -56,9 +56,9 @@ def in_turns(ways: Sequence[Way], repeat: int, timeout_s: int) -> list[Figure]:
     ]
 
 
-def _run(way: Way) -> tuple[float, Usage]:
+def _run(way: Way, settle: Callable[[], None]) -> tuple[float, Usage]:
     target = way.target()
-    os.sync()
+    settle()
     before = usage()
     seconds = timed(lambda: way.run(target))
     used = usage().since(before)
