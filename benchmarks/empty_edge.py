@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 class EmptyEdge(DataSource):
-    """`format("empty")`: `partitions` tasks that give `rows` bodies each, once, or together `rate` bodies a second.
+    """`format("empty")`: `partitions` tasks that give `rows` bodies each, once; writing forgets them.
 
-    Writing forgets them.
+    With `rate` and `until_ms` they give together that many bodies a second, until then.
     """
 
     @classmethod
@@ -36,7 +36,7 @@ class EmptyEdge(DataSource):
         del schema
         partitions = int(self.options["partitions"])
         if "rate" in self.options:
-            return SteadyReader(partitions, int(self.options["rate"]))
+            return SteadyReader(partitions, int(self.options["rate"]), int(self.options["until_ms"]))
         return EmptyReader(partitions, int(self.options["rows"]))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
@@ -67,12 +67,13 @@ class EmptyReader(DataSourceStreamReader):
 class SteadyReader(DataSourceStreamReader):
     """An offset is a time: `{"at_ms": milliseconds since the epoch}`, from when it was first asked."""
 
-    def __init__(self, partitions: int, rate: int) -> None:
+    def __init__(self, partitions: int, rate: int, until_ms: int) -> None:
         self._partitions = partitions
         self._rate = rate
+        self._until_ms = until_ms
 
     def initialOffset(self) -> dict[str, Any]:
-        return {"at_ms": time.time_ns() // 1_000_000}
+        return {"at_ms": min(time.time_ns() // 1_000_000, self._until_ms)}
 
     latestOffset = initialOffset
 

@@ -1,6 +1,6 @@
-"""One Spark process of shares.py, with one task: does what its input says, and tells how many seconds it took.
+"""One Spark process of shares.py, with one task: does what its input says, and tells `[seconds, rows]` of it.
 
-python benchmarks/share_driver.py NUMBER NAMESRV COUNT ROWS
+python benchmarks/share_driver.py NUMBER NAMESRV ROWS
 """
 
 from __future__ import annotations
@@ -23,34 +23,35 @@ BODY_BYTES = 100
 WRITTEN_FIRST = 2  # times the rows of a run
 
 
-def main(number: str, namesrv: str, count: str, rows: str) -> None:
+def main(number: str, namesrv: str, rows: str) -> None:
     spark = local_session(1, name=f"share {number}")
     ways = {
         "write": lambda: write(spark, namesrv, int(rows)),
-        "read": lambda: read(spark, namesrv, int(number), int(count), int(rows)),
+        "read": lambda: read(spark, namesrv, int(number), int(rows)),
     }
     write(spark, namesrv, WRITTEN_FIRST * int(rows))  # what is made once is made, and there is enough to read
-    read(spark, namesrv, int(number), int(count), 1_000)
+    read(spark, namesrv, int(number), int(rows))
     print("ready", flush=True)
     for line in sys.stdin:
-        print(timed(ways[line.strip()]), flush=True)
+        print(json.dumps(ways[line.strip()]()), flush=True)
     spark.stop()
 
 
-def write(spark: SparkSession, namesrv: str, rows: int) -> None:
+def write(spark: SparkSession, namesrv: str, rows: int) -> tuple[float, int]:
     frame = spark.range(0, rows, numPartitions=1).selectExpr(BODY.format(BODY_BYTES))
-    frame.write.format("rmq").option("namesrv", namesrv).option("topic", TOPIC).mode("append").save()
+    writer = frame.write.format("rmq").option("namesrv", namesrv).option("topic", TOPIC).mode("append")
+    return timed(writer.save), rows
 
 
-def read(spark: SparkSession, namesrv: str, number: int, count: int, rows: int) -> None:
-    """Of queue `number` of every broker the first rows, together so many as it was asked for."""
+def read(spark: SparkSession, namesrv: str, number: int, rows: int) -> tuple[float, int]:
+    """Of queue `number` of every broker the first rows: so many as it was asked for, as far as there are."""
     with AdminClient(namesrv) as admin:
-        brokers = sorted({queue.broker_name for queue in admin.queues(TOPIC)})
-    queues = {TOPIC: {broker: [number] for broker in brokers}}
-    ends = {TOPIC: {broker: {str(number): rows // count} for broker in brokers}}
-    reader = spark.read.format("rmq").option("namesrv", namesrv).option("assign", json.dumps(queues))
-    rows_of_it = reader.option("endingOffsets", json.dumps(ends)).schema("body binary").load()
-    rows_of_it.write.format("noop").mode("overwrite").save()
+        queues = [each for each in admin.topic(TOPIC).queues if each.queue.queue_id == number]
+    ends = {each.queue.broker_name: {str(number): min(each.max_offset, rows // len(queues))} for each in queues}
+    reader = spark.read.format("rmq").option("namesrv", namesrv).schema("body binary")
+    reader = reader.option("assign", json.dumps({TOPIC: {broker: [number] for broker in ends}}))
+    writer = reader.option("endingOffsets", json.dumps({TOPIC: ends})).load().write.format("noop").mode("overwrite")
+    return timed(writer.save), sum(end for broker in ends.values() for end in broker.values())
 
 
 if __name__ == "__main__":

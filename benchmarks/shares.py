@@ -53,7 +53,7 @@ def _cluster(count: int, rows: int, given: Given) -> dict[str, Any]:
         namesrv, brokers = stack.enter_context(_brokers(count))
         with AdminClient(namesrv) as admin:
             admin.create_topic(TOPIC, count)
-        words = [namesrv, str(count), str(rows)]
+        words = [namesrv, str(rows)]
         executors = [stack.enter_context(_executor([str(number), *words])) for number in range(count)]
         with limited(given.timeout, f"the start of {count} Spark processes"):
             for executor in executors:
@@ -66,19 +66,20 @@ def _cluster(count: int, rows: int, given: Given) -> dict[str, Any]:
         for turn in range(1, given.repeat + 1):
             for way in WAYS:
                 with limited(given.timeout, f"{way} with {count} brokers"):
-                    rates[way].append(count * rows / max(_moved(executors, way)))
+                    rates[way].append(_moved(executors, way))
                 progress(f"turn {turn} of {given.repeat}: {count} of each {way} {rates[way][-1]:,.0f} rows/s")
         _check(namesrv, count * rows * (WRITTEN_FIRST + given.repeat))
     return {"count": count, "rows": count * rows} | {way: [round(rate) for rate in each] for way, each in rates.items()}
 
 
-def _moved(executors: list[subprocess.Popen[str]], way: str) -> list[float]:
-    """Seconds that each took; all begin at once."""
+def _moved(executors: list[subprocess.Popen[str]], way: str) -> float:
+    """Rows a second of all together; all begin at once, and the last one ends it."""
     for executor in executors:
         assert executor.stdin is not None
         executor.stdin.write(f"{way}\n")
         executor.stdin.flush()
-    return [float(_told(executor)) for executor in executors]
+    seconds, rows = zip(*(json.loads(_told(executor)) for executor in executors), strict=True)
+    return sum(rows) / max(seconds)
 
 
 def _check(namesrv: str, rows: int) -> None:
