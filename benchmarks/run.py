@@ -79,7 +79,6 @@ def _why(code: int) -> str:
 
 def measure_part(name: str, given: Given, result: Path) -> None:
     """What the process of a part does."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("Terminated."))  # so that everything is ended and removed
     try:
         measured = PARTS[name].measure(given)
     except KeyboardInterrupt:
@@ -118,6 +117,7 @@ def main() -> None:
     parser.add_argument("--result", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     given = Given.of(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("Terminated."))  # so that everything is ended and removed
     if arguments.part:
         measure_part(arguments.part, given, arguments.result)
         return
