@@ -11,7 +11,7 @@ import tempfile
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from figures import markdown, rate, result
+from figures import Usage, markdown, rate, result
 from given import SMALL
 from spark_paths import Bench, encoded_records, servers, session
 from turns import Way, in_turns
@@ -64,8 +64,8 @@ def _raw_file(rows: int) -> Iterator[Way]:
 
 
 def table(measured: list[dict[str, Any]]) -> str:
-    rows = [
-        [line["path"], rate(line), f"≥ {ASKED[line['path']] / 1e6:g} M" if line["path"] in ASKED else ""]
-        for line in measured
-    ]
-    return markdown(("path, 100 B", "rows/s", "asked for"), rows)
+    rows = []
+    for line in measured:
+        asked = f"≥ {ASKED[line['path']] / 1e6:g} M" if line["path"] in ASKED else ""
+        rows.append([line["path"], rate(line), asked, *(f"{line['us_a_row'][of]:.2f}" for of in Usage._fields)])
+    return markdown(("path, 100 B", "rows/s", "asked for", "Spark's JVM, µs a row", "Python", "broker"), rows)
