@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class EmptyEdge(DataSource):
     """`format("empty")`: `partitions` tasks that give `rows` bodies each, once; writing forgets them.
 
-    With `rate` and `until_ms` they give together that many bodies a second, until then.
+    With `rate` and `seconds` they give together that many bodies a second, for that long.
     """
 
     @classmethod
@@ -36,7 +36,7 @@ class EmptyEdge(DataSource):
         del schema
         partitions = int(self.options["partitions"])
         if "rate" in self.options:
-            return SteadyReader(partitions, int(self.options["rate"]), int(self.options["until_ms"]))
+            return SteadyReader(partitions, int(self.options["rate"]), int(self.options["seconds"]))
         return EmptyReader(partitions, int(self.options["rows"]))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
@@ -67,15 +67,18 @@ class EmptyReader(DataSourceStreamReader):
 class SteadyReader(DataSourceStreamReader):
     """An offset is a time: `{"at_ms": milliseconds since the epoch}`, from when it was first asked."""
 
-    def __init__(self, partitions: int, rate: int, until_ms: int) -> None:
+    def __init__(self, partitions: int, rate: int, seconds: int) -> None:
         self._partitions = partitions
         self._rate = rate
-        self._until_ms = until_ms
+        self._seconds = seconds
+        self._until_ms = 0
 
     def initialOffset(self) -> dict[str, Any]:
-        return {"at_ms": min(time.time_ns() // 1_000_000, self._until_ms)}
+        self._until_ms = now_ms() + self._seconds * 1000
+        return {"at_ms": now_ms()}
 
-    latestOffset = initialOffset
+    def latestOffset(self) -> dict[str, Any]:
+        return {"at_ms": min(now_ms(), self._until_ms)}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Rows are what is between two times at the rate, none twice: both ends are rounded alike."""
@@ -88,6 +91,10 @@ class SteadyReader(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         yield bodies(partition.value)
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def rows(offset: dict[str, Any], rate: int, part: int, parts: int) -> int:

@@ -17,7 +17,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
@@ -42,7 +41,6 @@ RATES = (1_000, 10_000)
 EMPTY = "empty"
 NAMES = ("rmqspark", "kafka", EMPTY)
 PERCENTILES = (50, 95, 99)
-STARTING_S = 2  # about what a query takes to its first batch
 WARM_S = 5  # of a query, whose rows do not count: its first batches pay for what is made once
 ASKED_RATIO, ASKED_SHARE_MS = 1.3, 30  # of p50: against Kafka, or above Spark alone
 
@@ -135,8 +133,8 @@ class Runs:
 
     def _made_up(self, name: str, rate: int) -> tuple[list[tuple[float, int]], list[Batch]]:
         del name
-        until_s = time.time() + STARTING_S + WARM_S + self._given.seconds
-        options = {"partitions": self._given.latency_queues, "rate": rate, "until_ms": int(until_s * 1000)}
+        seconds = WARM_S + self._given.seconds
+        options = {"partitions": self._given.latency_queues, "rate": rate, "seconds": seconds}
         rows = self._spark.readStream.format("empty").options(**options).load()
         with ExitStack() as stack:
             query = _start(stack, rows.writeStream.format("empty"))

@@ -46,7 +46,7 @@ def test_percentiles_are_values_that_were_measured(latencies: Any, expected: lis
 def test_made_up_rows_come_at_the_rate_and_none_twice(rate: int, parts: int, times: list[int]) -> None:
     """However time is cut into batches, the source that does nothing has as many rows in all."""
     times.sort()
-    reader = SteadyReader(parts, rate, until_ms=times[-1])
+    reader = SteadyReader(parts, rate, seconds=1)
 
     def made(start: int, end: int) -> int:
         return sum(part.value for part in reader.partitions({"at_ms": start}, {"at_ms": end}))
