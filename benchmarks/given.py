@@ -27,7 +27,7 @@ class Given:
     rows: int = _asked(3_000_000, "rows of 100 bytes of a run; of 1 KiB a quarter as many")
     repeat: int = _asked(5, "turns that count, after one that warms up")
     queues: int = _asked(8, "queues of each topic, ours and Kafka's partitions")
-    seconds: int = _asked(15, "of each run at a rate (latency) and of a stock client")
+    seconds: int = _asked(10, "of each run at a rate (latency) and of a stock client")
     latency_queues: int = _asked(2, "queues where latency is measured: each is a task of every micro-batch")
     timeout: int = _asked(600, "seconds that a run may take")
     memory_rows: int = _asked(20_000_000, "rows of the batch that must not grow memory")
