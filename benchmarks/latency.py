@@ -114,7 +114,10 @@ class Runs:
             ticks, batches = run(name, rate)
         if (came := sum(batch.rows for batch in batches)) != ticks[-1][1]:
             raise SystemExit(f"{name} at {rate} a second: {came:,} rows came of {ticks[-1][1]:,}.")
-        return latencies_ms(ticks, batches, ticks[0][0] + WARM_S)
+        found = latencies_ms(ticks, batches, ticks[0][0] + WARM_S)
+        if not found:
+            raise SystemExit(f"{name} at {rate} a second: nothing was sent after {WARM_S} s. The machine is too busy.")
+        return found
 
     def _copied(self, name: str, rate: int) -> tuple[list[tuple[float, int]], list[Batch]]:
         side, number = self._sides[name], next(self._numbers)

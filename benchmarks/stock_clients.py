@@ -1,6 +1,6 @@
 """RocketMQ's own benchmark clients against our broker and against RocketMQ's, in turn.
 
-    python benchmarks/stock_clients.py --seconds 20 --repeat 2
+    python benchmarks/stock_clients.py --seconds 10 --repeat 2
 
 The clients are `org.apache.rocketmq.example.benchmark.Producer` and `.Consumer` of RocketMQ 5.5.0, with 128-byte
 messages and synchronous sends: the producer alone, and then both at once. The stock broker and name server run with the
@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "java"))
 from figures import markdown
 from ours import up
 from rocketmq import OPENED, PACKAGE, RocketMQ, fetch_jars, java
-from turns import progress
+from turns import limited, progress
 
 from rmqspark.client.admin import AdminClient
 
@@ -41,9 +41,8 @@ TOPIC = "benchmark"
 BODY_BYTES = 128
 QUEUES = 8
 THREADS = 64
-WINDOW_S = 10  # what the clients' figures are means of
 MOST_TURNS = 3  # each has servers and clients to start four times
-STARTING_S = 6  # of a JVM, before its first window
+LOOK_S = 0.2
 
 
 class Stock(RocketMQ):
@@ -86,21 +85,21 @@ SIDES = {"rmqspark": ours, "rocketmq": theirs}
 
 def measure(given: Given) -> list[dict[str, Any]]:
     """Messages a second of each client, on each side."""
-    return turns(min(given.repeat, MOST_TURNS), STARTING_S + max(given.seconds, WINDOW_S + 1))
+    return turns(min(given.repeat, MOST_TURNS), given.seconds, given.timeout)
 
 
-def turns(repeat: int, seconds: int) -> list[dict[str, Any]]:
+def turns(repeat: int, seconds: int, timeout_s: int) -> list[dict[str, Any]]:
     """Fresh servers for each side and turn. The rates of each client by path and side."""
     found: dict[tuple[str, str], dict[str, list[int]]] = {}
     for turn in range(1, repeat + 1):
         for side in SIDES if turn % 2 else reversed(SIDES):
-            for path, client, rate in _side(side, seconds):
+            for path, client, rate in _side(side, seconds, timeout_s):
                 found.setdefault((path, client), {name: [] for name in SIDES})[side].append(rate)
                 progress(f"turn {turn} of {repeat}: {side}, {path}: {client} {rate:,} a second")
     return [{"path": path, "client": client, **rates} for (path, client), rates in found.items()]
 
 
-def _side(side: str, seconds: int) -> Iterator[tuple[str, str, int]]:
+def _side(side: str, seconds: int, timeout_s: int) -> Iterator[tuple[str, str, int]]:
     for path, programs in PATHS.items():
         with ExitStack() as stack:
             directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rmq-bench-")))
@@ -109,39 +108,37 @@ def _side(side: str, seconds: int) -> Iterator[tuple[str, str, int]]:
             namesrv = stack.enter_context(SIDES[side](directory, stock))
             with AdminClient(namesrv) as admin:
                 admin.create_topic(TOPIC, QUEUES)
-            for program, rate in zip(programs, _run(stock, namesrv, programs, seconds), strict=True):
+            with limited(timeout_s, f"{side}, {path}"):
+                rates = _run(stock, namesrv, programs, seconds)
+            for program, rate in zip(programs, rates, strict=True):
                 yield path, program.name, rate
 
 
 def _run(stock: Stock, namesrv: str, programs: tuple[Program, ...], seconds: int) -> list[int]:
-    """The last rate that each printed in that time."""
-    running = []
+    """The last rate of each, when all have printed one every second for that long."""
+    running: list[subprocess.Popen[bytes]] = []
+    outputs = [stock.home / f"{program.name}.log" for program in programs]
     try:
-        for program in programs:
+        for program, output in zip(programs, outputs, strict=True):
             main = f"{PACKAGE}.example.benchmark.{program.name}"
             words = [java(), *stock.options("512m"), "-cp", stock.class_path, main]
             words += ["-t", TOPIC, "-n", namesrv, "-ri", "1000", *program.options]
-            output = (stock.home / f"{program.name}.log").open("w+")
-            running.append((subprocess.Popen(words, stdout=output, stderr=output, cwd=stock.home), output))
-        time.sleep(seconds)
+            with output.open("wb") as log:
+                running.append(subprocess.Popen(words, stdout=log, stderr=log, cwd=stock.home))
+        while any(len(rates_of(*pair)) < seconds for pair in zip(programs, outputs, strict=True)):
+            if any(process.poll() is not None for process in running):
+                raise SystemExit("A client ended early:\n" + "\n".join(output.read_text() for output in outputs))
+            time.sleep(LOOK_S)
     finally:
-        for process, _ in running:
+        for process in running:
             process.kill()
             process.wait()
-    rates = []
-    for program, (_, output) in zip(programs, running, strict=True):
-        with output:
-            output.seek(0)
-            rates.append(last_rate(program, output.read()))
-    return rates
+    return [rates_of(program, output)[-1] for program, output in zip(programs, outputs, strict=True)]
 
 
-def last_rate(program: Program, printed: str) -> int:
-    """SystemExit if it printed none."""
-    rates = program.printed.findall(printed)
-    if not rates:
-        raise SystemExit(f"RocketMQ's benchmark {program.name} printed no rate:\n{printed}")
-    return int(rates[-1])
+def rates_of(program: Program, output: Path) -> list[int]:
+    """What it printed so far, each the mean of ten seconds; the first ones are of a JVM that still compiles."""
+    return [int(rate) for rate in program.printed.findall(output.read_text())]
 
 
 def table(measured: list[dict[str, Any]]) -> str:
@@ -166,10 +163,10 @@ def _rates(rates: list[int]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=int, default=20, help="of each run, its start included")
+    parser.add_argument("--seconds", type=int, default=10, help="that each prints rates for")
     parser.add_argument("--repeat", type=int, default=2)
     arguments = parser.parse_args()
-    measured = turns(arguments.repeat, arguments.seconds)
+    measured = turns(arguments.repeat, arguments.seconds, timeout_s=600)
     print(table(measured))
     print(json.dumps(measured))
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 import pytest
 from given import LARGE, SMALL, Given
 from parts import PARTS
 from run import tables
 from shares import table as shares_table
-from stock_clients import CONSUMER, PRODUCER, last_rate
+from stock_clients import CONSUMER, PRODUCER, Program, rates_of
 from stock_clients import table as clients_table
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.mark.parametrize("given", [Given(), Given(rows=7, repeat=1, fresh_memory=True)])
@@ -36,21 +40,20 @@ def test_a_part_that_failed_leaves_the_others_their_tables() -> None:
 
 
 @pytest.mark.parametrize(
-    ("program", "printed", "rate"),
+    ("program", "printed", "expected"),
     [
-        (PRODUCER, "Send TPS: 41234 Max RT(ms): 20\nCurrent Time: now | Send TPS: 56789 | Max RT", 56_789),
-        (CONSUMER, "Current Time: now | Consume TPS: 61000 | AVG(B2C) RT(ms):   3.100", 61_000),
+        (PRODUCER, "Send TPS: 41234 Max RT(ms): 20\nCurrent Time: now | Send TPS: 56789 | Max RT", [41_234, 56_789]),
+        (CONSUMER, "Current Time: now | Consume TPS: 61000 | AVG(B2C) RT(ms):   3.100", [61_000]),
+        (PRODUCER, "No route info of this topic", []),
     ],
 )
-def test_a_stock_client_is_believed_its_last_rate(program: object, printed: str, rate: int) -> None:
-    """The first ones are of a JVM that still compiles."""
-    assert last_rate(program, printed) == rate
-
-
-def test_a_stock_client_that_says_nothing_fails() -> None:
-    """What it printed instead is shown."""
-    with pytest.raises(SystemExit, match="No route info"):
-        last_rate(PRODUCER, "No route info of this topic")
+def test_the_rates_of_stock_clients_are_what_they_print(
+    tmp_path: Path, program: Program, printed: str, expected: list[int]
+) -> None:
+    """One for every second, in their order."""
+    output = tmp_path / "client.log"
+    output.write_text(printed)
+    assert rates_of(program, output) == expected
 
 
 def test_clients_are_compared_turn_by_turn() -> None:
