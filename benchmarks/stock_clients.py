@@ -42,6 +42,7 @@ BODY_BYTES = 128
 QUEUES = 8
 THREADS = 64
 MOST_TURNS = 3  # each has servers and clients to start four times
+WARM_S = 5  # of a client that compiles itself
 LOOK_S = 0.2
 
 
@@ -115,7 +116,7 @@ def _side(side: str, seconds: int, timeout_s: int) -> Iterator[tuple[str, str, i
 
 
 def _run(stock: Stock, namesrv: str, programs: tuple[Program, ...], seconds: int) -> list[int]:
-    """The last rate of each, when all have printed one every second for that long."""
+    """The last rate of each, when all are warm and have printed one every second for that long."""
     running: list[subprocess.Popen[bytes]] = []
     outputs = [stock.home / f"{program.name}.log" for program in programs]
     try:
@@ -125,7 +126,7 @@ def _run(stock: Stock, namesrv: str, programs: tuple[Program, ...], seconds: int
             words += ["-t", TOPIC, "-n", namesrv, "-ri", "1000", *program.options]
             with output.open("wb") as log:
                 running.append(subprocess.Popen(words, stdout=log, stderr=log, cwd=stock.home))
-        while any(len(rates_of(*pair)) < seconds for pair in zip(programs, outputs, strict=True)):
+        while not all(_warm(rates_of(*pair), seconds) for pair in zip(programs, outputs, strict=True)):
             if any(process.poll() is not None for process in running):
                 raise SystemExit("A client ended early:\n" + "\n".join(output.read_text() for output in outputs))
             time.sleep(LOOK_S)
@@ -134,6 +135,10 @@ def _run(stock: Stock, namesrv: str, programs: tuple[Program, ...], seconds: int
             process.kill()
             process.wait()
     return [rates_of(program, output)[-1] for program, output in zip(programs, outputs, strict=True)]
+
+
+def _warm(rates: list[int], seconds: int) -> bool:
+    return len(rates) >= WARM_S + seconds and rates[-1] > 0
 
 
 def rates_of(program: Program, output: Path) -> list[int]:
