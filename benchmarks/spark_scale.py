@@ -110,11 +110,11 @@ def _of_store(spark: SparkSession, given: Given, stack: ExitStack, size: int) ->
     fill(spark, side, size, SMALL, given)
     grown = Growth(side, [TOPIC])
 
-    def middle() -> DataFrame:
+    def in_the_middle() -> DataFrame:
         return side.read_bodies(spark, TOPIC, **_middle(side, rows))
 
     yield Way(f"write, {size:,} stored", rows, lambda _: _write(spark, side, TOPIC, rows), grown.rows)
-    yield Way(f"read, {size:,} stored", rows, lambda _: _noop(middle()), lambda _: middle().count())
+    yield Way(f"read, {size:,} stored", rows, lambda _: _noop(in_the_middle()), lambda _: in_the_middle().count())
 
 
 class Growth:
@@ -150,20 +150,25 @@ def _noop(frame: DataFrame) -> None:
 
 
 def _middle(side: Side, rows: int) -> dict[str, str]:
-    """So many rows around the middle of the topic, alike of every queue."""
-    starts: dict[str, int] = {}
-    ends: dict[str, int] = {}
+    """The options that read so many rows around the middle of the topic."""
     with AdminClient(side.address) as admin:
-        queues = admin.topic(TOPIC).queues
-    each, more = divmod(rows, len(queues))
-    for number, queue in enumerate(queues):
-        wanted = each + (number < more)
-        starts[str(number)] = (queue.max_offset - wanted) // 2
-        ends[str(number)] = starts[str(number)] + wanted
+        stored = {each.queue.queue_id: each.max_offset for each in admin.topic(TOPIC).queues}
+    ranges = middle(stored, rows)
     return {
-        option: json.dumps({TOPIC: {"broker-a": offsets}})
-        for option, offsets in (("startingOffsets", starts), ("endingOffsets", ends))
+        option: json.dumps({TOPIC: {"broker-a": {queue: ends[at] for queue, ends in ranges.items()}}})
+        for at, option in enumerate(("startingOffsets", "endingOffsets"))
     }
+
+
+def middle(stored: dict[int, int], rows: int) -> dict[int, tuple[int, int]]:
+    """Of each queue a range of offsets around its middle, as long as its share of all that is stored."""
+    ranges, before, total = {}, 0, sum(stored.values())
+    for queue, size in stored.items():
+        wanted = (before + size) * rows // total - before * rows // total
+        start = (size - wanted) // 2
+        ranges[queue] = (start, start + wanted)
+        before += size
+    return ranges
 
 
 def _many(number: int, what: str) -> str:

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from given import LARGE, SMALL, Given
+from hypothesis import given as given_any
+from hypothesis import strategies as st
 from parts import PARTS
 from run import tables
 from shares import table as shares_table
+from spark_scale import middle
 from stock_clients import CONSUMER, PRODUCER, Program, rates_of
 from stock_clients import table as clients_table
 
@@ -67,3 +70,12 @@ def test_shares_are_told_in_times_of_one() -> None:
     """Twice the brokers and executors, twice the rows."""
     lines = [{"count": count, "write": [count * 100], "read": [count * 200]} for count in (1, 2)]
     assert "| 2 of each | 200 (200–200) | 2.00 | 400 (400–400) | 2.00 |" in shares_table(lines)
+
+
+@given_any(st.lists(st.integers(0, 10**9), min_size=1, max_size=64).filter(sum), st.data())
+def test_the_middle_of_a_store_has_as_many_rows_as_were_asked_for(sizes: list[int], data: st.DataObject) -> None:
+    """However unevenly queues are filled, no range goes beyond what is there."""
+    rows = data.draw(st.integers(0, sum(sizes)))
+    ranges = middle(dict(enumerate(sizes)), rows)
+    assert sum(end - start for start, end in ranges.values()) == rows
+    assert all(0 <= start <= end <= sizes[queue] for queue, (start, end) in ranges.items())
