@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import (
@@ -65,20 +66,22 @@ class EmptyReader(DataSourceStreamReader):
 
 
 class SteadyReader(DataSourceStreamReader):
-    """An offset is a time: `{"at_ms": milliseconds since the epoch}`, from when it was first asked."""
+    """An offset is a time: `{"at_ms": milliseconds since the epoch}`, from when it was first asked, for whatever."""
 
     def __init__(self, partitions: int, rate: int, seconds: int) -> None:
         self._partitions = partitions
         self._rate = rate
         self._seconds = seconds
-        self._until_ms = 0
+
+    @cached_property
+    def _begun_ms(self) -> int:
+        return now_ms()
 
     def initialOffset(self) -> dict[str, Any]:
-        self._until_ms = now_ms() + self._seconds * 1000
-        return {"at_ms": now_ms()}
+        return {"at_ms": self._begun_ms}
 
     def latestOffset(self) -> dict[str, Any]:
-        return {"at_ms": min(now_ms(), self._until_ms)}
+        return {"at_ms": min(max(now_ms(), self._begun_ms), self._begun_ms + self._seconds * 1000)}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Rows are what is between two times at the rate, none twice: both ends are rounded alike."""

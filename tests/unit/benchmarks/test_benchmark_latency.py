@@ -55,6 +55,12 @@ def test_made_up_rows_come_at_the_rate_and_none_twice(rate: int, parts: int, tim
     assert abs(made(times[0], times[-1]) - (times[-1] - times[0]) * rate / 1000) < parts + 1
 
 
+def test_made_up_rows_begin_once_whatever_spark_asks_first() -> None:
+    """No batch has the rows since the epoch."""
+    reader = SteadyReader(2, rate=1_000, seconds=0)
+    assert reader.latestOffset() == reader.initialOffset() == reader.latestOffset()
+
+
 class Hands:
     """A clock that goes on only when somebody sleeps or sends."""
 
