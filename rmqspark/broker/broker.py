@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from ipaddress import IPv4Address
@@ -152,6 +153,8 @@ class Broker:
         running.callback(store.close)
         tables = BrokerTables(self._config, self._files.within(self._store_dir), self._clock)
         store.warm_with(_warm)
+        writing = running.enter_context(ThreadPoolExecutor(1, thread_name_prefix="log"))
+        store.write_beside(lambda work: writing.submit(work).result)
         self._recall(store, tables)
         await tables.save()
         running.push_async_callback(tables.save)

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqspark.errors import InvalidMessage, MessageNotFound, NotWritable
 from rmqspark.protocol.record import BLANK_BYTES, MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES, blank_record
+from rmqspark.store.segment import Segment
 from rmqspark.store.segment_log import SegmentLog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from rmqspark.store.files import Buffer, FileSystem
     from rmqspark.store.segment import SegmentFiles
@@ -86,8 +87,12 @@ class CommitLog:
         """Where records would go now whose sizes add up to `ends`."""
         return place(ends, self.end_offset, self.segment_bytes, together=together)
 
-    def write(self, pieces: Iterable[tuple[Placement, Buffer | Sequence[Buffer]]]) -> None:
-        """Writes placed records, one write per file touched.
+    def write(
+        self,
+        pieces: Iterable[tuple[Placement, Buffer | Sequence[Buffer]]],
+        put: Callable[[Segment, Buffer | Sequence[Buffer], int], None] = Segment.write,
+    ) -> None:
+        """Writes placed records, one write per file touched, each done by `put`.
 
         All of it becomes part of the log, or nothing: raises NotWritable with the tail put back.
         """
@@ -101,7 +106,7 @@ class CommitLog:
                     records = _with_blank(records, placement.blank_bytes)
                 self._untidy_end = end + BLANK_BYTES
                 segment = self.segments.segment_for(start)
-                segment.write(records, start - segment.base)
+                put(segment, records, start - segment.base)
         except OSError as error:
             self._give_up(error)
         self._untidy_end = 0

@@ -47,12 +47,14 @@ if TYPE_CHECKING:
 
     from rmqspark.clock import Clock
     from rmqspark.entropy import Entropy
+    from rmqspark.store.beside import Begin, Work
     from rmqspark.store.config import StoreConfig
     from rmqspark.store.dispatcher import OnReadable
     from rmqspark.store.draft import Appended, BulkAppended, Draft, RowRun, Run
     from rmqspark.store.expiry import ExpireReport
     from rmqspark.store.files import Buffer, DiskUsage, File, FileSystem
     from rmqspark.store.flush import FlushPlan
+    from rmqspark.store.made_records import MadeRecords
     from rmqspark.store.reader import BulkReadResult, ReadResult, Wanted
     from rmqspark.store.scan import Damage
     from rmqspark.store.singles import Places, Single
@@ -212,6 +214,10 @@ class MessageStore:
         """Has `call` see to it that each plan runs, on whichever thread (`warming.py`)."""
         self._writer.on_warming = call
 
+    def write_beside(self, begin: Begin) -> None:
+        """Has large appends written by whom `begin` asks (`beside.py`)."""
+        self._writer.beside = begin
+
     # --- messages in
 
     def append(self, drafts: Sequence[Draft], *, together: bool = False) -> list[Appended]:
@@ -250,11 +256,9 @@ class MessageStore:
         """Stores one message handed over in parts, the head first; see `Writer.append_parts`."""
         return self._writer.append_parts(topic, queue_id, head, rest)
 
-    def append_committed(
-        self, topic: str, queue_id: int, records: RecordBatch, half_offset: int, *, has_tags: bool = True
-    ) -> BulkAppended:
-        """Stores the messages of a half batch that is committed; see `Writer.append_committed`."""
-        return self._writer.append_committed(topic, queue_id, records, half_offset, has_tags=has_tags)
+    def append_made(self, made: MadeRecords, meanwhile: Work) -> list[BulkAppended]:
+        """Stores the messages of half batches that are committed; see `Writer.append_made`."""
+        return self._writer.append_made(made, meanwhile)
 
     @contextmanager
     def publishing_together(self) -> Iterator[None]:

@@ -9,12 +9,13 @@ segment is clean if the count is still the same. So writes may go on while anoth
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.errors import DamagedFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from rmqspark.store.files import Buffer, File, FileSystem
 
@@ -52,6 +53,11 @@ class Segment:
         """All of it or OSError; after an error any byte of the range may have changed."""
         self.touch()
         self.file().pwrite(data, at)
+
+    def writing(self, data: Buffer | Sequence[Buffer], at: int) -> Callable[[], None]:
+        """The same, for any thread to do, before anything else is done with the segment."""
+        self.touch()
+        return partial(self.file().pwrite, data, at)
 
     def is_zero(self, start: int, end: int) -> bool:
         """Whether [start, end) reads as zeros."""

@@ -3,37 +3,36 @@
 from __future__ import annotations
 
 from functools import partial
-from itertools import accumulate, groupby
-from operator import attrgetter
+from itertools import accumulate
 from struct import Struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from rmqspark.errors import InvalidMessage, NotWritable
-from rmqspark.protocol.bulk_rows import records_of_rows
 from rmqspark.protocol.message_id import ZERO_HOST
 from rmqspark.protocol.record import QUEUE_OFFSET_AT, STORE_TIMESTAMP_AT, SYS_FLAG_AT, SysFlag, patch_record
-from rmqspark.protocol.record_batch import RecordBatch
-from rmqspark.protocol.record_builder import mark_committed, patch
+from rmqspark.protocol.record_builder import patch
+from rmqspark.store.beside import WriteBeside, at_once
 from rmqspark.store.bulk_check import check_bulk, check_keys, check_rows
 from rmqspark.store.commit_log import Placement
 from rmqspark.store.consume_queue import ENTRY
 from rmqspark.store.dispatcher import Dispatch, QueuedEntries
 from rmqspark.store.draft import Appended, BulkAppended, Run
 from rmqspark.store.entries import entries_of
-from rmqspark.store.index_keys import keys_of_records, keys_of_rows
 from rmqspark.store.lanes import Lanes
+from rmqspark.store.made_records import Room, made_of_records, made_of_rows
+from rmqspark.store.segment import Segment
 from rmqspark.store.singles import lay_out
 from rmqspark.store.warming import Warming
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
     from rmqspark.clock import Clock
-    from rmqspark.protocol.spans import Bytes, Positions
+    from rmqspark.protocol.record_batch import RecordBatch
+    from rmqspark.protocol.spans import Positions
+    from rmqspark.store.beside import Begin, Work
     from rmqspark.store.commit_log import CommitLog
     from rmqspark.store.config import StoreConfig
     from rmqspark.store.consume_queue import ConsumeQueue
@@ -42,8 +41,8 @@ if TYPE_CHECKING:
     from rmqspark.store.draft import Draft, RowRun
     from rmqspark.store.files import Buffer
     from rmqspark.store.index import Index
-    from rmqspark.store.index_keys import KeyBatch
     from rmqspark.store.lanes import Lane
+    from rmqspark.store.made_records import MadeRecords
     from rmqspark.store.singles import Places, Single
     from rmqspark.store.warming import WarmingPlan
     from rmqspark.store.write_gate import WriteGate
@@ -83,7 +82,8 @@ class Writer:
         self._max_record_bytes = config.max_message_size + _RECORD_OVERHEAD_BYTES
         self.store_host = ZERO_HOST
         self.store_timestamp_ms = 0  # of the newest record
-        self._made_records: Bytes = np.empty(0, np.uint8)
+        self._room = Room()
+        self.beside: Begin = at_once
         self.on_warming: Callable[[WarmingPlan], object] | None = None
 
     def append(self, drafts: Sequence[Draft], *, together: bool = False) -> list[Appended]:
@@ -130,7 +130,8 @@ class Writer:
         """
         self._admit()
         check_bulk(records, topic, queue_id, self._max_body_bytes)
-        return self._append_to(topic, queue_id, _of_records(topic, records))
+        (appended,) = self._append_made(made_of_records([Run(topic, queue_id, len(records))], records))
+        return appended
 
     def append_runs(self, runs: Sequence[Run], records: RecordBatch) -> list[BulkAppended]:
         """Stores messages of one topic, at most one run of them for each queue, all or none; returns where each run is.
@@ -140,7 +141,7 @@ class Writer:
         """
         self._admit()
         check_keys(records)
-        return self._append_records(runs, _of_records(runs[0].topic, records))
+        return self._append_made(made_of_records(runs, records))
 
     def append_rows(self, topic: str, runs: Sequence[RowRun]) -> list[BulkAppended]:
         """Stores rows as the messages that bulks of their records would be, all or none; returns where they are, queue
@@ -150,36 +151,18 @@ class Writer:
         `append_committed`). Raises NotWritable, InvalidMessage.
         """
         self._admit()
-        bulks = [run.rows for run in runs]
-        for bulk in bulks:
-            check_rows(bulk, topic, self._max_body_bytes)
-        room = self._room_for(sum(bulk.records_bytes(topic) for bulk in bulks))
-        records = RecordBatch.from_sizes(*records_of_rows(topic, [run.queue_id for run in runs], bulks, room))
-        halves = [run.half_offset for run in runs if run.half_offset is not None]
-        if halves:
-            offsets = halves[0] if len(halves) == 1 else np.repeat(halves, [len(bulk.crcs) for bulk in bulks])
-            mark_committed(records.buffer, records.positions, offsets)
-        made = _Bulk(records, np.zeros(len(records), np.int64), partial(keys_of_rows, topic, bulks))
-        of_queues = groupby(runs, attrgetter("queue_id"))
-        lengths = [Run(topic, queue_id, sum(len(run.rows.crcs) for run in group)) for queue_id, group in of_queues]
-        return self._append_records(lengths, made)
+        for run in runs:
+            check_rows(run.rows, topic, self._max_body_bytes)
+        return self._append_made(made_of_rows(topic, runs, self._room))
 
-    def append_committed(
-        self, topic: str, queue_id: int, records: RecordBatch, half_offset: int, *, has_tags: bool = True
-    ) -> BulkAppended:
-        """Stores the messages of a half batch whose transaction is committed; they fill a writable buffer.
+    def append_made(self, made: MadeRecords, meanwhile: Work) -> list[BulkAppended]:
+        """Stores records made of committed half batches, all or none; returns where they are, run by run.
 
-        Like a bulk, but checked when the half batch was stored, and again only as far as what follows looks into them.
-        Each message carries from now on the half batch's physical offset, so that a recovery can tell which are there.
-        Raises NotWritable, and RecordError for records that are none (any more).
+        They were checked when the half batches were stored. `meanwhile` is done while they are written, and may read
+        the log. Raises NotWritable.
         """
         self._admit()
-        if has_tags or self._index is not None:
-            records.check()
-        else:
-            records.check_sizes()
-        mark_committed(records.buffer, records.positions, half_offset)
-        return self._append_to(topic, queue_id, _of_records(topic, records, has_tags=has_tags))
+        return self._append_made(made, meanwhile)
 
     def append_parts(self, topic: str, queue_id: int, head: bytearray, rest: Sequence[Buffer]) -> Appended:
         """Stores one message handed over in parts: its head, which is patched, and what follows, written as it lies.
@@ -204,13 +187,9 @@ class Writer:
         self._finish(now_ms, queued, None)
         return Appended(physical_offset, queue_offset, size, now_ms)
 
-    def _append_to(self, topic: str, queue_id: int, bulk: _Bulk) -> BulkAppended:
-        (appended,) = self._append_records([Run(topic, queue_id, len(bulk.records))], bulk)
-        return appended
-
-    def _append_records(self, runs: Sequence[Run], bulk: _Bulk) -> list[BulkAppended]:
+    def _append_made(self, made: MadeRecords, meanwhile: Work | None = None) -> list[BulkAppended]:
         """Gives records their places, writes them and leaves the rest to the dispatcher."""
-        records, tags_codes, keys_of_all = bulk
+        runs, records, tags_codes, keys_of_all = made
         queues = [self._queues.get_or_make(run.topic, run.queue_id) for run in runs]
         now_ms = self._clock.now_ms()
         ends = records.positions + records.sizes
@@ -230,15 +209,10 @@ class Writer:
         if self._index is not None:  # hashed now: when it is dispatched, the buffer may hold something else
             keys = keys_of_all(physical_offsets, now_ms)
             add_to_index = partial(self._index.append_keys, keys, int(physical_offsets[-1]))
-        self._log.write(_pieces(records, ends, placements))
+        put = Segment.write if meanwhile is None else WriteBeside(self.beside, meanwhile).put
+        self._log.write(_pieces(records, ends, placements), put)
         self._finish(now_ms, queued, add_to_index)
         return appended
-
-    def _room_for(self, size_bytes: int) -> Bytes:
-        """Memory to make records in; kept, since fresh memory is dear."""
-        if len(self._made_records) < size_bytes:
-            self._made_records = np.empty(size_bytes, np.uint8)
-        return self._made_records
 
     def dispatch_safe(self) -> None:
         """Makes readable what may be read: all that is stored, in SYNC_FLUSH all that is on disk."""
@@ -297,19 +271,6 @@ def _pieces(records: RecordBatch, ends: Positions, placements: Sequence[Placemen
         (p, buffer[int(records.positions[p.first]) : int(ends[p.last - 1])] if p.last > p.first else b"")
         for p in placements
     ]
-
-
-class _Bulk(NamedTuple):
-    """Records of one topic; `keys_of_all` gives what the index enters, when they have got their places."""
-
-    records: RecordBatch
-    tags_codes: NDArray[np.int64]
-    keys_of_all: Callable[[Positions, int], KeyBatch]
-
-
-def _of_records(topic: str, records: RecordBatch, *, has_tags: bool = True) -> _Bulk:
-    tags_codes = records.tags_codes() if has_tags else np.zeros(len(records), np.int64)
-    return _Bulk(records, tags_codes, lambda physical_offsets, _: keys_of_records(topic, records, physical_offsets))
 
 
 def _queue_offsets(runs: Sequence[Run], queues: Sequence[ConsumeQueue]) -> Positions:

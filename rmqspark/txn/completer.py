@@ -11,6 +11,7 @@ in several steps, each of whole half batches: other readers wait no longer than 
 
 from __future__ import annotations
 
+from collections import deque
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
@@ -28,9 +29,10 @@ if TYPE_CHECKING:
 
     from rmqspark.txn.half_batch import Batch, HalfBatch
     from rmqspark.txn.half_store import HalfStore
-    from rmqspark.txn.held import AppendedRows, Completion
+    from rmqspark.txn.held import Completion
     from rmqspark.txn.participant import Participant
     from rmqspark.txn.participant_events import AttemptKey, Event
+    from rmqspark.txn.preparation import Preparation
 
 _PUBLISHED_TOGETHER_BYTES: Final = 32 << 20  # some 200,000 messages of 100 bytes: tens of milliseconds
 _APPENDED_TOGETHER_BYTES: Final = 4 << 20  # what takes some milliseconds
@@ -110,13 +112,18 @@ class Completer:
         return completion
 
     def steps(self, completion: Completion) -> Generator[None]:
-        """Appends what is missing, one large half batch a step, or many small ones. Raises NotWritable, and may be
-        tried again then."""
+        """Appends what is missing, one large half batch a step, or many small ones: the messages of the next are made
+        while they are written. Raises NotWritable, and may be tried again then."""
         for group in _published_together(self._missing(completion)):
             with self._halves.publishing_together():
-                for halves in _appended_together(group):
-                    self._append(completion, halves)
+                waiting = deque(_appended_together(group))
+                coming = self._prepare(completion, waiting.popleft())
+                while waiting:
+                    ready, coming = coming, self._prepare(completion, waiting.popleft())
+                    self._append(completion, ready, meanwhile=coming.run)
                     yield
+                self._append(completion, coming)
+                yield
 
     def end(self, completion: Completion) -> None:
         """Notes that all is appended, and drops everything else up to this version."""
@@ -188,7 +195,7 @@ class Completer:
         for half in halves:
             if 0 < completion.rows_of(half) < half.rows:
                 try:
-                    self._append(completion, [half])
+                    self._append(completion, self._prepare(completion, [half]))
                 except NotWritable as error:
                     raise TornBatch(
                         f"{half.topic}/{half.queue_id} ends in the middle of a batch, and the rest cannot be written: "
@@ -202,18 +209,18 @@ class Completer:
         halves = self._participant.halves_of(completion.batch, completion.attempts)
         return [half for half in halves if completion.rows_of(half) < half.rows]
 
-    def _append(self, completion: Completion, halves: Sequence[HalfBatch]) -> None:
+    def _prepare(self, completion: Completion, halves: Sequence[HalfBatch]) -> Preparation:
         """Several at once are new, a single one may be there in part."""
-        several = len(halves) > 1
-        found = self._halves.append_together(halves) if several else [self._append_rest(completion, *halves)]
-        for half, appended in zip(halves, found, strict=True):
-            self._on_appended(appended.rows - completion.rows_of(half), half.messages_bytes)
-            completion.appended[half.physical_offset] = appended
+        return self._halves.prepare(halves, completion.rows_of(halves[0]) if len(halves) == 1 else 0)
 
-    def _append_rest(self, completion: Completion, half: HalfBatch) -> AppendedRows:
-        known = completion.appended.get(half.physical_offset)
-        appended = self._halves.append_messages(half, known.rows if known is not None else 0)
-        return appended if known is None else known._replace(rows=known.rows + appended.rows)
+    def _append(
+        self, completion: Completion, preparation: Preparation, meanwhile: Callable[[], None] = lambda: None
+    ) -> None:
+        for half, new in zip(preparation.halves, self._halves.append(preparation, meanwhile), strict=True):
+            self._on_appended(new.rows, half.messages_bytes)
+            known = completion.appended.get(half.physical_offset)
+            appended = new if known is None else known._replace(rows=known.rows + new.rows)
+            completion.appended[half.physical_offset] = appended
 
 
 def _published_together(halves: Sequence[HalfBatch]) -> Iterator[list[HalfBatch]]:

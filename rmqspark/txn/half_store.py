@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import structlog
 
 from rmqspark.errors import DamagedFile, DecodeError, NotWritable, RecordError
-from rmqspark.protocol.bulk_body import read_bulk
-from rmqspark.protocol.bulk_rows import BulkRows
 from rmqspark.protocol.names import HALF_BATCH_TOPIC, OP_HALF_BATCH_TOPIC
 from rmqspark.protocol.record import HEAD_BYTES, MIN_RECORD_BYTES, SysFlag, encode_record
-from rmqspark.protocol.record_batch import RecordBatch
-from rmqspark.store.draft import Draft, RowRun
+from rmqspark.store.draft import Draft
 from rmqspark.txn.half_batch import HALF_BATCH_QUEUE, body_bytes_of, decode_half, encode_half
 from rmqspark.txn.held import AppendedRows
 from rmqspark.txn.participant_events import Summary, decode_event, encode_event
+from rmqspark.txn.preparation import Preparation, Rooms
 from rmqspark.txn.queue_reader import QueueReader
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from contextlib import AbstractContextManager
 
     from rmqspark.clock import Clock
-    from rmqspark.store.draft import BulkAppended
     from rmqspark.store.message_store import MessageStore
     from rmqspark.txn.half_batch import HalfBatch
     from rmqspark.txn.participant_events import Event
@@ -42,7 +38,7 @@ class HalfStore:
     def __init__(self, store: MessageStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._buffer = bytearray()  # half batches on their way to their topics; fresh memory is dear
+        self._rooms = [Rooms(), Rooms()]  # of half batches on their way to their topics, in turns
         self.next_half = store.max_offset(HALF_BATCH_TOPIC, HALF_BATCH_QUEUE)
 
     @property
@@ -104,54 +100,27 @@ class HalfStore:
 
     # --- becoming messages -------------------------------------------------------------------------------------------
 
-    def append_messages(self, half: HalfBatch, skipped: int = 0) -> AppendedRows:
-        """Appends the messages of a half batch to their queue, all or none, except for the first `skipped` ones.
+    def prepare(self, halves: Sequence[HalfBatch], skipped: int = 0) -> Preparation:
+        """What makes the messages of half batches, except for the first `skipped` ones of a single one: several are
+        made of rows, all for one topic. Only the newest two preparations may be in use."""
+        self._rooms.reverse()
+        return Preparation(self._store.read_range_last, halves, skipped, self._rooms[0])
 
-        Raises NotWritable, and DamagedFile where the half batch is not what was stored.
+    def append(self, preparation: Preparation, meanwhile: Callable[[], None]) -> list[AppendedRows]:
+        """Appends the messages of half batches to their queues, all or none; those for one queue follow each other.
+
+        `meanwhile` is done while they are written. Raises NotWritable, and DamagedFile where a half batch is not what
+        was stored.
         """
-        (body,) = self._bodies([half])
-        with _damage_named(half):
-            bulk = read_bulk(body, half.rows, half.record_size)
-            if isinstance(bulk, BulkRows):
-                run = RowRun(half.queue_id, bulk.skip(skipped), half.physical_offset)
-                (appended,) = self._store.append_rows(half.topic, [run])
-            else:
-                appended = self._append_records(half, bulk, skipped)
-        return AppendedRows(appended.queue_offset, appended.count)
-
-    def append_together(self, halves: Sequence[HalfBatch]) -> list[AppendedRows]:
-        """Appends the messages of half batches made of rows, all for one topic, all or none; those for one queue
-        follow each other. Many small ones cost little more than one. Raises as `append_messages`."""
-        runs = []
-        for half, body in zip(halves, self._bodies(halves), strict=True):
-            with _damage_named(half):
-                runs.append(RowRun(half.queue_id, BulkRows.decode(body, half.rows), half.physical_offset))
-        first_offsets = [queue.queue_offset for queue in self._store.append_rows(halves[0].topic, runs)]
-        next_offsets = dict(zip(dict.fromkeys(half.queue_id for half in halves), first_offsets, strict=True))
+        made = preparation.made()
+        queues = self._store.append_made(made, meanwhile)
+        next_offsets = {run.queue_id: queue.queue_offset for run, queue in zip(made.runs, queues, strict=True)}
         appended = []
-        for half in halves:
-            appended.append(AppendedRows(next_offsets[half.queue_id], half.rows))
-            next_offsets[half.queue_id] += half.rows
+        for half in preparation.halves:
+            rows = half.rows - preparation.skipped
+            appended.append(AppendedRows(next_offsets[half.queue_id], rows))
+            next_offsets[half.queue_id] += rows
         return appended
-
-    def _bodies(self, halves: Sequence[HalfBatch]) -> list[memoryview]:
-        """The bodies of half batches, read for the last time; they are there until others are read."""
-        total = sum(half.body_bytes for half in halves)
-        if len(self._buffer) < total:
-            self._buffer = bytearray(total)
-        bodies, room = [], memoryview(self._buffer)
-        for half in halves:
-            body, room = room[: half.body_bytes], room[half.body_bytes :]
-            self._store.read_range_last(body, half.body_offset)
-            bodies.append(body)
-        return bodies
-
-    def _append_records(self, half: HalfBatch, records: RecordBatch, skipped: int) -> BulkAppended:
-        if skipped:
-            records = RecordBatch.from_sizes(records.buffer[int(records.positions[skipped]) :], records.sizes[skipped:])
-        return self._store.append_committed(
-            half.topic, half.queue_id, records, half.physical_offset, has_tags=half.has_tags
-        )
 
     def rows_present(self, log_offset: int, halves: Collection[int]) -> dict[int, AppendedRows]:
         """Which messages of these half batches (by physical offset) are in the log from `log_offset` on.
@@ -206,11 +175,3 @@ class HalfStore:
                     hint="Was it written by a later version of rmqspark?",
                 ) from error
         return found
-
-
-@contextmanager
-def _damage_named(half: HalfBatch) -> Iterator[None]:
-    try:
-        yield
-    except RecordError as error:
-        raise DamagedFile(f"The half batch at {half.physical_offset} is damaged: {error}") from error

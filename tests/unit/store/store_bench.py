@@ -13,7 +13,8 @@ from rmqspark.protocol.message_id import pack_host
 from rmqspark.protocol.properties import encode_properties
 from rmqspark.protocol.record import Record, decode_record, encode_record
 from rmqspark.store.config import StoreConfig
-from rmqspark.store.draft import Draft
+from rmqspark.store.draft import Draft, Run
+from rmqspark.store.made_records import made_of_committed
 from rmqspark.store.message_store import MessageStore
 from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.memory_files import MemoryFileSystem
@@ -21,6 +22,8 @@ from rmqspark.testing.memory_files import MemoryFileSystem
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rmqspark.protocol.record_batch import RecordBatch
+    from rmqspark.store.draft import BulkAppended
     from rmqspark.store.files import FileSystem
 
 SMALL = StoreConfig(
@@ -92,6 +95,12 @@ class StoreBench:
 
     def send_bulk(self, topic: str, queue_id: int, *bodies: bytes) -> None:
         self.store.append_bulk(topic, queue_id, *bulk(topic, queue_id, bodies))
+
+    def commit(self, topic: str, queue_id: int, records: RecordBatch, half_offset: int) -> BulkAppended:
+        """Appends the records of a half batch that is committed."""
+        made = made_of_committed(Run(topic, queue_id, len(records)), records, half_offset)
+        (appended,) = self.store.append_made(made, lambda: None)
+        return appended
 
     def bodies(self, topic: str, queue_id: int, start: int | None = None) -> list[bytes]:
         """What a reader finds in a queue from its first message on."""

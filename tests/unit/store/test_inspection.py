@@ -151,7 +151,7 @@ def test_half_messages_are_in_no_queue() -> None:
     bench = filled(4)
     for flag in (SysFlag.PREPARED, SysFlag.ROLLED_BACK):
         bench.store.append([draft("t", 0, b"half", sys_flag=flag)])
-    bench.store.append_committed("t", 0, RecordBatch.from_sizes(*bulk("t", 0, [b"whole1", b"whole2"])), 4711)
+    bench.commit("t", 0, RecordBatch.from_sizes(*bulk("t", 0, [b"whole1", b"whole2"])), 4711)
     bench.store.close()
     report = inspect(bench)
     assert report.findings.kept == []

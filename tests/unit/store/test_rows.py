@@ -50,7 +50,7 @@ def test_rows_are_stored_as_their_records_would_be(shape: str, half_offset: int 
         if half_offset is None:
             assert appended == by_records.store.append_bulk("t", 0, records)
         else:
-            assert appended == by_records.store.append_committed("t", 0, records, half_offset)
+            assert appended == by_records.commit("t", 0, records, half_offset)
     assert files_of(by_rows) == files_of(by_records)
     by_rows.kill()
     found = by_rows.store.read_bulk("t", 0, 0, 1 << 40, max_count=1 << 40, max_bytes=1 << 40)

@@ -47,7 +47,7 @@ def test_messages_of_a_half_batch(bench: StoreBench, shape: str) -> None:
     """Messages of a committed half batch are readable, say so, and name the place of their half; also after a kill."""
     bodies = BODIES[shape]
     bench.send("t", 0, b"before")
-    appended = bench.store.append_committed("t", 0, RecordBatch.from_sizes(*bulk("t", 0, bodies)), 4711)
+    appended = bench.commit("t", 0, RecordBatch.from_sizes(*bulk("t", 0, bodies)), 4711)
     assert (appended.queue_offset, appended.count) == (1, 7)
     for _ in range(2):
         records = bench.records("t", 0)[1:]
@@ -66,9 +66,9 @@ def test_published_together(bench: StoreBench) -> None:
         (topic, bench.store.max_offset("u", 0))
     )
     with bench.store.publishing_together():
-        bench.store.append_committed("t", 0, RecordBatch.from_sizes(*bulk("t", 0, [b"1", b"2"])), 1)
+        bench.commit("t", 0, RecordBatch.from_sizes(*bulk("t", 0, [b"1", b"2"])), 1)
         bench.send("t", 0, b"3")
-        bench.store.append_committed("u", 0, RecordBatch.from_sizes(*bulk("u", 0, [b"4"])), 2)
+        bench.commit("u", 0, RecordBatch.from_sizes(*bulk("u", 0, [b"4"])), 2)
         assert (bench.bodies("t", 0), bench.bodies("u", 0), told) == ([], [], [])
     assert (bench.bodies("t", 0), bench.bodies("u", 0)) == ([b"1", b"2", b"3"], [b"4"])
     assert told == [("t", 1), ("t", 1), ("u", 1)]  # when the first is told, all of it is there
@@ -77,7 +77,7 @@ def test_published_together(bench: StoreBench) -> None:
 def test_killed_while_publishing(bench: StoreBench) -> None:
     """A process that dies before it has published leaves whole messages to the next one."""
     with bench.store.publishing_together():
-        bench.store.append_committed("t", 0, RecordBatch.from_sizes(*bulk("t", 0, [b"1", b"2"])), 1)
+        bench.commit("t", 0, RecordBatch.from_sizes(*bulk("t", 0, [b"1", b"2"])), 1)
         bench.disk.kill()
     bench.open()
     assert bench.bodies("t", 0) == [b"1", b"2"]
@@ -89,10 +89,10 @@ def test_refused_half_batch_leaves_nothing(bench: StoreBench) -> None:
     for count in range(1, 5):
         bench.disk.fail_at(count, OSError(errno.ENOSPC, "full"), after_bytes=100, counted=("pwrite",))
         with pytest.raises(NotWritable):
-            bench.store.append_committed("t", 0, RecordBatch.from_sizes(*bulk("t", 0, records)), 1)
+            bench.commit("t", 0, RecordBatch.from_sizes(*bulk("t", 0, records)), 1)
         assert bench.bodies("t", 0) == []
         bench.disk.heal()
-    bench.store.append_committed("t", 0, RecordBatch.from_sizes(*bulk("t", 0, records)), 1)
+    bench.commit("t", 0, RecordBatch.from_sizes(*bulk("t", 0, records)), 1)
     assert bench.bodies("t", 0) == records
 
 

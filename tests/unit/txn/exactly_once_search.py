@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqspark.errors import Busy, RmqError
@@ -33,7 +34,7 @@ from rmqspark.txn.ports import Complete, Vote, VoteAnswer
 from rmqspark.txn.resolver import Resolver
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
 T = "t"
 BROKERS = (0, 1)
@@ -583,9 +584,16 @@ class _Broker:
         summaries = [place for place, (event, _) in enumerate(found) if isinstance(event, Summary)]
         return found[summaries[-1] if summaries else 0 :]
 
-    def append_messages(self, half: HalfBatch, skipped: int = 0) -> AppendedRows:
-        self._entries.append(("rows", half.physical_offset, half.name.batch.version))
-        return AppendedRows(len(self._entries) - 1, 1)
+    def prepare(self, halves: Sequence[HalfBatch], skipped: int = 0) -> Any:
+        return SimpleNamespace(run=lambda: None, halves=halves, skipped=skipped)
+
+    def append(self, preparation: Any, meanwhile: Callable[[], None]) -> list[AppendedRows]:
+        appended = []
+        for half in preparation.halves:
+            self._entries.append(("rows", half.physical_offset, half.name.batch.version))
+            appended.append(AppendedRows(len(self._entries) - 1, 1))
+        meanwhile()
+        return appended
 
     def rows_present(self, log_offset: int, halves: Collection[int]) -> dict[int, AppendedRows]:
         return {
