@@ -74,7 +74,8 @@ def _tails(consumer: PullConsumer, topic: str, count: int) -> Iterator[ReceivedM
     consumer.assign(ends)
     for queue, end in ends.items():
         consumer.seek(queue, max(consumer.min_offset(queue), end - count))
-    while behind := [queue for queue, end in ends.items() if consumer.position(queue) < end]:
+    behind = list(ends)
+    while behind := [queue for queue in behind if consumer.position(queue) < ends[queue]]:
         consumer.assign(behind)  # so one whose broker is away is an error, when the others are read
         yield from consumer.poll(_POLL_MS)
 
