@@ -66,6 +66,7 @@ need-python:
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "Python has no venv. On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 
 need-java:
-	@{ test -n "$${JAVA_HOME:-}" && test -x "$$JAVA_HOME/bin/java"; } || command -v java >/dev/null || { echo "Spark needs a Java runtime, 17 or newer. On Debian and Ubuntu: apt install openjdk-17-jre-headless" >&2; exit 1; }
-	@version=$$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | awk -F'[".]' '/version/{print $$2; exit}'); \
-	  test "$$version" -ge 17 2>/dev/null || { echo "Spark needs Java 17 or newer, this is $$version. On Debian and Ubuntu: apt install openjdk-17-jre-headless" >&2; exit 1; }
+	@java="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; package="On Debian and Ubuntu: apt install openjdk-17-jre-headless"; \
+	  command -v "$$java" >/dev/null || { echo "Spark needs a Java runtime, 17 or newer$${JAVA_HOME:+, and JAVA_HOME=$$JAVA_HOME has none}. $$package" >&2; exit 1; }; \
+	  version=$$({ "$$java" -version 2>&1 || true; } | sed -nE 's/.*version "(1\.)?([0-9]+).*/\2/p'); \
+	  test "$${version:-0}" -ge 17 || { echo "Spark needs Java 17 or newer, and $$java is $${version:-none that tells its version}. $$package" >&2; exit 1; }
