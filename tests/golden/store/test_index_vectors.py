@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from rmqspark.store.config import StoreConfig
+from rmqspark.store.files import make_directories
 from rmqspark.store.index import Index
 from rmqspark.store.index_keys import key_hash
 from rmqspark.testing.manual_clock import ManualClock
@@ -13,31 +17,55 @@ from rmqspark.testing.memory_files import MemoryFileSystem
 
 pytestmark = pytest.mark.golden
 
-UNIQUE, KEY = "C0A8010A1F9018B4AAC25E0BE0F50007", "order-1"
-STORED_MS = 1_700_000_000_005
+VECTOR = json.loads((Path(__file__).parents[1] / "index" / "first_message_of_a_file.json").read_text(encoding="utf-8"))
+MEANING = VECTOR["meaning"]
+KEYS = [MEANING["unique_key"], *MEANING["keys"]]
+FILE = "index/20231114221320005"
+PARTS = [{"position": 0, "wire": VECTOR["wire"]}, *MEANING["slots"], *MEANING["entries"]]
 
 
-@pytest.mark.parametrize(("key", "expected"), [(UNIQUE, 102_470_193), (KEY, 1_829_193_424)])
+@pytest.fixture
+def files() -> MemoryFileSystem:
+    return MemoryFileSystem()
+
+
+def loaded(files: MemoryFileSystem) -> Index:
+    index = Index(files, StoreConfig(), ManualClock(MEANING["store_timestamp_ms"]))
+    index.load(clean=True, log_end_offset=MEANING["physical_offset"] + 1)
+    return index
+
+
+@pytest.mark.parametrize(("key", "expected"), list(zip(KEYS, MEANING["key_hashes"], strict=True)))
 def test_key_hash(key: str, expected: int) -> None:
     """A key's hash is the absolute value of Java's."""
-    assert key_hash("TopicTest", key) == expected
+    assert key_hash(MEANING["topic"], key) == expected
 
 
-def test_the_first_message_of_a_new_file() -> None:
+def test_the_first_message_of_a_new_file_is_written(files: MemoryFileSystem) -> None:
     """Header, slots and entries of one message with two keys, in a file of RocketMQ's sizes named by the time."""
-    files = MemoryFileSystem()
-    index = Index(files, StoreConfig(), ManualClock(STORED_MS))
-    assert index.load(clean=True, log_end_offset=0) == 0
-    index.append([f"TopicTest#{key}".encode() for key in (UNIQUE, KEY)], [0x1234, 0x1234], STORED_MS)
+    index = loaded(files)
+    keys = [f"{MEANING['topic']}#{key}".encode() for key in KEYS]
+    index.append(keys, [MEANING["physical_offset"]] * len(keys), MEANING["store_timestamp_ms"])
     index.close()
-    assert files.listdir("index") == ["20231114221320005"]
-    file = files.open("index/20231114221320005")
-    assert file.size() == 420_000_040
-    header = "0000018bcfe56805 0000018bcfe56805 0000000000001234 0000000000001234 00000002 00000003"
-    assert file.pread(40, 0) == bytes.fromhex(header)
-    assert file.pread(20, 20_000_060) == bytes.fromhex("061b9231 0000000000001234 00000000 00000000")
-    assert file.pread(20, 20_000_080) == bytes.fromhex("6d0746d0 0000000000001234 00000000 00000000")
+    assert files.listdir("index") == [FILE.removeprefix("index/")]
+    file = files.open(FILE)
+    assert file.size() == MEANING["file_bytes"]
+    for part in PARTS:
+        assert file.pread(len(part["wire"]) // 2, part["position"]).hex() == part["wire"]
     slots = np.frombuffer(file.pread(20_000_000, 40), ">i4")
-    assert np.flatnonzero(slots).tolist() == [2_470_193, 4_193_424]
-    assert file.pread(4, 9_880_812) + file.pread(4, 16_773_736) == bytes.fromhex("00000001 00000002")
+    assert np.flatnonzero(slots).tolist() == [slot["slot"] for slot in MEANING["slots"]]
     assert files.disk_usage().total_bytes - files.disk_usage().free_bytes <= 6 * 4096
+
+
+def test_the_first_message_of_a_file_of_rocketmqs_is_found(files: MemoryFileSystem) -> None:
+    """By either of its keys, in its time and in no other."""
+    make_directories(files, "index")
+    file = files.open(FILE, create=True)
+    file.truncate(MEANING["file_bytes"])
+    for part in PARTS:
+        file.pwrite(bytes.fromhex(part["wire"]), part["position"])
+    index, now_ms = loaded(files), MEANING["store_timestamp_ms"]
+    for key in KEYS:
+        assert index.find(MEANING["topic"], key, 0, now_ms) == [MEANING["physical_offset"]]
+        assert index.find(MEANING["topic"], key, now_ms + 1000, now_ms + 2000) == []
+    assert index.find(MEANING["topic"], "order-2", 0, now_ms) == []
