@@ -80,3 +80,10 @@ def test_every_request_code_is_in_the_docs(code: RequestCode) -> None:
     page = (DOCS / "wire-format.md").read_text()
     assert re.search(rf"\b{code.value}\b", page)
     assert re.search(rf"\b{code.name}\b", page)
+
+
+@pytest.mark.parametrize("package", sorted(file.parent.name for file in (ROOT / "rmqspark").glob("*/__init__.py")))
+def test_every_package_is_in_the_architecture(package: str) -> None:
+    """docs/architecture.md says of each what it is, and what it owns."""
+    page = (DOCS / "architecture.md").read_text()
+    assert re.search(rf"^\| .*`{package}/`.* \| .+ \| .+ \|$", page, re.MULTILINE)
