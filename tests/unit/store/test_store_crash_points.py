@@ -12,6 +12,7 @@ import pytest
 from rmqspark.errors import NotWritable, StoreError
 from rmqspark.store.config import StoreConfig
 from rmqspark.testing.disk_faults import CHANGES, ProcessDied
+from rmqspark.testing.memory_files import MemoryFile
 
 from .store_bench import SMALL, StoreBench
 
@@ -175,3 +176,26 @@ def test_every_operation_refused(
     if soaking:
         tell(f"{points} operations of {mode} refused, error {error}")
     assert points > 150 // stride
+
+
+@pytest.mark.parametrize("power", [False, True], ids=["kill", "power loss"])
+def test_files_of_log_and_queues_never_get_shorter(power: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who reads them from another process meets no end that moves, whatever a recovery has to clear."""
+    set_length, made, shortened = MemoryFile.truncate, set(), set()
+
+    def watched(file: MemoryFile, size: int) -> None:
+        if file.path.startswith(("commitlog/", "consumequeue/")):
+            (shortened if size < file.size() else made).add(file.path)
+        set_length(file, size)
+
+    monkeypatch.setattr(MemoryFile, "truncate", watched)
+    for count in itertools.count(1, STRIDE):
+        work = Work("ASYNC_FLUSH")
+        work.bench.disk.stop_at(count, after_bytes=100)
+        try:
+            work.run()
+        except ProcessDied:
+            (work.bench.lose_power if power else work.bench.kill)()
+        else:
+            break
+    assert (shortened, len(made) > len(QUEUES)) == (set(), True)
