@@ -24,7 +24,7 @@ def main() -> None:
     except RmqError as error:
         _complain(error.message, error.hint, exit_code=1)
     except OSError as error:
-        _complain(os_error_story(error), "", exit_code=1)
+        _complain(os_error_story(error), _advice(error), exit_code=1)
     except KeyboardInterrupt:
         sys.exit(130)
 

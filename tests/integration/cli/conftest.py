@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -70,18 +71,20 @@ class Processes:
         """What those started have written to standard error."""
         return (self.directory / "errors").read_text()
 
-    def run(self, *words: str, stdin: bytes = b"", **variables: str) -> Outcome:
-        """Runs `rmq` with these words, input and environment to its end."""
-        done = subprocess.run(
-            [*COMMAND, *words],
-            input=stdin,
-            capture_output=True,
-            timeout=TIMEOUT_S,
-            check=False,
-            cwd=self.directory,
-            env=environment(variables),
-        )
-        return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
+    def run(self, *words: str, stdin: bytes = b"", output: Path | None = None, **variables: str) -> Outcome:
+        """Runs `rmq` with these words, input and environment to its end; what it prints may go to a file."""
+        with nullcontext(subprocess.PIPE) if output is None else output.open("wb") as stdout:
+            done = subprocess.run(
+                [*COMMAND, *words],
+                input=stdin,
+                stdout=stdout,
+                stderr=subprocess.PIPE,
+                timeout=TIMEOUT_S,
+                check=False,
+                cwd=self.directory,
+                env=environment(variables),
+            )
+        return Outcome(done.returncode, (done.stdout or b"").decode(), done.stderr.decode())
 
     def start(self, *words: str, **variables: str) -> subprocess.Popen[bytes]:
         """Starts `rmq` with these words; its standard output is a pipe, its errors are in the file `errors`."""

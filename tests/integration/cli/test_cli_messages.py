@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,7 +14,6 @@ from rmqspark import Message
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from rmqspark.testing import LocalCluster
     from rmqspark.testing.rmq import Rmq
@@ -164,6 +164,19 @@ def test_a_reader_that_has_seen_enough_is_no_error(
     rmq.send(topic, b"second", b"third")
     assert process.wait(60) == 0
     assert processes.errors == ""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="stands in for a full disk")
+@pytest.mark.parametrize("words", [("consume", "{topic}"), ("topic", "list", "--json")])
+def test_output_that_there_is_no_room_for(cli: Run, rmq: Rmq, topic: str, words: tuple[str, ...]) -> None:
+    """`rmq ... > file` on a full disk fails with the system's words and what to do, and not in silence."""
+    rmq.send(topic, b"first")
+    outcome = cli(*[word.format(topic=topic) for word in words], output=Path("/dev/full"))
+    assert outcome.code == 1
+    assert outcome.err.splitlines() == [
+        "Error: No space left on device",
+        "  The disk is full: make room on it, or use another place.",
+    ]
 
 
 # --- message get -----------------------------------------------------------------------------------------------------
