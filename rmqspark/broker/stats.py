@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
-_SAMPLE_EVERY_MS = 10_000
 _WINDOWS = (1, 6, 60)  # samples: 10 s, 1 min, 10 min
 _DAY_MS = 86_400_000
 

@@ -79,9 +79,6 @@ class BrokerAdmin:
         response = self._call(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
         return bodies.SubscriptionGroupTable.decode(response.body).subscriptionGroupTable
 
-    def put_group(self, config: bodies.SubscriptionGroupConfig) -> None:
-        self._call(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, config.encode())
-
     def delete_group(self, group: str) -> None:
         """Its committed offsets go with it."""
         header = DeleteSubscriptionGroupRequestHeader(group, cleanOffset=True)
@@ -118,11 +115,6 @@ class BrokerAdmin:
         except NotFound:
             return 0.0
         return bodies.ConsumeStats.decode(response.body).consumeTps
-
-    def topic_groups(self, topic: str) -> list[str]:
-        """The groups that read the topic here, or have."""
-        response = self._call(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, TopicRequestHeader(topic))
-        return bodies.GroupList.decode(response.body).groupList
 
     # --- messages ----------------------------------------------------------------------------------------------------
 

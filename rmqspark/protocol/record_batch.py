@@ -25,7 +25,7 @@ from rmqspark.protocol.java_hash import java_hash_spans
 from rmqspark.protocol.record import MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES, SysFlag, check_record
 from rmqspark.protocol.record_heads import FIELD_AT, HEAD
 from rmqspark.protocol.record_properties import RecordProperties
-from rmqspark.protocol.spans import Spans, as_bytes, equal_to, gather, items_at, sliding, spacing
+from rmqspark.protocol.spans import Spans, as_bytes, equal_to, gather, sliding, spacing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -112,13 +112,6 @@ class RecordBatch:
         cut = cut_bodies(self.buffer, bodies) if len(self) else []
         self._check_crcs(crcs_of(cut))
         return cut
-
-    def check_sizes(self) -> None:
-        """Verifies that each record begins with its size and the magic of version 1, and nothing else: enough for
-        records that were checked before they were put away. Raises RecordError."""
-        begins = items_at(self.buffer, self.positions, ">u8")
-        if (begins != (self.sizes << 32 | MAGIC_V1).view(np.uint64)).any():
-            raise RecordError("Records do not begin where they should.")
 
     # --- fields ---
 
