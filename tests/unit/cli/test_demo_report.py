@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import io
+from pathlib import Path
+
 import pandas as pd
 import pytest
+from rich.console import Console
 
-from rmqspark.cli.demo.report import VALUES, Verdict, by_carrier, compare
+from rmqspark.cli.demo.report import VALUES, Outcome, Verdict, by_carrier, compare, draw, show
+from rmqspark.client.audit import Finding
 
 EXPECTED = pd.DataFrame(
     [("2013-01-01", "AA", 3, 2, 40), ("2013-01-01", "UA", 5, 5, -7), ("2013-01-02", "AA", 1, 0, 0)],
@@ -53,3 +58,45 @@ def test_the_year_of_a_carrier() -> None:
     year = by_carrier(EXPECTED)
     rows = year[["carrier", "flights", "cancelled", "mean_delay"]].itertuples(index=False)
     assert [tuple(row) for row in rows] == [("UA", 5, 0, -1.4), ("AA", 4, 2, 20.0)]
+
+
+LOST = Finding("gap", "demo-delays", 3, 2, "rows 5 to 7 of broker-a are not there")
+
+
+@pytest.mark.parametrize(
+    ("topic", "table", "findings", "said"),
+    [
+        (EXPECTED, EXPECTED, [], "Nothing lost, nothing doubled: 4 batches, each there once."),
+        (changed(1, flights=6), EXPECTED, [], "topic: 10 of 9 flights counted; 2 rows"),
+        (EXPECTED, changed(2, day="2013-01-03"), [], "1 missing, 1 that pandas has not, 0 doubled"),
+        (EXPECTED, EXPECTED, [LOST], "gap in batch 3: rows 5 to 7 of broker-a are not there"),
+    ],
+    ids=["right", "topic", "table", "audit"],
+)
+def test_the_verdict_is_told(topic: pd.DataFrame, table: pd.DataFrame, findings: list[Finding], said: str) -> None:
+    """A table of the year, what of the rows is right, how the driver died, and what brought the last days out."""
+    printed = io.StringIO()
+    console = Console(file=printed, width=300)
+    holds = show(console, Outcome(topic, table, 2, 4, findings), EXPECTED, Path("out/delays.png"), 9)
+    text = printed.getvalue()
+    assert holds == (said.startswith("Nothing lost"))
+    assert ("It does not add up." in text) != holds
+    for words in (
+        said,
+        "UA",
+        "mean delay (min)",
+        "batch 2 once more",
+        "tag CLOSING, time 2014-01-31",
+        "out/delays.png",
+    ):
+        assert words in text
+
+
+def test_the_year_is_drawn(tmp_path: Path) -> None:
+    """One PNG of some size."""
+    pytest.importorskip("matplotlib")
+    picture = tmp_path / "delays.png"
+    draw(EXPECTED, picture)
+    head = picture.read_bytes()[:24]
+    assert (head[:8], head[12:16]) == (b"\x89PNG\r\n\x1a\n", b"IHDR")
+    assert (int.from_bytes(head[16:20]), int.from_bytes(head[20:24])) == (1200, 540)
