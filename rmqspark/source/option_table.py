@@ -12,7 +12,6 @@ from rmqspark.options import (
     duration_ms,
     integer,
     moment,
-    names,
     size_bytes,
     text,
 )
@@ -21,7 +20,7 @@ from rmqspark.source.expressions import sql_expression, tag_expression
 from rmqspark.source.kafka_names import KAFKA_NAMES
 from rmqspark.source.positions import read_assignment, read_end, read_start, read_times
 from rmqspark.source.sharing import read_strategy
-from rmqspark.source.subscription import read_pattern
+from rmqspark.source.subscription import read_pattern, read_topics
 from rmqspark.source.value_options import VALUE_OPTIONS
 
 LATER_ACCESS: Final = "This version talks to brokers without access control; leave it out."
@@ -36,7 +35,9 @@ SOURCE_OPTIONS = OptionTable(
             text,
             aliases=("nameServer", "namesrvAddr"),
         ),
-        Option("subscribe", "–", 'topics, separated by commas; `load("t")` is the same', names, aliases=("path",)),
+        Option(
+            "subscribe", "–", 'topics, separated by commas; `load("t")` is the same', read_topics, aliases=("path",)
+        ),
         Option(
             "subscribePattern",
             "–",

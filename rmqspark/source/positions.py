@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from rmqspark.errors import InvalidArgument
 from rmqspark.model import MessageQueue
 from rmqspark.options import Moment, json_object, moment
+from rmqspark.protocol.names import check_topic
 
 EARLIEST_MARK = -2  # Kafka's numbers for "earliest" and "latest" within a JSON of offsets
 LATEST_MARK = -1
@@ -149,6 +150,7 @@ def read_assignment(value: str) -> frozenset[MessageQueue]:
     for topic, broker, listed in _topic_brokers(json_object(value)):
         if not isinstance(listed, list) or not all(_is_queue_id(item) for item in listed):
             raise ValueError(f"{topic}.{broker} must list queue ids, like [0, 1].")
+        check_topic(topic)
         queues.update(MessageQueue(topic, broker, queue_id) for queue_id in listed)
     if not queues:
         raise ValueError("it names no queue.")

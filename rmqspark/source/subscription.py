@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass
 
 from rmqspark.model import MessageQueue
-from rmqspark.protocol.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
+from rmqspark.options import names
+from rmqspark.protocol.names import DLQ_PREFIX, RETRY_PREFIX, check_topic, is_system_topic
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,11 @@ class Subscription:
         if self.pattern is None or is_system_topic(topic) or topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
             return False
         return re.fullmatch(self.pattern, topic) is not None
+
+
+def read_topics(value: str) -> tuple[str, ...]:
+    """Reads a comma-separated list of topics; raises ValueError for none, InvalidName for what is no name of one."""
+    return tuple(check_topic(name) for name in names(value))
 
 
 def read_pattern(value: str) -> str:

@@ -21,6 +21,12 @@ def test_a_mistyped_option_fails_at_load(rmq_spark: SparkSession) -> None:
         rmq_spark.read.format("rmq").option("subcribe", "t").load()
 
 
+def test_a_name_that_no_topic_may_have_fails_at_load(rmq_spark: SparkSession) -> None:
+    """The error names option, name and rule before a server is asked."""
+    with pytest.raises(Exception, match="'path' cannot be 'a/b': The topic name 'a/b' has characters.*Use 1 to 127"):
+        rmq_spark.read.format("rmq").load("a/b")
+
+
 def test_options_that_contradict_each_other_or_are_out_of_range(rmq_spark: SparkSession) -> None:
     """The error comes when the query is written, and says which option, which value, and what is accepted."""
     reader = rmq_spark.readStream.format("rmq")
@@ -65,10 +71,14 @@ def test_a_topic_that_does_not_exist(topic: Topic, rmq_spark: SparkSession) -> N
 
 
 def test_no_servers(rmq_spark: SparkSession) -> None:
-    """Where nobody listens the error names the address."""
+    """Where nobody listens the error names the address, and how to start a queue or name another."""
+    story = "No name server answers at 127.0.0.1:1 .*Start one with: rmq up, or say where yours is"
     reader = rmq_spark.read.format("rmq").option("namesrv", "127.0.0.1:1").option("fetchOffset.retryIntervalMs", "1")
-    with pytest.raises(Exception, match="127.0.0.1:1"):
+    with pytest.raises(Exception, match=story):
         reader.load("t").count()
+    rows = rmq_spark.range(1).selectExpr("cast(id as string) body").write.format("rmq").mode("append")
+    with pytest.raises(Exception, match=story):
+        rows.option("namesrv", "127.0.0.1:1").option("topic", "t").save()
 
 
 def test_bodies_that_cannot_be_sent(topic: Topic, rmq_spark: SparkSession) -> None:
