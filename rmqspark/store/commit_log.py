@@ -10,8 +10,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rmqspark.errors import InvalidMessage, MessageNotFound, NotWritable
-from rmqspark.protocol.record import BLANK_BYTES, MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES, blank_record
+from rmqspark.errors import InvalidMessage, MessageNotFound, NotWritable, RecordError
+from rmqspark.protocol.record import BLANK_BYTES, MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES, blank_record, decode_record
 from rmqspark.store.segment import Segment
 from rmqspark.store.segment_log import SegmentLog
 
@@ -133,6 +133,13 @@ class CommitLog:
         if magic not in (MAGIC_V1, MAGIC_V2) or size < MIN_RECORD_BYTES or place_said != physical_offset:
             raise MessageNotFound(f"No message begins at physical offset {physical_offset}.")
         return self._read_inside(physical_offset, size)
+
+    def earliest_timestamp_ms(self) -> int:
+        """When the oldest record was stored; -1 where none can be read."""
+        try:
+            return decode_record(self.read_record(self.min_offset), check_crc=False).store_timestamp_ms
+        except (MessageNotFound, RecordError):
+            return -1
 
     def _read_inside(self, physical_offset: int, size: int) -> bytes:
         room = self.segment_bytes - physical_offset % self.segment_bytes

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Unpack
 
 import structlog
 
-from rmqspark.errors import MessageNotFound, RecordError
+from rmqspark.errors import MessageNotFound
 from rmqspark.protocol.message_id import ZERO_HOST
-from rmqspark.protocol.record import decode_record
 from rmqspark.protocol.record_batch import RecordBatch
 from rmqspark.protocol.spans import as_bytes
 from rmqspark.store import run_marker
@@ -424,7 +423,7 @@ class MessageStore:
             end_physical_offset=log.end_offset,
             flushed_physical_offset=log.flushed_offset,
             readable_physical_offset=self._dispatcher.offset,
-            earliest_timestamp_ms=self._earliest_timestamp_ms(),
+            earliest_timestamp_ms=log.earliest_timestamp_ms(),
             newest_timestamp_ms=self._writer.store_timestamp_ms,
             indexed_physical_offset=index.end_physical_offset if index is not None else -1,
             disk=self.disk_usage(),
@@ -433,12 +432,6 @@ class MessageStore:
     def disk_usage(self) -> DiskUsage:
         """Room on the partition of the store."""
         return self._files.disk_usage()
-
-    def _earliest_timestamp_ms(self) -> int:
-        try:
-            return decode_record(self._log.read_record(self._log.min_offset), check_crc=False).store_timestamp_ms
-        except (MessageNotFound, RecordError):
-            return -1
 
     # --- what goes
 

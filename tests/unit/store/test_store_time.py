@@ -76,3 +76,18 @@ def test_expired_messages_are_too_early_for_any_time(bench: StoreBench) -> None:
     for boundary in ("LOWER", "UPPER"):
         assert old.store.offset_by_time("t", 0, began_ms, boundary) == first
     assert old.store.earliest_store_time("t", 0) == began_ms + first
+
+
+def test_the_log_tells_when_its_oldest_message_was_stored() -> None:
+    """-1 while there is none; what has expired is not counted."""
+    bench = StoreBench()
+    assert bench.store.figures().earliest_timestamp_ms == -1
+    first_ms = bench.clock.now_ms()
+    bench.send("t", 0, b"x" * 300)
+    bench.clock.advance(hours=1)
+    bench.send("t", 0, b"y" * 300)
+    assert bench.store.figures().earliest_timestamp_ms == first_ms
+    bench.store.flush()
+    bench.clock.advance(hours=73)
+    assert bench.store.expire(bench.clock.now_ms()).deleted
+    assert bench.store.figures().earliest_timestamp_ms == first_ms + 3_600_000
