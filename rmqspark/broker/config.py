@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rmqspark.errors import InvalidArgument, NotSupported
-from rmqspark.protocol.names import check_topic
+from rmqspark.protocol.names import check_broker_name
 from rmqspark.remoting.address import is_loopback
 from rmqspark.settings import setting
 
@@ -16,7 +16,7 @@ _ROLES_SERVED = ("ASYNC_MASTER", "SYNC_MASTER")
 class BrokerConfig:
     """Identity, limits and habits of one broker. Files and flushing are `StoreConfig`'s, connections `Limits`'."""
 
-    broker_name: str = setting("broker-a", "Name under which clients know this broker and its replicas.")
+    broker_name: str = setting("broker-a", "Name of this broker and its replicas: a word, a host, or room@name.")
     broker_cluster_name: str = setting("DefaultCluster", "Cluster this broker belongs to.")
     broker_id: int = setting(0, "0 is the master of a broker name.")
     broker_role: str = setting("ASYNC_MASTER", "ASYNC_MASTER or SYNC_MASTER; the same while there are no replicas.")
@@ -75,7 +75,7 @@ class BrokerConfig:
 
     def __post_init__(self) -> None:
         for name in (self.broker_name, self.broker_cluster_name):
-            check_topic(name)  # each is also the name of a topic
+            check_broker_name(name)
         if self.broker_role not in _ROLES_SERVED or self.broker_id != 0:
             raise NotSupported(
                 f"broker_role {self.broker_role!r} with broker_id {self.broker_id} is not supported.",

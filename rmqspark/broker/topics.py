@@ -16,12 +16,15 @@ from rmqspark.protocol.bodies import DataVersion, RegisterBrokerBody, TopicConfi
 from rmqspark.protocol.names import (
     AUTO_CREATE_TOPIC,
     BENCHMARK_TOPIC,
+    DLQ_PREFIX,
     HALF_TOPIC,
     OFFSET_MOVED_EVENT_TOPIC,
     OP_HALF_TOPIC,
+    RETRY_PREFIX,
     SELF_TEST_TOPIC,
     TRACE_TOPIC,
     Perm,
+    check_broker_name,
     check_topic,
     is_system_topic,
     retry_topic,
@@ -83,7 +86,8 @@ class TopicTable:
         if known == config:
             return False
         if known is None:
-            check_topic(config.topicName)
+            if config.topicName not in self._own_names:
+                check_topic(config.topicName)
             if len(self._topics) >= self._max_topics:
                 raise NoPermission(
                     f"This broker has {self._max_topics} topics, the most it may have.",
@@ -164,9 +168,14 @@ class TopicTable:
     def load(self, table: TopicConfigTable) -> None:
         """Takes over a stored table. Raises InvalidName for a name that must not become a directory."""
         for name, config in table.topicConfigTable.items():
-            self._topics[check_topic(name)] = msgspec.structs.replace(config, topicName=name)
+            self._topics[_check_kept(name)] = msgspec.structs.replace(config, topicName=name)
         self._deleted_ms = dict(table.deletedTopics or {})
         self.version = table.dataVersion
+
+
+def _check_kept(name: str) -> str:
+    """One of a table's names may be the broker's own, or the one it had: see `check_broker_name`."""
+    return check_topic(name) if name.startswith((RETRY_PREFIX, DLQ_PREFIX)) else check_broker_name(name)
 
 
 def system_topics(config: BrokerConfig) -> list[TopicConfig]:

@@ -69,6 +69,7 @@ PREDEFINED_GROUPS: Final = frozenset(
 """Consumer groups that exist on every broker without being created."""
 
 _LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
+_LEGAL_FOR_BROKERS = re.compile(r"[a-zA-Z0-9_%|-][%|a-zA-Z0-9_.@-]*")
 _LEGAL_IN_TRANSACTIONS = re.compile(r"[%|a-zA-Z0-9_.:@/-]+")
 
 
@@ -109,6 +110,20 @@ def check_topic(name: str) -> str:
 def check_group(name: str) -> str:
     """Returns `name` if a consumer or producer group may be called so; raises InvalidName."""
     return _check_name("group", name, MAX_GROUP_LENGTH)
+
+
+def check_broker_name(name: str) -> str:
+    """Returns `name` if a broker or a cluster may be called so; raises InvalidName.
+
+    Brokers are named after hosts (RocketMQ's default), or `room@name` for allocateStrategy=machine-room. A broker has a
+    topic of its own name, and so has a cluster: these alone are not held to `check_topic`.
+    """
+    if len(name) > MAX_TOPIC_LENGTH or not _LEGAL_FOR_BROKERS.fullmatch(name):
+        raise InvalidName(
+            f"{name[:32]!r} cannot be the name of a broker or a cluster.",
+            hint=f"{_rule(MAX_TOPIC_LENGTH)}, and behind the first one . and @ too",
+        )
+    return name
 
 
 def check_transactional(kind: str, name: str) -> str:

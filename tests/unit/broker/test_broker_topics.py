@@ -54,6 +54,19 @@ def test_topics_are_made_by_sends_only_on_loopback_unless_told_otherwise(bind_ad
     assert (topics.get("TBW102") is not None) is creates
 
 
+@pytest.mark.parametrize("name", ["east@broker-a", "queue1.example.com"])
+def test_a_topic_of_the_broker_s_own_name_is_kept(name: str) -> None:
+    """A broker named by room or host has a topic of that name, in this run and the next; nobody else may make one."""
+    topics = table_of(BrokerConfig(broker_name=name))
+    again = TopicTable(max_topics=100, now_ms=NOW_MS)
+    again.load(topics.table())
+    kept = again.get(name)
+    assert kept is not None
+    assert kept == topics.get(name)
+    with pytest.raises(InvalidName):
+        table_of().put(TopicConfig(topicName=name), NOW_MS)
+
+
 def test_a_broker_makes_the_topics_it_needs_itself() -> None:
     """Names, queues and permissions are RocketMQ's (spec: semantics, section 2.2)."""
     made = {topic.topicName: (topic.writeQueueNums, topic.perm) for topic in table_of()}

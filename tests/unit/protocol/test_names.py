@@ -12,6 +12,7 @@ from rmqspark.protocol.names import (
     NOT_SENDABLE,
     Perm,
     check_body,
+    check_broker_name,
     check_group,
     check_sendable,
     check_topic,
@@ -63,6 +64,20 @@ def test_an_accepted_name_is_a_harmless_file_name(name: str) -> None:
         return
     assert name.isascii()
     assert not set(name) & set("/\\.\0 \n")
+
+
+@pytest.mark.parametrize("name", ["broker-a", "queue1.example.com", "east@broker-a", "b" * 127])
+def test_brokers_are_named_after_hosts_and_rooms(name: str) -> None:
+    """As RocketMQ's are: by default after the host, and room@name where queues are divided by machine room."""
+    assert check_broker_name(name) == name
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", ".hidden", "@a", "a b", "a/b", "a\\b", "a:b", "a;b", "ä", "b" * 128])
+def test_bad_names_of_brokers(name: str) -> None:
+    """One that would be another directory, or two brokers in a list, is refused with the rule."""
+    with pytest.raises(InvalidName, match="cannot be the name of a broker") as refusal:
+        check_broker_name(name)
+    assert "behind the first one . and @" in refusal.value.hint
 
 
 def test_groups_are_shorter() -> None:
