@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from rmqspark.client.pull_consumer import PullConsumer
     from rmqspark.clock import Clock
 
+_NEVER_MS = 1 << 63
+
 Target = Annotated[str | None, typer.Option("--topic", help="Send to this topic instead of the one that a row names.")]
 KeepQueues = Annotated[
     bool,
@@ -34,6 +36,9 @@ KeepQueues = Annotated[
         help="Each to the queue id it had, without its sharding key; else by that key, or all queues in turn.",
     ),
 ]
+
+After = Annotated[str | None, typer.Option("--from", help="Only what was stored then or later: a time, or -10m.")]
+Before = Annotated[str | None, typer.Option("--to", help="Only what was stored before then.")]
 
 
 def export(
@@ -75,6 +80,8 @@ def export(
 def import_(
     file: Annotated[Path, typer.Argument(help="F.jsonl, F.csv or F.parquet, as rmq topic export writes it.")],
     topic: Target = None,
+    from_: After = None,
+    to: Before = None,
     keep_queues: KeepQueues = False,
     namesrv: Namesrv = None,
     as_json: Json = False,
@@ -85,25 +92,43 @@ def import_(
 
     Body, tags, keys, properties, flag and sharding key are as they were; ids, offsets and times are new.
     """
-    _send(read_file(file, topic), file, keep_queues=keep_queues, namesrv=namesrv, as_json=as_json)
+    records = between(read_file(file, topic), from_, to, str(file))
+    _send(records, file, keep_queues=keep_queues, namesrv=namesrv, as_json=as_json)
 
 
 def replay(
     file: Annotated[Path, typer.Argument(help="F.jsonl, F.csv or F.parquet, as rmq topic export writes it.")],
     speed: Annotated[float, typer.Option(help="How many times as fast as it was.")] = 1.0,
     topic: Target = None,
+    from_: After = None,
+    to: Before = None,
     keep_queues: KeepQueues = False,
     namesrv: Namesrv = None,
     as_json: Json = False,
 ) -> None:
     """Sends the messages of a file at the pace at which they were stored.
 
-    Examples: rmq topic replay orders.parquet | rmq topic replay orders.parquet --speed 10 --topic orders-test
+    Examples: rmq topic replay orders.parquet --speed 10 --topic orders-test | rmq topic replay orders.parquet
+    --from 2026-01-31T12:00 --to 2026-01-31T13:00
     """
     if not 0 < speed < float("inf"):
         raise InvalidArgument(f"--speed is above 0, not {speed}.", hint="As fast as possible is: rmq topic import.")
-    paced = at_pace(read_file(file, topic), speed, SystemClock(), str(file))
+    records = between(read_file(file, topic), from_, to, str(file))
+    paced = at_pace(records, speed, SystemClock(), str(file))
     _send(paced, file, keep_queues=keep_queues, namesrv=namesrv, as_json=as_json)
+
+
+def between(records: Iterable[Recorded], from_: str | None, to: str | None, place: str) -> Iterator[Recorded]:
+    """Those that were stored in [from_, to); all where neither is given. InvalidArgument where a row has no time."""
+    if from_ is None and to is None:
+        yield from records
+        return
+    now_ms = SystemClock().now_ms()
+    begin_ms = _bound_ms(from_ or "earliest", "--from", now_ms)
+    end_ms = _bound_ms(to or "latest", "--to", now_ms)
+    for number, record in enumerate(records, start=1):
+        if begin_ms <= _stored_ms(record, place, number, "Leave --from and --to out.") < end_ms:
+            yield record
 
 
 def at_pace(records: Iterable[Recorded], speed: float, clock: Clock, place: str) -> Iterator[Recorded]:
@@ -111,16 +136,25 @@ def at_pace(records: Iterable[Recorded], speed: float, clock: Clock, place: str)
     began_ms = clock.monotonic_ms()
     first_ms: int | None = None
     for number, record in enumerate(records, start=1):
-        stored_ms = record.store_timestamp_ms
-        if stored_ms is None:
-            raise InvalidArgument(
-                f"{place}, row {number} has no storeTimestamp.", hint="Send it with rmq topic import."
-            )
+        stored_ms = _stored_ms(record, place, number, "Send it with rmq topic import.")
         first_ms = stored_ms if first_ms is None else first_ms
         due_ms = began_ms + round((stored_ms - first_ms) / speed)
         if (ahead_ms := due_ms - clock.monotonic_ms()) > 0:
             clock.sleep_ms(ahead_ms)
         yield record
+
+
+def _bound_ms(text: str, option: str, now_ms: int) -> int:
+    moment = parse_moment(text, now_ms=now_ms, option=option)
+    if moment.timestamp_ms is not None:
+        return moment.timestamp_ms
+    return 0 if moment == EARLIEST else _NEVER_MS
+
+
+def _stored_ms(record: Recorded, place: str, number: int, hint: str) -> int:
+    if record.store_timestamp_ms is None:
+        raise InvalidArgument(f"{place}, row {number} has no storeTimestamp.", hint=hint)
+    return record.store_timestamp_ms
 
 
 def _spans(consumer: PullConsumer, topic: str, begin: Position, end: Position) -> Iterator[Span]:

@@ -103,6 +103,25 @@ def test_a_replay_keeps_its_pace(ok: Run, rmq: Rmq, topic: str, copy: str, tmp_p
     assert stored[-1].store_timestamp_ms >= began_ms + 400
 
 
+@pytest.mark.parametrize("verb", ["replay", "import"])
+def test_part_of_a_file(ok: Run, cli: Run, rmq: Rmq, copy: str, tmp_path: Path, verb: str) -> None:
+    """--from and --to send what was stored between them, the end left out; a row without a time is none of it."""
+    rows = [f'{{"body": "{second}", "storeTimestamp": {1_000 * second}}}' for second in range(5)]
+    (tmp_path / "t.jsonl").write_text("\n".join(rows))
+    bounds = ("--from", "1000", "--to", "1970-01-01T00:00:03+00:00")
+    pace = ("--speed", "1000") if verb == "replay" else ()
+    assert ok("topic", verb, "t.jsonl", "--topic", copy, *bounds, *pace, "--json").json["messages"] == 2
+    for none in (("--from", "-1h"), ("--to", "earliest"), ("--from", "latest")):
+        assert ok("topic", verb, "t.jsonl", "--topic", copy, *none, *pace, "--json").json["messages"] == 0
+    assert ok("topic", verb, "t.jsonl", "--topic", copy, "--to", "latest", *pace, "--json").json["messages"] == 5
+    assert sorted(message.body for message in rmq.messages(copy)) == [b"0", b"1", b"1", b"2", b"2", b"3", b"4"]
+    assert "--to 'noon' is not a moment" in cli("topic", verb, "t.jsonl", "--topic", copy, "--to", "noon").err
+    (tmp_path / "t.jsonl").write_text('{"body": "x"}')
+    timeless = cli("topic", verb, "t.jsonl", "--topic", copy, "--from", "-1h").err
+    assert "row 1 has no storeTimestamp" in timeless
+    assert "Leave --from and --to out" in timeless
+
+
 def test_a_replay_that_is_interrupted(processes: Any, rmq: Rmq, mq: LocalCluster, copy: str, tmp_path: Path) -> None:
     """Ctrl-C ends it with 130, and it says what had been sent."""
     rows = [f'{{"body": "{number}", "storeTimestamp": {number * 3_600_000}}}' for number in range(2)]
