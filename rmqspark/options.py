@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from typing import Any, NoReturn
 
 from rmqspark.errors import InvalidArgument, NotSupported
@@ -30,6 +29,11 @@ class Option:
     meaning: str
     read: Callable[[str], Any]
     aliases: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All that it may be called by."""
+        return (self.name, *self.aliases)
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ class OptionTable:
 
     def read(self, given: Mapping[str, str]) -> dict[str, Any]:
         """The values of the options given, by canonical name. Raises InvalidArgument or NotSupported."""
-        named = {name.lower(): (name, option) for option in self.options for name in (option.name, *option.aliases)}
+        named = {name.lower(): (name, option) for option in self.options for name in option.names}
         values: dict[str, Any] = {}
         typed_as: dict[str, str] = {}
         for typed, text in given.items():
@@ -91,9 +95,9 @@ class OptionTable:
             return self.foreign.get(name) or self.foreign[families[0]]
         if name.startswith("kafka."):
             return "Settings of Kafka's client have no meaning here."
-        spelling = {option.name.lower(): option.name for option in self.options}
-        nearest = get_close_matches(name, spelling, n=1, cutoff=0.5)
-        return f"Did you mean {spelling[nearest[0]]!r}?" if nearest else f"It has: {', '.join(spelling.values())}."
+        known = [option.name for option in self.options]
+        nearest = most_like(name, known, cutoff=0.5)
+        return f"Did you mean {nearest!r}?" if nearest else f"It has: {', '.join(known)}."
 
 
 def exclusive(values: Mapping[str, Any], names: Iterable[str]) -> None:
@@ -101,6 +105,15 @@ def exclusive(values: Mapping[str, Any], names: Iterable[str]) -> None:
     present = [name for name in names if name in values]
     if len(present) > 1:
         raise InvalidArgument(f"Options {present[0]!r} and {present[1]!r} exclude each other; give one of them.")
+
+
+def most_like(typed: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+    """The one of `known` that comes nearest to what was typed, in whatever case; None where none is near."""
+    from difflib import get_close_matches  # of use to errors alone
+
+    spelling = {name.lower(): name for name in known}
+    nearest = get_close_matches(typed.lower(), spelling, n=1, cutoff=cutoff)
+    return spelling[nearest[0]] if nearest else None
 
 
 def text(value: str) -> str:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import WriterCommitMessage
 
-from rmqspark.client.shared import shared_client
 from rmqspark.sink.options import SinkOptions
 from rmqspark.spark_worker import settle
 
@@ -39,7 +38,8 @@ class WriteAtLeastOnce:
     options: SinkOptions
 
     def write(self, batches: Iterable[Any]) -> RowsWritten:
-        from rmqspark.sink.delivery import AtLeastOnce  # both bring NumPy and Arrow, of which a commit has no use
+        from rmqspark.client.shared import shared_client
+        from rmqspark.sink.delivery import AtLeastOnce  # both bring NumPy and Arrow, of which nobody else has a use
         from rmqspark.sink.task import WriteTask
 
         settle()

@@ -1,8 +1,8 @@
 """The exactly-once guarantee as a writer holds it. The tasks' side is in `attempt_write.py`, the driver's in
 `commit.py`; the whole protocol in docs/exactly-once.md.
 
-Committing happens in a process of its own for every micro-batch, which has no use for NumPy and Arrow: what needs them
-is imported where a task begins to write.
+Planning a write happens in a process of its own, which asks nobody anything, and so does committing each micro-batch,
+which has no use for NumPy and Arrow: each of these imports what it does where it begins.
 """
 
 from __future__ import annotations
@@ -10,9 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rmqspark.client.shared import shared_client
-from rmqspark.sink.attempt import AttemptWritten, attempt_of_task
-from rmqspark.sink.commit import abort, commit
 from rmqspark.sink.options import SinkOptions
 from rmqspark.sink.transaction_options import TransactionOptions
 from rmqspark.spark_worker import settle
@@ -21,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pyspark.sql.datasource import WriterCommitMessage
+
+    from rmqspark.sink.attempt import AttemptWritten
 
 
 @dataclass(frozen=True)
@@ -35,6 +34,8 @@ class WriteExactlyOnce:
     run: str
 
     def write(self, batches: Iterable[Any]) -> AttemptWritten:
+        from rmqspark.client.shared import shared_client
+        from rmqspark.sink.attempt import attempt_of_task
         from rmqspark.sink.attempt_write import write_attempt  # brings NumPy and Arrow
 
         settle()
@@ -43,11 +44,19 @@ class WriteExactlyOnce:
         return write_attempt(client, self.options, attempt, batches, skip_stale=self.transaction.skip_stale)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        from rmqspark.client.shared import shared_client
+        from rmqspark.sink.commit import commit
+
         commit(shared_client(self.options.namesrv), self.transaction, _of_attempts(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        from rmqspark.client.shared import shared_client
+        from rmqspark.sink.commit import abort
+
         abort(shared_client(self.options.namesrv), _of_attempts(messages))
 
 
 def _of_attempts(messages: Sequence[WriterCommitMessage | None]) -> list[AttemptWritten]:
+    from rmqspark.sink.attempt import AttemptWritten
+
     return [message for message in messages if isinstance(message, AttemptWritten)]

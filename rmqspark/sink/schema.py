@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from pyspark.sql.types import (
@@ -19,6 +18,7 @@ from pyspark.sql.types import (
 )
 
 from rmqspark.errors import InvalidArgument
+from rmqspark.options import most_like
 
 if TYPE_CHECKING:
     from rmqspark.sink.options import SinkOptions
@@ -89,7 +89,6 @@ def _holds_strings(kind: DataType) -> bool:
 
 
 def _suggestion(name: str) -> str:
-    by_lower = {column.lower(): column for column in WRITTEN_COLUMNS}
-    nearest = get_close_matches(name.lower(), by_lower, n=1)
-    wish = f"Did you mean {by_lower[nearest[0]]!r}? " if nearest else ""
+    nearest = most_like(name, WRITTEN_COLUMNS)
+    wish = f"Did you mean {nearest!r}? " if nearest else ""
     return f"{wish}Put it into body (to_json(struct(...))) or properties, or drop it."

@@ -6,7 +6,7 @@ written twice, unless a sink that writes at least once has written some of it al
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from rmqspark.client.group_reading import lease
 from rmqspark.client.patience import patiently
@@ -17,16 +17,9 @@ if TYPE_CHECKING:
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.model import MessageQueue
     from rmqspark.source.options import RetryPolicy
+    from rmqspark.source.partitions import QueueLease
 
 _NOT_COMMITTED = -1
-
-
-class QueueLease(NamedTuple):
-    """Under what a member reads a queue. `number` 0: the group is not shared."""
-
-    group: str
-    member: str
-    number: int
 
 
 def make_sure(client: ClusterClient, queue: MessageQueue, held: QueueLease, retry: RetryPolicy) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.source.leases import QueueLease
+    from rmqspark.source.partitions import QueueLease
     from rmqspark.source.planner import QueueRange
 
 _PAUSES_MS = (100, 400, 800, 1_600)

@@ -6,8 +6,6 @@ table, with their types; what it does not name costs nothing.
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
 from pyspark.sql.types import (
     BinaryType,
     DataType,
@@ -21,6 +19,7 @@ from pyspark.sql.types import (
 )
 
 from rmqspark.errors import InvalidArgument
+from rmqspark.options import most_like
 
 _ALWAYS: dict[str, DataType] = {
     "topic": StringType(),
@@ -78,6 +77,5 @@ def _without_nullability(kind: DataType) -> DataType:
 
 
 def _suggestion(name: str) -> str:
-    by_lower = {column.lower(): column for column in COLUMNS}
-    nearest = get_close_matches(name.lower(), by_lower, n=1)
-    return f"Did you mean {by_lower[nearest[0]]!r}?" if nearest else f"There are: {', '.join(COLUMNS)}."
+    nearest = most_like(name, COLUMNS)
+    return f"Did you mean {nearest!r}?" if nearest else f"There are: {', '.join(COLUMNS)}."

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from rmqspark.errors import InvalidArgument
-from rmqspark.options import Option, choice, names
+from rmqspark.options import Option, choice, most_like, names
 from rmqspark.protocol.names import check_sendable
 from rmqspark.source.schema import COLUMNS
 
@@ -21,9 +20,8 @@ def _metadata_columns(value: str) -> tuple[str, ...]:
     found = names(value)
     for name in found:
         if name not in COLUMNS:
-            by_lower = {column.lower(): column for column in COLUMNS}
-            nearest = get_close_matches(name.lower(), by_lower, n=1)
-            meant = f"did you mean {by_lower[nearest[0]]!r}?" if nearest else f"there are {', '.join(COLUMNS)}."
+            nearest = most_like(name, COLUMNS)
+            meant = f"did you mean {nearest!r}?" if nearest else f"there are {', '.join(COLUMNS)}."
             raise ValueError(f"the source has no column {name!r}; {meant}")
     return found
 

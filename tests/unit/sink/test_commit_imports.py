@@ -5,7 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
-_ASK = "import sys, rmqspark.sink.writer; print([name for name in ('numpy', 'pyarrow') if name in sys.modules])"
+_ASK = """
+import sys, rmqspark.sink.writer, rmqspark.sink.commit
+print([name for name in ("numpy", "pyarrow") if name in sys.modules])
+"""
 
 
 def test_committing_needs_neither_numpy_nor_arrow() -> None:

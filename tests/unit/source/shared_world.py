@@ -26,9 +26,10 @@ from rmqspark.protocol.bodies import QueueLeaseTable, ResetOffsetBody
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.remoting.response import Response
 from rmqspark.source.admission import Limits
-from rmqspark.source.leases import QueueLease, make_sure
+from rmqspark.source.leases import make_sure
 from rmqspark.source.offsets import Offsets, StoreIdentity
 from rmqspark.source.options import RetryPolicy, SourceOptions, Subscription
+from rmqspark.source.partitions import QueueLease
 from rmqspark.source.planner import QueueRange, Snapshot, ranges
 from rmqspark.source.progress import Progress
 from rmqspark.source.rewinds import Rewinds

@@ -341,5 +341,6 @@ def test_what_is_damaged_is_asked_for(broker: Broker) -> None:
 
 def test_reading_through_the_broker_brings_no_store() -> None:
     """Tasks that do not read files do not load what reads them."""
-    ask = "import sys, rmqspark.source.reader; print([name for name in sys.modules if 'rmqspark.store' in name])"
+    parts = "rmqspark.source.driver, rmqspark.source.task"
+    ask = f"import sys, {parts}; print([name for name in sys.modules if 'rmqspark.store' in name])"
     assert subprocess.run([sys.executable, "-c", ask], capture_output=True, check=True, text=True).stdout == "[]\n"

@@ -13,7 +13,7 @@ from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies import BrokerData, ClusterInfo, InputRange, InputRanges
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.remoting.response import Response
-from rmqspark.source.leases import QueueLease
+from rmqspark.source.partitions import QueueLease
 from rmqspark.source.planner import QueueRange
 from rmqspark.source.report import report, report_batch, tell
 from rmqspark.streaming_batch import StreamingBatch, streaming_batch

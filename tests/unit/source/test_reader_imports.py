@@ -1,18 +1,33 @@
-"""What the driver's processes have to import before a query's first batch: Spark starts new ones for every query."""
+"""What each process of a query has to import before the first batch: Spark starts new ones for every query."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 
-_ASK = """
-import sys, pyspark.sql.datasource, rmqspark.source.reader
-heavy = ("pyarrow.compute", "rmqspark.source.arrow", "rmqspark.source.fetch", "rmqspark.protocol.record_batch")
-print([name for name in heavy if name in sys.modules])
-"""
+import pytest
+
+_CLIENT = "rmqspark.client.cluster_client"
+_PLAN_READING = "from rmqspark.datasource import RmqDataSource as D; D({'subscribe': 't'}).streamReader(BODY)"
+_PLAN_WRITING = "from rmqspark.datasource import RmqDataSource as D; D({'topic': 't'}).streamWriter(BODY, False)"
 
 
-def test_planning_needs_nothing_that_only_tasks_need() -> None:
-    """A query is planned in two processes, one after the other, that decode no record."""
-    done = subprocess.run([sys.executable, "-c", _ASK], capture_output=True, text=True, check=True)
+@pytest.mark.parametrize(
+    ("does", "needs_not"),
+    [
+        (_PLAN_READING, (_CLIENT, "rmqspark.source.progress", "rmqspark.source.task", "difflib")),
+        (_PLAN_WRITING, (_CLIENT, "rmqspark.sink.commit", "rmqspark.sink.attempt_write", "difflib", "numpy")),
+        ("import rmqspark.source.driver", ("pyarrow.compute", "rmqspark.source.arrow", "rmqspark.source.fetch")),
+        ("import rmqspark.source.driver", ("rmqspark.protocol.record_batch", "rmqspark.source.shared", "lark")),
+        ("import rmqspark.source.task", ("rmqspark.source.progress", "rmqspark.source.direct", "rmqspark.store")),
+    ],
+    ids=["plan reading", "plan writing", "run the source", "run it, exclusively", "read"],
+)
+def test_a_process_imports_what_it_does(does: str, needs_not: tuple[str, ...]) -> None:
+    """A reader or writer is made, and pickled, where nobody is asked anything; a driver decodes no record."""
+    ask = (
+        "import sys; from pyspark.sql.types import StructType; BODY = StructType().add('body', 'binary');"
+        f"{does}; print([name for name in {needs_not!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -1,0 +1,91 @@
+"""The driver's side of a read: what asks the cluster and deals the work to tasks.
+
+Apart from `reader`, because Spark makes a reader in processes that only pickle it, and starts new ones for every query:
+what they do not need they should not import.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqspark.client.shared import shared_client
+from rmqspark.source.cluster_view import ClusterView
+from rmqspark.source.columns import check_bad_records
+from rmqspark.source.group import GroupProgress
+from rmqspark.source.ownership import WholeGroup
+from rmqspark.source.partitions import QueuePartition
+from rmqspark.source.planner import QueueRange, ranges, split
+from rmqspark.source.progress import Progress
+from rmqspark.source.rewinds import Rewinds
+from rmqspark.source.start import resolve
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import InputPartition
+
+    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.source.offsets import Offsets
+    from rmqspark.source.options import SourceOptions
+    from rmqspark.source.ownership import Ownership
+
+
+def batch_partitions(options: SourceOptions) -> list[InputPartition]:
+    """What a batch reads, as of now. Raises what the cluster's last answer to a patient question raised."""
+    client = shared_client(options.namesrv)
+    view = ClusterView(client, options.subscription, options.retry)
+    snapshot = view.snapshot()
+    now_ms = client.clock.now_ms()
+    starts = resolve(options.start, snapshot, view, now_ms)
+    ends = resolve(options.end, snapshot, view, now_ms)
+    planned = [QueueRange(queue, start, ends[queue]) for queue, start in sorted(starts.items()) if start < ends[queue]]
+    check_bad_records(options)
+    return _partitions(client, planned, options)
+
+
+def progress_of(options: SourceOptions) -> Progress:
+    """One run of a streaming query, at its beginning. Nobody is asked anything yet."""
+    client = shared_client(options.namesrv)
+    view = ClusterView(client, options.subscription, options.retry)
+    rewinds = Rewinds(client, options.retry)
+    return Progress(options, view, _ownership(client, options), rewinds, clock=client.clock, entropy=client.entropy)
+
+
+def stream_partitions(
+    options: SourceOptions, progress: Progress | None, start: Offsets, end: Offsets
+) -> list[InputPartition]:
+    """What lies between two offsets. `progress` is that of a member of a shared group: what is no longer its own is
+    left out, or LeaseLost."""
+    check_bad_records(options)
+    planned = ranges(start, end)
+    if progress is not None:
+        planned = progress.hold(planned, end)
+    return _partitions(shared_client(options.namesrv), planned, options, end)
+
+
+def _ownership(client: ClusterClient, options: SourceOptions) -> Ownership:
+    if options.sharing is None:
+        return WholeGroup(GroupProgress(client, enabled=options.commit_offsets))
+    from rmqspark.source.shared import SharedGroup  # few queries share their group
+    from rmqspark.source.termination import exit_when_terminated
+
+    exit_when_terminated()
+    return SharedGroup(client, options, options.sharing)
+
+
+def _partitions(
+    client: ClusterClient, planned: list[QueueRange], options: SourceOptions, until: Offsets | None = None
+) -> list[InputPartition]:
+    group = until.group if until is not None and options.commit_offsets else ""
+    direct: list[InputPartition] = []
+    if options.read_mode == "direct":
+        from rmqspark.source.direct import plan_direct  # brings the store, which few queries need
+
+        direct, planned = plan_direct(client, planned, options, group)
+    pieces = split(planned, at_least=options.min_partitions, max_records=options.max_records_per_partition)
+    member, leases = ("", {}) if until is None else (until.member, until.leases)
+    return [
+        *direct,
+        *(
+            QueuePartition(*piece.queue, piece.start, piece.end, group, member, leases.get(piece.queue, 0))
+            for piece in pieces
+        ),
+    ]
