@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqspark.client.admin_topics import create_topic, topic_config
 from rmqspark.client.patience import patiently
 from rmqspark.errors import NoPermission, TopicNotFound
 from rmqspark.protocol.names import check_sendable
@@ -67,6 +66,8 @@ class Targets:
 
     def _create(self, topic: str) -> list[MessageQueue]:
         """On all brokers. Tasks may meet here; a topic that another one has just made is fine."""
+        from rmqspark.client.admin_topics import create_topic, topic_config  # few tasks ever make one
+
         queues = self._options.queues
         config = topic_config(topic, read_queues=queues, write_queues=queues, perm="rw", message_type="normal")
         create_topic(self._client, config, None, exist_ok=True)

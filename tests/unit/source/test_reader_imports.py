@@ -19,9 +19,13 @@ _PLAN_WRITING = "from rmqspark.datasource import RmqDataSource as D; D({'topic':
         (_PLAN_WRITING, (_CLIENT, "rmqspark.sink.commit", "rmqspark.sink.attempt_write", "difflib", "numpy")),
         ("import rmqspark.source.driver", ("pyarrow.compute", "rmqspark.source.arrow", "rmqspark.source.fetch")),
         ("import rmqspark.source.driver", ("rmqspark.protocol.record_batch", "rmqspark.source.shared", "lark")),
+        (
+            "import rmqspark.sink.writer, rmqspark.sink.attempt_write",
+            ("rmqspark.client.descriptions", "html", "difflib"),
+        ),
         ("import rmqspark.source.task", ("rmqspark.source.progress", "rmqspark.source.direct", "rmqspark.store")),
     ],
-    ids=["plan reading", "plan writing", "run the source", "run it, exclusively", "read"],
+    ids=["plan reading", "plan writing", "run the source", "run it, exclusively", "write", "read"],
 )
 def test_a_process_imports_what_it_does(does: str, needs_not: tuple[str, ...]) -> None:
     """A reader or writer is made, and pickled, where nobody is asked anything; a driver decodes no record."""
