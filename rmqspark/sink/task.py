@@ -12,6 +12,7 @@ from rmqspark.errors import InvalidMessage
 from rmqspark.protocol.message_id import pack_host
 from rmqspark.sink.dealing import Run, by_queue_id, by_sharding_key, evenly, grouped, in_turn
 from rmqspark.sink.delays import check_delays
+from rmqspark.sink.gathering import gathered
 from rmqspark.sink.outbox import Outbox
 from rmqspark.sink.rows import Rows, check_bodies, column
 from rmqspark.sink.targets import Targets
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from rmqspark.model import MessageQueue
     from rmqspark.sink.delivery import Delivery
     from rmqspark.sink.options import SinkOptions
+
+_DEALT_SENDS = 8  # at most so many are made of the rows that are divided among queues at once
 
 
 @dataclass
@@ -42,7 +45,7 @@ class Written:
 class WriteTask:
     """Writes the rows of one task, as `delivery` has it.
 
-    Memory is bounded by the batches Spark gives and the sends under way.
+    Memory is bounded by the batches Spark gives, a send for each queue, and the sends under way.
     """
 
     def __init__(self, client: ClusterClient, options: SinkOptions, delivery: Delivery) -> None:
@@ -56,13 +59,20 @@ class WriteTask:
 
     def write(self, batches: Iterable[Any]) -> Written:
         """Returns when every row is acknowledged. Raises what ended the task; rows sent before that stay."""
-        for batch in batches:
+        for batch in gathered(batches, self._most_bytes):
             check_bodies(batch, self._written.rows)
             check_delays(batch, self._written.rows)
             for topic, rows in self._by_topic(batch):
                 self._write(topic, rows)
         self._outbox.flush()
         return self._written
+
+    def _most_bytes(self, batch: Any) -> int:
+        """How many bytes of rows to handle at once: a send, or one for each queue where a column divides the rows."""
+        sends = 1
+        if self._is_dealt(batch.schema.names):
+            sends = len(self._targets.queues(self._options.topic)) if self._options.topic else _DEALT_SENDS
+        return min(sends, _DEALT_SENDS) * self._options.batch_bytes
 
     def _by_topic(self, batch: Any) -> Iterator[tuple[str, Any]]:
         """The batch, or where a column names the topic, its rows by topic. Option `topic` beats the column."""
@@ -94,17 +104,21 @@ class WriteTask:
 
     def _dealt(self, topic: str, batch: Any, queue_count: int) -> tuple[Any, list[Run] | None]:
         """The rows brought together by queue, where a column decides; None for the runs where rows take turns."""
-        names = batch.schema.names
+        if not self._is_dealt(batch.schema.names):
+            return batch, None
         if self._options.partitioner == "column":
             ids = batch.column("queueId")
             present = ids.is_valid().to_numpy(zero_copy_only=False)
             targets = by_queue_id(ids.fill_null(-1).to_numpy(), present, queue_count)
-        elif "shardingKey" in names and self._options.partitioner != "roundRobin":
-            targets = by_sharding_key(column(batch.column("shardingKey")), queue_count, self._targets.turn(topic))
         else:
-            return batch, None
+            targets = by_sharding_key(column(batch.column("shardingKey")), queue_count, self._targets.turn(topic))
         order, runs = grouped(targets)
         return batch if len(runs) == 1 else batch.take(pa.array(order)), runs
+
+    def _is_dealt(self, names: list[str]) -> bool:
+        """Whether a column decides about queues."""
+        by_key = "shardingKey" in names and self._options.partitioner != "roundRobin"
+        return by_key or self._options.partitioner == "column"
 
     def _runs(self, topic: str, rows: Rows, groups: list[Run] | None, queue_count: int) -> Iterator[Run]:
         max_bytes = self._targets.max_bytes(topic)
