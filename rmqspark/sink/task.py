@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rmqspark.sink.delivery import Delivery
     from rmqspark.sink.options import SinkOptions
 
-_DEALT_SENDS = 8  # at most so many are made of the rows that are divided among queues at once
+_SENDS_AT_A_TIME = 8  # are made of rows that columns divide among queues
 
 
 @dataclass
@@ -68,11 +68,9 @@ class WriteTask:
         return self._written
 
     def _most_bytes(self, batch: Any) -> int:
-        """How many bytes of rows to handle at once: a send, or one for each queue where a column divides the rows."""
-        sends = 1
-        if self._is_dealt(batch.schema.names):
-            sends = len(self._targets.queues(self._options.topic)) if self._options.topic else _DEALT_SENDS
-        return min(sends, _DEALT_SENDS) * self._options.batch_bytes
+        """How many bytes of rows to handle at once: a send, or several where columns divide the rows."""
+        is_divided = self._options.topic is None or self._is_dealt(batch.schema.names)
+        return (_SENDS_AT_A_TIME if is_divided else 1) * self._options.batch_bytes
 
     def _by_topic(self, batch: Any) -> Iterator[tuple[str, Any]]:
         """The batch, or where a column names the topic, its rows by topic. Option `topic` beats the column."""
