@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from typer.testing import CliRunner
+
+from rmqspark.cli.verbs import app
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,8 +21,17 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
-def test_a_reset_reaches_a_running_query(topic: Topic, other: Topic, admin: AdminClient, tmp_path: Path) -> None:
-    """It reads again from where the group was set to, exactly that, and the group's offsets follow it again."""
+def rewind(query: Any, topic: Topic, *words: str) -> Any:
+    """What `rmq spark rewind QUERY … --json` prints."""
+    command = ["spark", "rewind", query.id, *words, "--namesrv", topic.namesrv, "--json"]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_a_rewind_reaches_a_running_query(topic: Topic, other: Topic, admin: AdminClient, tmp_path: Path) -> None:
+    """rmq spark rewind: it reads again from there, exactly that, and its group's offsets follow it again; --dry-run
+    says which queues that would be, and nothing comes of it."""
     query = (
         topic.stream("body binary", startingOffsets="earliest", group="rewound")
         .writeStream.format("rmq")
@@ -31,8 +44,10 @@ def test_a_reset_reaches_a_running_query(topic: Topic, other: Topic, admin: Admi
         topic.send("a", "b", "c")
         query.processAllAvailable()
         assert other.bodies() == ["a", "b", "c"]
-        plan = admin.reset_group("rewound", "earliest", topic=topic.name)
-        assert sum(each.read_again for each in plan) == 3
+        planned = rewind(query, topic, "--to", "earliest", "--dry-run")
+        assert (planned["group"], planned["done"]) == ("rewound", False)
+        assert sum(queue["committed"] - queue["target"] for queue in planned["queues"]) == 3
+        assert rewind(query, topic, "--to", "earliest", "--yes") == planned | {"done": True}
         topic.send("d")
         _wait_for(query, lambda: len(other.bodies()) >= 7)
         assert other.bodies() == ["a", "a", "b", "b", "c", "c", "d"]
