@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.source.arrow import ArrowColumns
     from rmqspark.source.options import SourceOptions
+    from rmqspark.source.partitions import Holder
     from rmqspark.source.value_columns import ValueColumns
 
 CHUNK_BYTES = 4 << 20
@@ -46,7 +47,7 @@ _said: set[str] = set()  # paths of stores that this process could not read, onc
 
 
 def plan_direct(
-    client: ClusterClient, planned: Sequence[QueueRange], options: SourceOptions, group: str
+    client: ClusterClient, planned: Sequence[QueueRange], options: SourceOptions, holder: Holder
 ) -> tuple[list[InputPartition], list[QueueRange]]:
     """Partitions for the queues of brokers that say where their stores are, and the ranges of all others."""
     by_broker: dict[str, list[QueueRange]] = defaultdict(list)
@@ -59,8 +60,15 @@ def plan_direct(
         if place is None:
             others += ranges
         else:
-            partitions += [DirectPartition(place, tuple(task), group) for task in _tasks(place, ranges, options)]
+            partitions += [_partition(place, task, holder) for task in _tasks(place, ranges, options)]
     return partitions, others
+
+
+def _partition(place: StorePlace, task: Sequence[QueueRange], holder: Holder) -> DirectPartition:
+    group, member, leases = holder
+    return DirectPartition(
+        place, tuple(task), group, member, tuple(leases[wanted.queue] for wanted in task) if leases else ()
+    )
 
 
 def read_direct(partition: DirectPartition, options: SourceOptions, schema: StructType) -> Iterator[Any]:

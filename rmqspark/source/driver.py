@@ -13,7 +13,7 @@ from rmqspark.source.cluster_view import ClusterView
 from rmqspark.source.columns import check_bad_records
 from rmqspark.source.group import GroupProgress
 from rmqspark.source.ownership import WholeGroup
-from rmqspark.source.partitions import QueuePartition
+from rmqspark.source.partitions import Holder, QueuePartition
 from rmqspark.source.planner import QueueRange, ranges, split
 from rmqspark.source.progress import Progress
 from rmqspark.source.rewinds import Rewinds
@@ -38,7 +38,7 @@ def batch_partitions(options: SourceOptions) -> list[InputPartition]:
     ends = resolve(options.end, snapshot, view, now_ms)
     planned = [QueueRange(queue, start, ends[queue]) for queue, start in sorted(starts.items()) if start < ends[queue]]
     check_bad_records(options)
-    return _partitions(client, planned, options)
+    return _partitions(client, planned, options, Holder())
 
 
 def progress_of(options: SourceOptions) -> Progress:
@@ -58,7 +58,8 @@ def stream_partitions(
     planned = ranges(start, end)
     if progress is not None:
         planned = progress.hold(planned, end)
-    return _partitions(shared_client(options.namesrv), planned, options, end)
+    holder = Holder(end.group if options.commit_offsets else "", end.member, end.leases)
+    return _partitions(shared_client(options.namesrv), planned, options, holder)
 
 
 def _ownership(client: ClusterClient, options: SourceOptions) -> Ownership:
@@ -72,16 +73,15 @@ def _ownership(client: ClusterClient, options: SourceOptions) -> Ownership:
 
 
 def _partitions(
-    client: ClusterClient, planned: list[QueueRange], options: SourceOptions, until: Offsets | None = None
+    client: ClusterClient, planned: list[QueueRange], options: SourceOptions, holder: Holder
 ) -> list[InputPartition]:
-    group = until.group if until is not None and options.commit_offsets else ""
     direct: list[InputPartition] = []
     if options.read_mode == "direct":
         from rmqspark.source.direct import plan_direct  # brings the store, which few queries need
 
-        direct, planned = plan_direct(client, planned, options, group)
+        direct, planned = plan_direct(client, planned, options, holder)
     pieces = split(planned, at_least=options.min_partitions, max_records=options.max_records_per_partition)
-    member, leases = ("", {}) if until is None else (until.member, until.leases)
+    group, member, leases = holder
     return [
         *direct,
         *(

@@ -1,4 +1,4 @@
-"""A task of a shared group makes sure, before it reads and when it has read, that its queue is still the query's.
+"""A task of a shared group makes sure, before it reads and when it has read, that its queues are still the query's.
 
 So a driver that was away for longer than its leases last fails the batch: what another member reads meanwhile is not
 written twice, unless a sink that writes at least once has written some of it already.
@@ -14,25 +14,31 @@ from rmqspark.errors import LeaseLost
 from rmqspark.rebalance.handover import Held, Steps
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.model import MessageQueue
     from rmqspark.source.options import RetryPolicy
     from rmqspark.source.partitions import QueueLease
+    from rmqspark.source.planner import QueueRange
 
 _NOT_COMMITTED = -1
 
 
-def make_sure(client: ClusterClient, queue: MessageQueue, held: QueueLease, retry: RetryPolicy) -> None:
-    """Renews the lease. Raises LeaseLost."""
-    if not held.number:
+def make_sure(
+    client: ClusterClient, read: Sequence[QueueRange], held: Sequence[QueueLease], retry: RetryPolicy
+) -> None:
+    """Renews what these ranges, of queues of one broker, are read under. Raises LeaseLost."""
+    leases = zip(read, held, strict=True)
+    keep = {wanted.queue: Held(each.number, _NOT_COMMITTED) for wanted, each in leases if each.number}
+    if not keep:
         return
-    steps = Steps({queue: Held(held.number, _NOT_COMMITTED)}, {}, [])
-    broker = client.broker(queue.broker_name)
-    answer = patiently(
-        lambda: lease(broker, held.group, held.member, steps).result(), retry.pauses_ms, client.clock.sleep_ms
-    )
-    if queue not in answer.granted:
-        raise lease_lost(queue, held.group)
+    (group, member, _), steps = held[0], Steps(keep, {}, [])
+    broker = client.broker(read[0].queue.broker_name)
+    answer = patiently(lambda: lease(broker, group, member, steps).result(), retry.pauses_ms, client.clock.sleep_ms)
+    for queue in keep:
+        if queue not in answer.granted:
+            raise lease_lost(queue, group)
 
 
 def lease_lost(queue: MessageQueue, group: str) -> LeaseLost:

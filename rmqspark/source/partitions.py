@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql.datasource import InputPartition
 
 from rmqspark.model import MessageQueue
 from rmqspark.source.planner import QueueRange
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class QueueLease(NamedTuple):
@@ -17,6 +21,17 @@ class QueueLease(NamedTuple):
     group: str
     member: str
     number: int
+
+
+_NO_LEASES: Mapping[MessageQueue, int] = MappingProxyType({})
+
+
+class Holder(NamedTuple):
+    """Who reads: for which group, and of a shared one as which member, under the leases of these numbers."""
+
+    group: str = ""
+    member: str = ""
+    leases: Mapping[MessageQueue, int] = _NO_LEASES
 
 
 @dataclass
@@ -37,8 +52,9 @@ class QueuePartition(InputPartition):
     lease: int = 0
 
     @property
-    def held(self) -> QueueLease:
-        return QueueLease(self.group, self.member, self.lease)
+    def held(self) -> tuple[QueueLease, ...]:
+        """Under what each of `ranges` is read."""
+        return (QueueLease(self.group, self.member, self.lease),)
 
     @property
     def range(self) -> QueueRange:
@@ -61,13 +77,16 @@ class StorePlace(NamedTuple):
 class DirectPartition(InputPartition):
     """One task's share of a direct read: ranges of some queues of one broker, which lie beside each other in its log.
 
-    `group` is the consumer group whose offsets move when a batch with these messages is decided, "" for none.
+    `group` and `member` are as in QueuePartition; `leases` has a number for each range of a shared group, else none.
     """
 
     place: StorePlace
     ranges: tuple[QueueRange, ...]
     group: str = ""
+    member: str = ""
+    leases: tuple[int, ...] = ()
 
     @property
-    def held(self) -> QueueLease:
-        return QueueLease(self.group, "", 0)
+    def held(self) -> tuple[QueueLease, ...]:
+        """Under what each of `ranges` is read."""
+        return tuple(QueueLease(self.group, self.member, number) for number in self.leases or (0,) * len(self.ranges))

@@ -31,30 +31,34 @@ _PAUSES_MS = (100, 400, 800, 1_600)
 _log = logging.getLogger(__name__)
 
 
-def report(client: ClusterClient, read: Sequence[QueueRange], held: QueueLease) -> None:
-    """Reports the ranges that this task reads, if it works for a micro-batch."""
+def report(client: ClusterClient, read: Sequence[QueueRange], held: Sequence[QueueLease]) -> None:
+    """Reports the ranges that this task reads, each under its lease, if it works for a micro-batch."""
     context = TaskContext.get()
     batch = None if context is None else streaming_batch(context)
     if batch is not None:
         tell(client, batch, read, held)
 
 
-def tell(client: ClusterClient, batch: StreamingBatch, read: Sequence[QueueRange], held: QueueLease) -> None:
-    """Reports ranges for a batch, patiently. Raises what the last try did where the queue is read under a lease."""
+def tell(client: ClusterClient, batch: StreamingBatch, read: Sequence[QueueRange], held: Sequence[QueueLease]) -> None:
+    """Reports ranges for a batch, patiently. Raises what the last try did where a queue is read under a lease."""
     try:
         patiently(lambda: report_batch(client, batch, read, held), _PAUSES_MS, client.clock.sleep_ms)
     except RmqError as error:
-        if held.number:
+        if any(each.number for each in held):
             raise
         ranges = ", ".join(f"{start} to {end} of {queue}" for queue, start, end in read)
         _log.warning("That batch %d reads offsets %s could not be reported: %s", batch.batch_id, ranges, error)
 
 
-def report_batch(client: ClusterClient, batch: StreamingBatch, read: Sequence[QueueRange], held: QueueLease) -> None:
+def report_batch(
+    client: ClusterClient, batch: StreamingBatch, read: Sequence[QueueRange], held: Sequence[QueueLease]
+) -> None:
     """The same for a known batch. Stock brokers keep no such thing and are not asked to."""
     keeper = input_keeper(client, batch.query_id)
     if not keeper.capabilities().transactions:
         return
-    leased = (held.member, held.number, batch.run_id) if held.number else ()
-    pieces = [InputRange(held.group, *queue, start, end, *leased) for queue, start, end in read]
+    pieces = [
+        InputRange(group, *queue, start, end, *((member, number, batch.run_id) if number else ()))
+        for (queue, start, end), (group, member, number) in zip(read, held, strict=True)
+    ]
     report_input(keeper, batch.query_id, batch.batch_id, pieces).result().raise_for_code()

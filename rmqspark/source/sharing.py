@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rmqspark.errors import InvalidArgument, NotSupported
+from rmqspark.errors import InvalidArgument
 from rmqspark.rebalance.strategies import NAMES, ROOM_MARK, Strategy
 
 if TYPE_CHECKING:
@@ -38,11 +38,6 @@ class Sharing:
             raise InvalidArgument("groupMode=shared needs the name of the group that is shared.", hint="Set group.")
         if values.get("commitOffsets") is False:
             raise InvalidArgument("groupMode=shared goes by what the group commits: commitOffsets=false is against it.")
-        if values.get("readMode") == "direct":
-            raise NotSupported(
-                "readMode=direct with groupMode=shared is not there yet in this version.",
-                hint="Leave readMode out: messages then come from the broker.",
-            )
         if starts:
             raise InvalidArgument(
                 f"With groupMode=shared queues begin where the group has come, not at {starts[0]!r}.",

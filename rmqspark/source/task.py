@@ -30,19 +30,17 @@ def read_of_batch(partition: InputPartition, options: SourceOptions, schema: Str
 
 def read(partition: InputPartition, options: SourceOptions, schema: StructType) -> Iterator[Any]:
     """The messages of a partition. Raises DataLoss, LeaseLost, and what a last try raised."""
+    if not isinstance(partition, (QueuePartition, DirectPartition)):  # what Spark plans where there is nothing to read
+        return
+    client = shared_client(options.namesrv)
+    make_sure(client, partition.ranges, partition.held, options.retry)
     if isinstance(partition, DirectPartition):
         from rmqspark.source.direct import read_direct  # brings the store, which few queries need
 
         yield from read_direct(partition, options, schema)
-    elif isinstance(partition, QueuePartition):  # Spark plans one of its own where there is nothing to read
-        yield from _read_queue(partition, options, schema)
-
-
-def _read_queue(partition: QueuePartition, options: SourceOptions, schema: StructType) -> Iterator[Any]:
-    columns = columns_of(options, schema, partition.range.queue)
-    settle()
-    client, queue = shared_client(options.namesrv), partition.range.queue
-    make_sure(client, queue, partition.held, options.retry)
-    for records in fetch(client, partition.range, options):
-        yield from columns.batches(records)
-    make_sure(client, queue, partition.held, options.retry)
+    else:
+        columns = columns_of(options, schema, partition.range.queue)
+        settle()
+        for records in fetch(client, partition.range, options):
+            yield from columns.batches(records)
+    make_sure(client, partition.ranges, partition.held, options.retry)

@@ -46,10 +46,10 @@ def mq() -> Iterator[LocalCluster]:
         yield running
 
 
-def copy(spark: SparkSession, namesrv: str, name: str, checkpoint: str) -> StreamingQuery:
+def copy(spark: SparkSession, namesrv: str, name: str, checkpoint: str, **options: str) -> StreamingQuery:
     """A member of group `name` that copies topic `name` to `name`-out, exactly once."""
     stream = (
-        spark.readStream.format("rmq").schema("body binary").option("namesrv", namesrv)
+        spark.readStream.format("rmq").schema("body binary").option("namesrv", namesrv).options(**options)
         .option("group", name).option("groupMode", "shared").option("groupOffsetReset", "earliest").load(name)
     )  # fmt: skip
     writer = stream.writeStream.format("rmq").option("namesrv", namesrv).option("topic", f"{name}-out")
@@ -65,8 +65,8 @@ class Group:
         admin.create_topic(name, queues=4)
         admin.create_topic(f"{name}-out", queues=1)
 
-    def start(self, member: str) -> StreamingQuery:
-        return copy(self.spark, self.mq.namesrv, self.name, str(self.directory / member))
+    def start(self, member: str, **options: str) -> StreamingQuery:
+        return copy(self.spark, self.mq.namesrv, self.name, str(self.directory / member), **options)
 
     @contextmanager
     def driver(self, member: str) -> Iterator[subprocess.Popen[bytes]]:
@@ -134,12 +134,12 @@ def group(mq: LocalCluster, rmq_spark: SparkSession, tmp_path: Path, request: An
 
 def test_a_query_joins_and_leaves(group: Group) -> None:
     """It gets half of the queues, between two batches; when it stops, the other has them back at once. Nothing is
-    copied twice or left out."""
-    first = group.start("first")
+    copied twice or left out. One reads the broker's files, a task for all its queues; leases are kept all the same."""
+    first = group.start("first", readMode="direct", allocateStrategy="circle")
     group.send()
     group.wait_until(group.is_all_copied, first)
     assert list(group.owners().values()) == [4]
-    second = group.start("second")
+    second = group.start("second", allocateStrategy="circle")
     group.wait_until(lambda: sorted(group.owners().values()) == [2, 2], first, second)
     group.send()
     group.wait_until(group.is_all_copied, first, second)

@@ -15,6 +15,7 @@ from rmqspark.errors import Unreachable
 from rmqspark.model import Message, MessageQueue
 from rmqspark.source import direct
 from rmqspark.source.options import RetryPolicy, SourceOptions, Subscription
+from rmqspark.source.partitions import Holder
 from rmqspark.source.planner import QueueRange
 
 from .servers import UpProcess
@@ -56,7 +57,7 @@ def plan(up: UpProcess) -> DirectPartition:
     queues = [MessageQueue("orders", "broker-a", queue_id) for queue_id in range(QUEUES)]
     broker = client.broker("broker-a")
     ranges = [QueueRange(queue, 0, broker.max_offset("orders", queue.queue_id)) for queue in queues]
-    (partition,), others = direct.plan_direct(client, ranges, options(up), "")
+    (partition,), others = direct.plan_direct(client, ranges, options(up), Holder())
     assert not others
     return partition  # type: ignore[return-value]
 

@@ -212,8 +212,8 @@ class Query:
         _, end = self.bounds()
         world: Any = self.world
         try:
-            for each in self.read:
-                make_sure(world, each.queue, QueueLease("g", end.member, end.leases[each.queue]), QUIET)
+            held = [QueueLease("g", end.member, end.leases[each.queue]) for each in self.read]
+            make_sure(world, self.read, held, QUIET)
         except LeaseLost:
             self.failed = True
             return

@@ -25,7 +25,7 @@ from rmqspark.protocol.record import encode_record
 from rmqspark.protocol.sql.filter import SqlFilter
 from rmqspark.source import direct, log_plan
 from rmqspark.source.options import RetryPolicy, SourceOptions, Subscription
-from rmqspark.source.partitions import DirectPartition
+from rmqspark.source.partitions import DirectPartition, Holder, QueueLease
 from rmqspark.source.planner import QueueRange
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.draft import Draft
@@ -138,7 +138,7 @@ def ranges(broker: Broker) -> list[QueueRange]:
 
 def plan(broker: Broker, **given: Any) -> list[DirectPartition]:
     client: ClusterClient = broker  # type: ignore[assignment]
-    partitions, others = direct.plan_direct(client, ranges(broker), options(**given), "billing")
+    partitions, others = direct.plan_direct(client, ranges(broker), options(**given), Holder("billing"))
     assert not others
     return partitions  # type: ignore[return-value]
 
@@ -292,7 +292,7 @@ def test_brokers_that_cannot_say_where_their_store_is(
     broker.store_path, broker.is_dead = "", kind == "dead"
     client: Any = broker
     with caplog.at_level(logging.WARNING, "rmqspark.source.direct"):
-        partitions, others = direct.plan_direct(client, ranges(broker), options(), "")
+        partitions, others = direct.plan_direct(client, ranges(broker), options(), Holder())
     assert (partitions, others) == ([], ranges(broker))
     assert len(caplog.records) == 1
 
@@ -337,6 +337,20 @@ def test_what_is_damaged_is_asked_for(broker: Broker) -> None:
     found = read(partition)
     assert broker.asked[0][:3] == ("t", 0, 3)
     assert len(found) == 80
+
+
+def test_a_member_of_a_shared_group_reads_under_its_leases(broker: Broker) -> None:
+    """However the log is cut into tasks, each range goes with the lease of its queue."""
+    leases = {wanted.queue: 10 + number for number, wanted in enumerate(ranges(broker))}
+    client: ClusterClient = broker  # type: ignore[assignment]
+    holder = Holder("billing", "me", leases)
+    partitions, _ = direct.plan_direct(client, ranges(broker), options(min_partitions=4), holder)
+    assert len(partitions) >= 3
+    for partition in partitions:
+        assert isinstance(partition, DirectPartition)
+        wanted = [QueueLease("billing", "me", leases[each.queue]) for each in partition.ranges]
+        assert list(partition.held) == wanted
+    assert {lease for partition in plan(broker) for lease in partition.held} == {QueueLease("billing", "", 0)}
 
 
 def test_reading_through_the_broker_brings_no_store() -> None:

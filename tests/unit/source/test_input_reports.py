@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rmqspark.protocol.headers import TxnReportInputRequestHeader
 
 READ = [QueueRange(MessageQueue("orders", "broker-b", queue_id), 10, 20) for queue_id in (3, 4)]
-BILLING, NOBODY = QueueLease("billing", "", 0), QueueLease("", "", 0)
+BILLING, NOBODY = [QueueLease("billing", "", 0)] * 2, [QueueLease("", "", 0)] * 2
 BATCH = StreamingBatch("q", 5, "run-1")
 
 
@@ -78,7 +78,7 @@ def test_one_small_request_a_task() -> None:
 def test_a_member_of_a_shared_group_tells_its_lease() -> None:
     """And the run: what a later run of the batch leaves out is not among its inputs."""
     cluster: Any = Cluster()
-    report_batch(cluster, BATCH, READ[:1], QueueLease("billing", "me", 7))
+    report_batch(cluster, BATCH, READ[:1], [QueueLease("billing", "me", 7)])
     ((_, _, (piece,)),) = cluster.told
     assert (piece.member, piece.lease, piece.run) == ("me", 7, "run-1")
 
@@ -99,7 +99,7 @@ def test_a_lease_is_not_read_under_in_silence(caplog: pytest.LogCaptureFixture) 
     tell(refusing, BATCH, READ, BILLING)
     assert "offsets 10 to 20 of orders/broker-b/3" in caplog.text
     with pytest.raises(ServerFault):
-        tell(refusing, BATCH, READ[:1], QueueLease("billing", "me", 7))
+        tell(refusing, BATCH, READ[:1], [QueueLease("billing", "me", 7)])
 
 
 def test_outside_of_a_micro_batch_nothing_is_reported() -> None:

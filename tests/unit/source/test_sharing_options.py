@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rmqspark.entropy import SystemEntropy
-from rmqspark.errors import InvalidArgument, NotSupported
+from rmqspark.errors import InvalidArgument
 from rmqspark.rebalance.strategies import Strategy
 from rmqspark.source.options import SourceOptions
 from rmqspark.source.sharing import Sharing
@@ -19,6 +19,7 @@ SHARED = {"subscribe": "t", "group": "g", "groupMode": "shared"}
         ({}, Sharing()),
         ({"groupOffsetReset": "earliest"}, Sharing(from_earliest=True)),
         ({"startingOffsets": "group"}, Sharing()),
+        ({"readMode": "direct"}, Sharing()),
         ({"groupOffsetReset": "latest", "allocateStrategy": "circle"}, Sharing(Strategy("circle"))),
         ({"allocateStrategy": "machine-room: a, b"}, Sharing(Strategy("machine-room", ("a", "b")))),
         ({"allocateStrategy": "machine-room-nearby:a"}, Sharing(Strategy("machine-room-nearby", ("a",)))),
@@ -56,12 +57,6 @@ def test_options_that_contradict_a_shared_group(given: dict[str, str], story: st
     """The error names the option and what it is about."""
     with pytest.raises(InvalidArgument, match=story):
         SourceOptions.parse(given, streaming=True)
-
-
-def test_leases_are_not_looked_at_in_direct_reads() -> None:
-    """So far: it is said, rather than done without."""
-    with pytest.raises(NotSupported, match="readMode=direct with groupMode=shared"):
-        SourceOptions.parse({**SHARED, "readMode": "direct"}, streaming=True)
 
 
 def test_a_batch_read_shares_nothing() -> None:
