@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from contextlib import contextmanager
@@ -114,8 +115,8 @@ def test_a_broker_that_dies_in_the_middle_of_a_batch(orders: Topic, frail: Local
 def test_a_reader_slower_than_retention(
     orders: Topic, frail: LocalCluster, rmq_spark: SparkSession, run: Run, tmp_path: Path
 ) -> None:
-    """Messages that expire between plan and read end the query with their number; failOnDataLoss=false skips them, then
-    and after a restart, and loses none of what is still there."""
+    """Messages that expire between plan and read end the query with their number, and so does a start at an offset that
+    is gone; failOnDataLoss=false skips them, then and after a restart, and loses none of what is still there."""
     orders.write(rmq_spark.range(2_500).selectExpr("repeat('x', 1000) body"))
 
     read: list[int] = []
@@ -132,6 +133,11 @@ def test_a_reader_slower_than_retention(
     with pytest.raises(StreamingQueryException, match=r"\d+ messages of queue .* were removed before they were read"):
         query.awaitTermination(120)
     assert read == [100]
+    with pytest.raises(StreamingQueryException, match="were removed before they were read"):
+        run(orders.stream("body binary"))
+    gone = json.dumps({orders.name: {"broker-a": {"0": 0}}})
+    with pytest.raises(Exception, match="were removed before they were read"):
+        orders.read("queueOffset bigint", startingOffsets=gone).count()
     left = orders.read("queueOffset bigint", failOnDataLoss=False).count()
     assert 0 < left < 2_501
     assert sum(run(orders.stream("body binary", failOnDataLoss=False)).sizes) == left

@@ -39,6 +39,26 @@ def test_options_that_contradict_each_other_or_are_out_of_range(rmq_spark: Spark
         rows.option("topic", "t").option("autoCreateTopic", "true").option("queues", "-1").save()
 
 
+@pytest.mark.parametrize(
+    ("option", "reading", "writing"),
+    [
+        ("kafka.bootstrap.servers", r'Use option\("namesrv", "host:9876"\)', r'Use option\("namesrv", "host:9876"\)'),
+        ("includeHeaders", "column properties, a map", "Write a column properties, a map"),
+        ("accessKey", "'accessKey' is not there yet", "'accessKey' is not there yet"),
+    ],
+)
+def test_options_of_kafka_users_and_of_later_versions(
+    rmq_spark: SparkSession, option: str, reading: str, writing: str
+) -> None:
+    """Each is an error before any job, with ours as the hint, and none of their values is shown."""
+    rows = rmq_spark.range(1).selectExpr("cast(id as string) body").write.format("rmq").mode("append")
+    with pytest.raises(Exception, match=reading) as unread:
+        rmq_spark.readStream.format("rmq").option(option, "s3cret").load("t")
+    with pytest.raises(Exception, match=writing) as unwritten:
+        rows.option("topic", "t").option(option, "s3cret").save()
+    assert "s3cret" not in f"{unread.value}{unwritten.value}"
+
+
 def test_a_mistake_in_a_condition_fails_at_load(rmq_spark: SparkSession) -> None:
     """Before any job, and with the character at which it goes wrong."""
     with pytest.raises(Exception, match="Option 'sql' cannot be.*wrong at character 8: the expression ends too early"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -54,22 +55,23 @@ def test_available_now_ends_where_the_topic_did_when_it_began(topic: Topic, tmp_
     assert len(read) == 4 + late
 
 
-def test_no_queue_starves(topic: Topic, run: Run, admin: AdminClient, rmq_spark: SparkSession) -> None:
+def test_none_of_a_thousand_queues_starves(topic: Topic, run: Run, admin: AdminClient, rmq_spark: SparkSession) -> None:
     """With more queues than messages in a micro-batch each has its turn, beside one that has most of the messages; rows
     and bytes are bounded at the same time."""
-    admin.update_topic(topic.name, queues=12)
-    rows = rmq_spark.range(62).selectExpr("cast(id as string) body", "cast(if(id < 50, 0, id - 50) as int) queueId")
+    admin.update_topic(topic.name, queues=1_000)
+    rows = rmq_spark.range(2_000).selectExpr("cast(id as string) body", "cast(greatest(id - 1000, 0) as int) queueId")
     topic.write(rows.coalesce(1), partitioner="column")
     limits = {
-        "maxOffsetsPerTrigger": 8,
-        "maxBytesPerTrigger": "16k",
+        "maxOffsetsPerTrigger": 600,
+        "maxBytesPerTrigger": "1m",
         "minOffsetsPerTrigger": 2,
         "maxTriggerDelay": "1h",
+        "readMode": "direct",  # one task a batch instead of hundreds
     }
     batches = run(topic.stream("body binary, queueId int", startingOffsets="earliest", **limits))
-    assert sorted(map(int, batches.bodies)) == list(range(62))
-    assert max(batches.sizes) <= 8
-    assert {row.queueId for rows in batches.rows[:2] for row in rows} == set(range(12))
+    assert sorted(map(int, batches.bodies)) == list(range(2_000))
+    assert max(batches.sizes) <= 600
+    assert {row.queueId for rows in batches.rows[:2] for row in rows} == set(range(1_000))
 
 
 def test_a_start_some_time_ago(topic: Topic, run: Run) -> None:
@@ -100,6 +102,22 @@ def test_queues_are_split_over_more_tasks(topic: Topic, rmq_spark: SparkSession)
     frame = topic.read("body binary", minPartitions=6)
     assert frame.rdd.getNumPartitions() == 6
     assert sorted(int(bytes(row.body)) for row in frame.collect()) == list(range(600))
+
+
+def test_a_stream_of_named_queues_in_pieces(topic: Topic, run: Run, rmq_spark: SparkSession) -> None:
+    """assign, startingOffsets for each queue, minPartitions and maxRecordsPerPartition mean in a stream what they mean
+    in a batch: exactly those queues, from exactly there, in tasks that are no larger."""
+    rows = rmq_spark.range(60).selectExpr("cast(id as string) body", "cast(id % 3 as int) queueId")
+    topic.write(rows.coalesce(1), partitioner="column")
+    reader = rmq_spark.readStream.format("rmq").schema("body binary").option("namesrvAddr", topic.namesrv)
+    reader.option("assign", json.dumps({topic.name: {"broker-a": [0, 2]}}))
+    reader.option("startingOffsets", json.dumps({topic.name: {"broker-a": {"0": 5, "2": -2}}}))
+    reader.option("minPartitions", 4).option("maxRecordsPerPartition", 7)
+    batches = run(reader.load().selectExpr("body", "spark_partition_id() task"))
+    assert sorted(map(int, batches.bodies)) == sorted([*range(15, 60, 3), *range(2, 60, 3)])
+    in_tasks = Counter(row.task for row in batches.rows[0])
+    assert len(in_tasks) >= 4
+    assert max(in_tasks.values()) <= 7
 
 
 def test_a_topic_made_anew_with_fewer_queues(topic: Topic, run: Run, admin: AdminClient) -> None:
