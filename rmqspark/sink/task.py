@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from rmqspark.errors import InvalidMessage
+from rmqspark.gathering import gathered
 from rmqspark.protocol.message_id import pack_host
 from rmqspark.sink.dealing import Run, by_queue_id, by_sharding_key, evenly, grouped, in_turn
 from rmqspark.sink.delays import check_delays
-from rmqspark.sink.gathering import gathered
 from rmqspark.sink.outbox import Outbox
 from rmqspark.sink.rows import Rows, check_bodies, column
 from rmqspark.sink.targets import Targets

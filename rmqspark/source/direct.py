@@ -60,15 +60,10 @@ def plan_direct(
         if place is None:
             others += ranges
         else:
-            partitions += [_partition(place, task, holder) for task in _tasks(place, ranges, options)]
+            partitions += [
+                DirectPartition(tuple(task), holder.of(task), place) for task in _tasks(place, ranges, options)
+            ]
     return partitions, others
-
-
-def _partition(place: StorePlace, task: Sequence[QueueRange], holder: Holder) -> DirectPartition:
-    group, member, leases = holder
-    return DirectPartition(
-        place, tuple(task), group, member, tuple(leases[wanted.queue] for wanted in task) if leases else ()
-    )
 
 
 def read_direct(partition: DirectPartition, options: SourceOptions, schema: StructType) -> Iterator[Any]:

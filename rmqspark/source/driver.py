@@ -14,7 +14,7 @@ from rmqspark.source.columns import check_bad_records
 from rmqspark.source.group import GroupProgress
 from rmqspark.source.ownership import WholeGroup
 from rmqspark.source.partitions import Holder, QueuePartition
-from rmqspark.source.planner import QueueRange, ranges, split
+from rmqspark.source.planner import QueueRange, ranges, split, together
 from rmqspark.source.progress import Progress
 from rmqspark.source.rewinds import Rewinds
 from rmqspark.source.start import resolve
@@ -80,12 +80,6 @@ def _partitions(
         from rmqspark.source.direct import plan_direct  # brings the store, which few queries need
 
         direct, planned = plan_direct(client, planned, options, holder)
-    pieces = split(planned, at_least=options.min_partitions, max_records=options.max_records_per_partition)
-    group, member, leases = holder
-    return [
-        *direct,
-        *(
-            QueuePartition(*piece.queue, piece.start, piece.end, group, member, leases.get(piece.queue, 0))
-            for piece in pieces
-        ),
-    ]
+    limits = {"at_least": options.min_partitions, "max_records": options.max_records_per_partition}
+    tasks = together(split(planned, **limits), **limits)
+    return [*direct, *(QueuePartition(task, holder.of(task)) for task in tasks)]

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql.datasource import InputPartition
 
-from rmqspark.model import MessageQueue
 from rmqspark.source.planner import QueueRange
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    from rmqspark.model import MessageQueue
 
 
 class QueueLease(NamedTuple):
@@ -33,36 +34,18 @@ class Holder(NamedTuple):
     member: str = ""
     leases: Mapping[MessageQueue, int] = _NO_LEASES
 
+    def of(self, read: Sequence[QueueRange]) -> tuple[QueueLease, ...]:
+        """Under what each of these ranges is read."""
+        return tuple(QueueLease(self.group, self.member, self.leases.get(wanted.queue, 0)) for wanted in read)
+
 
 @dataclass
 class QueuePartition(InputPartition):
-    """One task's share: the messages of one queue from `start` up to, not including, `end`.
+    """One task's share: ranges of one or several queues of one broker, and under what each of them is read. The group
+    there is the one whose offsets move when a batch with these messages is decided, "" for none."""
 
-    `group` is the consumer group whose offsets move when a batch with these messages is decided, "" for none; `member`
-    and `lease` say under what the queue is read for a shared one.
-    """
-
-    topic: str
-    broker_name: str
-    queue_id: int
-    start: int
-    end: int
-    group: str = ""
-    member: str = ""
-    lease: int = 0
-
-    @property
-    def held(self) -> tuple[QueueLease, ...]:
-        """Under what each of `ranges` is read."""
-        return (QueueLease(self.group, self.member, self.lease),)
-
-    @property
-    def range(self) -> QueueRange:
-        return QueueRange(MessageQueue(self.topic, self.broker_name, self.queue_id), self.start, self.end)
-
-    @property
-    def ranges(self) -> tuple[QueueRange, ...]:
-        return (self.range,)
+    ranges: tuple[QueueRange, ...]
+    held: tuple[QueueLease, ...]
 
 
 class StorePlace(NamedTuple):
@@ -74,19 +57,7 @@ class StorePlace(NamedTuple):
 
 
 @dataclass
-class DirectPartition(InputPartition):
-    """One task's share of a direct read: ranges of some queues of one broker, which lie beside each other in its log.
-
-    `group` and `member` are as in QueuePartition; `leases` has a number for each range of a shared group, else none.
-    """
+class DirectPartition(QueuePartition):
+    """A share that is read from the broker's own files; its ranges lie beside each other in the log."""
 
     place: StorePlace
-    ranges: tuple[QueueRange, ...]
-    group: str = ""
-    member: str = ""
-    leases: tuple[int, ...] = ()
-
-    @property
-    def held(self) -> tuple[QueueLease, ...]:
-        """Under what each of `ranges` is read."""
-        return tuple(QueueLease(self.group, self.member, number) for number in self.leases or (0,) * len(self.ranges))

@@ -57,6 +57,12 @@ class QueueRange(NamedTuple):
         return self.end - self.start
 
 
+FEW_TASKS = 16
+"""So many tasks a batch has at least, if it has as many queues."""
+
+TASK_RECORDS = 40_000
+"""Ranges that are read together have no more messages than that."""
+
 Admit = Callable[[Sequence[QueueRange]], list[int]]
 
 
@@ -180,6 +186,32 @@ def split(
         by_limit = -(-planned_range.size // max_records) if max_records else 1
         pieces += _cut(planned_range, min(max(by_size, by_limit, 1), planned_range.size))
     return pieces
+
+
+def together(
+    pieces: Sequence[QueueRange], *, at_least: int | None = None, max_records: int | None = None
+) -> list[tuple[QueueRange, ...]]:
+    """The ranges that one task each is to read: short ones of a broker together, as long as there are tasks enough.
+
+    A task costs Spark as much as reading some thousand messages. So a thousand queues with a little in each are not a
+    thousand tasks; but neither are a few queues fewer tasks than they are.
+    """
+    most_ranges = max(1, len(pieces) // max(FEW_TASKS, at_least or 0))
+    most_records = min(TASK_RECORDS, max_records or TASK_RECORDS)
+    tasks: list[list[QueueRange]] = []
+    records = 0  # of the last task
+    for piece in sorted(pieces, key=_broker_of):
+        records += piece.size
+        is_full = not tasks or records > most_records or len(tasks[-1]) == most_ranges
+        if is_full or _broker_of(tasks[-1][0]) != _broker_of(piece):
+            tasks.append([])
+            records = piece.size
+        tasks[-1].append(piece)
+    return [tuple(task) for task in tasks]
+
+
+def _broker_of(piece: QueueRange) -> str:
+    return piece.queue.broker_name
 
 
 def _cut(whole: QueueRange, count: int) -> list[QueueRange]:

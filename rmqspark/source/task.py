@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rmqspark.client.shared import shared_client
+from rmqspark.gathering import gathered
 from rmqspark.source.columns import columns_of
 from rmqspark.source.fetch import fetch
 from rmqspark.source.leases import make_sure
@@ -13,24 +14,29 @@ from rmqspark.source.report import report
 from rmqspark.spark_worker import settle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from pyspark.sql.datasource import InputPartition
     from pyspark.sql.types import StructType
 
+    from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.source.options import SourceOptions
+    from rmqspark.source.planner import QueueRange
+
+BATCH_BYTES = 1 << 20
+"""Arrow batches of short ranges are joined up to this size: each costs Spark some hundred microseconds."""
 
 
 def read_of_batch(partition: InputPartition, options: SourceOptions, schema: StructType) -> Iterator[Any]:
     """The same, told to the broker first: which messages which batch of which query reads."""
-    if isinstance(partition, (QueuePartition, DirectPartition)):
+    if isinstance(partition, QueuePartition):
         report(shared_client(options.namesrv), partition.ranges, partition.held)
     return read(partition, options, schema)
 
 
 def read(partition: InputPartition, options: SourceOptions, schema: StructType) -> Iterator[Any]:
     """The messages of a partition. Raises DataLoss, LeaseLost, and what a last try raised."""
-    if not isinstance(partition, (QueuePartition, DirectPartition)):  # what Spark plans where there is nothing to read
+    if not isinstance(partition, QueuePartition):  # what Spark plans where there is nothing to read
         return
     client = shared_client(options.namesrv)
     make_sure(client, partition.ranges, partition.held, options.retry)
@@ -39,8 +45,16 @@ def read(partition: InputPartition, options: SourceOptions, schema: StructType) 
 
         yield from read_direct(partition, options, schema)
     else:
-        columns = columns_of(options, schema, partition.range.queue)
         settle()
-        for records in fetch(client, partition.range, options):
-            yield from columns.batches(records)
+        batches = _from_broker(client, partition.ranges, options, schema)
+        yield from batches if len(partition.ranges) == 1 else gathered(batches, lambda _: BATCH_BYTES)
     make_sure(client, partition.ranges, partition.held, options.retry)
+
+
+def _from_broker(
+    client: ClusterClient, wanted: Sequence[QueueRange], options: SourceOptions, schema: StructType
+) -> Iterator[Any]:
+    columns = columns_of(options, schema, *(each.queue for each in wanted))
+    for each in wanted:
+        for records in fetch(client, each, options):
+            yield from columns.batches(records)

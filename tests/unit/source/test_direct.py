@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -167,7 +168,7 @@ def test_files_are_read_and_the_broker_is_not_asked(broker: Broker) -> None:
     """What is in the files comes from them, of several topics and queues at once, with each row's own place."""
     broker.store.checkpoint()
     (partition,) = plan(broker)
-    assert partition.group == "billing"
+    assert partition.held[0].group == "billing"
     assert sorted(read(partition)) == everything()
     assert broker.asked == []
 
@@ -260,7 +261,7 @@ def test_another_store_is_not_read_and_that_is_said_once(
             shutil.copytree(broker.directory, copy)
             (copy / "commitlog" / ("0" * 20)).write_bytes(bytes(5000))
             place = place._replace(path=str(copy))
-    elsewhere = DirectPartition(place, partition.ranges)
+    elsewhere = replace(partition, place=place)
     with caplog.at_level(logging.WARNING, "rmqspark.source.direct"):
         assert sorted(read(elsewhere)) == everything()
         assert sorted(read(elsewhere)) == everything()
@@ -275,10 +276,7 @@ def test_where_the_driver_finds_no_store_tasks_look_for_it(broker: Broker, tmp_p
     broker.store_path = str(tmp_path / "not here")
     partitions = plan(broker)
     assert [partition.ranges for partition in partitions] == [(each,) for each in ranges(broker)]
-    here = [
-        DirectPartition(partition.place._replace(path=str(broker.directory)), partition.ranges)
-        for partition in partitions
-    ]
+    here = [replace(partition, place=partition.place._replace(path=str(broker.directory))) for partition in partitions]
     broker.asked.clear()
     assert sorted(row for partition in here for row in read(partition)) == everything()
     assert broker.asked == []

@@ -8,7 +8,17 @@ from hypothesis import strategies as st
 
 from rmqspark.model import MessageQueue
 from rmqspark.source.offsets import Offsets, StoreIdentity
-from rmqspark.source.planner import QueueRange, Snapshot, advance, needing_begin, ranges, split
+from rmqspark.source.planner import (
+    FEW_TASKS,
+    TASK_RECORDS,
+    QueueRange,
+    Snapshot,
+    advance,
+    needing_begin,
+    ranges,
+    split,
+    together,
+)
 
 Q0, Q1, Q2 = (MessageQueue("t", "broker-a", queue_id) for queue_id in range(3))
 STORE = StoreIdentity("s", 1)
@@ -121,3 +131,50 @@ def test_pieces_cover_the_ranges_exactly(sizes: list[int], at_least: int | None,
     covered = [(piece.queue, offset) for piece in pieces for offset in range(piece.start, piece.end)]
     assert covered == [(one.queue, offset) for one in whole for offset in range(one.size)]
     assert max_records is None or all(piece.size <= max_records for piece in pieces)
+
+
+def of_queues(sizes: list[int], *, brokers: int = 1) -> list[QueueRange]:
+    return [
+        QueueRange(MessageQueue("t", f"b{number % brokers}", number), 5, 5 + size) for number, size in enumerate(sizes)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "at_least", "max_records", "tasks"),
+    [
+        ([1] * 16, None, None, 16),  # as many tasks as queues, while these are few
+        ([1_000_000] * 64, None, None, 64),  # or have much to read
+        ([156] * 64, None, None, 16),
+        ([1_000] * 1_000, None, None, 25),  # 40,000 messages each
+        ([1_000] * 1_000, 100, None, 100),
+        ([1_000] * 1_000, None, 5_000, 200),
+        ([1] * 1_000, None, 1, 1_000),
+        ([], None, None, 0),
+    ],
+)
+def test_short_ranges_are_read_together(
+    sizes: list[int], at_least: int | None, max_records: int | None, tasks: int
+) -> None:
+    """A thousand queues are not a thousand tasks, unless each has much to read or the options say so."""
+    assert len(together(of_queues(sizes), at_least=at_least, max_records=max_records)) == tasks
+
+
+@pytest.mark.property
+@given(
+    st.lists(st.integers(1, 90_000), max_size=80),
+    st.integers(1, 3),
+    st.none() | st.integers(1, 100),
+    st.none() | st.integers(1, 100_000),
+)
+def test_each_range_is_in_one_task(
+    sizes: list[int], brokers: int, at_least: int | None, max_records: int | None
+) -> None:
+    """However ranges are put together, none is lost or read twice, and a task talks to one broker."""
+    pieces = of_queues(sizes, brokers=brokers)
+    tasks = together(pieces, at_least=at_least, max_records=max_records)
+    assert sorted(piece for task in tasks for piece in task) == sorted(pieces)
+    assert len(tasks) >= min(len(pieces), max(FEW_TASKS, at_least or 0))
+    for task in tasks:
+        assert len({piece.queue.broker_name for piece in task}) == 1
+        together_size = sum(piece.size for piece in task)
+        assert len(task) == 1 or together_size <= min(TASK_RECORDS, max_records or TASK_RECORDS)

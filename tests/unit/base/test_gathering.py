@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqspark.sink.gathering import gathered
+from rmqspark.gathering import gathered
 
 ROW_BYTES = 8
 

@@ -1,7 +1,8 @@
-"""Several of Spark's batches as one.
+"""Several Arrow batches as one, for what is small costs as much as what is large.
 
-Spark hands out 10,000 rows at a time. Divided among queues that leaves sends of a thousand rows, and each send costs
-client and broker about as much as the rows in it. With more rows at once the sends become as large as `batchBytes`.
+Spark hands out 10,000 rows at a time to be written. Divided among queues that leaves sends of a thousand rows, and each
+send costs client and broker about as much as the rows in it. Read from many queues, a few rows of each, every batch
+costs Spark some hundred microseconds.
 """
 
 from __future__ import annotations
