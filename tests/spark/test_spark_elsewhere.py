@@ -1,0 +1,50 @@
+"""Sparks whose executors, or whose driver, are other processes: a small cluster, and a Spark Connect server."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.queries import seen_queries
+from rmqspark.testing import assert_exactly_once
+
+if TYPE_CHECKING:
+    from conftest import Topic
+
+    from rmqspark.testing import LocalCluster
+
+pytestmark = pytest.mark.spark
+
+SCRIPT = Path(__file__).with_name("elsewhere.py")
+without_connect = pytest.mark.skipif(
+    importlib.util.find_spec("grpc_status") is None, reason="pyspark[connect] is not installed"
+)
+
+
+@pytest.mark.parametrize("kind", ["local-cluster", pytest.param("connect", marks=without_connect)])
+def test_a_query_elsewhere(topic: Topic, other: Topic, mq: LocalCluster, tmp_path: Path, kind: str) -> None:
+    """A batch, a stream that writes exactly once, its listener and a view do what they do in one process."""
+    topic.send("a", "b", "c")
+    words = [sys.executable, str(SCRIPT), kind, mq.namesrv, topic.name, other.name, str(tmp_path / "checkpoint")]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
+    environment |= {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    environment |= {"SPARK_LOCAL_IP": "127.0.0.1"}
+    with (tmp_path / "log").open("wb") as log:
+        done = subprocess.run(words, stdout=subprocess.PIPE, stderr=log, env=environment, cwd=tmp_path)
+    assert done.returncode == 0, (tmp_path / "log").read_text(errors="replace")[-6000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found == {"read": 3, "ended": True, "selected": 3}
+    assert other.bodies() == ["a", "b", "c"]
+    with ClusterClient(mq.namesrv) as client:
+        (known,) = [seen.known for seen in seen_queries(client) if seen.known.report and kind in seen.known.report.name]
+    assert known.report is not None
+    assert known.report.state == "stopped"
+    assert_exactly_once(known.queryId, namesrv=mq.namesrv)
