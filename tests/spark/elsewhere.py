@@ -31,25 +31,25 @@ class ToldListener(LagListener):
 
 
 def session(kind: str) -> SparkSession:
+    small = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"}
     if kind == "connect":
-        return SparkSession.builder.remote("local[2]").getOrCreate()
-    quiet = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    return SparkSession.builder.master("local-cluster[2,1,1024]").config(map=quiet).getOrCreate()
+        return SparkSession.builder.remote("local[2]").config(map=small).getOrCreate()
+    local = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return SparkSession.builder.master("local-cluster[1,2,1024]").config(map=small | local).getOrCreate()
 
 
 def main(kind: str, namesrv: str, source: str, target: str, checkpoint: str) -> None:
     spark = session(kind)
     listener = ToldListener(namesrv)
     spark.streams.addListener(listener)
-    read = spark.read.format("rmq").option("namesrv", namesrv).load(source).count()
     stream = spark.readStream.format("rmq").option("namesrv", namesrv).option("startingOffsets", "earliest")
     writer = stream.load(source).writeStream.format("rmq").option("namesrv", namesrv).option("topic", target)
     writer = writer.queryName(f"copy on {kind}").option("checkpointLocation", checkpoint)
     query = writer.trigger(availableNow=True).start()
     ended = bool(query.awaitTermination(PATIENCE_S)) and listener.of_the_end.wait(PATIENCE_S)
     rmqspark.spark.register(spark, "view", source, namesrv=namesrv)
-    selected = spark.sql("SELECT count(DISTINCT body) AS bodies FROM view").collect()[0].bodies
-    print(json.dumps({"read": read, "ended": ended, "selected": selected}))
+    selected = sorted(row.body for row in spark.sql("SELECT cast(body AS string) AS body FROM view").collect())
+    print(json.dumps({"ended": ended, "selected": selected}))
     spark.streams.removeListener(listener)
     spark.stop()
 
