@@ -21,7 +21,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Query = Annotated[str, typer.Argument(metavar="QUERY", help="The query's name, its id, or how that begins.")]
+Query = Annotated[str, typer.Argument(metavar="QUERY", help="The query's name or group, its id, or how that begins.")]
 
 
 @app.command("list")

@@ -50,11 +50,10 @@ def seen_queries(client: ClusterClient, query_id: str | None = None) -> list[See
 
 
 def seen_query(client: ClusterClient, query: str) -> SeenQuery:
-    """The query with this id, or this name, or whose id begins so. NotFound, also where several would fit."""
+    """The query with this id, or this name, or whose id begins so, or that reads for this group, which is known without
+    a listener, too. NotFound, also where several would fit."""
     fitting = seen_queries(client, query) or [
-        seen
-        for seen in seen_queries(client)
-        if name_of(seen.known) == query or (len(query) >= _SHORTEST_ID and seen.known.queryId.startswith(query))
+        seen for seen in seen_queries(client) if _may_be_called(seen.known, query)
     ]
     if len(fitting) > 1:
         ids = ", ".join(seen.known.queryId for seen in fitting)
@@ -62,7 +61,7 @@ def seen_query(client: ClusterClient, query: str) -> SeenQuery:
     if not fitting:
         raise NotFound(
             f"No broker has heard of a query {query!r}.",
-            hint="It takes a query's name or id: rmq spark list. A query is heard of when it runs a micro-batch.",
+            hint="It takes a query's name, id or group: rmq spark list. One is heard of when it runs a micro-batch.",
         )
     return fitting[0]
 
@@ -70,6 +69,11 @@ def seen_query(client: ClusterClient, query: str) -> SeenQuery:
 def name_of(known: KnownQuery) -> str:
     """The name the user gave; only a listener tells it."""
     return known.report.name if known.report is not None else ""
+
+
+def _may_be_called(known: KnownQuery, query: str) -> bool:
+    begins_so = len(query) >= _SHORTEST_ID and known.queryId.startswith(query)
+    return begins_so or name_of(known) == query or any(piece.group == query for piece in known.inputs)
 
 
 _SHORTEST_ID = 4  # letters of an id that may stand for it

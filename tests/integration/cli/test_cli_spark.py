@@ -81,6 +81,7 @@ def test_a_query_that_nobody_reports(
     described = ok("spark", "describe", query_id, "--json").json
     assert (described["state"], described["batchId"], described["batchMs"]) == ("unknown", 3, None)
     assert (described["groups"], described["lag"], len(described["queues"])) == ([group], 4, 4)
+    assert ok("spark", "describe", group, "--json").json["queryId"] == query_id
     assert "LagListener" in ok("spark", "describe", query_id).out
     assert "LagListener" in ok("spark", "diagnose", query_id).out
 
@@ -90,6 +91,9 @@ def test_a_query_that_nobody_reports(
     assert cli("spark", "rewind", query_id, "--to", "earliest").code == 2  # nobody can be asked
     ok("spark", "rewind", query_id, "--to", "earliest", "--yes")
     assert ok("spark", "describe", query_id, "--json").json["lag"] == 8
+
+    report_input(input_keeper(client, "second"), "second", 0, pieces).result().raise_for_code()
+    assert "may be any of 2 queries" in cli("spark", "describe", group).err
 
     alone = f"alone-{topic}"  # commitOffsets=false
     ranges = [InputRange("", *queues[0], 0, 1)]
