@@ -68,10 +68,11 @@ def verdict(batch: Batch, ruling: Ruling, broker_name: str) -> Verdict:
     """What a coordinator's ruling means for what this broker holds of a batch."""
     answer = ruling.answer
     if answer.outcome is TxnOutcome.FENCED:
-        return Verdict(is_open=False)
+        return Verdict(is_open=False, newest_epoch=answer.epoch)
     if answer.outcome is not TxnOutcome.COMMITTED:
-        return Verdict(is_open=True)
+        return Verdict(is_open=True, newest_epoch=answer.epoch)
     if answer.decision is None or answer.epoch != batch.epoch:
-        return Verdict(is_open=False)
+        return Verdict(is_open=False, newest_epoch=answer.epoch)
     counted = answer.decision.participants.get(broker_name, [])
-    return Verdict(is_open=False, attempts=[AttemptName(each.partition, each.attempt) for each in counted])
+    attempts = [AttemptName(each.partition, each.attempt) for each in counted]
+    return Verdict(is_open=False, attempts=attempts, newest_epoch=answer.epoch)

@@ -150,7 +150,8 @@ class TxnStatusRequestHeader(Header):
 class TxnStatusResponseHeader(Header):
     """COMMITTED (body: TxnDecision), FENCED, UNKNOWN or REDIRECT.
 
-    `epoch` is the decision's: halves of that version under another epoch are not in it.
+    `epoch` is the decision's: halves of that version under another epoch are not in it. Without a decision it is the
+    newest one handed out; 0 where that is not known.
     """
 
     outcome: str

@@ -132,7 +132,7 @@ class Coordination:
         )
         told = response.header(TxnStatusResponseHeader)
         if told.outcome not in (TxnOutcome.COMMITTED, TxnOutcome.FENCED):
-            return Ruling(Answer(TxnOutcome.UNKNOWN))
+            return Ruling(Answer(TxnOutcome.UNKNOWN, told.epoch))
         decision = TxnDecision.decode(response.body) if response.body else None
         return Ruling(Answer(TxnOutcome(told.outcome), told.epoch, told.lastVersion, decision))
 

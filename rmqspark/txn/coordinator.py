@@ -142,7 +142,8 @@ class Coordinator:
             return await self._status_of_unknown(transactional_id)
         answer = self._ledger.status(transactional_id, epoch, version)
         if answer.outcome is TxnOutcome.COMMITTED and answer.epoch != epoch:
-            answer = Answer(TxnOutcome.FENCED, last_version=answer.last_version)
+            newest = self._ledger.require(transactional_id).epoch
+            answer = Answer(TxnOutcome.FENCED, newest, answer.last_version)
         return await self._give(answer)
 
     async def abort(self, transactional_id: str, epoch: int, version: int, by: str = DRIVER) -> Ruling:

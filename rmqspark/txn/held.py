@@ -42,7 +42,7 @@ class Completion:
 
 class HeldTransaction:
     """Changed by `hold`, `vote`, `begin`, `complete`, `drop` and `dismiss`, each when that is in the log. The last
-    three are told where: they concern what lies before it."""
+    three are told where: they concern what lies before it. `announce` is in no log: it can be asked again."""
 
     def __init__(self) -> None:
         self.halves: dict[HalfName, HalfBatch] = {}
@@ -53,7 +53,6 @@ class HeldTransaction:
         self.outputs: list[OutputRange] = []  # of the version completed last
         self._epoch = 0  # the newest one that the coordinator spoke of
         self._dropped = -1  # under that epoch, all versions up to this one are
-        self._held_epoch = 0  # the newest one of what is held
 
     @property
     def is_idle(self) -> bool:
@@ -63,8 +62,11 @@ class HeldTransaction:
     def is_fenced(self, batch: Batch) -> bool:
         """Whether nothing of this batch is to be taken any more."""
         was_dropped = batch.epoch == self._epoch and batch.version <= self._dropped
-        is_old = batch.epoch < max(self._epoch, self._held_epoch)
-        return was_dropped or is_old or batch.version <= self.completed or batch in self.voted
+        return was_dropped or batch.epoch < self._epoch or batch.version <= self.completed or batch in self.voted
+
+    def is_announced(self, epoch: int) -> bool:
+        """Whether the coordinator has spoken of this epoch, or of a newer one."""
+        return epoch <= self._epoch
 
     def missing(self, batch: Batch, attempts: Sequence[HeldAttempt]) -> str:
         """What is not held of these attempts, in words; empty if all is."""
@@ -104,7 +106,10 @@ class HeldTransaction:
 
     def hold(self, half: HalfBatch) -> None:
         self.halves[half.name] = half
-        self._held_epoch = max(self._held_epoch, half.name.batch.epoch)
+
+    def announce(self, epoch: int) -> None:
+        """The coordinator has handed it out. All that are older are fenced."""
+        self._raise_epoch(epoch)
 
     def vote(self, batch: Batch, halves: int) -> None:
         self._raise_epoch(batch.epoch)
@@ -155,7 +160,6 @@ class HeldTransaction:
         gone = [half for half in self.halves.values() if half.physical_offset < log_offset and goes(half.name.batch)]
         for half in gone:
             del self.halves[half.name]
-        self._held_epoch = max((name.batch.epoch for name in self.halves), default=0)
         return gone
 
     def _raise_epoch(self, epoch: int) -> None:

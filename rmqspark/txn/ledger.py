@@ -142,26 +142,30 @@ class Ledger:
         return Answer(TxnOutcome.COMMITTED, epoch, version, decision, tuple(events))
 
     def status(self, transactional_id: str, epoch: int, version: int) -> Answer:
-        """How a version stands, for a participant that has halves of it: UNKNOWN while it may still be decided."""
+        """How a version stands, for a participant that has halves of it: UNKNOWN while it may still be decided.
+
+        FENCED also for what nobody was allowed to write: a forged epoch, a version from the future. `epoch` of the
+        answer is the newest one handed out where no decision is recorded.
+        """
         txn = self.require(transactional_id)
         if self.is_decided(txn, version):
             return self._recorded(txn, version, TxnOutcome.COMMITTED)
-        is_open = epoch == txn.epoch and not self.is_fenced(txn, epoch)
-        return Answer(TxnOutcome.UNKNOWN if is_open else TxnOutcome.FENCED, last_version=txn.last_version)
+        is_open = epoch == txn.epoch and version <= txn.open_version and not self.is_fenced(txn, epoch)
+        return Answer(TxnOutcome.UNKNOWN if is_open else TxnOutcome.FENCED, txn.epoch, txn.last_version)
 
     def close(self, transactional_id: str, epoch: int, version: int, now_ms: int, by: str = DRIVER) -> Answer:
-        """The same for a driver that is giving up, or an operator: what is open is closed before the answer.
+        """The same for a driver that is giving up, or an operator: what is open is closed before the answer, also
+        where a power loss took the note that the version was begun: an attempt may yet bring that back.
 
         Raises UnknownTransaction, ForgedEpoch.
         """
-        answer = self.status(transactional_id, epoch, version)
-        if answer.outcome is TxnOutcome.UNKNOWN:
-            event = EpochClosed(transactional_id, epoch, version, now_ms, by)
-            return Answer(TxnOutcome.FENCED, last_version=answer.last_version, events=(event,))
         txn = self.require(transactional_id)
-        if not self.is_decided(txn, version):
-            self._refuse_forged(txn, epoch)
-        return answer
+        if self.is_decided(txn, version):
+            return self._recorded(txn, version, TxnOutcome.COMMITTED)
+        self._refuse_forged(txn, epoch)
+        is_closed = self.is_fenced(txn, epoch)
+        events = () if is_closed else (EpochClosed(transactional_id, epoch, version, now_ms, by),)
+        return Answer(TxnOutcome.FENCED, last_version=txn.last_version, events=events)
 
     def completed(self, transactional_id: str, version: int, outputs: Mapping[str, list[OutputRange]]) -> list[Event]:
         """These brokers have the rows of `version` in their topics and on their disks. Nothing where that is known."""
@@ -220,7 +224,7 @@ class Ledger:
         if version == txn.last_version:
             return Answer(outcome, txn.last_epoch, txn.last_version, txn.last_decision)
         forgotten = TxnOutcome.FENCED if outcome is TxnOutcome.COMMITTED else outcome
-        return Answer(forgotten, last_version=txn.last_version)
+        return Answer(forgotten, txn.epoch, txn.last_version)
 
     # --- what happened -----------------------------------------------------------------------------------------------
 

@@ -5,7 +5,8 @@ Pure: it decides, and is told what has happened (`hold`, `apply`) once that is i
 * A half batch that was voted for is dropped by the coordinator's word alone.
 * A version that is completed stays completed: nothing of it is taken, and nothing appended, again.
 * Version N of a transactional id is completed or dropped before a later one is completed.
-* An older epoch than the newest one seen is fenced, and so is a version that was dropped under its epoch.
+* An older epoch than the newest one its coordinator spoke of is fenced, and so is a version that was dropped under
+  its epoch. What senders say of epochs fences nobody: it may be forged.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Participant:
         """Raises Fenced for one that comes too late or from a run that was cut off, Busy for one too many."""
         batch = half.name.batch
         if self.is_fenced(batch):
-            raise Fenced(f"Nothing more is taken of {batch}.", hint="Another run has taken over, or it was decided.")
+            raise too_late(batch)
         if self.half_count >= self._max_halves or self.half_bytes + half.body_bytes > self._max_bytes:
             raise Busy(
                 f"This broker holds {self.half_count} half batches of {self.half_bytes} bytes, the most it may.",
@@ -65,6 +66,14 @@ class Participant:
     def is_fenced(self, batch: Batch) -> bool:
         """Whether nothing of this batch is to be taken any more."""
         return self._get(batch).is_fenced(batch)
+
+    def is_announced(self, batch: Batch) -> bool:
+        """Whether its coordinator has spoken of its epoch here, or of a newer one."""
+        return self._get(batch).is_announced(batch.epoch)
+
+    def announce(self, batch: Batch) -> None:
+        """Its coordinator says that its epoch was handed out."""
+        self._touch(batch.transactional_id).announce(batch.epoch)
 
     def hold(self, half: HalfBatch) -> None:
         """It is in the log."""
@@ -214,3 +223,8 @@ class Participant:
     def _count_out(self, gone: Sequence[HalfBatch]) -> None:
         self.half_count -= len(gone)
         self.half_bytes -= sum(half.body_bytes for half in gone)
+
+
+def too_late(batch: Batch) -> Fenced:
+    """The error for what is not taken any more."""
+    return Fenced(f"Nothing more is taken of {batch}.", hint="Another run has taken over, or it was decided.")

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import structlog
 
-from rmqspark.errors import Busy, RmqError
+from rmqspark.errors import Busy, ForgedEpoch, RmqError
 from rmqspark.protocol.bodies_txn import AttemptName
+from rmqspark.protocol.headers_txn import NO_EPOCH
 from rmqspark.txn.check_backs import CheckBacks
 from rmqspark.txn.half_batch import Batch
+from rmqspark.txn.participant import too_late
 from rmqspark.txn.participant_events import VotedFor
 from rmqspark.txn.ports import Complete, VoteAnswer
 
@@ -38,10 +40,12 @@ log = structlog.get_logger("rmqspark.txn")
 
 
 class Verdict(NamedTuple):
-    """What a coordinator says of a batch: `is_open`, or for good the attempts of this broker that count, if any do."""
+    """What a coordinator says of a batch: `is_open`, or for good the attempts of this broker that count, if any do.
+    `newest_epoch`: that it has handed out, or of the decision; 0 where there is no telling."""
 
     is_open: bool
     attempts: Sequence[AttemptName] = ()
+    newest_epoch: int = NO_EPOCH
 
 
 class Disk(Protocol):
@@ -95,6 +99,29 @@ class Resolver:
             self._check_backs.hurry(batch, self._clock.monotonic_ms())
 
     # --- half batches ------------------------------------------------------------------------------------------------
+
+    def is_announced(self, batch: Batch) -> bool:
+        """Whether half batches of it may be taken at once; else it is to be introduced first."""
+        return self._participant.is_announced(batch)
+
+    async def introduce(self, batch: Batch) -> None:
+        """Asks its coordinator about an epoch that is new here: a forged one is refused, a real one fences the older.
+
+        Raises ForgedEpoch, Fenced. While there is no telling the epoch stays new: its half batches are taken and fence
+        nobody, and the check-back settles them.
+        """
+        try:
+            verdict = await self._ask(batch)
+        except RmqError as error:
+            log.info("the coordinator of a new epoch cannot be asked", batch=str(batch), reason=str(error))
+            return
+        if verdict.is_open:
+            if verdict.newest_epoch == batch.epoch:
+                self._participant.announce(batch)
+        elif batch.epoch > verdict.newest_epoch:
+            raise ForgedEpoch(f"Epoch {batch.epoch} of {batch.transactional_id!r} was never handed out.")
+        else:
+            raise too_late(batch)
 
     def known(self, half: HalfBatch) -> HalfBatch | None:
         """The same half batch, if it is held already. Raises Fenced, Busy, TransactionError for one not to be taken."""

@@ -7,6 +7,7 @@ brings it to the disk.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -33,12 +34,13 @@ from rmqspark.txn.half_batch import half_of
 from rmqspark.txn.ports import Complete, Vote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable, Iterator
 
     from rmqspark.broker.topics import TopicTable
     from rmqspark.errors import RmqError
     from rmqspark.protocol.record_batch import RecordBatch
     from rmqspark.remoting.request import Request
+    from rmqspark.txn.half_batch import HalfBatch
     from rmqspark.txn.resolver import Resolver
 
 _MOST_WARNED: Final = 10_000
@@ -73,21 +75,38 @@ class TxnParticipantHandlers:
             RequestCode.RMQ_TXN_COMPLETE: Route(TxnCompleteRequestHeader, self.complete),
         }
 
-    def hold(self, request: Request[TxnHalfRequestHeader]) -> Reply:
+    def hold(self, request: Request[TxnHalfRequestHeader]) -> Reply | Awaitable[Reply]:
+        """Answered at once, except for the first ones under a new epoch: their coordinator is asked about it."""
         header = request.header
         _check_names(header)
         check_target(self._topics, header.topic, header.queueId)
         half = half_of(header, len(request.body))
-        try:
+        if self._resolver.is_announced(half.name.batch):
+            return self._hold(request, half)
+        return self._introduce_and_hold(request, half)
+
+    async def _introduce_and_hold(self, request: Request[TxnHalfRequestHeader], half: HalfBatch) -> Reply:
+        with self._warning(half):
+            await self._resolver.introduce(half.name.batch)
+        return self._hold(request, half)
+
+    def _hold(self, request: Request[TxnHalfRequestHeader], half: HalfBatch) -> Reply:
+        with self._warning(half):
             held = self._resolver.known(half)
             if held is None:
-                has_tags = self._check(header, open_bulk(header, request.body))
+                has_tags = self._check(request.header, open_bulk(request.header, request.body))
                 held = self._resolver.take(half._replace(has_tags=has_tags), request.body)
+        return Reply(TxnHalfResponseHeader(held.physical_offset))
+
+    @contextmanager
+    def _warning(self, half: HalfBatch) -> Iterator[None]:
+        """What contradicts itself, or its coordinator, is refused; the first time it is logged, too."""
+        try:
+            yield
         except (RecordError, TransactionError) as error:
             if not isinstance(error, Fenced):  # that one happens to honest clients, too
-                self._warn_once(header.transactionalId, error)
+                self._warn_once(half.name.batch.transactional_id, error)
             raise
-        return Reply(TxnHalfResponseHeader(held.physical_offset))
 
     def _warn_once(self, transactional_id: str, error: RmqError) -> None:
         """No honest client sends what contradicts itself, so the first of each kind is logged."""

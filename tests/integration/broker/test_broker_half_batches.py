@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
+from rmqspark.clock import SystemClock
 from rmqspark.protocol.bodies import OutputRanges
 from rmqspark.protocol.bodies_txn import AttemptName, BrokersSeen, HeldAttempt, TxnComplete, TxnVote
 from rmqspark.protocol.body_crcs import body_crcs
@@ -29,6 +30,7 @@ from rmqspark.protocol.properties import encode_properties
 from rmqspark.protocol.record import encode_record
 from rmqspark.protocol.unique_keys import IdRange
 from rmqspark.testing.memory_files import MemoryFileSystem
+from rmqspark.txn.events import RunOpened, VersionBegun
 
 from .transaction_talk import eventually
 
@@ -81,6 +83,22 @@ def held(*requests: tuple[TxnHalfRequestHeader, bytes]) -> HeldAttempt:
     )
 
 
+async def ready(bench: Any) -> Any:
+    """A client, a topic to write to, and a run that may."""
+    client = await bench.connect()
+    await client.create_topic("orders")
+    hand_out(bench, epoch=1)
+    return client
+
+
+def hand_out(bench: Any, *, epoch: int) -> None:
+    """The coordinator, which is the same broker, allows a run to write versions up to 9."""
+    now_ms = SystemClock().now_ms()
+    bench.broker._coordination.journal.record(
+        [RunOpened(T, "q", f"run-{epoch}", epoch, now_ms), VersionBegun(T, 9, now_ms)]
+    )
+
+
 async def hold(client: Any, request: tuple[TxnHalfRequestHeader, bytes]) -> int:
     answer = await client.ask(RequestCode.RMQ_TXN_HALF, *request)
     assert answer.code == 0, answer.remark
@@ -115,8 +133,7 @@ def test_the_way_of_a_batch(on_broker, flush, durable) -> None:
     """Sent, voted for, completed: then it is readable, once, and a reader that waited is told."""
 
     async def talk(bench) -> None:
-        client, reader = await bench.connect(), await bench.connect()
-        await client.create_topic("orders")
+        client, reader = await ready(bench), await bench.connect()
         waiting = asyncio.ensure_future(reader.pull("orders", wait_ms=60_000))
         requests = [
             half(b"1", b"2"),
@@ -147,8 +164,7 @@ def test_over_restarts(on_broker) -> None:
     place: list[int] = []
 
     async def send(bench) -> None:
-        client = await bench.connect()
-        await client.create_topic("orders")
+        client = await ready(bench)
         place.append(await hold(client, request))
 
     async def vote_for_it(bench) -> None:
@@ -179,13 +195,13 @@ def test_dropped(on_broker) -> None:
     """What is dropped never becomes readable, and its run may write no more of it."""
 
     async def talk(bench) -> None:
-        client = await bench.connect()
-        await client.create_topic("orders")
+        client = await ready(bench)
         await hold(client, half(b"1"))
         assert (await complete(client, outcome="DROP")).code == 0
         answer = await client.ask(RequestCode.RMQ_TXN_HALF, *half(b"1"))
         assert (answer.code, "Nothing more is taken" in answer.remark) == (ResponseCode.TRANSACTION_FAILED, True)
         assert "0 half batches are held instead of 1" in await vote(client, held(half(b"1")))
+        hand_out(bench, epoch=2)
         again = half(b"1", epoch=2)
         await hold(client, again)
         assert (await complete(client, held(again), epoch=2)).code == 0
@@ -235,11 +251,11 @@ def test_half_batches_that_are_refused(on_broker, request_, code, story) -> None
     """A half batch that is not right is refused in words, and nothing of it is stored."""
 
     async def talk(bench) -> None:
-        client = await bench.connect()
-        await client.create_topic("orders")
+        client = await ready(bench)
+        stored = bench.broker._flusher._store.end_offset
         answer = await client.ask(RequestCode.RMQ_TXN_HALF, *request_)
         assert (answer.code, story in answer.remark) == (code, True), answer.remark
-        assert await hold(client, half(b"good")) == 0
+        assert await hold(client, half(b"good")) == stored
         assert not await vote(client, held(half(b"good")))
 
     on_broker(talk)
@@ -249,8 +265,7 @@ def test_what_contradicts_itself_is_logged_once(on_broker) -> None:
     """A damaged half batch, and another one under a name that is taken: operators see the first of each kind."""
 
     async def talk(bench) -> None:
-        client = await bench.connect()
-        await client.create_topic("orders")
+        client = await ready(bench)
         await hold(client, half(b"1"))
         with capture_logs() as logs:
             for request in (half(b"2", sequence=1, bodyCrc32=5), half(b"3")) * 3:
@@ -267,8 +282,7 @@ def test_topic_that_may_not_be_written(on_broker) -> None:
     """What was decided waits while its topic is read-only, and is completed when it may be written again."""
 
     async def talk(bench) -> None:
-        client = await bench.connect()
-        await client.create_topic("orders")
+        client = await ready(bench)
         await hold(client, half(b"1"))
         assert not await vote(client, held(half(b"1")))
         await client.create_topic("orders", perm=4)
@@ -287,8 +301,7 @@ def test_more_than_a_broker_holds(on_broker) -> None:
     """Beyond its bound a broker answers busy, which clients may try again."""
 
     async def talk(bench) -> None:
-        client = await bench.connect()
-        await client.create_topic("orders")
+        client = await ready(bench)
         await hold(client, half(b"1"))
         answer = await client.ask(RequestCode.RMQ_TXN_HALF, *half(b"2", sequence=1))
         assert (answer.code, "max_half_batches" in answer.remark) == (ResponseCode.SYSTEM_BUSY, True)
@@ -300,8 +313,7 @@ def test_decisions_that_are_refused(on_broker) -> None:
     """A decision for what is not there, and one that is neither COMMIT nor DROP, are refused; nothing is done."""
 
     async def talk(bench) -> None:
-        client = await bench.connect()
-        await client.create_topic("orders")
+        client = await ready(bench)
         answer = await complete(client, held(half(b"1")))
         assert (answer.code, "does not hold" in answer.remark) == (ResponseCode.TRANSACTION_FAILED, True)
         assert (await complete(client, outcome="PERHAPS")).code == ResponseCode.INVALID_PARAMETER
@@ -314,8 +326,7 @@ def test_own_topics_are_nobodys(on_broker) -> None:
     """Nobody reads, sends to, or deletes the topics in which transactions are kept."""
 
     async def talk(bench) -> None:
-        client = await bench.connect()
-        await client.create_topic("orders")
+        client = await ready(bench)
         await hold(client, half(b"1"))
         for topic in HIDDEN_TOPICS:
             read = BulkReadRequestHeader(topic=topic, queueId=0, queueOffset=0, endOffset=9, maxCount=9, maxBytes=9_999)
@@ -327,20 +338,65 @@ def test_own_topics_are_nobodys(on_broker) -> None:
     on_broker(talk)
 
 
-def test_half_batches_of_nobody(on_broker) -> None:
-    """Half batches of a transaction that no broker has ever heard of are gone after a check-back."""
+FORGED = [
+    pytest.param({"transactionalId": "spark-0"}, id="an id nobody prepared"),
+    pytest.param({"epoch": 2}, id="the next epoch"),
+    pytest.param({"epoch": 1 << 60}, id="a very high epoch"),
+]
+
+
+@pytest.mark.parametrize("fields", FORGED)
+def test_half_batches_under_a_forged_epoch_are_refused(on_broker, fields) -> None:
+    """An epoch that was never handed out is refused by name, logged once, and shuts the real driver out at no time."""
 
     async def talk(bench) -> None:
-        client = await bench.connect()
-        await client.create_topic("orders")
-        forged = half(b"1", epoch=1 << 40)
-        await hold(client, forged)
+        client = await ready(bench)
+        forged = half(b"forged", **fields)
+        for _ in range(2):  # before and after the real driver has written
+            with capture_logs() as logs:
+                for _ in range(2):
+                    answer = await client.ask(RequestCode.RMQ_TXN_HALF, *forged)
+                    assert (answer.code, "never handed out" in answer.remark) == (ResponseCode.TRANSACTION_FAILED, True)
+            refused = [each["error"] for each in logs if each["event"] == "refused"]
+            assert refused.count("ForgedEpoch") == (0 if "real" in seen else 1)
+            seen.append("real")
+            await hold(client, half(b"1"))
+        assert not await vote(client, held(half(b"1")))
+        assert (await complete(client, held(half(b"1")))).code == 0
+        assert await bodies(bench, client) == [b"1"]
+
+    seen: list[str] = []
+    on_broker(talk)
+
+
+def test_a_run_that_was_cut_off_can_write_nothing(on_broker) -> None:
+    """From the first half batch of the run that took over, here or never: the coordinator says who may write."""
+
+    async def talk(bench) -> None:
+        client = await ready(bench)
+        hand_out(bench, epoch=2)
+        answer = await client.ask(RequestCode.RMQ_TXN_HALF, *half(b"zombie"))
+        assert (answer.code, "Nothing more is taken" in answer.remark) == (ResponseCode.TRANSACTION_FAILED, True)
+        await hold(client, half(b"1", epoch=2))
+        assert (await client.ask(RequestCode.RMQ_TXN_HALF, *half(b"zombie"))).code == ResponseCode.TRANSACTION_FAILED
+
+    on_broker(talk)
+
+
+def test_half_batches_of_a_version_from_the_future(on_broker) -> None:
+    """What no attempt was allowed to write is gone after a check-back, also while its run goes on."""
+
+    async def talk(bench) -> None:
+        client = await ready(bench)
+        future, kept = half(b"1", version=10), half(b"2", version=9)
+        await hold(client, kept)
+        await hold(client, future)
 
         async def is_gone() -> bool:
-            return "0 half batches" in await vote(client, HeldAttempt(0, "a", halves=2), epoch=1 << 40)
+            return "0 half batches" in await vote(client, HeldAttempt(0, "a", halves=2), version=10)
 
         await eventually(is_gone)
-        await hold(client, half(b"1"))  # and its epoch shuts nobody out
+        assert not await vote(client, held(kept), version=9)
 
     on_broker(talk, transaction_time_out=1)
 
@@ -349,8 +405,7 @@ def test_who_asks_for_votes_is_remembered_for_a_yes_alone(on_broker) -> None:
     """Each broker ever seen has to be asked before a new id is adopted: a made-up one would stop them all."""
 
     async def talk(bench) -> None:
-        client = await bench.connect()
-        await client.create_topic("orders")
+        client = await ready(bench)
 
         async def seen() -> list[str]:
             answer = await client.ask(RequestCode.RMQ_TXN_FIND, TxnFindRequestHeader(T))

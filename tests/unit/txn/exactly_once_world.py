@@ -391,6 +391,8 @@ class Node:
         body = memoryview(bytearray(message.body))
         if code is RequestCode.RMQ_TXN_HALF:
             half = half_of(header, len(body))
+            if not self.resolver.is_announced(half.name.batch):
+                await self.resolver.introduce(half.name.batch)
             held = self.resolver.known(half) or self.resolver.take(half, body)
             return Reply(TxnHalfResponseHeader(held.physical_offset))
         if code is RequestCode.RMQ_TXN_VOTE:

@@ -126,7 +126,9 @@ class ParticipantBench:
     def send(
         self, batch: Batch, *sent: Sent, partition: int = 0, attempt: str = "a", first_sequence: int = 0
     ) -> HeldAttempt:
-        """Sends half batches of one attempt, each in the shape of `half`; returns what the driver says of them."""
+        """Sends half batches of one attempt, each in the shape of `half`, under an epoch that the coordinator has
+        announced; returns what the driver says of them."""
+        self.participant.announce(batch)
         held = HeldAttempt(partition, attempt)
         for sequence, each in enumerate(sent, first_sequence):
             half, body = make_half(batch, partition, attempt, sequence, each)

@@ -140,13 +140,25 @@ def test_votes_may_come_too_late(book: Book) -> None:
 
 
 def test_a_participant_is_told_how_its_halves_stand(book: Book) -> None:
-    """Open, committed, fenced by another run, and given up are told apart."""
+    """Open, committed, and not to be written any more or at all are told apart; and which epoch is the newest."""
     book.prepare("r1", 0)
     assert book.ledger.status(T, 1, 0).outcome is TxnOutcome.UNKNOWN
     book.decide("r1", 1, 0)
     assert (book.ledger.status(T, 1, 0).outcome, book.ledger.status(T, 1, 0).epoch) == (TxnOutcome.COMMITTED, 1)
     book.prepare("r2", 1)
-    assert outcomes(book.ledger.status(T, 1, 1), book.ledger.status(T, 2, 1)) == [("FENCED", 0), ("UNKNOWN", 0)]
+    stands = [book.ledger.status(T, epoch, 1) for epoch in (1, 2, 3)]
+    assert outcomes(*stands) == [("FENCED", 2), ("UNKNOWN", 2), ("FENCED", 2)]
+    assert book.ledger.status(T, 2, 2).outcome is TxnOutcome.FENCED  # a version from the future
+    book.close(2, 1)
+    assert book.ledger.status(T, 2, 1).outcome is TxnOutcome.FENCED
+
+
+def test_a_driver_closes_also_what_was_forgotten_to_be_begun(book: Book) -> None:
+    """A power loss may take the note that a version was begun; what its driver was told is closed stays closed."""
+    book.prepare("r1", 0)
+    assert outcomes(book.close(1, 5)) == [("FENCED", 0)]
+    assert book.prepare("r1", 5).epoch == 2
+    assert outcomes(book.decide("r1", 1, 5)) == [("FENCED", 0)]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,17 @@ from dataclasses import replace
 
 import pytest
 
-from rmqspark.errors import Busy, DamagedFile, Fenced, TransactionError, TwoCoordinators
+from rmqspark.errors import (
+    Busy,
+    DamagedFile,
+    Fenced,
+    ForgedEpoch,
+    RequestTimeout,
+    RmqError,
+    TransactionError,
+    TwoCoordinators,
+    Unreachable,
+)
 from rmqspark.protocol.bodies_txn import AttemptName, HeldAttempt
 from rmqspark.protocol.java_hash import tags_code
 from rmqspark.protocol.record import SysFlag
@@ -17,7 +27,7 @@ from rmqspark.txn.half_batch import Batch
 from rmqspark.txn.ports import Complete
 from rmqspark.txn.resolver import Verdict
 
-from .participant_bench import SMALL, ParticipantBench, Sent, T, other_message
+from .participant_bench import SMALL, ParticipantBench, Sent, T, make_half, other_message, run
 
 N0, N1 = (Batch(T, 1, version) for version in range(2))
 
@@ -265,17 +275,46 @@ def test_dropped_version(bench: ParticipantBench) -> None:
 
 
 def test_forged_epoch_shuts_nobody_out(bench: ParticipantBench) -> None:
-    """A half batch under an invented epoch is gone once its coordinator was asked, and has changed nothing."""
+    """While the coordinator cannot be asked, half batches under an invented epoch are taken; they fence nobody, and
+    are gone once it was asked."""
+    forged = Batch(T, 1 << 60, 0)
+    bench.verdicts[forged] = Unreachable("It is away.", address="")
+    run(bench.resolver.introduce(forged))
+    half, body = make_half(forged, 0, "a", 0, Sent("t", 0, [b"x"]))
+    bench.resolver.take(half, memoryview(body))
     kept = bench.send(N0, Sent("t", 0, [b"1"]))
     assert bench.vote(N0, kept) == ""
-    forged = Batch(T, 1 << 60, 0)
-    bench.send(forged, Sent("t", 0, [b"x"]))
     bench.verdicts[forged] = Verdict(is_open=False)
     bench.check_back(seconds=6)
     assert {name.batch for name in bench.held()} == {N0}
     bench.commit(N0, kept)
     bench.commit(N1, bench.send(N1, Sent("t", 0, [b"2"])))
     assert bench.bodies("t") == [b"1", b"2"]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "error"),
+    [
+        (Verdict(is_open=True, newest_epoch=2), None),
+        (Verdict(is_open=True), None),
+        (RequestTimeout("No answer."), None),
+        (Verdict(is_open=False, newest_epoch=3), Fenced),
+        (Verdict(is_open=False, newest_epoch=2), Fenced),
+        (Verdict(is_open=False, newest_epoch=1), ForgedEpoch),
+        (Verdict(is_open=False), ForgedEpoch),
+    ],
+)
+def test_a_new_epoch_is_what_its_coordinator_says(
+    bench: ParticipantBench, verdict: Verdict | RmqError, error: type[RmqError] | None
+) -> None:
+    """It is refused if it was never handed out, or is over. Only one that was handed out fences older runs."""
+    new = Batch(T, 2, 0)
+    bench.verdicts[new] = verdict
+    with pytest.raises(error) if error else contextlib.nullcontext():
+        run(bench.resolver.introduce(new))
+    is_handed_out = verdict == Verdict(is_open=True, newest_epoch=2)
+    assert bench.resolver.is_announced(new) is is_handed_out
+    assert bench.participant.is_fenced(N0) is is_handed_out
 
 
 @pytest.mark.parametrize("bounds", [{"max_halves": 2}, {"max_bytes": 250}])
