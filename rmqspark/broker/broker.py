@@ -231,6 +231,7 @@ class Broker:
             clock,
             status_of=lambda *batch: self._coordination.status_of(*batch),  # the two know each other
             sync_flush=sync_flush,
+            max_message_bytes=store_config.max_message_size,
         )
         files = self._files.within(self._store_dir)
         self._coordination = coordination(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rmqspark.store.message_store import MessageStore
     from rmqspark.txn.ports import ParticipantPort
 
+_RESTATED_GROWS_BYTES: Final = 4_096  # beside the output ranges
 _MINUTE_MS: Final = 60_000
 _DAY_MS: Final = 86_400_000
 
@@ -44,7 +45,7 @@ def coordination(
             tuple(name.strip() for name in config.retired_brokers.split(";") if name.strip()),
             max_open_ms=config.transaction_max_open * _MINUTE_MS,
             expiration_ms=config.transactional_id_expiration * _DAY_MS,
-            max_decision_bytes=store_config.max_message_size // 2,  # when it is restated it has grown
+            max_decision_bytes=store_config.max_message_size - _RESTATED_GROWS_BYTES,
             restate_after_bytes=store_config.mapped_file_size_commit_log,
         ),
         store,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rmqspark.broker.handlers.bulk import check_target
 from rmqspark.protocol.bodies_txn import AttemptName
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from rmqspark.txn.half_batch import Batch
 
 
+_EVENT_BYTES: Final = 4_096  # of an event, beside its output ranges
+
+
 def participation(
     config: BrokerConfig,
     store: MessageStore,
@@ -36,6 +39,7 @@ def participation(
     *,
     status_of: Callable[[str, int, int], Awaitable[Ruling]],
     sync_flush: bool,
+    max_message_bytes: int,
 ) -> Resolver:
     """A participant that is yet to `recover`. `status_of` asks a version's coordinator, wherever that is."""
     participant = Participant(max_halves=config.max_half_batches, max_bytes=config.max_half_batch_bytes)
@@ -61,6 +65,7 @@ def participation(
         timeout_ms=config.transaction_time_out,
         check_interval_ms=config.transaction_check_interval,
         reads_unsynced=not sync_flush,
+        max_output_bytes=max_message_bytes - _EVENT_BYTES,
     )
 
 

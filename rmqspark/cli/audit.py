@@ -61,9 +61,9 @@ def _show(batches: Sequence[AuditedBatch], found: Sequence[Finding]) -> None:
         (
             b.transactionalId,
             b.version,
-            _ranges(b.inputs),
+            ", ".join(_range(one) for one in b.inputs if one.toOffset > one.fromOffset),
             counted(b.rows, "row"),
-            _ranges(b.outputs),
+            ", ".join(map(_output, b.outputs)),
             time_text(b.decidedAtMs),
             b.decidedBy,
             b.completed,
@@ -102,12 +102,13 @@ def _sum(found: Sequence[Finding], kind: str) -> int:
     return sum(finding.messages for finding in found if finding.kind == kind)
 
 
-def _ranges(ranges: Sequence[InputRange | OutputRange]) -> str:
-    return ", ".join(
-        f"{one.topic}/{one.brokerName}/{one.queueId} {one.fromOffset}–{one.toOffset}"
-        for one in ranges
-        if one.toOffset > one.fromOffset
-    )
+def _range(one: InputRange | OutputRange) -> str:
+    return f"{one.topic}/{one.brokerName}/{one.queueId} {one.fromOffset}–{one.toOffset}"
+
+
+def _output(one: OutputRange) -> str:
+    """With how many of the messages there are the batch's, where others wrote in between."""
+    return _range(one) if one.rows is None else f"{_range(one)} ({counted(one.rows, 'row')} of them)"
 
 
 def _document(query: str, batches: Sequence[AuditedBatch], found: Sequence[Finding]) -> dict[str, Any]:

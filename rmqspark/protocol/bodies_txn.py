@@ -39,13 +39,15 @@ class InputRange(Body):
 
 
 class OutputRange(Body):
-    """Offsets [fromOffset, toOffset) that a batch was given in a queue."""
+    """Offsets [fromOffset, toOffset) that a batch was given in a queue: all of them, or so many `rows` of them, where
+    others wrote to the queue in between."""
 
     topic: str = ""
     brokerName: str = ""
     queueId: Int32 = 0
     fromOffset: Int64 = 0
     toOffset: Int64 = 0
+    rows: Int64 | None = None
 
 
 class InputRanges(Body):

@@ -113,9 +113,13 @@ class TxnVoteRequestHeader(Header):
 
 
 class TxnVoteResponseHeader(Header):
-    """`yes` once all is on disk, to stay until the coordinator says otherwise; else the remark says what is missing."""
+    """`yes` once all is on disk, to stay until the coordinator says otherwise; else the remark says what is missing.
+
+    `outputBytes`: how long the output ranges of the version here will be in an event, at most.
+    """
 
     yes: bool
+    outputBytes: Int64 = 0
 
 
 class TxnCompleteRequestHeader(Header):

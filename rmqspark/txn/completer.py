@@ -20,8 +20,8 @@ import structlog
 
 from rmqspark.errors import InvalidMessage, NotWritable, RmqError, StoreError, TransactionError
 from rmqspark.fault_points import fault_point
-from rmqspark.protocol.bodies_txn import OutputRange
 from rmqspark.protocol.bulk_rows import AS_ROWS
+from rmqspark.txn.output_ranges import most_bytes, output_ranges
 from rmqspark.txn.participant_events import Completed, CompletionBegun, Dismissed, Dropped, Summary
 
 if TYPE_CHECKING:
@@ -90,7 +90,11 @@ class Completer:
         try:
             return self._halves.record(self._participant.summary(next_half))
         except InvalidMessage:  # too large; without a summary the log could never expire
-            return self._halves.record(self._participant.summary(next_half, with_all_outputs=False))
+            return self._halves.record(self._participant.summary(next_half, with_outputs=False))
+
+    def most_output_bytes(self, batch: Batch, attempts: Sequence[AttemptKey]) -> int:
+        """How long the account of where these attempts' messages went will be in an event, at most."""
+        return most_bytes(self._participant.queues_of(batch, attempts), self._broker_name)
 
     def begin(self, batch: Batch, attempts: Sequence[AttemptKey]) -> Completion:
         """The completion of a version, begun now if it was not before.
@@ -129,7 +133,8 @@ class Completer:
         """Notes that all is appended, and drops everything else up to this version."""
         fault_point("mid_complete")
         batch, halves = completion.batch, self._participant.halves_of(completion.batch, completion.attempts)
-        outputs = _outputs(completion, halves, self._broker_name)
+        appended = [(half.topic, half.queue_id, completion.appended[half.physical_offset]) for half in halves]
+        outputs = output_ranges(appended, self._broker_name)
         self.note(Completed(batch.transactional_id, batch.epoch, batch.version, outputs))
         self.summarize()
 
@@ -256,16 +261,3 @@ def _appended_together(halves: Sequence[HalfBatch]) -> Iterator[list[HalfBatch]]
                 together, size = [], 0
         if together:
             yield together
-
-
-def _outputs(completion: Completion, halves: Sequence[HalfBatch], broker_name: str) -> list[OutputRange]:
-    """Where the messages went, ranges that follow each other joined."""
-    outputs: list[OutputRange] = []
-    places = ((half.topic, half.queue_id, *completion.appended[half.physical_offset]) for half in halves)
-    for topic, queue_id, start, rows in sorted(places):
-        last = outputs[-1] if outputs else None
-        if last is not None and (last.topic, last.queueId, last.toOffset) == (topic, queue_id, start):
-            last.toOffset += rows
-        else:
-            outputs.append(OutputRange(topic, broker_name, queue_id, start, start + rows))
-    return outputs

@@ -53,7 +53,7 @@ class CoordinationConfig:
     retired_brokers: tuple[str, ...]
     max_open_ms: int  # a version of which no attempt was heard for so long is closed
     expiration_ms: int  # an id that nobody has used for so long is forgotten
-    max_decision_bytes: int
+    max_decision_bytes: int  # with all its output ranges
     restate_after_bytes: int
 
 

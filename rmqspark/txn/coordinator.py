@@ -64,11 +64,13 @@ class _Proposal(NamedTuple):
 
 
 class _Poll(NamedTuple):
-    """The versions that a broker's vote confirms, or why it is not a yes, and whether that may pass by itself."""
+    """The versions that a broker's vote confirms and how long its output ranges may be; or why it is not a yes, and
+    whether that may pass by itself."""
 
     confirmed: list[int]
     refusal: str = ""
     may_pass: bool = False
+    output_bytes: int = 0
 
 
 class Coordinator:
@@ -242,7 +244,8 @@ class Coordinator:
             if all(poll.may_pass for poll in refused.values()):
                 raise Busy(f"Version {version} of {transactional_id!r} cannot be decided now. {story}")
             return Ruling(Answer(TxnOutcome.REFUSED, last_version=txn.last_version), remark=story)
-        answer = self._ledger.record(transactional_id, epoch, version, decision, self._clock.now_ms(), by)
+        output_bytes = sum(poll.output_bytes for poll in polls)
+        answer = self._ledger.record(transactional_id, epoch, version, decision, self._clock.now_ms(), by, output_bytes)
         ruling = await self._give(answer._replace(events=(*news, *answer.events)))
         self._proposals.pop(transactional_id, None)
         fault_point("after_decide")
@@ -264,7 +267,7 @@ class Coordinator:
             vote = await self.vote(broker, request)
         except RmqError as error:
             return _Poll([], str(error), error.retriable)
-        return _Poll(done) if vote.yes else _Poll([], vote.remark or "no")
+        return _Poll(done, output_bytes=vote.output_bytes) if vote.yes else _Poll([], vote.remark or "no")
 
     async def complete_earlier(self, broker: str, txn: Transaction) -> list[int] | None:
         """Completes what is pending on a broker before it votes on more; None if that does not work now."""

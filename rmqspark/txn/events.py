@@ -46,7 +46,7 @@ class EpochClosed(_Event):
 
 
 class Decided(_Event):
-    """The version is committed, with exactly these attempts."""
+    """The version is committed, with exactly these attempts. What is known of it grows by `output_bytes` at most."""
 
     transactional_id: str
     epoch: int
@@ -54,6 +54,7 @@ class Decided(_Event):
     decision: TxnDecision
     at_ms: int
     by: str
+    output_bytes: int = 0
 
 
 class BrokerCompleted(_Event):

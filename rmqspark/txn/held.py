@@ -97,6 +97,12 @@ class HeldTransaction:
             raise _lost(batch, f"{self.voted[batch]} half batches, but {len(chosen)}")
         return chosen
 
+    def queues_of(self, batch: Batch, attempts: Iterable[AttemptKey]) -> set[tuple[str, int]]:
+        """The queues (topic, queue id) that the half batches held of these attempts are for."""
+        wanted = set(attempts)
+        mine = (half for half in self.halves.values() if half.name.batch == batch and _attempt_of(half) in wanted)
+        return {(half.topic, half.queue_id) for half in mine}
+
     def needed_offset(self) -> int | None:
         """Physical offset from which on the log has what was voted for; None if nothing of it is held."""
         voted = (half.physical_offset for half in self.halves.values() if half.name.batch in self.voted)

@@ -88,16 +88,22 @@ class Journal:
             return
         drafts = [self._draft(event) for event in events]
         for event, draft in zip(events, drafts, strict=True):
-            if isinstance(event, Decided) and len(draft.record) > self._max_decision_bytes:
-                raise InvalidMessage(
-                    f"A decision of {len(draft.record)} bytes is over the limit of {self._max_decision_bytes}.",
-                    hint="Use fewer partitions, or raise max_message_size.",
-                )
+            if isinstance(event, Decided):
+                self._check_size(len(draft.record), event.output_bytes)
         self._append(drafts)
         for event in events:
             self._apply(event)
         if any(_is_promise(event) for event in events):
             self._promised_end = self._store.end_offset
+
+    def _check_size(self, decision_bytes: int, output_bytes: int) -> None:
+        """Before anything is readable: when the decision is restated, it and its output ranges are one event."""
+        if decision_bytes + output_bytes > self._max_decision_bytes:
+            raise InvalidMessage(
+                f"A decision of {decision_bytes} bytes about queues whose list takes {output_bytes} is over the limit "
+                f"of {self._max_decision_bytes}. Nothing of the batch was written.",
+                hint="Write to fewer topics or queues in one batch, from fewer partitions, or raise max_message_size.",
+            )
 
     async def flushed(self) -> None:
         """Returns when everything that was promised so far is on disk. Raises FlushTimeout, NotWritable."""

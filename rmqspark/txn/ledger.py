@@ -126,7 +126,14 @@ class Ledger:
         return None
 
     def record(
-        self, transactional_id: str, epoch: int, version: int, decision: TxnDecision, now_ms: int, by: str = DRIVER
+        self,
+        transactional_id: str,
+        epoch: int,
+        version: int,
+        decision: TxnDecision,
+        now_ms: int,
+        by: str = DRIVER,
+        output_bytes: int = 0,
     ) -> Answer:
         """All participants have said yes: the decision, unless the version was closed or decided meanwhile."""
         txn = self.require(transactional_id)
@@ -135,7 +142,7 @@ class Ledger:
             return self._recorded(txn, version, outcome)
         if self.is_fenced(txn, epoch):
             return Answer(TxnOutcome.FENCED, last_version=txn.last_version)
-        events: list[Event] = [Decided(transactional_id, epoch, version, decision, now_ms, by)]
+        events: list[Event] = [Decided(transactional_id, epoch, version, decision, now_ms, by, output_bytes)]
         if not decision.participants:  # nothing to complete
             pending = Pending(epoch, version, decision, now_ms, by)
             events.append(Finished(audited(txn, pending, {}, completed=True)))

@@ -160,6 +160,10 @@ class Participant:
         """
         return self._get(batch).halves_of(batch, attempts)
 
+    def queues_of(self, batch: Batch, attempts: Iterable[AttemptKey]) -> set[tuple[str, int]]:
+        """The queues (topic, queue id) that the half batches held of these attempts are for."""
+        return self._get(batch).queues_of(batch, attempts)
+
     def concerns(self, batch: Batch) -> bool:
         """Whether this broker ever heard of the transactional id."""
         return batch.transactional_id in self._transactions
@@ -192,15 +196,15 @@ class Participant:
             case Dismissed():
                 self._count_out(transaction.dismiss(batch, log_offset))
 
-    def summary(self, next_half: int, *, with_all_outputs: bool = True) -> Summary:
+    def summary(self, next_half: int, *, with_outputs: bool = True) -> Summary:
         """Everything, for whoever starts after us. Of those that hold nothing, only the newest are remembered, and
-        where their messages went not at all if `with_all_outputs` is too much: that is told, nothing rests on it."""
+        where messages went not at all if `with_outputs` is too much: that is told, nothing rests on it."""
         idle = [transactional_id for transactional_id, it in self._transactions.items() if it.is_idle]
         for transactional_id in idle[:-_MOST_IDLE]:
             del self._transactions[transactional_id]
-        if not with_all_outputs:
-            for transactional_id in idle[-_MOST_IDLE:]:
-                self._transactions[transactional_id].outputs = []
+        if not with_outputs:
+            for transaction in self._transactions.values():
+                transaction.outputs = []
         standings = [it.standing(transactional_id) for transactional_id, it in self._transactions.items()]
         return Summary(standings, sorted(half.queue_offset for half in self.held()), next_half)
 

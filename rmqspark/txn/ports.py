@@ -22,10 +22,12 @@ class Vote(NamedTuple):
 
 
 class VoteAnswer(NamedTuple):
-    """`yes` pins the attempts until the coordinator's COMPLETE. `remark` says what is missing."""
+    """`yes` pins the attempts until the coordinator's COMPLETE. `remark` says what is missing. `output_bytes`: how
+    long the account of where their messages are will be, at most."""
 
     yes: bool
     remark: str = ""
+    output_bytes: int = 0
 
 
 class Complete(NamedTuple):

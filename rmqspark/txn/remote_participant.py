@@ -39,7 +39,8 @@ class RemoteParticipant:
         response = await self._peers.call(
             self._broker, RequestCode.RMQ_TXN_VOTE, header, body, timeout_ms=_VOTE_TIMEOUT_MS
         )
-        return VoteAnswer(response.header(TxnVoteResponseHeader).yes, response.remark or "")
+        told = response.header(TxnVoteResponseHeader)
+        return VoteAnswer(told.yes, response.remark or "", told.outputBytes)
 
     async def complete(self, request: Complete) -> list[OutputRange]:
         outcome = TxnOutcome.COMMIT if request.commit else TxnOutcome.DROP

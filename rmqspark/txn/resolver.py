@@ -60,7 +60,7 @@ class Disk(Protocol):
 
 class Resolver:
     """All methods belong to the event loop's thread. `reads_unsynced` says whether messages are readable before they
-    are on disk (ASYNC_FLUSH)."""
+    are on disk (ASYNC_FLUSH); `max_output_bytes` how long the account of where a version went may be."""
 
     def __init__(
         self,
@@ -74,6 +74,7 @@ class Resolver:
         timeout_ms: int,
         check_interval_ms: int,
         reads_unsynced: bool,
+        max_output_bytes: int,
     ) -> None:
         self._participant = participant
         self._halves = halves
@@ -82,6 +83,7 @@ class Resolver:
         self._clock = clock
         self._ask = ask
         self._reads_unsynced = reads_unsynced
+        self._max_output_bytes = max_output_bytes
         self._check_backs = CheckBacks(timeout_ms=timeout_ms, interval_ms=check_interval_ms)
         self._one_at_a_time = asyncio.Lock()
         self._bytes_to_write_back = 0
@@ -156,13 +158,18 @@ class Resolver:
         batch = Batch(request.transactional_id, request.epoch, request.version)
         if refusal := self.refusal(request):
             return VoteAnswer(yes=False, remark=refusal)
+        output_bytes = self._completer.most_output_bytes(
+            batch, [(each.partition, each.attempt) for each in request.attempts]
+        )
+        if output_bytes > self._max_output_bytes:
+            return VoteAnswer(yes=False, remark=_too_many_queues(output_bytes, self._max_output_bytes))
         halves = sum(attempt.halves for attempt in request.attempts)
         if not self._participant.has_voted(batch, halves):
             self._completer.note(VotedFor(*batch, halves))
         await self._disk.flushed(self._halves.end_offset)
         self._write_back_at_bytes = _FIRST_WRITTEN_BACK_BYTES
         refusal = self.refusal(request)  # its coordinator may have dropped it meanwhile
-        return VoteAnswer(yes=not refusal, remark=refusal)
+        return VoteAnswer(not refusal, refusal, output_bytes)
 
     async def complete(self, request: Complete) -> list[OutputRange]:
         """Completes or drops a version; returns where its messages are, as soon as they are readable.
@@ -270,3 +277,10 @@ class Resolver:
         it may go."""
         offsets = (self._participant.needed_offset(), self._completer.summary_offset)
         return min((offset for offset in offsets if offset is not None), default=None)
+
+
+def _too_many_queues(output_bytes: int, max_bytes: int) -> str:
+    return (
+        f"The list of the queues its rows are for takes {output_bytes} bytes, over the limit of {max_bytes}: write to "
+        "fewer topics or queues in one batch, or raise max_message_size."
+    )

@@ -129,7 +129,7 @@ class TxnParticipantHandlers:
         if header.coordinator is not None and not self._resolver.refusal(vote):
             self._note_broker(header.coordinator)  # before the vote, whose flush brings it to the disk
         answer = await self._resolver.vote(vote)
-        return Reply(TxnVoteResponseHeader(answer.yes), remark=answer.remark or None)
+        return Reply(TxnVoteResponseHeader(answer.yes, answer.output_bytes), remark=answer.remark or None)
 
     async def complete(self, request: Request[TxnCompleteRequestHeader]) -> Reply:
         header = request.header

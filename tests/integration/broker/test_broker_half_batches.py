@@ -13,16 +13,28 @@ from structlog.testing import capture_logs
 
 from rmqspark.clock import SystemClock
 from rmqspark.protocol.bodies import OutputRanges
-from rmqspark.protocol.bodies_txn import AttemptName, BrokersSeen, HeldAttempt, TxnComplete, TxnVote
+from rmqspark.protocol.bodies_txn import (
+    AttemptName,
+    AuditedBatches,
+    BrokersSeen,
+    HeldAttempt,
+    TxnComplete,
+    TxnDecision,
+    TxnVote,
+)
 from rmqspark.protocol.body_crcs import body_crcs
 from rmqspark.protocol.bulk_rows import AS_ROWS, BulkRows
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.columns import Column
 from rmqspark.protocol.headers import BulkReadRequestHeader, GetMaxOffsetRequestHeader
 from rmqspark.protocol.headers_txn import (
+    TxnAbortRequestHeader,
+    TxnAuditRequestHeader,
     TxnCompleteRequestHeader,
+    TxnDecideRequestHeader,
     TxnFindRequestHeader,
     TxnHalfRequestHeader,
+    TxnPrepareRequestHeader,
     TxnVoteRequestHeader,
 )
 from rmqspark.protocol.names import HALF_BATCH_TOPIC, HIDDEN_TOPICS
@@ -31,6 +43,7 @@ from rmqspark.protocol.record import encode_record
 from rmqspark.protocol.unique_keys import IdRange
 from rmqspark.testing.memory_files import MemoryFileSystem
 from rmqspark.txn.events import RunOpened, VersionBegun
+from rmqspark.txn.output_ranges import most_bytes
 
 from .transaction_talk import eventually
 
@@ -399,6 +412,44 @@ def test_half_batches_of_a_version_from_the_future(on_broker) -> None:
         assert not await vote(client, held(kept), version=9)
 
     on_broker(talk, transaction_time_out=1)
+
+
+LIST_BYTES = most_bytes((("orders", queue) for queue in range(40)), "broker-a")
+
+
+@pytest.mark.parametrize("room", [LIST_BYTES - 1, LIST_BYTES], ids=["the participant's no", "the coordinator's"])
+def test_more_queues_than_a_decision_can_tell_of(on_broker, room) -> None:
+    """A batch for too many queues is refused in words before anything is readable; one for fewer is committed."""
+
+    async def talk(bench) -> None:
+        client = await ready(bench)
+        await client.create_topic("orders", queues=40)
+
+        async def decide(epoch: int, queues: int) -> Any:
+            prepare = TxnPrepareRequestHeader(T, f"run-{epoch}", 0, 0, "a")
+            assert (await client.ask(RequestCode.RMQ_TXN_PREPARE, prepare)).fields["epoch"] == str(epoch)
+            requests = [
+                half(b"1", epoch=epoch, sequence=queue, queue_id=queue, queueId=queue) for queue in range(queues)
+            ]
+            for request in requests:
+                await hold(client, request)
+            decision = TxnDecision("q", {"broker-a": [held(*requests)]}, rows=queues)
+            header = TxnDecideRequestHeader(T, f"run-{epoch}", epoch, 0)
+            return await client.ask(RequestCode.RMQ_TXN_DECIDE, header, decision.encode(standard=True))
+
+        refused = await decide(1, 40)
+        assert refused.code != 0 or refused.fields["outcome"] == "REFUSED"
+        assert "fewer topics or queues" in refused.remark
+        abort = await client.ask(RequestCode.RMQ_TXN_ABORT, TxnAbortRequestHeader(T, "run-1", 1, 0))
+        assert abort.fields["outcome"] == "FENCED"
+        assert await bodies(bench, client) == []
+        assert (await decide(2, 20)).fields["outcome"] == "COMMITTED"
+        assert await bodies(bench, client) == [b"1"]
+        told = (await client.ask(RequestCode.RMQ_TXN_AUDIT, TxnAuditRequestHeader(9))).body
+        (batch,) = AuditedBatches.decode(told).batches
+        assert (batch.rows, len(batch.outputs)) == (20, 20)
+
+    on_broker(talk, store={"max_message_size": 4_096 + room})
 
 
 def test_who_asks_for_votes_is_remembered_for_a_yes_alone(on_broker) -> None:

@@ -9,7 +9,8 @@ from rmqspark.protocol.bodies import AuditedBatch, InputRange, OutputRange
 
 
 def batch(version: int, read: tuple[int, int] | None, written: tuple[int, int], *, rows: int | None = None,
-          name: str = "T", done: bool = True, lease: int | None = None) -> AuditedBatch:  # fmt: skip
+          name: str = "T", done: bool = True, lease: int | None = None,
+          own: int | None = None) -> AuditedBatch:  # fmt: skip
     """A version that read from one queue and wrote to another."""
     return AuditedBatch(
         name,
@@ -17,7 +18,7 @@ def batch(version: int, read: tuple[int, int] | None, written: tuple[int, int], 
         version,
         rows=written[1] - written[0] if rows is None else rows,
         inputs=[InputRange("g", "in", "a", 0, *read, lease=lease)] if read else [],
-        outputs=[OutputRange("out", "a", 0, *written)],
+        outputs=[OutputRange("out", "a", 0, *written, own)],
         completed=done,
     )
 
@@ -39,6 +40,8 @@ GOOD = [batch(0, (0, 5), (0, 5)), batch(1, None, (5, 5)), batch(2, (5, 9), (7, 1
         ([batch(0, (0, 5), (0, 5), rows=7)], [(Kind.GAP, 0, 2, "7 rows were committed, 5 are in the topics.")]),
         ([batch(0, (0, 5), (0, 5), rows=4)], [(Kind.DUPLICATE, 0, 1, "4 rows were committed, 5 are in the topics.")]),
         ([batch(0, (0, 5), (0, 5), rows=7, done=False)], []),
+        ([batch(0, (0, 5), (0, 9), rows=5, own=5)], []),  # others wrote in between
+        ([batch(0, (0, 5), (0, 9), rows=5, own=4)], [(Kind.GAP, 0, 1, "5 rows were committed, 4 are in the topics.")]),
         ([batch(0, None, (0, 5)), batch(1, None, (5, 9))], []),  # of another source
         ([batch(0, (0, 5), (0, 5)), batch(1, None, (5, 7)), batch(2, None, (7, 7)), batch(3, (7, 9), (7, 9))],
          [(Kind.GAP, 3, 2, "Input in/a/0, offsets 5 to 6, is in no batch that said what it read; version 1 did not.")]),

@@ -489,6 +489,7 @@ class _Broker:
             timeout_ms=1,
             check_interval_ms=1,
             reads_unsynced=True,
+            max_output_bytes=1 << 20,
         )
 
     def _recall(self, entry: Any, at: int) -> None:

@@ -334,6 +334,7 @@ class Node:
                 timeout_ms=6_000,
                 check_interval_ms=60_000,
                 reads_unsynced=True,
+                max_output_bytes=1 << 20,
             )
             self.coordination = Coordination(
                 CoordinationConfig(self.name, (), 3_600_000, 1 << 50, 1 << 20, restate_after_bytes=3_000),

@@ -106,6 +106,7 @@ class ParticipantBench:
             timeout_ms=6_000,
             check_interval_ms=60_000,
             reads_unsynced=self.config.flush_disk_type == "ASYNC_FLUSH",
+            max_output_bytes=1 << 20,
         )
         self.resolver.recover()
 

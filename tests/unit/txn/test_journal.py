@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from functools import partial, wraps
 from typing import TYPE_CHECKING
 
@@ -158,6 +159,15 @@ def test_an_event_too_large_changes_nothing(desk: Desk) -> None:
     with pytest.raises(InvalidMessage, match="over the limit"):
         desk.journal.record([opened(), decided])
     assert (T in desk.ledger, desk.store.max_offset(TXN_LEDGER_TOPIC, 0)) == (False, 0)
+
+
+@pytest.mark.parametrize(("output_bytes", "fits"), [(7_000, True), (8_000, False)])
+def test_a_decision_leaves_room_for_where_its_rows_go(desk: Desk, output_bytes: int, fits: bool) -> None:
+    """One whose output ranges would not fit the event that tells of it is refused before anything is readable."""
+    decided = Decided(T, 1, 0, TxnDecision("q", {"a": [HeldAttempt()]}), 0, "driver", output_bytes)
+    with contextlib.nullcontext() if fits else pytest.raises(InvalidMessage, match="fewer topics or queues"):
+        desk.journal.record([opened(), decided])
+    assert (T in desk.ledger) is fits
 
 
 @awaited

@@ -75,7 +75,7 @@ def test_readers_see_a_transaction_at_once(bench: ParticipantBench) -> None:
         seen.append(len(bench.bodies("t")) + len(bench.bodies("u")))
         bench.store.append_parts("t", 0, *other_message())
 
-    assert bench.commit(N0, attempt, each_step=look)[0] == ("t", 0, 0, 3)
+    assert bench.commit(N0, attempt, each_step=look)[0] == ("t", 0, 0, 15 + 4)
     assert seen == [0] * 6
     assert [body for body in bench.bodies("t") if body != b"other"] == [b"%d" % (n // 3) for n in range(15)]
     assert bench.bodies("t").count(b"other") == 6
