@@ -1,8 +1,9 @@
 """For tests of streaming queries: is everything there once, also when something crashes at the worst moment?
 
-with crash_at("after_decide"):            # the decision is on disk, its answer is lost
+with crash_at("after_decide") as crash:   # the decision is on disk, its answer is lost
     query.processAllAvailable()
-assert_exactly_once(query, namesrv=rmq.namesrv)
+assert crash.met
+assert_exactly_once(query)
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ from __future__ import annotations
 import os
 from collections import Counter
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rmqspark.client.audit import findings
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.pull_consumer import PullConsumer
 from rmqspark.client.txn import audited_batches
-from rmqspark.fault_points import VARIABLE, arm, disarm
+from rmqspark.fault_points import VARIABLE, InjectedFault, arm, disarm
 from rmqspark.model import MessageQueue
 
 if TYPE_CHECKING:
@@ -31,11 +33,13 @@ _PATIENCE_MS = 60_000
 def assert_exactly_once(query: Any, *, namesrv: str | None = None) -> None:
     """Raises AssertionError unless every batch of `query` was read, committed and written once.
 
-    `query` is a StreamingQuery, its id, or a transactional id. Two things are looked at: what the brokers recorded, as
-    `rmq audit` does, and the messages themselves: each offset that a batch was given must hold one, and no two of them
-    may have the same unique id.
+    `query` is a StreamingQuery, its id, or a transactional id, on the cluster `namesrv`: by default the one of this
+    process, else where every client looks. Two things are looked at: what the brokers recorded, as `rmq audit` does,
+    and the messages themselves: each offset that a batch was given must hold one, and no two of them may have the same
+    unique id. Raises InvalidArgument where several clusters run in this process.
     """
     name = str(getattr(query, "id", query))
+    namesrv = namesrv or _namesrv_here()
     batches = _complete_batches(name, namesrv)
     found = [finding.story for finding in findings(batches)]
     found += [f"Version {batch.version} was not confirmed by all brokers." for batch in batches if not batch.completed]
@@ -45,27 +49,47 @@ def assert_exactly_once(query: Any, *, namesrv: str | None = None) -> None:
         raise AssertionError(f"{name} is not exactly-once: {' '.join(found[:_SHOWN])}{more}")
 
 
+@dataclass
+class Crash:
+    """A failure at a fault point of this process; `met` once something has come to it."""
+
+    point: str
+    met: bool = False
+
+    def __call__(self) -> None:
+        self.met = True
+        raise InjectedFault(f"A test has this fail at {self.point!r}.")
+
+
 @contextmanager
-def crash_at(name: str, *, arrival: int = 1) -> Iterator[None]:
+def crash_at(name: str, *, arrival: int = 1) -> Iterator[Crash]:
     """Within the block, what comes to fault point `name` for the `arrival`-th time fails there, once.
 
     Brokers of `cluster()` live in this process: what they were about to do ends with an error, and the answer is lost.
     A process that is started in the block (a driver, `rmq up`) is killed with SIGKILL instead. Tasks and commits of a
     Spark session that was there before are neither: in such a session only the points of brokers (`before_vote`,
-    `after_vote`, `after_decide`, `before_complete`, `mid_complete`, `after_complete`) are ever met. All names are in
-    `rmqspark.fault_points.NAMES`; another one is InvalidArgument.
+    `after_vote`, `after_decide`, `before_complete`, `mid_complete`, `after_complete`) are ever met. What the block is
+    given says whether one was: a crash that never came proves nothing. All names are in `rmqspark.fault_points.NAMES`;
+    another one is InvalidArgument.
     """
-    arm(name, "raise", arrival=arrival)
+    crash = Crash(name)
+    arm(name, crash, arrival=arrival)
     before = os.environ.get(VARIABLE)
     os.environ[VARIABLE] = f"{name}:kill:{arrival}"
     try:
-        yield
+        yield crash
     finally:
         disarm(name)
         if before is None:
             del os.environ[VARIABLE]
         else:
             os.environ[VARIABLE] = before
+
+
+def _namesrv_here() -> str | None:
+    from rmqspark.testing.in_process import namesrv_of_this_process
+
+    return namesrv_of_this_process()
 
 
 def _complete_batches(name: str, namesrv: str | None) -> list[AuditedBatch]:

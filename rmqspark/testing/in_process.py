@@ -50,6 +50,9 @@ _LOOK_AGAIN_MS = 5
 _VIP_PORT_OFFSET = -2  # a broker answers there, too
 
 
+_running: list[LocalCluster] = []  # those of this process whose block runs
+
+
 class Server(Protocol):
     """What runs on the loop: listens while its `async with` block runs."""
 
@@ -234,7 +237,18 @@ def cluster(
         stack.callback(local.close)
         for number in range(brokers):
             local.start_broker(f"broker-{chr(ord('a') + number)}")
+        _running.append(local)
+        stack.callback(_running.remove, local)
         yield local
+
+
+def namesrv_of_this_process() -> str | None:
+    """Of the one `cluster()` whose block runs; None if there is none. Raises InvalidArgument for one of several."""
+    if len(_running) > 1:
+        raise InvalidArgument(
+            "Several clusters run in this process.", hint="Say which one is meant: namesrv=mq.namesrv."
+        )
+    return _running[0].namesrv if _running else None
 
 
 def _log_to_standard_error() -> None:

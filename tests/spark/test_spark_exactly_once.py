@@ -84,8 +84,9 @@ def test_the_hard_window(topic: Topic, other: Topic, copy: Copy, tmp_path: Path)
 def test_an_answer_that_is_lost(topic: Topic, other: Topic, copy: Copy, point: str) -> None:
     """The coordinator fails at the worst moments; the driver finds out what became of the batch and goes on."""
     topic.send("a", "b", "c")
-    with crash_at(point):
+    with crash_at(point) as crash:
         query = copy()
+    assert crash.met
     assert other.bodies() == ["a", "b", "c"]
     assert_exactly_once(query, namesrv=topic.namesrv)
 

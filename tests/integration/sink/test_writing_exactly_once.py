@@ -11,14 +11,14 @@ import pytest
 from rmqspark.client.admin import AdminClient
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.txn import audited_batches, input_keeper, report_input, transactions
-from rmqspark.errors import Fenced, NotCommitted, ReplayMismatch, RmqError, StaleVersion
+from rmqspark.errors import Fenced, InvalidArgument, NotCommitted, ReplayMismatch, RmqError, StaleVersion
 from rmqspark.protocol.bodies import InputRange
 from rmqspark.sink.attempt import Attempt, AttemptWritten
 from rmqspark.sink.attempt_write import write_attempt
 from rmqspark.sink.commit import abort, commit
 from rmqspark.sink.options import SinkOptions
 from rmqspark.sink.transaction_options import TransactionOptions
-from rmqspark.testing import LocalCluster, assert_exactly_once, cluster, crash_at
+from rmqspark.testing import LocalCluster, assert_exactly_once, cluster, crash_at, in_process
 from rmqspark.testing.rmq import Rmq
 
 if TYPE_CHECKING:
@@ -126,6 +126,16 @@ def test_the_assertion_bites(sink: Sink) -> None:
         assert_exactly_once(f"q-{sink.name}", namesrv=sink.mq.namesrv)
 
 
+def test_the_assertion_looks_at_the_cluster_of_this_process(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is one; of several a test has to say which."""
+    sink.commit(sink.task(0, 0, "a"))
+    monkeypatch.setattr(in_process, "_running", [sink.mq])
+    assert_exactly_once(sink.name)
+    monkeypatch.setattr(in_process, "_running", [sink.mq, sink.mq])
+    with pytest.raises(InvalidArgument, match="namesrv="):
+        assert_exactly_once(sink.name)
+
+
 def test_twins_and_failed_attempts_leave_nothing(sink: Sink) -> None:
     """Of all attempts at a partition only the one that Spark took counts."""
     sink.task(0, 0, "a", "b")
@@ -186,11 +196,12 @@ def test_a_broker_that_lost_what_it_held(sink: Sink) -> None:
 def test_a_step_that_fails_is_made_up_for(sink: Sink, point: str) -> None:
     """The driver asks again where an answer is lost, and the batch is there once."""
     messages = [sink.task(0, 0, "a", "b", "c", "d")]
-    with crash_at(point):
+    with crash_at(point) as crash:
         try:
             sink.commit(*messages)
         except RmqError:
             sink.commit(sink.task(0, 0, "a", "b", "c", "d", run="run-2"))
+    assert crash.met
     sink.commit(sink.task(1, 0, "e", run="run-2"))
     assert sink.bodies() == list("abcde")
 

@@ -14,18 +14,21 @@ from rmqspark.testing import crash_at
 def test_what_comes_to_the_point_fails_there_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """At the arrival named, in this process; one that starts in the block is killed; afterwards all is as before."""
     monkeypatch.delenv(VARIABLE, raising=False)
-    with crash_at("after_decide", arrival=2):
+    with crash_at("after_decide", arrival=2) as crash:
         assert os.environ[VARIABLE] == "after_decide:kill:2"
         fault_point("before_vote")
         fault_point("after_decide")
+        assert not crash.met
         with pytest.raises(InjectedFault, match="after_decide"):
             fault_point("after_decide")
         fault_point("after_decide")
+    assert crash.met
     assert VARIABLE not in os.environ
     monkeypatch.setenv(VARIABLE, "mid_complete:kill:1")
-    with crash_at("after_vote"):
+    with crash_at("after_vote") as crash:
         pass
     fault_point("after_vote")
+    assert not crash.met  # and the test that has it can say so
     assert os.environ[VARIABLE] == "mid_complete:kill:1"
 
 
