@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from isal.isal_zlib import crc32
+from structlog.testing import capture_logs
 
 from rmqspark.broker.broker import Broker
 from rmqspark.broker.config import BrokerConfig
@@ -346,10 +347,15 @@ async def test_two_coordinators_are_refused_by_name(cluster: Cluster) -> None:
     await cluster.write("a", "r1", 0, "a")
     other = cluster.brokers["b"]._coordination
     other.journal.record(other.ledger.prepare(T, "r9", 5, "q", 0).events)
-    answer = await cluster.ask("a", RequestCode.RMQ_TXN_PREPARE, TxnPrepareRequestHeader(T, "r2", 1, 0, "attempt"))
-    assert answer.code == ResponseCode.TRANSACTION_FAILED
-    assert "'a' and 'b' both coordinate" in (answer.remark or "")
+    with capture_logs() as logs:
+        for _ in range(2):
+            second = TxnPrepareRequestHeader(T, "r2", 1, 0, "attempt")
+            answer = await cluster.ask("a", RequestCode.RMQ_TXN_PREPARE, second)
+            assert answer.code == ResponseCode.TRANSACTION_FAILED
+            assert "'a' and 'b' both coordinate" in (answer.remark or "")
+    assert [log["event"] for log in logs if log["log_level"] != "info"] == ["two coordinators"]
     assert (await cluster.prepare("a", "r1", 1)).outcome == "WRITE"
+    assert await cluster.rows("a") == 1
 
 
 @with_cluster("a")
@@ -369,15 +375,18 @@ async def test_forged_requests_are_refused_by_name(cluster: Cluster) -> None:
     prepared = await cluster.prepare("a", "r1", 0)
     held = {"a": [await cluster.hold("a", prepared.epoch, 0, "0")]}
     decision = TxnDecision("q", held, rows=1)
-    for epoch, version, word in (
-        (prepared.epoch + 8, 0, "was never handed out"),
-        (prepared.epoch, 7, "never prepared here"),
-    ):
-        answer = await cluster.decide("a", "r1", epoch, version, decision)
-        assert (answer.code, word in (answer.remark or "")) == (ResponseCode.TRANSACTION_FAILED, True)
-    unknown = TxnDecideRequestHeader("another", "r1", 1, 0)
-    answer = await cluster.ask("a", RequestCode.RMQ_TXN_DECIDE, unknown, decision.encode(standard=True))
-    assert answer.code == ResponseCode.TRANSACTION_FAILED
+    forged = (
+        (T, prepared.epoch + 8, 0, "was never handed out"),
+        (T, prepared.epoch, 7, "never prepared here"),
+        ("another", 1, 0, "Nobody has prepared"),
+    )
+    with capture_logs() as logs:
+        for name, epoch, version, word in forged * 2:
+            header = TxnDecideRequestHeader(name, "r1", epoch, version)
+            answer = await cluster.ask("a", RequestCode.RMQ_TXN_DECIDE, header, decision.encode(standard=True))
+            assert (answer.code, word in (answer.remark or "")) == (ResponseCode.TRANSACTION_FAILED, True)
+    refused = [(log["transactional_id"], log["error"]) for log in logs if log["event"] == "refused"]
+    assert refused == [(T, "ForgedEpoch"), (T, "UnknownTransaction"), ("another", "UnknownTransaction")]
     bad_names = TxnPrepareRequestHeader("a\x01b", "r1", 0, 0, "attempt")
     assert (await cluster.ask("a", RequestCode.RMQ_TXN_PREPARE, bad_names)).code == ResponseCode.INVALID_PARAMETER
     twice = TxnDecision("q", {"a": [*held["a"], *held["a"]]}, rows=2)

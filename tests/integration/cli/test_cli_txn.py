@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from rmqspark.cli.audit import _output
 from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.txn import input_keeper, report_input
+from rmqspark.protocol.bodies_txn import InputRange, OutputRange
 from rmqspark.sink.attempt import Attempt, AttemptWritten
 from rmqspark.sink.attempt_write import write_attempt
 from rmqspark.sink.commit import commit
@@ -92,4 +95,51 @@ def test_an_audit_shows_both_sides(ok: Run, cli: Run, rmq: Rmq, topic: str) -> N
     assert (document["gaps"], document["duplicates"], document["findings"]) == (0, 0, [])
     assert [batch["rows"] for batch in document["batches"]] == [2, 1]
     assert not document["inputsTold"]
-    assert cli("audit", "nobody").code == 1
+    unknown = cli("audit", "nobody")
+    assert (unknown.code, "rmq txn list" in unknown.err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("second", "found", "total"),
+    [
+        ((5, 9), [], "9 messages read, 2 rows committed; no gaps, no duplicates."),
+        ((7, 9), [("gap", 2)], "2 messages missing, 0 messages twice."),
+        ((4, 9), [("duplicate", 1)], "0 messages missing, 1 message twice."),
+    ],
+)
+def test_an_audit_ends_with_1_where_something_is_missing_or_twice(
+    cli: Run, rmq: Rmq, topic: str, second: tuple[int, int], found: list[tuple[str, int]], total: str
+) -> None:
+    """What batches have read is compared from one to the next; scripts see it by the exit code."""
+    query = f"q-{topic}"
+    with ClusterClient(rmq.namesrv) as client:
+        keeper = input_keeper(client, query)
+        for version, (first, end) in enumerate([(0, 5), second]):
+            report_input(keeper, query, version, [InputRange("", "in", "broker-a", 0, first, end)]).result()
+            committed(rmq, topic, version, "x")
+    shown, document = cli("audit", query), cli("audit", query, "--json")
+    assert (shown.code, document.code) == (int(bool(found)), int(bool(found)))
+    assert total in shown.out
+    assert [(each["kind"], each["messages"]) for each in document.json["findings"]] == found
+    assert all(f"{kind} in version 1 of {topic}: Input in/broker-a/0" in shown.out for kind, _ in found)
+
+
+def test_what_others_wrote_in_between_is_no_part_of_a_batch() -> None:
+    """A range of an audit says how many of its rows are the batch's, where that is not all."""
+    told = [_output(OutputRange("t", "broker-a", 3, 5, 9, rows)) for rows in (None, 2)]
+    assert told == ["t/broker-a/3 5–9", "t/broker-a/3 5–9 (2 rows of them)"]
+
+
+def test_an_operator_commits_only_what_a_driver_has_asked_for(cli: Run, rmq: Rmq, topic: str) -> None:
+    """Who does not know which attempts count cannot commit; the refusal says what can be done, and changes nothing."""
+    message = written(rmq, topic, 0, "a")
+    asked = cli("txn", "commit", topic)
+    assert (asked.code, "make its rows readable for good?" in asked.err) == (2, True)
+    refused = cli("txn", "commit", topic, "--yes")
+    assert refused.code == 1
+    assert "can only be rolled back" in refused.err
+    with ClusterClient(rmq.namesrv) as client:
+        commit(client, TransactionOptions(), [message])
+    assert [message.body for message in rmq.messages(topic)] == [b"a"]
+    late = cli("txn", "rollback", topic, "--yes")
+    assert (late.code, "a decision stays" in late.err) == (1, True)

@@ -132,6 +132,13 @@ class ExactlyOnce(RuleBasedStateMachine):
             self.world.close()
 
 
+@pytest.fixture
+def _steps_told(tell: Callable[[str], None]) -> Iterator[None]:
+    yield
+    tell(f"{ExactlyOnce.steps - EXAMPLES} steps")
+
+
+@pytest.mark.usefixtures("_steps_told")
 class TestExactlyOnce(ExactlyOnce.TestCase):  # type: ignore[misc,name-defined]
     """All of it, and not by stories that end early."""
 
