@@ -397,6 +397,25 @@ async def test_forged_requests_are_refused_by_name(cluster: Cluster) -> None:
     assert await cluster.rows("a") == 1
 
 
+@with_cluster("a")
+async def test_a_group_follows_forward_and_not_beyond_the_end(cluster: Cluster) -> None:
+    """What a decision says it has read moves no group back, nor behind messages that do not exist."""
+    assert await cluster.write("a", "r1", 0, "a") == "COMMITTED"
+    assert await cluster.write("a", "r1", 1, "a") == "COMMITTED"
+
+    async def group_after(version: int, end: int) -> str:
+        prepared = await cluster.prepare("a", "r1", version)
+        held = {"a": [await cluster.hold("a", prepared.epoch, version, "x")]}
+        decision = TxnDecision("q", held, rows=1, inputs=[InputRange("group", "out", "a", 0, 0, end)])
+        answer = await cluster.decide("a", "r1", prepared.epoch, version, decision)
+        assert answer.header(TxnDecideResponseHeader).outcome == "COMMITTED"
+        return (await cluster.ask("a", RequestCode.QUERY_CONSUMER_OFFSET, offset_header())).fields["offset"]
+
+    assert await group_after(2, end=2) == "2"
+    assert await group_after(3, end=1) == "2"
+    assert await group_after(4, end=1 << 40) in ("4", "5")  # what was there when it was decided
+
+
 @with_cluster("a", "b")
 async def test_groups_on_other_brokers_follow_too(cluster: Cluster) -> None:
     """Also a group that the other broker has never heard of."""

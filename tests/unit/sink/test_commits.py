@@ -149,6 +149,14 @@ def test_a_version_that_became_stale_while_its_tasks_read() -> None:
         run(Cluster(DECIDE=[{"outcome": "STALE", "lastVersion": "9"}]), message(0, epoch=0))
 
 
+def test_a_run_that_was_overtaken_in_the_middle_of_a_batch() -> None:
+    """Some of its tasks were allowed to write, later ones found the batch committed: it was cut off, no more."""
+    cluster = Cluster(DECIDE=[{"outcome": "STALE", "lastVersion": "9"}])
+    for messages in ([message(0), message(1, epoch=0)], [message(0, epoch=0), message(1)]):
+        with pytest.raises(Fenced, match="another run has taken over"):
+            run(cluster, *messages)
+
+
 def test_a_batch_that_comes_again_is_compared(caplog: pytest.LogCaptureFixture) -> None:
     """Equal rows in whatever tasks are fine; others are a warning with both figures, or an error if asked for."""
     cluster = Cluster(DECIDE=[{"outcome": "ALREADY_COMMITTED", "body": recorded(20, 2000)}])
@@ -159,6 +167,9 @@ def test_a_batch_that_comes_again_is_compared(caplog: pytest.LogCaptureFixture) 
     assert "committed with 20 rows (checksum 2000); run again, it has 19 rows (checksum 1000)" in caplog.text
     with pytest.raises(ReplayMismatch, match="What was committed stays, and nothing was added"):
         run(cluster, message(0), options=TransactionOptions(fail_on_mismatch=True))
+    as_many = "committed with 20 rows .checksum 2000.; run again, it has 20 rows .checksum 1000."
+    with pytest.raises(ReplayMismatch, match=as_many):
+        run(cluster, message(0, 20), options=TransactionOptions(fail_on_mismatch=True))
 
 
 def test_a_second_topic_under_one_id_is_no_replay(caplog: pytest.LogCaptureFixture) -> None:

@@ -16,7 +16,7 @@ from rmqspark.protocol.headers_consume import OffsetResponseHeader
 from rmqspark.protocol.headers_txn import TxnFindResponseHeader
 from rmqspark.remoting.response import Response
 from rmqspark.testing.manual_clock import ManualClock
-from rmqspark.txn.events import Decided, RunOpened
+from rmqspark.txn.events import Decided, Finished, RunOpened
 from rmqspark.txn.input_offsets import InputOffsets
 from rmqspark.txn.ledger import Ledger
 from rmqspark.txn.owners import Owners
@@ -175,13 +175,14 @@ def test_a_broker_that_is_about_to_ask_is_no_second_coordinator() -> None:
 class ScriptedParticipant:
     def __init__(self) -> None:
         self.error: Exception | None = None
+        self.remembers = True  # where its messages went
         self.told: list[tuple[int, bool]] = []
 
     async def complete(self, request: Complete) -> list[OutputRange]:
         self.told.append((request.version, request.durable))
         if self.error is not None:
             raise self.error
-        return [OutputRange("t", "b", 0, request.version, request.version + 1)]
+        return [OutputRange("t", "b", 0, request.version, request.version + 1)] if self.remembers else []
 
     async def vote(self, request: Vote) -> VoteAnswer:
         raise AssertionError("nobody votes here")
@@ -253,6 +254,18 @@ def test_what_is_readable_is_known_before_it_is_finished() -> None:
         ledger.apply(event)
     rollout.forget_finished()
     assert rollout._outputs == {}
+
+
+def test_where_rows_went_is_told_though_their_broker_has_forgotten() -> None:
+    """A broker that was started again since, with too much to remember, confirms without saying where."""
+    ledger, there = decided(3), ScriptedParticipant()
+    rollout = Rollout(ledger, lambda broker: there, ManualClock())
+    txn = ledger.require(T)
+    asyncio.run(rollout.complete(txn))
+    there.remembers = False
+    (finished,) = asyncio.run(rollout.complete(txn, durable=True))
+    assert isinstance(finished, Finished)
+    assert finished.batch.outputs == [OutputRange("t", "b", 0, 3, 4)]
 
 
 def moved(peers: ScriptedPeers) -> list[int]:

@@ -19,7 +19,15 @@ from rmqspark.store.draft import Draft
 from rmqspark.store.message_store import MessageStore
 from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.memory_files import MemoryFileSystem
-from rmqspark.txn.events import Decided, Event, InputReported, RunOpened, VersionBegun
+from rmqspark.txn.events import (
+    BrokerCompleted,
+    Decided,
+    EpochClosed,
+    Event,
+    InputReported,
+    RunOpened,
+    VersionBegun,
+)
 from rmqspark.txn.journal import Journal
 from rmqspark.txn.ledger import Ledger
 
@@ -117,6 +125,28 @@ async def test_what_was_read_under_a_lease_is_a_promise(desk: Desk) -> None:
         desk.journal.record([InputReported("q", 0, [InputRange("g", "t", "a", 0, 0, 5, lease=lease)])])
         await desk.journal.flushed()
         assert (desk.store.flushed_offset == desk.store.end_offset) is is_promise
+
+
+DECISION = Decided(T, 1, 0, TxnDecision("q", {"a": [HeldAttempt()]}), 0, "driver")
+
+
+@pytest.mark.parametrize(
+    ("event", "is_promise"),
+    [
+        (RunOpened(T, "q", "r2", 2, 0), True),  # an epoch is handed out once
+        (EpochClosed(T, 1, 0, 0, "driver"), True),  # what a driver was told is closed stays closed
+        (DECISION, True),  # what was decided stays
+        (VersionBegun(T, 1, 0), False),
+        (BrokerCompleted(T, 0, "a", []), False),
+    ],
+    ids=lambda value: type(value).__name__ if not isinstance(value, bool) else str(value),
+)
+def test_what_answers_rest_on_is_on_disk_first(desk: Desk, event: Event, is_promise: bool) -> None:
+    """In every flush mode; what can be found out again costs no flush."""
+    for each in (opened(), event):
+        desk.journal.record([each])
+        asyncio.run(desk.journal.flushed())
+    assert (desk.store.flushed_offset == desk.store.end_offset) is is_promise
 
 
 @awaited

@@ -226,6 +226,18 @@ def test_vote_tells_a_completion_that_was_lost(bench: ParticipantBench) -> None:
     assert bench.bodies("t") == [b"1", b"2"]
 
 
+def test_what_is_dropped_during_the_flush_gets_no_yes(bench: ParticipantBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A vote waits for the disk; what its coordinator gives up meanwhile is promised no more."""
+    attempt = bench.send(N0, Sent("t", 0, [b"1"]))
+
+    async def drop_meanwhile(end_offset: int) -> None:
+        monkeypatch.undo()
+        bench.drop(N0)
+
+    monkeypatch.setattr(bench.disk, "flushed", drop_meanwhile)
+    assert "0 half batches are held" in bench.vote(N0, attempt)
+
+
 def test_voted_for_is_closed(bench: ParticipantBench) -> None:
     """To what was voted for nothing is added."""
     bench.vote(N0, bench.send(N0, Sent("t", 0, [b"1"])))
