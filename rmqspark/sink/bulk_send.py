@@ -81,39 +81,48 @@ class BulkSend(NamedTuple):
 
     def _submit_batch(self, broker: BrokerClient) -> Future[Any]:
         records = RecordBatch.scan(self._records())
-        if records.has_any_property(DELAY_PROPERTIES):
-            raise NotSupported(
-                f"Broker {broker.name!r} is a stock broker, whose batches take no delays.",
-                hint="Leave out delayLevel and deliverTime, or send such messages with a Producer.",
-            )
-        if records.sys_flags.any():
-            raise NotSupported(
-                f"Broker {broker.name!r} is a stock broker, whose batches take no compressed bodies.",
-                hint="Write with compression=none.",
-            )
-        header = SendMessageRequestHeaderV2(
+        _check_stock(broker.name, records)
+        header = self._stock_header(int(records.born_timestamps_ms[0]))
+        answer = broker.submit_send(header, encode_batch(_elements(records)), timeout_ms=STOCK_TIMEOUT_MS)
+        return then(answer, lambda response: response.raise_for_code())
+
+    def _stock_header(self, born_timestamp_ms: int) -> SendMessageRequestHeaderV2:
+        topic, broker_name, queue_id = self.queue
+        return SendMessageRequestHeaderV2(
             a=PRODUCER_GROUP,
-            b=self.queue.topic,
+            b=topic,
             c=AUTO_CREATE_TOPIC,
             d=_DEFAULT_TOPIC_QUEUES,
-            e=self.queue.queue_id,
+            e=queue_id,
             f=0,
-            g=int(records.born_timestamps_ms[0]),
+            g=born_timestamp_ms,
             h=0,
             i=_WAIT,
             j=0,
             k=False,
             m=True,
-            n=self.queue.broker_name,
+            n=broker_name,
         )
-        answer = broker.submit_send(header, encode_batch(_elements(records)), timeout_ms=STOCK_TIMEOUT_MS)
-        return then(answer, lambda response: response.raise_for_code())
 
     def _records(self) -> Bytes:
         if self.record_size != AS_ROWS:
             return self.parts[-1]
         rows = BulkRows.decode(memoryview(b"".join(part.data for part in self.parts)), self.rows)
         return rows.records(self.queue.topic, self.queue.queue_id).buffer
+
+
+def _check_stock(broker_name: str, records: RecordBatch) -> None:
+    """Raises NotSupported for what the batches of a stock broker do not take."""
+    if records.has_any_property(DELAY_PROPERTIES):
+        raise NotSupported(
+            f"Broker {broker_name!r} is a stock broker, whose batches take no delays.",
+            hint="Leave out delayLevel and deliverTime, or send such messages with a Producer.",
+        )
+    if records.sys_flags.any():
+        raise NotSupported(
+            f"Broker {broker_name!r} is a stock broker, whose batches take no compressed bodies.",
+            hint="Write with compression=none.",
+        )
 
 
 def _elements(records: RecordBatch) -> list[BatchElement]:
