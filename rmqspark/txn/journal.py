@@ -29,9 +29,11 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
     from rmqspark.clock import Clock
+    from rmqspark.protocol.record import Record
     from rmqspark.store.draft import Appended
     from rmqspark.store.files import FileSystem
     from rmqspark.store.message_store import MessageStore
+    from rmqspark.store.reader import BulkReadResult
     from rmqspark.txn.events import Event
 
 _QUEUE: Final = 0
@@ -140,33 +142,24 @@ class Journal:
         Raises DamagedFile for one that is not as it was written: it might say that something else was decided.
         """
         expected = queue_offset = max(queue_offset, self._bounds()[0])
-        while queue_offset < self._store.max_offset(TXN_LEDGER_TOPIC, _QUEUE):
+        while queue_offset < self._bounds()[1]:
             try:
-                read = self._store.read_bulk(
-                    TXN_LEDGER_TOPIC,
-                    _QUEUE,
-                    queue_offset,
-                    self._store.max_offset(TXN_LEDGER_TOPIC, _QUEUE),
-                    max_count=_READ_COUNT,
-                    max_bytes=_READ_BYTES,
-                )
+                read = self._read(queue_offset)
             except OffsetMoved as moved:
                 queue_offset = moved.next_offset
                 continue
-            at = 0
-            for size in read.sizes.tolist():
-                try:
-                    event = decode_record(read.body, at)
-                except RecordError as error:
-                    raise _unreadable(expected, error, "Is the disk failing? rmq store check lists damage.") from error
-                if event.queue_offset != expected:
-                    log.error("the ledger lacks events", first=expected, next=event.queue_offset)
+            for event in _records(read, expected):
                 expected = event.queue_offset + 1
                 yield event.queue_offset, event.physical_offset, event.body
-                at += size
             if read.next_offset <= queue_offset:
                 return
             queue_offset = read.next_offset
+
+    def _read(self, queue_offset: int) -> BulkReadResult:
+        end = self._bounds()[1]
+        return self._store.read_bulk(
+            TXN_LEDGER_TOPIC, _QUEUE, queue_offset, end, max_count=_READ_COUNT, max_bytes=_READ_BYTES
+        )
 
     def _bounds(self) -> tuple[int, int]:
         return self._store.min_offset(TXN_LEDGER_TOPIC, _QUEUE), self._store.max_offset(TXN_LEDGER_TOPIC, _QUEUE)
@@ -214,6 +207,21 @@ def _is_promise(event: Event) -> bool:
     """Whether something may rest on the event: also on what was read under leases, which a decision goes by."""
     is_leased = isinstance(event, InputReported) and any(each.lease for each in event.inputs)
     return is_leased or isinstance(event, _PROMISES)
+
+
+def _records(read: BulkReadResult, expected: int) -> Iterator[Record]:
+    """The messages that were read, of which the first should be `expected`. Raises DamagedFile."""
+    at = 0
+    for size in read.sizes.tolist():
+        try:
+            record = decode_record(read.body, at)
+        except RecordError as error:
+            raise _unreadable(expected, error, "Is the disk failing? rmq store check lists damage.") from error
+        if record.queue_offset != expected:
+            log.error("the ledger lacks events", first=expected, next=record.queue_offset)
+        expected = record.queue_offset + 1
+        yield record
+        at += size
 
 
 def _unreadable(queue_offset: int, error: DecodeError, hint: str) -> DamagedFile:
