@@ -18,28 +18,28 @@ import structlog
 
 from rmqspark.errors import Busy, InvalidName, RmqError, TransactionError, UnknownTransaction
 from rmqspark.fault_points import fault_point
-from rmqspark.protocol.headers_txn import TxnOutcome
+from rmqspark.protocol.headers_txn import NO_VERSION, TxnOutcome
 from rmqspark.protocol.names import check_transactional
 from rmqspark.txn.events import RunOpened
 from rmqspark.txn.ledger import CLOCK, DRIVER, Answer, is_open
-from rmqspark.txn.ports import Vote
+from rmqspark.txn.proposals import Proposals
 from rmqspark.txn.turns import Turns
+from rmqspark.txn.voting import Voting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from rmqspark.clock import Clock
-    from rmqspark.protocol.bodies_txn import HeldAttempt, InputRange, TxnDecision
+    from rmqspark.protocol.bodies_txn import InputRange, TxnDecision
     from rmqspark.txn.events import Transaction
     from rmqspark.txn.input_leases import InputLeases
     from rmqspark.txn.journal import Journal
     from rmqspark.txn.ledger import Ledger
     from rmqspark.txn.owners import Owners
-    from rmqspark.txn.ports import ParticipantPort, VoteAnswer
+    from rmqspark.txn.ports import ParticipantPort
     from rmqspark.txn.rollout import Rollout
 
 _MAX_PARTICIPANTS: Final = 1_000
-_MAX_PROPOSALS: Final = 100
 _COMPLETED_AT_ONCE: Final = 16
 
 log = structlog.get_logger("rmqspark.txn")
@@ -53,24 +53,6 @@ class Ruling(NamedTuple):
     coordinator: str | None = None
     unreadable: frozenset[str] = frozenset()
     remark: str | None = None
-
-
-class _Proposal(NamedTuple):
-    """A decision that a driver asked for and that was refused, should an operator want it all the same."""
-
-    epoch: int
-    version: int
-    decision: TxnDecision
-
-
-class _Poll(NamedTuple):
-    """The versions that a broker's vote confirms and how long its output ranges may be; or why it is not a yes, and
-    whether that may pass by itself."""
-
-    confirmed: list[int]
-    refusal: str = ""
-    may_pass: bool = False
-    output_bytes: int = 0
 
 
 class Coordinator:
@@ -91,12 +73,12 @@ class Coordinator:
         self._journal = journal
         self._owners = owners
         self._rollout = rollout
-        self._participant = participant
+        self._voting = Voting(rollout, participant)
         self._leases = leases
         self._on_decided = on_decided
         self._clock = clock
         self._turns = Turns()
-        self._proposals: dict[str, _Proposal] = {}
+        self._proposals = Proposals()
         self._warned: set[tuple[str, str]] = set()
 
     # --- requests ----------------------------------------------------------------------------------------------------
@@ -131,7 +113,7 @@ class Coordinator:
                 answer = self._ledger.decide(transactional_id, run, epoch, version, decision)
             if answer is not None:
                 return await self._finish(transactional_id, await self._give(answer))
-            return await self._poll(transactional_id, epoch, version, decision)
+            return await self._put_to_vote(transactional_id, epoch, version, decision)
 
     async def status(self, transactional_id: str, epoch: int, version: int, *, fence: bool) -> Ruling:
         """How a version stands. With `fence` it is not open any more when the answer goes out.
@@ -168,24 +150,13 @@ class Coordinator:
         async with self._turns.of(transactional_id):
             txn = self._ledger.require(transactional_id)
             if self._ledger.is_decided(txn, version):
-                ruling = await self._give(self._ledger.status(transactional_id, txn.epoch, version))
-                if ruling.answer.outcome is not TxnOutcome.COMMITTED:  # not remembered, so it is not for us to say how
-                    ruling = Ruling(Answer(TxnOutcome.REFUSED))
-                remark = f"Version {version} was decided before ({txn.last_version} is committed); that stands."
-                return ruling._replace(remark=remark)
+                return await self._decided_before(txn, version)
             if not is_open(txn) or txn.open_version != version:
-                return Ruling(Answer(TxnOutcome.REFUSED), remark=f"Version {version} is not open.")
-            if not commit:
-                return await self._give(
-                    self._ledger.close(transactional_id, txn.epoch, version, self._clock.now_ms(), who)
-                )
-            proposal = self._proposals.get(transactional_id)
-            if proposal is None or (proposal.epoch, proposal.version) != (txn.epoch, version):
-                remark = (
-                    f"The driver has not said which attempts of version {version} count: it can only be rolled back."
-                )
-                return Ruling(Answer(TxnOutcome.REFUSED), remark=remark)
-            return await self._poll(transactional_id, proposal.epoch, version, proposal.decision, by=who)
+                return _refused(f"Version {version} is not open.")
+            if commit:
+                return await self._commit_by_hand(txn, version, who)
+            answer = self._ledger.close(transactional_id, txn.epoch, version, self._clock.now_ms(), who)
+            return await self._give(answer)
 
     # --- what goes on beside the requests ----------------------------------------------------------------------------
 
@@ -219,64 +190,52 @@ class Coordinator:
             self._warn_once(transactional_id, error)
             raise
 
-    async def _poll(
+    async def _put_to_vote(
         self, transactional_id: str, epoch: int, version: int, decision: TxnDecision, by: str = DRIVER
     ) -> Ruling:
         """Leases, votes, decision, completion."""
         txn = self._ledger.require(transactional_id)
-        brokers = list(decision.participants)
         lost = await self._leases.lost(decision.inputs)
         if lost is not None:
-            return Ruling(Answer(TxnOutcome.REFUSED, last_version=txn.last_version), remark=lost)
-        fault_point("before_vote")
-        polls = await asyncio.gather(
-            *(self._poll_one(broker, txn, epoch, version, decision.participants[broker]) for broker in brokers)
+            return _refused(lost, txn)
+        ballot = await self._voting.ballot(txn, epoch, version, decision)
+        confirmed = self._rollout.confirmations(txn, ballot.confirmed)
+        if refusals := ballot.refusals:
+            self._journal.record(confirmed)
+            self._proposals.note(transactional_id, epoch, version, decision)
+            if ballot.may_pass:
+                raise Busy(f"Version {version} of {transactional_id!r} cannot be decided now. {refusals}")
+            return _refused(refusals, txn)
+        now_ms = self._clock.now_ms()
+        answer = self._ledger.record(
+            transactional_id, epoch, version, decision, now_ms, by, output_bytes=ballot.output_bytes
         )
-        fault_point("after_vote")
-        news = self._rollout.confirmations(
-            txn, {broker: poll.confirmed for broker, poll in zip(brokers, polls, strict=True)}
-        )
-        refused = {broker: poll for broker, poll in zip(brokers, polls, strict=True) if poll.refusal}
-        if refused:
-            self._journal.record(news)
-            self._propose(transactional_id, _Proposal(epoch, version, decision))
-            story = "; ".join(f"{broker}: {poll.refusal}" for broker, poll in refused.items())
-            if all(poll.may_pass for poll in refused.values()):
-                raise Busy(f"Version {version} of {transactional_id!r} cannot be decided now. {story}")
-            return Ruling(Answer(TxnOutcome.REFUSED, last_version=txn.last_version), remark=story)
-        output_bytes = sum(poll.output_bytes for poll in polls)
-        answer = self._ledger.record(transactional_id, epoch, version, decision, self._clock.now_ms(), by, output_bytes)
-        ruling = await self._give(answer._replace(events=(*news, *answer.events)))
-        self._proposals.pop(transactional_id, None)
+        return await self._decided(txn, decision, answer._replace(events=(*confirmed, *answer.events)))
+
+    async def _decided(self, txn: Transaction, decision: TxnDecision, answer: Answer) -> Ruling:
+        """What follows from a vote of all brokers, whether or not the version was closed while they voted."""
+        ruling = await self._give(answer)
+        self._proposals.forget(txn.transactional_id)
         fault_point("after_decide")
         if answer.outcome is TxnOutcome.COMMITTED:
             self._on_decided(decision.inputs)
-        return await self._finish(transactional_id, ruling)
+        return await self._finish(txn.transactional_id, ruling)
 
-    async def _poll_one(
-        self, broker: str, txn: Transaction, epoch: int, version: int, held: Sequence[HeldAttempt]
-    ) -> _Poll:
-        """One broker's vote. It is told first, once more, of the versions it has not confirmed: a yes comes after a
-        flush of all it has."""
-        done = await self.complete_earlier(broker, txn)
-        if done is None:
-            story = f"an earlier version is not complete there yet ({self._rollout.obstacle(broker, txn)})"
-            return _Poll([], story, self._rollout.is_away(broker))
-        request = Vote(txn.transactional_id, epoch, version, held, done[-1] if done else -1)
-        try:
-            vote = await self.vote(broker, request)
-        except RmqError as error:
-            return _Poll([], str(error), error.retriable)
-        return _Poll(done, output_bytes=vote.output_bytes) if vote.yes else _Poll([], vote.remark or "no")
+    async def _commit_by_hand(self, txn: Transaction, version: int, who: str) -> Ruling:
+        decision = self._proposals.of(txn.transactional_id, txn.epoch, version)
+        if decision is None:
+            return _refused(
+                f"The driver has not said which attempts of version {version} count: it can only be rolled back."
+            )
+        return await self._put_to_vote(txn.transactional_id, txn.epoch, version, decision, by=who)
 
-    async def complete_earlier(self, broker: str, txn: Transaction) -> list[int] | None:
-        """Completes what is pending on a broker before it votes on more; None if that does not work now."""
-        expected = [pending.version for pending in self._rollout.in_order(txn, broker)]
-        done = await self._rollout.complete_on(broker, txn)
-        return done if done == expected else None
-
-    async def vote(self, broker: str, request: Vote) -> VoteAnswer:
-        return await self._participant(broker).vote(request)
+    async def _decided_before(self, txn: Transaction, version: int) -> Ruling:
+        """What an operator is told who comes too late: REFUSED where it is not remembered, so not for us to say how."""
+        ruling = await self._give(self._ledger.status(txn.transactional_id, txn.epoch, version))
+        if ruling.answer.outcome is not TxnOutcome.COMMITTED:
+            ruling = Ruling(Answer(TxnOutcome.REFUSED))
+        remark = f"Version {version} was decided before ({txn.last_version} is committed); that stands."
+        return ruling._replace(remark=remark)
 
     async def _give(self, answer: Answer) -> Ruling:
         """Nothing is told that could be forgotten again."""
@@ -303,12 +262,6 @@ class Coordinator:
         self._warn_once(transactional_id, UnknownTransaction(f"Nobody knows {transactional_id!r}."))
         return Ruling(Answer(TxnOutcome.FENCED))
 
-    def _propose(self, transactional_id: str, proposal: _Proposal) -> None:
-        self._proposals.pop(transactional_id, None)
-        self._proposals[transactional_id] = proposal
-        while len(self._proposals) > _MAX_PROPOSALS:
-            del self._proposals[next(iter(self._proposals))]
-
     def _warn_once(self, transactional_id: str, error: TransactionError) -> None:
         key = (transactional_id, type(error).__name__)
         if key not in self._warned and len(self._warned) < 10_000:
@@ -318,3 +271,7 @@ class Coordinator:
 
 def _redirect(coordinator: str) -> Ruling:
     return Ruling(Answer(TxnOutcome.REDIRECT), coordinator)
+
+
+def _refused(remark: str, txn: Transaction | None = None) -> Ruling:
+    return Ruling(Answer(TxnOutcome.REFUSED, last_version=txn.last_version if txn else NO_VERSION), remark=remark)

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.txn.coordinator import Coordinator
 from rmqspark.txn.half_store import HalfStore
 from rmqspark.txn.held import HeldTransaction
 from rmqspark.txn.journal import Journal
@@ -20,6 +19,7 @@ from rmqspark.txn.ledger import Ledger
 from rmqspark.txn.participant import Participant
 from rmqspark.txn.ports import VoteAnswer
 from rmqspark.txn.rollout import Rollout
+from rmqspark.txn.voting import Voting
 
 from .exactly_once_chance import STEPS_OF_A_WORLD, Story, broken_at
 from .exactly_once_driver import T
@@ -170,7 +170,7 @@ RULES: dict[str, tuple[type, str, Any]] = {
     "the idempotence check of participants": (Participant, "is_completed", lambda self, batch: False),
     "the preparedTransactionOffset scan": (HalfStore, "rows_present", lambda self, offset, halves: {}),
     "the flush of the ledger": (Journal, "flushed", nothing),
-    "the vote": (Coordinator, "vote", yes),
+    "the vote": (Voting, "vote", yes),
     "the fence": (Ledger, "is_fenced", lambda self, txn, epoch: False),
 }
 
@@ -192,7 +192,7 @@ def newest_first(self: Rollout, txn: Any, broker: str, rule: Any = Rollout.in_or
 
 
 ORDER: list[tuple[type, str, Any]] = [
-    (Coordinator, "complete_earlier", nothing_earlier),  # complete what is pending, then vote
+    (Voting, "complete_earlier", nothing_earlier),  # complete what is pending, then vote
     (Rollout, "in_order", newest_first),  # complete in the order of versions
     (HeldTransaction, "comes_first", lambda self, batch: None),  # take no completion out of order
 ]
