@@ -133,20 +133,22 @@ class ExactlyOnce(RuleBasedStateMachine):
 
 
 @pytest.fixture
-def _steps_told(tell: Callable[[str], None]) -> Iterator[None]:
-    yield
-    tell(f"{ExactlyOnce.steps - EXAMPLES} steps")
+def _telling(request: pytest.FixtureRequest, tell: Callable[[str], None]) -> None:
+    request.cls.tell = staticmethod(tell)
 
 
-@pytest.mark.usefixtures("_steps_told")
+@pytest.mark.usefixtures("_telling")
 class TestExactlyOnce(ExactlyOnce.TestCase):  # type: ignore[misc,name-defined]
     """All of it, and not by stories that end early."""
 
+    tell: Callable[[str], None]
     settings = settings(max_examples=max(EXAMPLES, settings.default.max_examples), stateful_step_count=STEPS)
 
     def runTest(self) -> None:
         super().runTest()
-        assert ExactlyOnce.steps - EXAMPLES >= ENOUGH_STEPS  # each story counts its beginning, too
+        steps = ExactlyOnce.steps - EXAMPLES  # each story counts its beginning, too
+        self.tell(f"{steps} steps")
+        assert steps >= ENOUGH_STEPS
 
 
 def test_dice_find_nothing(amount: Callable[[int, int], int], seed: int, tell: Callable[[str], None]) -> None:
