@@ -2,8 +2,10 @@
 
 A parked pull is woken, that is, run once more with waiting forbidden, when
 - messages arrive in its queue and its filter accepts one of their tags, or
-- the periodic scan finds messages beyond its offset (the scan knows no tags: it wakes whatever the filter says, so a
-  pull whose queue only gets other tags still moves forward), or finds that its time is over.
+- the periodic scan finds messages beyond its offset (it wakes whatever the filter says, so a pull whose queue only
+  gets other tags still moves forward), or finds that its time is over.
+All that comes to a queue is held against the filters of those who wait there. So of a pull by tags that was parked at
+the very end it is known, without a look at the queue, that nothing before `passed_offset` is for it.
 So a pull may be answered one scan later than its own timeout; clients wait twice as long as they ask for.
 RocketMQ: PullRequestHoldService; spec: semantics, section 8.5.
 """
@@ -41,6 +43,13 @@ class ParkedPull(Generic[R]):
     expression_length: int = 0  # characters of SQL92
     has_moved: bool = False
     waited_enough: bool = False  # to be answered now, whatever there is
+    was_at_end: bool = False  # of its queue, when it was parked
+    passed_offset: int = -1  # the end of its queue when the scan took it out
+
+    def may_skip(self, tag_codes: frozenset[int] | None) -> bool:
+        """Whether one who wants these tags can be sent on to `passed_offset`: it has been shown all that came."""
+        is_same = tag_codes is not None and tag_codes == self.tag_codes
+        return is_same and self.was_at_end and self.passed_offset > self.queue_offset
 
     @property
     def places(self) -> int:
@@ -132,7 +141,10 @@ class ParkedPulls(Generic[R]):
         for key, waiting in list(self._queues.items()):
             self._taken(key, waiting.take_if(lambda pull: is_gone(pull.request)))
             end = max_offset(*key)
-            woken += self._taken(key, waiting.take_if(_is_due(now_ms, end)))
+            due = self._taken(key, waiting.take_if(_is_due(now_ms, end)))
+            for pull in due:
+                pull.passed_offset = end
+            woken += due
         return woken
 
     def take_all(self) -> list[ParkedPull[R]]:

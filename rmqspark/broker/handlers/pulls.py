@@ -122,7 +122,7 @@ class PullHandlers:
             self._offsets.commit(header.consumerGroup, header.topic, header.queueId, header.commitOffset)
         may_wait = header.sysFlag & PullFlag.SUSPEND and self._may_park and not request.oneway
         if reply.code == ResponseCode.PULL_NOT_FOUND and may_wait:
-            self._park(request, permit)
+            self._park(request, permit, cast("PullMessageResponseHeader", reply.header).maxOffset)
             return None
         return reply
 
@@ -230,7 +230,7 @@ class PullHandlers:
 
     # --- waiting -----------------------------------------------------------------------------------------------------
 
-    def _park(self, request: PullRequest, permit: PullPermit) -> None:
+    def _park(self, request: PullRequest, permit: PullPermit, max_offset: int) -> None:
         header, config = request.header, self._config
         wait_ms = header.suspendTimeoutMillis if config.long_polling_enable else config.short_polling_time_mills
         self._parked.park(
@@ -242,6 +242,7 @@ class PullHandlers:
                 self._clock.monotonic_ms() + wait_ms,
                 request,
                 expression_length=len(permit.wanted.sql.expression) if permit.wanted.sql else 0,
+                was_at_end=header.queueOffset == max_offset,
             )
         )
 
@@ -279,8 +280,19 @@ class PullHandlers:
         reset = self._offsets.take_reset(header.consumerGroup, header.topic, header.queueId)
         if reset is not None:
             return self._reset_reply(permit, header, reset)
+        if pull.may_skip(permit.wanted.tag_codes):
+            return self._skip(permit, header, pull.passed_offset)
         reply = self._read(permit, header, pull.queue_offset)
         return reply if permit.wanted.sql is None else self._unless_in_vain(pull, reply)
+
+    def _skip(self, permit: PullPermit, header: PullMessageRequestHeader, next_offset: int) -> Reply:
+        """What a read would find where no message is wanted, at a third of its cost: thousands may wait for rare tags."""
+        low = self._store.min_offset(header.topic, header.queueId)
+        high = self._store.max_offset(header.topic, header.queueId)
+        self._offsets.note_pull(header.consumerGroup, header.topic, header.queueId, next_offset)
+        no_match = ReadStatus.NO_MATCHED_MESSAGE
+        answer = self._answer_header(permit, next_offset, low, high)
+        return Reply(answer, code=_CODES[no_match], remark=no_match.value)
 
     def _unless_in_vain(self, pull: ParkedPull[PullRequest], reply: Reply) -> Reply | None:
         """The answer to a pull by SQL92, which any message wakes. If it wants none of those that came, it waits on

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import select
 import socket
 import time
 from typing import TYPE_CHECKING, NamedTuple
@@ -64,6 +65,10 @@ class Crowd:
         """The same bytes on each connection."""
         for one in self.sockets:
             one.sendall(data)
+
+    def is_answered(self) -> bool:
+        """Whether something is there to be read on any connection."""
+        return bool(select.select(self.sockets, [], [], 0)[0])
 
     def answers(self, each: int = 1) -> Iterator[int]:
         """The codes of `each` answers on each connection; raises where a server closed instead."""

@@ -293,3 +293,23 @@ def test_thousands_that_have_waited_long_enough_are_in_no_hurry(on_broker) -> No
         assert before_other < 200
 
     on_broker(talk)
+
+
+def test_who_is_sent_on_misses_nothing(on_broker) -> None:
+    """A message that comes while a pull is told how far it may skip lies behind that, and the next pull has it."""
+
+    async def talk(bench) -> None:
+        waiting, sender = [await bench.connect() for _ in range(2)]
+        await sender.create_topic("t", queues=1)
+        header = bench.pull_header("t", wait_ms=60_000, subscription="rare")
+        pulls = [asyncio.ensure_future(waiting.ask(RequestCode.PULL_MESSAGE, header)) for _ in range(200)]
+        await asyncio.sleep(0)  # all are under way
+        await waiting.settle()
+        await sender.send("t", properties={"TAGS": "usual"})
+        bench.broker._pulls.scan()
+        await sender.send("t", b"wanted", properties={"TAGS": "rare"})
+        assert not all(pull.done() for pull in pulls)
+        assert {answer.fields["nextBeginOffset"] for answer in await asyncio.gather(*pulls)} == {"1"}
+        assert bodies(bench, await sender.pull("t", 1, subscription="rare")) == [b"wanted"]
+
+    on_broker(talk)
