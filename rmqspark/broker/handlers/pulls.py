@@ -286,7 +286,7 @@ class PullHandlers:
         return reply if permit.wanted.sql is None else self._unless_in_vain(pull, reply)
 
     def _skip(self, permit: PullPermit, header: PullMessageRequestHeader, next_offset: int) -> Reply:
-        """What a read would find where no message is wanted, at a third of its cost: thousands may wait for rare tags."""
+        """What a read would find where no message is wanted, at a third of its cost: thousands may wait so."""
         low = self._store.min_offset(header.topic, header.queueId)
         high = self._store.max_offset(header.topic, header.queueId)
         self._offsets.note_pull(header.consumerGroup, header.topic, header.queueId, next_offset)

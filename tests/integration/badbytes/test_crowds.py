@@ -115,9 +115,7 @@ def test_thousands_of_waiting_pulls(
         assert growth <= count * MAX_CONNECTION_BYTES + SLACK_BYTES
         canary.check()
         assert victim.complaints() == []
-    tell(
-        f"{count} waiting pulls: {growth >> 20} MiB; a send took {before}, with them {during}, while told to skip {told}"
-    )
+    tell(f"{count} waiting pulls: {growth >> 20} MiB; a send took {before}, with them {during}, told to skip {told}")
     judge(before, during, notes)
     # To tell one takes about half of what a send does. It took twice as much, when each read its queue again.
     assert cpu_ms <= before.server_ms * (2 * notes + count)
