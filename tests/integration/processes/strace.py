@@ -21,7 +21,7 @@ _MOST_STRING_BYTES = 1 << 24
 _LINE = re.compile(r"(?P<thread>\d+) +(?P<rest>.*)")
 _BEGUN = re.compile(r"(?P<name>\w+)\((?P<arguments>.*?)(?P<unfinished> <unfinished \.\.\.>)?$")
 _RESUMED = re.compile(r"<\.\.\. (?P<name>\w+) resumed>(?P<arguments>.*)")
-_RESULT = re.compile(r"\)\s+= (?P<result>-?\d+|\?)(?: .*)?$")
+_RESULT = re.compile(r"\)\s+= (?P<result>-?\d+|\?)(?:[ <].*)?$")
 _DESCRIPTOR = re.compile(r"\d+<(?P<target>.*?[^-])>")  # a connection is written A->B
 _STRING = re.compile(r'"(?P<hex>(?:\\x[0-9a-f]{2})*)"(?P<cut>\.\.\.)?')
 _OFFSET = re.compile(r", (\d+)$")
@@ -43,6 +43,11 @@ class Call(NamedTuple):
         found = _DESCRIPTOR.match(self.arguments)
         target = found["target"] if found else ""
         return _unhex(target).decode() if target.startswith("\\x") else target
+
+    @property
+    def paths(self) -> list[str]:
+        """The names it was given."""
+        return [_unhex(name["hex"]).decode() for name in _STRING.finditer(self.arguments)]
 
     @property
     def data(self) -> bytes:
