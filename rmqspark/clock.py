@@ -36,3 +36,24 @@ class SystemClock:
 
     def sleep_ms(self, duration_ms: int) -> None:
         time.sleep(duration_ms / 1000)
+
+
+class SteadyClock:
+    """The wall clock as it is now, and from now on as much later as time has passed: whoever sets the clock forward or
+    back meanwhile makes nothing come due early, or never."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._ahead_ms = clock.now_ms() - clock.monotonic_ms()
+
+    def now_ms(self) -> int:
+        return self._clock.monotonic_ms() + self._ahead_ms
+
+    def monotonic_ms(self) -> int:
+        return self._clock.monotonic_ms()
+
+    def thread_cpu_ns(self) -> int:
+        return self._clock.thread_cpu_ns()
+
+    def sleep_ms(self, duration_ms: int) -> None:
+        self._clock.sleep_ms(duration_ms)

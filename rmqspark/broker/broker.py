@@ -58,6 +58,7 @@ from rmqspark.broker.topic_publisher import TopicPublisher
 from rmqspark.broker.topics import system_topics
 from rmqspark.broker.usual_sends import UsualSends
 from rmqspark.client.addresses import parse_addresses
+from rmqspark.clock import SteadyClock
 from rmqspark.errors import InvalidArgument, RmqError
 from rmqspark.protocol.message_id import UniqueIds, pack_host
 from rmqspark.remoting.address import format_address
@@ -110,6 +111,7 @@ class Broker:
         self._store_dir = store_dir
         self._files = files
         self._clock = clock
+        self._steady = SteadyClock(clock)  # open batches time out by it
         self._entropy = entropy
         self._limits = limits
         self._host = advertised_host(config)
@@ -235,7 +237,7 @@ class Broker:
         )
         files = self._files.within(self._store_dir)
         self._coordination = coordination(
-            config, store_config, store, files, tables, self._flusher, appender, clock, self._resolver
+            config, store_config, store, files, tables, self._flusher, appender, self._steady, self._resolver
         )
 
         self._heartbeats = HeartbeatHandlers(
@@ -247,7 +249,7 @@ class Broker:
             SendHandlers(intake, usual, appender, self._receipts, self._halves, topics, groups, publisher, clock),
             SendBackHandlers(groups),
             TransactionHandlers(self._halves, appender),
-            TxnCoordinatorHandlers(self._coordination, self._queries, clock, self._resolver.held_versions),
+            TxnCoordinatorHandlers(self._coordination, self._queries, self._steady, self._resolver.held_versions),
             TxnParticipantHandlers(
                 self._resolver,
                 topics,
@@ -271,7 +273,7 @@ class Broker:
             ConnectionHandlers(clients, clock),
             SettingsHandlers(self._settings_in_force, store_config, topics.version),
             RuntimeHandlers(store, self._stats, clock),
-            QueryHandlers(self._queries, self._coordination.inputs, clock),
+            QueryHandlers(self._queries, self._coordination.inputs, self._steady),
             CapabilityHandlers(store, os.path.abspath(self._store_dir)),
         )
         self._server = RemotingServer(
@@ -292,7 +294,7 @@ class Broker:
             every(self._pulls.scan_interval_ms, self._pulls.scan),
             every(_CLEANING_INTERVAL_MS, self._heartbeats.expire),
             every(_CLEANING_INTERVAL_MS, lambda: tables.locks.expire(self._clock.monotonic_ms())),
-            every(_CLEANING_INTERVAL_MS, lambda: self._queries.expire(self._clock.now_ms())),
+            every(_CLEANING_INTERVAL_MS, lambda: self._queries.expire(self._steady.now_ms())),
             every(_CLEANING_INTERVAL_MS, lambda: self._rates.sample(self._clock.now_ms())),
             every(_CLEANING_INTERVAL_MS, lambda: self._stats.sample(self._clock.now_ms())),
             every(_CLEANING_INTERVAL_MS, lambda: self._expire(store)),
