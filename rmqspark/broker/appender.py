@@ -13,13 +13,14 @@ import asyncio
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 import numpy as np
+import structlog
 
 from rmqspark.broker.batches import records_of
 from rmqspark.broker.usual_sends import finish_all
-from rmqspark.errors import InvalidMessage, RmqError
+from rmqspark.errors import InvalidMessage, RmqError, ServerFault
 from rmqspark.protocol.bulk_rows import BulkRows
 from rmqspark.store.draft import RowRun
 
@@ -35,6 +36,10 @@ if TYPE_CHECKING:
     from rmqspark.store.draft import Appended, BulkAppended, Draft
     from rmqspark.store.message_store import MessageStore
 
+
+log = structlog.get_logger("rmqspark.broker")
+
+_S = TypeVar("_S", bound="Sending | BatchSending")
 
 _LEAST_BULK_BYTES: Final = 8 * 1024  # of batches: below, making arrays of them costs more than it saves
 _MOST_BATCHES_BYTES: Final = 8 * 1024 * 1024  # gathered in one turn
@@ -119,13 +124,13 @@ class Appender:
         """Appends what was submitted so far. Whoever appends by another way calls it first, to keep the order."""
         if self._usual:
             usual, self._usual = self._usual, []
-            self._append_usual(usual)
+            self._carry_out(self._append_usual, usual)
         elif self._gathered:
             sendings, self._gathered = self._gathered, []
-            self._append_all(sendings)
+            self._carry_out(self._append_all, sendings)
         elif self._batches:
             batches, self._batches, self._batches_bytes = self._batches, [], 0
-            self._append_batches(batches)
+            self._carry_out(self._append_batches, batches)
 
     def append_together(self, drafts: Sequence[Draft]) -> list[Appended]:
         """Appends the messages of one batch side by side, all or none."""
@@ -154,6 +159,14 @@ class Appender:
             self._flusher.hurry()
         done(None)
 
+    def _carry_out(self, append: Callable[[list[_S]], None], sendings: list[_S]) -> None:
+        """What nobody foresaw, want of memory as a rule, is told to all of them: no one else hears of it here."""
+        try:
+            append(sendings)
+        except Exception as error:
+            log.error("an append failed", exc_info=error)
+            self._refuse(sendings, ServerFault(f"{type(error).__name__}: {error}"))
+
     def _append_usual(self, sendings: list[UsualSend]) -> None:
         begin = self._store.end_offset
         try:
@@ -167,8 +180,12 @@ class Appender:
         self._stats.count_puts(len(sendings), self._store.end_offset - begin)
         if self._sync_flush:
             self._answer(sendings, *places)
-        else:
+            return
+        try:
             finish_all(sendings, places)
+        except MemoryError:  # stored, and nobody can say who has been told
+            for sending in sendings:
+                sending.connection.close("there is no memory for its answers")
 
     def _append_all(self, sendings: Sequence[Sending]) -> None:
         begin = self._store.end_offset
@@ -183,7 +200,7 @@ class Appender:
             places = [(place.queue_offset, place.physical_offset) for place in appended]
             self._answer(sendings, *zip(*places, strict=True))
 
-    def _refuse(self, sendings: Sequence[Sending], error: RmqError) -> None:
+    def _refuse(self, sendings: Sequence[Sending | BatchSending], error: RmqError) -> None:
         self._stats.count_failed_puts(len(sendings))
         for sending in sendings:
             sending.refuse(error)

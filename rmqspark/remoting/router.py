@@ -114,8 +114,13 @@ class Router:
         except HeaderError as error:
             self.refuse(raw, connection, error)
             return None
-        if way.take is not None and is_json and not envelope.flag and way.take(envelope, raw.body, connection):
-            return None
+        if way.take is not None and is_json and not envelope.flag:
+            try:
+                if way.take(envelope, raw.body, connection):
+                    return None
+            except Exception as error:  # noqa: BLE001 as below
+                _bare_request(decode_command(raw), raw, connection).fail(error)
+                return None
         if envelope.flag & RESPONSE_FLAG:
             connection.deliver(Response.of(decode_command(raw), bytes(raw.body)))
             return None

@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
-from rmqspark.errors import NotWritable
+from typing import TYPE_CHECKING
+
+from rmqspark.errors import NotWritable, RmqError
+
+if TYPE_CHECKING:
+    from types import TracebackType
 
 
 class WriteGate:
     """Shut for a while (a full disk), or for good: after a failed fsync nobody can say what is on disk, and calling it
-    again would prove nothing (reliability, G6)."""
+    again would prove nothing (reliability, G6).
+
+    As a context it is what an append happens in once the log has been written: what fails there unforeseen, for want
+    of memory as a rule, leaves messages in the log that have no place in their queue, so it is shut for good.
+    """
 
     def __init__(self) -> None:
         self._refusal: NotWritable | None = None
         self._for_good = False
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None and not isinstance(error, OSError | RmqError):
+            reason = f"A message was stored by half: {type(error).__name__}."
+            self.shut_for_good(reason, "Start the broker again: it finds what is there.")
 
     @property
     def is_open(self) -> bool:

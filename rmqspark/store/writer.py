@@ -106,7 +106,8 @@ class Writer:
             tick.place(drafts[placement.first : placement.last], placement.physical_offset)
         queued, add_to_index = tick.lanes.queued(), self._indexing(tick.keys, tick.key_offsets, now_ms)
         self._log.write([(p, _in_one(records[p.first : p.last])) for p in placements])
-        self._finish(now_ms, queued, add_to_index)
+        with self._gate:
+            self._finish(now_ms, queued, add_to_index)
         return tick.appended
 
     def append_singles(self, singles: Sequence[Single]) -> Places | None:
@@ -119,7 +120,8 @@ class Writer:
             return None
         queued, add_to_index = lanes.queued(), self._indexing(laid.keys, laid.key_offsets, now_ms)
         self._log.write([(Placement(0, len(singles), begin, 0), laid.records)])
-        self._finish(now_ms, queued, add_to_index)
+        with self._gate:
+            self._finish(now_ms, queued, add_to_index)
         return laid.places
 
     def append_bulk(self, topic: str, queue_id: int, records: RecordBatch) -> BulkAppended:
@@ -184,7 +186,8 @@ class Writer:
         )
         queued = [QueuedEntries(queue, queue_offset, ENTRY.pack(physical_offset, size, 0), (0,))]
         self._log.write([(p, [head, *rest] if p.first < p.last else b"") for p in placements])
-        self._finish(now_ms, queued, None)
+        with self._gate:
+            self._finish(now_ms, queued, None)
         return Appended(physical_offset, queue_offset, size, now_ms)
 
     def _append_made(self, made: MadeRecords, meanwhile: Work | None = None) -> list[BulkAppended]:
@@ -211,7 +214,8 @@ class Writer:
             add_to_index = partial(self._index.append_keys, keys, int(physical_offsets[-1]))
         put = Segment.write if meanwhile is None else WriteBeside(self.beside, meanwhile).put
         self._log.write(_pieces(records, ends, placements), put)
-        self._finish(now_ms, queued, add_to_index)
+        with self._gate:
+            self._finish(now_ms, queued, add_to_index)
         return appended
 
     def dispatch_safe(self) -> None:
