@@ -305,14 +305,14 @@ class Broker:
         ]
 
     async def _every(self, interval_ms: int, action: Callable[[], Awaitable[None] | object]) -> None:
-        """A round that fails because of the disk is logged; the next one tries again."""
+        """A round that fails because of the disk, or for want of memory, is logged; the next one tries again."""
         while True:
             await asyncio.sleep(interval_ms / 1000)
             try:
                 outcome = action()
                 if isinstance(outcome, Awaitable):
                     await outcome
-            except (OSError, RmqError) as error:
+            except (OSError, RmqError, MemoryError) as error:
                 log.error("a round of the broker's clock failed", error=str(error))
 
     # --- small steps of the start ------------------------------------------------------------------------------------

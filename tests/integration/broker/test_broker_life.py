@@ -201,8 +201,10 @@ def test_a_flush_that_takes_too_long_is_admitted(on_broker) -> None:
     on_broker(talk, store={**SYNC, "sync_flush_timeout": 0})
 
 
-def test_a_table_that_could_not_be_written_is_written_in_the_next_round(on_broker) -> None:
-    """A disk that fails once costs no offsets: the broker goes on, and a crash later finds what was committed."""
+@pytest.mark.parametrize("error", [OSError(errno.EIO, "planned by the test"), MemoryError()], ids=["disk", "memory"])
+def test_a_table_that_could_not_be_written_is_written_in_the_next_round(on_broker, error) -> None:
+    """A disk that fails once, or memory that runs out, costs no offsets: the broker goes on, and a crash later finds
+    what was committed."""
     files = MemoryFileSystem()
 
     async def commit(bench) -> None:
@@ -211,7 +213,7 @@ def test_a_table_that_could_not_be_written_is_written_in_the_next_round(on_broke
         for _ in range(8):
             await client.send("orders")
         await client.pull("orders")
-        files.fail_next("rename")
+        files.fail_next("rename", error)
         await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, UpdateConsumerOffsetRequestHeader("g", "orders", 0, 7))
 
         async def written() -> bool:
