@@ -103,6 +103,19 @@ def test_what_a_route_takes_is_not_handled(code: RequestCode, takes: bool) -> No
     assert [decode_command(raw).remark for raw in connection.sent] == ([] if takes else ["handled"])
 
 
+def test_a_request_that_could_not_be_taken_is_answered() -> None:
+    """What fails on the short way is told as what fails in a handler is; the connection lives on."""
+
+    def take(envelope: Any, body: memoryview, connection: Any) -> bool:
+        raise MemoryError("none left")
+
+    connection = Recorder()
+    router = Router([{CODE: Route(Header, lambda request: Reply(), take)}])
+    assert router.dispatch(raw_request(topic="t"), connection) is None
+    assert (connection.answer.code, connection.answer.opaque) == (ResponseCode.SYSTEM_ERROR, 7)
+    assert "MemoryError: none left" in connection.answer.remark
+
+
 def test_only_requests_in_json_that_want_an_answer_are_taken() -> None:
     """The short way needs not know how to answer in another encoding, or not at all."""
     router, offered = taking(CODE, takes=True)
