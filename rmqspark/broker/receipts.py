@@ -8,10 +8,12 @@ common way. A test holds the two against each other.
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqspark.errors import FlushTimeout, RmqError
-from rmqspark.protocol.codes import VERSION, ResponseCode
+from rmqspark.protocol.binary_header import OPAQUE_AT, BinaryHeader, encode_binary_header
+from rmqspark.protocol.codes import VERSION, Language, ResponseCode
+from rmqspark.protocol.command import JSON, RESPONSE_FLAG, ROCKETMQ
 from rmqspark.protocol.faults import to_response
 from rmqspark.protocol.headers_produce import SendMessageResponseHeader
 from rmqspark.protocol.message_id import offset_msg_id
@@ -19,6 +21,7 @@ from rmqspark.protocol.offset_ids import offset_msg_ids
 from rmqspark.remoting.reply import Reply
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     from rmqspark.broker.batches import Batch
@@ -27,11 +30,49 @@ if TYPE_CHECKING:
     from rmqspark.remoting.request import Request
 
 pack_prefix: Final = Struct(">II").pack
-"""Frame length, header length; as in protocol/command.py."""
+"""Frame length; serialization type and header length; as in protocol/command.py."""
+_INT32: Final = Struct(">i")
+_length: Final = _INT32.pack
+_MSG_ID_CHARACTERS: Final = 32
 _FORM_FROM_QUEUE: Final = (
     b'","queueId":"%%d","queueOffset":"%%d","transactionId":"%%b"},'
     b'"flag":1,"language":"JAVA","opaque":%%d,"serializeTypeCurrentRPC":"JSON","version":%d}' % VERSION
 )
+
+
+class Form(NamedTuple):
+    """`header % values` is the header of an answer, the values being physical offset, queue id, queue offset, id and
+    opaque. `pack_prefix` of its length, and of that and `kind`, makes a response of it."""
+
+    header: bytes | BinaryForm
+    kind: int
+
+
+class BinaryForm:
+    """The form of a binary header, where every value stands behind its length."""
+
+    def __init__(self, extra: Mapping[str, str], host: bytes) -> None:
+        head = encode_binary_header(BinaryHeader(0, Language.JAVA, VERSION, 0, RESPONSE_FLAG, None, {}))
+        fields = b"".join(_named(name) + _length(len(value)) + value.encode() for name, value in extra.items())
+        fields += _named("msgId") + _length(_MSG_ID_CHARACTERS) + host.hex().upper().encode()
+        names = [_named(name) for name in ("queueId", "queueOffset", "transactionId")]
+        self._without_values = len(fields) + _MSG_ID_CHARACTERS // 2 + sum(map(len, names)) + 3 * _INT32.size
+        parts = head[:OPAQUE_AT], b"%b", head[OPAQUE_AT + _INT32.size : -_INT32.size], b"%b", fields, b"%016X"
+        self._form = b"".join(part if part in (b"%b", b"%016X") else part.replace(b"%", b"%%") for part in parts)
+        self._form += b"".join(name + b"%b%b" for name in names)
+
+    def __mod__(self, values: tuple[int, int, int, bytes, int]) -> bytes:
+        physical_offset, queue_id, queue_offset, unique_id, opaque = values
+        queue, offset = b"%d" % queue_id, b"%d" % queue_offset
+        extension = self._without_values + len(queue) + len(offset) + len(unique_id)
+        return self._form % (
+            _length(opaque), _length(extension), physical_offset,
+            _length(len(queue)), queue, _length(len(offset)), offset, _length(len(unique_id)), unique_id,
+        )  # fmt: skip
+
+
+def _named(name: str) -> bytes:
+    return len(name).to_bytes(2, "big") + name.encode()
 
 
 class Receipts:
@@ -48,12 +89,12 @@ class Receipts:
         head = f'{{"code":0,"extFields":{{{fields},"msgId":"'.replace("%", "%%").encode()
         self._form = head + host.hex().upper().encode() + b"%016X" + _FORM_FROM_QUEUE
         self._form_of_batch = head + b"%b" + _FORM_FROM_QUEUE
+        self._forms = Form(self._form, JSON << 24), Form(BinaryForm(self._extra, host), ROCKETMQ << 24)
 
     @property
-    def form(self) -> bytes:
-        """The header of the answer to a send that succeeded, for an id of letters and digits: to be filled in with
-        physical offset, queue id, queue offset, id and opaque. `pack_prefix` makes a response of it."""
-        return self._form
+    def forms(self) -> tuple[Form, Form]:
+        """The answers to a send that succeeded, for an id of letters and digits, by how its header is serialized."""
+        return self._forms
 
     def give(
         self, request: Request[Any], message: Admitted, queue_offset: int, physical_offset: int, error: RmqError | None

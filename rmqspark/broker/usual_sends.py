@@ -20,6 +20,7 @@ from rmqspark.protocol.headers_produce import SendMessageRequestHeader, SendMess
 from rmqspark.protocol.message_id import IPV4_HOST_BYTES, pack_host
 from rmqspark.protocol.names import NOT_SENDABLE, RETRY_PREFIX
 from rmqspark.protocol.record import encode_unplaced
+from rmqspark.remoting.request import SERIALIZE_NAMES
 from rmqspark.store.draft import Draft
 from rmqspark.store.singles import Places, Single
 
@@ -43,6 +44,7 @@ class UsualSend(Single, gc=False):
     unique_key: bytes  # letters and digits
     opaque: int
     connection: Connection
+    serialize_type: int
     receipts: Receipts
 
     @property
@@ -73,7 +75,8 @@ class UsualSend(Single, gc=False):
 
     def _answer(self, reply: Reply) -> None:
         code, remark, extra = reply.code, reply.remark, reply.extra
-        response = encode_response(self.opaque, code, reply.header, remark=remark, extra=extra)
+        serialize = SERIALIZE_NAMES[self.serialize_type]
+        response = encode_response(self.opaque, code, reply.header, remark=remark, extra=extra, serialize=serialize)
         self.connection.answer(b"".join(response), 1)
 
 
@@ -83,15 +86,17 @@ def finish_all(sends: Sequence[UsualSend], places: Places) -> None:
     One loop, for the reason that `store/singles.py` gives.
     """
     first = sends[0]
-    connection, form = first.connection, first.receipts.form
+    connection, serialize_type = first.connection, first.serialize_type
+    form, kind = first.receipts.forms[serialize_type]
     answers: list[bytes] = []
     for send, queue_offset, physical_offset in zip(sends, *places, strict=True):
-        if send.connection is not connection:
+        if send.connection is not connection or send.serialize_type != serialize_type:
             connection.answer(b"".join(answers), len(answers) // 2)
-            connection, answers = send.connection, []
+            connection, serialize_type, answers = send.connection, send.serialize_type, []
+            form, kind = send.receipts.forms[serialize_type]
         header = form % (physical_offset, send.queue_id, queue_offset, send.unique_key, send.opaque)
         length = len(header)
-        answers += (pack_prefix(length + 4, length), header)
+        answers += (pack_prefix(length + 4, kind | length), header)
     connection.answer(b"".join(answers), len(answers) // 2)
 
 
@@ -109,12 +114,24 @@ class UsualSends:
         self._max_body_bytes = max_body_bytes
         self._brokers_own = brokers_own_properties(config)
 
-    def take_v1(self, envelope: Envelope[SendMessageRequestHeader], body: memoryview, connection: Connection) -> bool:
+    def take_v1(
+        self,
+        envelope: Envelope[SendMessageRequestHeader],
+        body: memoryview,
+        connection: Connection,
+        serialize_type: int,
+    ) -> bool:
         """The same for SEND_MESSAGE."""
         header = SendMessageRequestHeaderV2.from_v1(envelope.extFields)
-        return self.take_v2(Envelope(envelope.code, header, envelope.opaque), body, connection)
+        return self.take_v2(Envelope(envelope.code, header, envelope.opaque), body, connection, serialize_type)
 
-    def take_v2(self, envelope: Envelope[SendMessageRequestHeaderV2], body: memoryview, connection: Connection) -> bool:
+    def take_v2(
+        self,
+        envelope: Envelope[SendMessageRequestHeaderV2],
+        body: memoryview,
+        connection: Connection,
+        serialize_type: int,
+    ) -> bool:
         """Takes a SEND_MESSAGE_V2 that is usual; False for any other."""
         header = envelope.extFields
         topic, queue_id, text = header.b, header.e, header.i
@@ -153,6 +170,7 @@ class UsualSends:
                 unique_key,
                 envelope.opaque,
                 connection,
+                serialize_type,
                 self._receipts,
             )
         )

@@ -24,6 +24,7 @@ FIXED: Final = struct.Struct(
     "i"  # opaque
     "i"  # flag
 )
+OPAQUE_AT: Final = struct.calcsize(">hbh")
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
 

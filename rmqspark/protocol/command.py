@@ -18,8 +18,15 @@ from msgspec import UNSET
 
 from rmqspark.errors import BodyError, DecodeError, FrameError, HeaderError, InvalidArgument
 from rmqspark.protocol import fastjson
-from rmqspark.protocol.binary_header import MAX_FIELDS, BinaryHeader, decode_binary_header, encode_binary_header
-from rmqspark.protocol.codes import VERSION, Language
+from rmqspark.protocol.binary_header import (
+    FIXED,
+    MAX_FIELDS,
+    BinaryHeader,
+    decode_binary_header,
+    encode_binary_header,
+)
+from rmqspark.protocol.binary_shapes import BinaryShapes
+from rmqspark.protocol.codes import TRUNCATED_CODES, VERSION, Language
 from rmqspark.protocol.header_fields import H, from_fields, to_fields
 from rmqspark.protocol.header_types import Int32
 
@@ -135,6 +142,8 @@ class _Outgoing(msgspec.Struct, gc=False):
 _json_header_decoder = msgspec.json.Decoder(_JsonHeader)
 _json_encoder = msgspec.json.Encoder()
 
+_LANGUAGES: Final = {int(language): cast("LanguageName", language.name) for language in Language}
+
 STOCK_START: Final = struct.Struct("12s")
 STOCK_STARTS: Final = {f'{{"code":{code},"'.encode()[: STOCK_START.size]: code for code in range(10, 1000)}
 """What the headers of stock clients start with, for codes of two and three digits: nearly all there are."""
@@ -170,6 +179,9 @@ def peek_code(raw: RawCommand) -> int:
         code = STOCK_STARTS.get(STOCK_START.unpack_from(raw.header)[0])
         if code is not None:
             return code
+    elif raw.serialize_type == ROCKETMQ and len(raw.header) >= FIXED.size:
+        code, _, _, _, flag = FIXED.unpack_from(raw.header)
+        return int(code if flag & RESPONSE_FLAG else TRUNCATED_CODES.get(code, code))
     return decode_command(raw).code
 
 
@@ -197,6 +209,17 @@ def envelope_decoder(header_type: type[H]) -> Callable[[RawCommand], Envelope[H]
     """`decode_envelope` for one kind of request."""
     # strict=False lets "5" be the integer it is meant to be
     decode_json = msgspec.json.Decoder(Envelope[header_type], strict=False).decode  # type: ignore[valid-type]
+    shapes = BinaryShapes()
+
+    def decode_shaped(raw: RawCommand) -> Envelope[H] | None:
+        plain = shapes.read(raw.header)
+        if plain is None or plain.flag & RESPONSE_FLAG:
+            return None
+        code, language, version, opaque, flag, fields = plain
+        header = from_fields(fields, header_type)
+        return Envelope(
+            TRUNCATED_CODES.get(code, code), header, opaque, flag, version, _LANGUAGES.get(language, "OTHER")
+        )
 
     def decode(raw: RawCommand) -> Envelope[H]:
         if raw.serialize_type == JSON:
@@ -204,7 +227,11 @@ def envelope_decoder(header_type: type[H]) -> Callable[[RawCommand], Envelope[H]
                 return decode_json(raw.header)
             except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
                 pass  # perhaps only unusual: the tolerant way decides
+        elif (envelope := decode_shaped(raw)) is not None:
+            return envelope
         command = decode_command(raw)
+        if raw.serialize_type == ROCKETMQ:
+            shapes.learn(raw.header)
         header = from_fields(command.fields, header_type)
         return Envelope(
             command.code, header, command.opaque, command.flag, command.version, command.language, command.remark

@@ -14,7 +14,7 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from rmqspark.errors import Busy, FrameError
-from rmqspark.protocol.command import JSON, MAX_HEADER_BYTES, RawCommand, split_frame
+from rmqspark.protocol.command import JSON, MAX_HEADER_BYTES, ROCKETMQ, RawCommand, split_frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +24,7 @@ _SMALLEST_OWN_BYTES = 4 * 1024
 _LENGTH = Struct(">i")
 _HEAD = Struct(">iI")  # length of what follows, header word
 _HEAD_BYTES = _HEAD.size
+_HEADER_BYTES = (1 << 24) - 1  # of the header word: the length of the header
 _MIN_LENGTH = 4  # of the header word
 
 
@@ -99,6 +100,9 @@ class FrameReceiver:
             if word <= length - 4 and word <= MAX_HEADER_BYTES:  # a header in JSON: nothing but its length in the word
                 body_at = header_at + word
                 yield RawCommand(JSON, view[header_at:body_at], view[body_at:stop])
+            elif word >> 24 == ROCKETMQ and (word := word & _HEADER_BYTES) <= length - 4 and word <= MAX_HEADER_BYTES:
+                body_at = header_at + word
+                yield RawCommand(ROCKETMQ, view[header_at:body_at], view[body_at:stop])
             else:
                 yield split_frame(view[header_at - 4 : stop])
         if self._end - self._at >= _LENGTH.size:

@@ -42,8 +42,9 @@ _START_BYTES: Final = STOCK_START.size
 
 Answer: TypeAlias = Reply | Awaitable[Reply | None] | None
 Handle: TypeAlias = Callable[[Request[Any]], Answer]
-Take: TypeAlias = Callable[[Envelope[Any], memoryview, Connection], bool]
-"""Header, body, connection; whether the request was taken. The body is valid until it returns."""
+Take: TypeAlias = Callable[[Envelope[Any], memoryview, Connection, int], bool]
+"""Header, body, connection, and how the header was serialized, as its answer is to be; whether the request was taken.
+The body is valid until it returns."""
 
 
 class NoFields(msgspec.Struct, gc=False):
@@ -55,8 +56,8 @@ class Route(NamedTuple):
 
     `handle` returns a Reply; or None if it has answered through `request.reply`, or will; or an awaitable of either.
     `header` is the class of its declared fields, None where it has none. `take` may be given for requests that come
-    often: it gets them without a Request being made, if they are in JSON and want an answer. What it takes it answers
-    through `Connection.answer`; what it refuses to take is handled.
+    often: it gets those that want an answer without a Request being made. What it takes it answers through
+    `Connection.answer`; what it refuses to take is handled.
     """
 
     header: type[msgspec.Struct] | None
@@ -101,8 +102,9 @@ class Router:
 
         Raises HeaderError if the header cannot be read at all: then nothing of this connection is to be trusted.
         """
-        is_json, header = raw.serialize_type == JSON, raw.header
-        way = self._by_start.get(_start_of(header)[0]) if is_json and len(header) >= _START_BYTES else None
+        serialize_type, header = raw.serialize_type, raw.header
+        is_plain = serialize_type == JSON and len(header) >= _START_BYTES
+        way = self._by_start.get(_start_of(header)[0]) if is_plain else None
         if way is None:
             code = peek_code(raw)
             way = self._routes.get(code)
@@ -114,9 +116,9 @@ class Router:
         except HeaderError as error:
             self.refuse(raw, connection, error)
             return None
-        if way.take is not None and is_json and not envelope.flag:
+        if way.take is not None and not envelope.flag:
             try:
-                if way.take(envelope, raw.body, connection):
+                if way.take(envelope, raw.body, connection, serialize_type):
                     return None
             except Exception as error:  # noqa: BLE001 as below
                 _bare_request(decode_command(raw), raw, connection).fail(error)
@@ -133,7 +135,7 @@ class Router:
             envelope.version,
             envelope.language,
             envelope.flag & ONEWAY_FLAG != 0,
-            SERIALIZE_NAMES[raw.serialize_type],
+            SERIALIZE_NAMES[serialize_type],
             raw,
         )
         rest = None
