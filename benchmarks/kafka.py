@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 VERSION = "4.4.0"
 CONNECTOR = "4.2.0"
+_COMPLAINTS = 20
 _CLUSTER_ID = "Y29tcGFyaXNvbi1ydW4uMQ"  # any 16 bytes
 # As kafka-server-start.sh and kafka-run-class.sh have them.
 _JVM = ["-Xmx1G", "-Xms1G", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]
@@ -85,6 +86,9 @@ def kafka(directory: Path) -> Iterator[Node]:
         process = subprocess.Popen([*run, "kafka.Kafka", str(properties)], stdout=log, stderr=log, cwd=directory)
     try:
         yield Node(f"127.0.0.1:{ports['broker']}", process, output)
+    except BaseException:
+        print(_last_complaints(output), file=sys.stderr)
+        raise
     finally:
         process.kill()
         process.wait()
@@ -98,6 +102,13 @@ def client_gateway() -> Iterator[Any]:
         yield gateway
     finally:
         gateway.shutdown()
+
+
+def _last_complaints(output: Path) -> str:
+    """What the node had to say for itself, for whoever wonders why a run beside it failed."""
+    lines = output.read_text(errors="replace").splitlines()
+    complaints = [line for line in lines if " WARN " in line or " ERROR " in line]
+    return "\n".join(["Kafka's last complaints:", *complaints[-_COMPLAINTS:], "Its last lines:", *lines[-5:]])
 
 
 def _cache() -> Path:
