@@ -23,7 +23,7 @@ from rocketmq import fetched, free_port, java
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-VERSION = "4.4.0"
+VERSION = "4.3.1"
 CONNECTOR = "4.2.0"
 _COMPLAINTS = 20
 _CLUSTER_ID = "Y29tcGFyaXNvbi1ydW4uMQ"  # any 16 bytes
