@@ -53,7 +53,8 @@ class BinaryForm:
 
     def __init__(self, extra: Mapping[str, str], host: bytes) -> None:
         head = encode_binary_header(BinaryHeader(0, Language.JAVA, VERSION, 0, RESPONSE_FLAG, None, {}))
-        fields = b"".join(_named(name) + _length(len(value)) + value.encode() for name, value in extra.items())
+        values = [(_named(name), value.encode()) for name, value in extra.items()]
+        fields = b"".join(name + _length(len(value)) + value for name, value in values)
         fields += _named("msgId") + _length(_MSG_ID_CHARACTERS) + host.hex().upper().encode()
         names = [_named(name) for name in ("queueId", "queueOffset", "transactionId")]
         self._without_values = len(fields) + _MSG_ID_CHARACTERS // 2 + sum(map(len, names)) + 3 * _INT32.size

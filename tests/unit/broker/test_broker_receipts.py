@@ -13,7 +13,7 @@ from rmqspark.broker.intake import Admitted
 from rmqspark.broker.receipts import Receipts
 from rmqspark.errors import FlushTimeout, NotWritable
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.command import decode_command, encode_request, split_frame
+from rmqspark.protocol.command import RawCommand, decode_command, encode_request, split_frame
 from rmqspark.protocol.headers import SendMessageRequestHeaderV2
 from rmqspark.remoting.router import Route, Router
 
@@ -89,6 +89,17 @@ def test_both_ways_of_answering_give_the_same_bytes(way, transaction_id, seriali
     """Whatever the sender calls its message: no id of its choosing can break out of the form."""
     quick = way(transaction_id, serialize=serialize, error=error)
     assert quick == way(transaction_id, serialize=serialize, error=error, common_way=True)
+
+
+@pytest.mark.parametrize("region_id", ["München", "100%b"])
+def test_a_region_may_have_any_name(region_id: str) -> None:
+    """In a binary answer lengths count bytes, and nothing of a region's name is a place to be filled in."""
+    receipts = Receipts(region_id=region_id, trace_on=True)
+    for serialize_type, (form, kind) in enumerate(receipts.forms):
+        header = form % (7, 1, 5, UNIQUE_KEY.encode(), 2)
+        command = decode_command(RawCommand(serialize_type, memoryview(header), memoryview(b"")))
+        assert kind >> 24 == serialize_type
+        assert (command.fields["MSG_REGION"], command.fields["queueOffset"], command.opaque) == (region_id, "5", 2)
 
 
 def test_a_batch_hears_the_id_of_each_message() -> None:
