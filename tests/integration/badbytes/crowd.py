@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rmqspark.testing.fuzz.victim import Victim
 
 PATIENCE_S = 60
+_PARTS_OF_A_PACE = 10
 _FILES_OF_OUR_OWN = 500
 
 
@@ -93,19 +94,22 @@ class Pace(NamedTuple):
     median_ms: float
     p99_ms: float
     server_ms: float
-    """Processor time."""
+    """Processor time of one in the cheapest tenth of the time: others on the machine, who take caches and half of a
+    core from the server, make its work dearer, but hardly for all of that time. What costs every send shows here."""
 
     @classmethod
     def of(cls, canary: Canary, victim: Victim, *, notes: int) -> Pace:
-        took = []
-        cpu_s = victim.cpu_seconds()
-        for _ in range(notes):
-            begin = time.perf_counter()
-            canary.sing()
-            took.append(1000 * (time.perf_counter() - begin))
+        took, costs_ms = [], []
+        in_part = notes // _PARTS_OF_A_PACE
+        for _ in range(_PARTS_OF_A_PACE):
+            cpu_s = victim.cpu_seconds()
+            for _ in range(in_part):
+                begin = time.perf_counter()
+                canary.sing()
+                took.append(1000 * (time.perf_counter() - begin))
+            costs_ms.append(1000 * (victim.cpu_seconds() - cpu_s) / in_part)
         took.sort()
-        server_ms = 1000 * (victim.cpu_seconds() - cpu_s) / notes
-        return cls(took[notes // 2], took[notes * 99 // 100], server_ms)
+        return cls(took[len(took) // 2], took[len(took) * 99 // 100], min(costs_ms))
 
     def __str__(self) -> str:
         return f"{self.median_ms:.2f} ms (p99 {self.p99_ms:.1f}, {self.server_ms:.2f} of the server)"

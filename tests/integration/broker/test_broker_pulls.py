@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 
 import pytest
 
 from rmqspark.protocol.bodies import ConsumerData, HeartbeatData, SubscriptionData
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.headers import PullFlag, QueryConsumerOffsetRequestHeader, ResetOffsetRequestHeader
+from rmqspark.store.message_store import MessageStore
 
 pytestmark = pytest.mark.integration
 
@@ -269,9 +271,14 @@ def test_thousands_that_are_woken_do_not_hold_others_up(on_broker) -> None:
     on_broker(talk)
 
 
-def test_thousands_that_have_waited_long_enough_are_in_no_hurry(on_broker) -> None:
-    """Every few seconds those who wait for other tags are told how far they may skip: a few at a time, and whoever
-    asks meanwhile hardly notices."""
+def test_thousands_that_have_waited_long_enough_are_in_no_hurry(on_broker, monkeypatch) -> None:
+    """Every few seconds those who wait for other tags are told how far they may skip: a few at a time, without a look
+    at their queue, and whoever asks meanwhile hardly notices."""
+    reads: Counter[str] = Counter()
+    read = MessageStore.read
+    monkeypatch.setattr(
+        MessageStore, "read", lambda it, topic, *at, **most: reads.update([topic]) or read(it, topic, *at, **most)
+    )
 
     async def talk(bench) -> None:
         waiting, sender, other = [await bench.connect() for _ in range(3)]
@@ -284,6 +291,7 @@ def test_thousands_that_have_waited_long_enough_are_in_no_hurry(on_broker) -> No
         for pull in pulls:
             pull.add_done_callback(answered.append)
         await sender.send("t", properties={"TAGS": "usual"})
+        assert reads["t"] == 1_000  # each has found that there is nothing yet
         bench.broker._pulls.scan()
         await other.settle()
         before_other = len(answered)
@@ -291,6 +299,7 @@ def test_thousands_that_have_waited_long_enough_are_in_no_hurry(on_broker) -> No
         assert {answer.code for answer in answers} == {ResponseCode.PULL_RETRY_IMMEDIATELY}
         assert {answer.fields["nextBeginOffset"] for answer in answers} == {"1"}
         assert before_other < 200
+        assert reads["t"] == 1_000
 
     on_broker(talk)
 
