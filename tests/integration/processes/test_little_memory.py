@@ -28,7 +28,10 @@ from .servers import UpProcess, broker_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from concurrent.futures import Future
     from pathlib import Path
+
+    from rmqspark.model import MessageQueue, SendReceipt
 
 WHY_NOT = why_not()
 pytestmark = [
@@ -58,27 +61,32 @@ class Flood:
         self._ended = Event()
 
     def run(self, seconds: float) -> None:
-        with ThreadPoolExecutor(_SENDERS + _GREEDY) as threads:
-            running = [threads.submit(self._send, number) for number in range(_SENDERS)]
+        """For so long, and one more message when it is over."""
+        with ExitStack() as stack, ThreadPoolExecutor(_SENDERS + _GREEDY) as threads:
+            producers = [stack.enter_context(Producer(self._server.namesrv, config=_PLAIN)) for _ in range(_SENDERS)]
+            for number, producer in enumerate(producers):  # finds its route while name server and disk are at leisure
+                self._note(producer.send_async(_message(), queue=_queue(number)))
+            running = [threads.submit(self._send, number, producer) for number, producer in enumerate(producers)]
             running += [threads.submit(self._ask) for _ in range(_GREEDY)]
             self._ended.wait(seconds)
             self._ended.set()
             for one in running:
                 one.result(_PATIENCE_S)
+            producers[0].send(Message(TOPIC, b"afterwards"))
 
-    def _send(self, number: int) -> None:
-        body, queue = bytes(_BODY_BYTES), QUEUES[number % len(QUEUES)]
-        with Producer(self._server.namesrv, config=_PLAIN) as producer:
-            while not self._ended.is_set() and self.outcomes["ok"] * _BODY_BYTES < _MOST_STORED_BYTES:
-                futures = [producer.send_async(Message(TOPIC, body), queue=queue) for _ in range(_AT_ONCE)]
-                for future in futures:
-                    try:
-                        receipt = future.result()
-                    except RmqError as error:
-                        self.outcomes[type(error).__name__] += 1
-                    else:
-                        self.outcomes["ok"] += 1
-                        self.places.add((receipt.queue.queue_id, receipt.queue_offset))
+    def _send(self, number: int, producer: Producer) -> None:
+        while not self._ended.is_set() and self.outcomes["ok"] * _BODY_BYTES < _MOST_STORED_BYTES:
+            for future in [producer.send_async(_message(), queue=_queue(number)) for _ in range(_AT_ONCE)]:
+                self._note(future)
+
+    def _note(self, future: Future[SendReceipt]) -> None:
+        try:
+            receipt = future.result()
+        except RmqError as error:
+            self.outcomes[type(error).__name__] += 1
+        else:
+            self.outcomes["ok"] += 1
+            self.places.add((receipt.queue.queue_id, receipt.queue_offset))
 
     def _ask(self) -> None:
         most = 2**31 - 1
@@ -90,6 +98,14 @@ class Flood:
                 with suppress(OSError):  # nothing is taken from it any more, or it was sent away
                     while not self._ended.is_set():
                         greedy.sendall(asked)
+
+
+def _message() -> Message:
+    return Message(TOPIC, bytes(_BODY_BYTES))
+
+
+def _queue(sender: int) -> MessageQueue:
+    return QUEUES[sender % len(QUEUES)]
 
 
 @pytest.mark.timeout(1800)
@@ -107,9 +123,7 @@ def test_a_flood_in_little_memory(
         seconds = time.monotonic() - begin
         assert server.is_alive, server.errors[-2000:]
         resident_bytes = peak_bytes(server.process.pid)
-        with Producer(server.namesrv, config=_PLAIN) as producer:
-            producer.send(Message(TOPIC, b"afterwards"))
-        with ClusterClient(server.namesrv) as cluster:
+        with ClusterClient(server.namesrv, timeout_ms=1000 * _PATIENCE_S) as cluster:
             ends = {queue.queue_id: broker_of(cluster).max_offset(TOPIC, queue.queue_id) for queue in QUEUES}
         assert len(flood.places) == flood.outcomes["ok"]
         assert all(queue_offset < ends[queue_id] for queue_id, queue_offset in flood.places)
