@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rmqspark.remoting.request import Connection
     from rmqspark.remoting.router import Router
 
-_BACKLOG = 1024
+_BACKLOG = 4096  # one that finds no room tries again after a second, then three; Linux allows no more by itself
 _LONGEST_TICK_MS = 1_000
 _PORT_PAIRS_TRIED = 64
 _KEEP_LARGE_BUFFER_MS = 10_000

@@ -88,6 +88,10 @@ class Victim:
         clock_getcpuclockid(3))."""
         return time.clock_gettime(~self._process.pid << 3 | _SCHEDULED_TIME)
 
+    def waited_seconds(self) -> float:
+        """How long its main thread has been ready to run while others had the processors (Linux)."""
+        return waited_seconds(f"/proc/{self._process.pid}")
+
     def complaints(self) -> list[str]:
         """What the log has that a client must not be able to put there: errors, tracebacks, anything unforeseen."""
         return [line for line in self._log.read_text(encoding="utf-8").splitlines() if not _is_harmless(line)]
@@ -109,6 +113,15 @@ class Victim:
     def _kill(self) -> None:
         self._process.kill()
         self._process.wait()
+
+
+def waited_seconds(task: str = "/proc/thread-self") -> float:
+    """How long a thread has been ready to run while others had the processors; 0 where the kernel does not count it."""
+    try:
+        with open(f"{task}/schedstat", encoding="ascii") as counts:
+            return int(counts.read().split()[1]) / 1e9
+    except FileNotFoundError:
+        return 0.0
 
 
 def _is_harmless(line: str) -> bool:

@@ -19,7 +19,7 @@ from rmqspark.protocol.frame import FrameDecoder
 from rmqspark.protocol.headers import HeartbeatRequestHeader, SendMessageRequestHeaderV2
 from rmqspark.remoting.address import parse_address
 from rmqspark.testing.fuzz.canary import TOPIC, Canary
-from rmqspark.testing.fuzz.victim import Victim
+from rmqspark.testing.fuzz.victim import Victim, waited_seconds
 from rmqspark.testing.ports import reserved_port
 
 from .crowd import room_for_sockets
@@ -36,7 +36,7 @@ pytestmark = [
 CLIENTS: Final = 1_000
 CLIENTS_OF_A_SOAK: Final = 5_000
 ALL_SERVED_S: Final = 10.0
-_PATIENCE_S: Final = 60
+_PATIENCE_S: Final = 120
 _BODY: Final = b"back again"
 
 
@@ -110,7 +110,7 @@ def test_thousands_come_back_at_once(
     tmp_path: Path, amount: Callable[[int, int], int], tell: Callable[[str], None]
 ) -> None:
     """A broker is killed and started: 5,000 clients connect, register and send in the same moment, and all of them are
-    served within ten seconds."""
+    served within ten seconds, but for those in which others have the processors."""
     count = min(amount(CLIENTS, CLIENTS_OF_A_SOAK), room_for_sockets())
     with reserved_port(-2) as port:
         flags = ("--broker-port", str(port), "--max-connections-per-address", str(2 * count))
@@ -118,11 +118,14 @@ def test_thousands_come_back_at_once(
             canary.sing()
         (victim.store / "endpoints.json").unlink()  # of the one that was killed
         with Victim(tmp_path, *flags) as victim:
-            cpu_s = victim.cpu_seconds()
+            cpu_s, waited_s = victim.cpu_seconds(), victim.waited_seconds() + waited_seconds()
             herd = Herd(victim.broker, count)
             took_s = herd.come_back()
-            cpu_s = victim.cpu_seconds() - cpu_s
+            cpu_s, waited_s = victim.cpu_seconds() - cpu_s, victim.waited_seconds() + waited_seconds() - waited_s
             assert herd.codes == {ResponseCode.SUCCESS: 2 * count}
             assert victim.complaints() == []
-    tell(f"{count} clients at once: all served after {took_s:.1f} s, {1000 * cpu_s / count:.2f} ms of the broker each")
-    assert took_s <= ALL_SERVED_S
+    tell(
+        f"{count} clients at once: all served after {took_s:.1f} s, {waited_s:.1f} s of waiting for a "
+        f"processor in it; {1000 * cpu_s / count:.2f} ms of the broker each"
+    )
+    assert took_s - waited_s <= ALL_SERVED_S
