@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 FRAMES: Final = 25
 """At most so many on one connection. They follow from the seed and the number of the connection."""
-PATIENCE_S: Final = 30
+PATIENCE_S: Final = 60
 _CHUNK_BYTES: Final = 1 << 20
 
 

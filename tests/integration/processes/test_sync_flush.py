@@ -49,7 +49,8 @@ def test_every_answer_follows_the_fsync_of_its_message(
         server.create_topic(TOPIC, len(QUEUES))
         goal = amount(_MESSAGES, _MESSAGES_OF_A_SOAK)
         with Load(history, server, "load", seed, durable=True):
-            assert history.wait_for(lambda: history.acknowledged >= goal, _PATIENCE_S)
+            while (at := history.acknowledged) < goal:
+                assert history.wait_for(lambda at=at: history.acknowledged > at, _PATIENCE_S), "the load came to a halt"
         assert server.stop() == 0
     with trace.open() as lines:
         calls = strace.parse(lines)
