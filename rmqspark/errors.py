@@ -166,6 +166,10 @@ class ForgedEpoch(TransactionError):
     """The epoch was never handed out to this run."""
 
 
+class ForgedDecision(TransactionError):
+    """What was said to be decided is not, or otherwise: the coordinator knows nothing of it."""
+
+
 class UnknownTransaction(TransactionError):
     """Nobody has prepared this transactional id, or this version of it, here."""
 

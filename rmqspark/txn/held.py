@@ -118,7 +118,7 @@ class HeldTransaction:
         self._raise_epoch(epoch)
 
     def vote(self, batch: Batch, halves: int) -> None:
-        self._raise_epoch(batch.epoch)
+        """Nothing follows from its epoch: while the coordinator cannot be asked about it, it may be forged."""
         self.voted[batch] = halves
 
     def begin(self, completion: Completion) -> None:

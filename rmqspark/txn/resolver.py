@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import structlog
 
-from rmqspark.errors import Busy, ForgedEpoch, RmqError
+from rmqspark.errors import Busy, ForgedDecision, ForgedEpoch, RmqError
 from rmqspark.protocol.bodies_txn import AttemptName
 from rmqspark.protocol.headers_txn import NO_EPOCH
 from rmqspark.txn.check_backs import CheckBacks
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rmqspark.txn.half_batch import HalfBatch
     from rmqspark.txn.half_store import HalfStore
     from rmqspark.txn.participant import Participant
+    from rmqspark.txn.participant_events import AttemptKey
     from rmqspark.txn.ports import Vote
 
 _ASKED_AT_ONCE: Final = 16
@@ -46,6 +47,12 @@ class Verdict(NamedTuple):
     is_open: bool
     attempts: Sequence[AttemptName] = ()
     newest_epoch: int = NO_EPOCH
+
+    def allows(self, request: Complete) -> bool:
+        """Whether this is what the coordinator says. The request is about the same batch."""
+        if request.commit:
+            return bool(request.attempts) and _names(request.attempts) == _names(self.attempts)
+        return not self.is_open and not self.attempts and request.epoch <= self.newest_epoch
 
 
 class Disk(Protocol):
@@ -151,6 +158,29 @@ class Resolver:
         """What is held undecided: of one transactional id, or of all."""
         return self._participant.held_versions(transactional_id)
 
+    # --- what comes over the network, where anybody can say that he is the coordinator -------------------------------
+
+    async def check_vote(self, request: Vote) -> None:
+        """An epoch that is new here is asked about, as it is for half batches. Raises ForgedEpoch, Fenced."""
+        batch = Batch(request.transactional_id, request.epoch, request.version)
+        if not self.is_announced(batch):
+            await self.introduce(batch)
+
+    async def check_complete(self, request: Complete) -> None:
+        """What was not voted for here was hardly decided: its coordinator is asked whether it was, and for which
+        attempts. Raises ForgedDecision, Busy where there is no telling."""
+        batch = Batch(request.transactional_id, request.epoch, request.version)
+        if request.commit and (self._participant.is_completed(batch) or self._participant.has_voted(batch)):
+            return
+        try:
+            verdict = await self._ask(batch)
+        except RmqError as error:
+            raise Busy(f"The coordinator of {batch} cannot be asked about it: {error}") from error
+        if verdict.is_open and verdict.newest_epoch == NO_EPOCH:
+            raise Busy(f"The coordinator of {batch} cannot be asked about it.")
+        if not verdict.allows(request):
+            raise ForgedDecision(f"The coordinator of {batch} has not decided this.")
+
     # --- ParticipantPort ---------------------------------------------------------------------------------------------
 
     async def vote(self, request: Vote) -> VoteAnswer:
@@ -190,8 +220,8 @@ class Resolver:
     def refusal(self, request: Vote) -> str:
         """Why the answer is no, as things are now; empty for yes."""
         batch = Batch(request.transactional_id, request.epoch, request.version)
-        if not request.attempts:
-            return "It names no attempt."
+        if not request.attempts or any(each.halves < 1 for each in request.attempts):
+            return "It names no attempt, or one that has sent nothing."
         if not self._participant.is_completed(batch._replace(version=request.completed)):
             return f"Version {request.completed} is not complete here."
         return self._participant.missing(batch, request.attempts)
@@ -277,6 +307,10 @@ class Resolver:
         it may go."""
         offsets = (self._participant.needed_offset(), self._completer.summary_offset)
         return min((offset for offset in offsets if offset is not None), default=None)
+
+
+def _names(attempts: Sequence[AttemptName]) -> set[AttemptKey]:
+    return {(each.partition, each.attempt) for each in attempts}
 
 
 def _too_many_queues(output_bytes: int, max_bytes: int) -> str:

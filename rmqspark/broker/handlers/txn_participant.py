@@ -86,12 +86,12 @@ class TxnParticipantHandlers:
         return self._introduce_and_hold(request, half)
 
     async def _introduce_and_hold(self, request: Request[TxnHalfRequestHeader], half: HalfBatch) -> Reply:
-        with self._warning(half):
+        with self._warning(half.name.batch.transactional_id):
             await self._resolver.introduce(half.name.batch)
         return self._hold(request, half)
 
     def _hold(self, request: Request[TxnHalfRequestHeader], half: HalfBatch) -> Reply:
-        with self._warning(half):
+        with self._warning(half.name.batch.transactional_id):
             held = self._resolver.known(half)
             if held is None:
                 has_tags = self._check(request.header, open_bulk(request.header, request.body))
@@ -99,13 +99,13 @@ class TxnParticipantHandlers:
         return Reply(TxnHalfResponseHeader(held.physical_offset))
 
     @contextmanager
-    def _warning(self, half: HalfBatch) -> Iterator[None]:
+    def _warning(self, transactional_id: str) -> Iterator[None]:
         """What contradicts itself, or its coordinator, is refused; the first time it is logged, too."""
         try:
             yield
         except (RecordError, TransactionError) as error:
             if not isinstance(error, Fenced):  # that one happens to honest clients, too
-                self._warn_once(half.name.batch.transactional_id, error)
+                self._warn_once(transactional_id, error)
             raise
 
     def _warn_once(self, transactional_id: str, error: RmqError) -> None:
@@ -126,8 +126,11 @@ class TxnParticipantHandlers:
     async def vote(self, request: Request[TxnVoteRequestHeader]) -> Reply:
         header, body = request.header, TxnVote.decode_request(request.body)
         vote = Vote(header.transactionalId, header.epoch, header.version, body.attempts, header.completed)
-        if header.coordinator is not None and not self._resolver.refusal(vote):
-            self._note_broker(header.coordinator)  # before the vote, whose flush brings it to the disk
+        if not self._resolver.refusal(vote):
+            with self._warning(header.transactionalId):
+                await self._resolver.check_vote(vote)
+            if header.coordinator is not None:
+                self._note_broker(header.coordinator)  # before the vote, whose flush brings it to the disk
         answer = await self._resolver.vote(vote)
         return Reply(TxnVoteResponseHeader(answer.yes, answer.output_bytes), remark=answer.remark or None)
 
@@ -137,9 +140,10 @@ class TxnParticipantHandlers:
             raise InvalidArgument(f"A version is completed by COMMIT or DROP, not by {header.outcome!r}.")
         commit = header.outcome == TxnOutcome.COMMIT
         attempts = TxnComplete.decode_request(request.body).attempts if commit else []
-        outputs = await self._resolver.complete(
-            Complete(header.transactionalId, header.epoch, header.version, commit, attempts, header.durable)
-        )
+        decided = Complete(header.transactionalId, header.epoch, header.version, commit, attempts, header.durable)
+        with self._warning(header.transactionalId):
+            await self._resolver.check_complete(decided)
+        outputs = await self._resolver.complete(decided)
         return Reply(body=OutputRanges(outputs).encode(standard=True))
 
 

@@ -3,141 +3,38 @@
 from __future__ import annotations
 
 import asyncio
-import struct
 from typing import Any
-from zlib import crc32
 
-import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
-from rmqspark.clock import SystemClock
 from rmqspark.protocol.bodies import OutputRanges
 from rmqspark.protocol.bodies_txn import (
-    AttemptName,
     AuditedBatches,
     BrokersSeen,
     HeldAttempt,
-    TxnComplete,
     TxnDecision,
     TxnVote,
 )
-from rmqspark.protocol.body_crcs import body_crcs
-from rmqspark.protocol.bulk_rows import AS_ROWS, BulkRows
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.columns import Column
 from rmqspark.protocol.headers import BulkReadRequestHeader, GetMaxOffsetRequestHeader
 from rmqspark.protocol.headers_txn import (
     TxnAbortRequestHeader,
     TxnAuditRequestHeader,
-    TxnCompleteRequestHeader,
     TxnDecideRequestHeader,
     TxnFindRequestHeader,
-    TxnHalfRequestHeader,
     TxnPrepareRequestHeader,
     TxnVoteRequestHeader,
 )
 from rmqspark.protocol.names import HALF_BATCH_TOPIC, HIDDEN_TOPICS
 from rmqspark.protocol.properties import encode_properties
-from rmqspark.protocol.record import encode_record
-from rmqspark.protocol.unique_keys import IdRange
 from rmqspark.testing.memory_files import MemoryFileSystem
-from rmqspark.txn.events import RunOpened, VersionBegun
 from rmqspark.txn.output_ranges import most_bytes
 
+from .half_batch_talk import T, bodies, close, complete, decide, half, half_of_rows, hand_out, held, hold, ready, vote
 from .transaction_talk import eventually
 
 pytestmark = pytest.mark.integration
-
-T = "spark-1"
-
-
-def half(*bodies: bytes, sizes: bool = False, **fields: Any) -> tuple[TxnHalfRequestHeader, bytes]:
-    """A HALF request for queue 0 of `orders`."""
-    record_fields = {name: fields.pop(name) for name in ("properties", "sys_flag", "queue_id") if name in fields}
-    records = [bytes(encode_record(topic="orders", body=body, **record_fields)) for body in bodies]
-    body = b"".join(records)
-    if sizes:
-        body = struct.pack(f">{len(records)}i", *map(len, records)) + body
-    header = {
-        "transactionalId": T,
-        "epoch": 1,
-        "version": 0,
-        "partition": 0,
-        "attempt": "a",
-        "sequence": 0,
-        "topic": "orders",
-        "queueId": 0,
-        "count": len(records),
-        "recordSize": 0 if sizes else len(records[0]),
-        "bodyCrc32": crc32(body),
-    }
-    return TxnHalfRequestHeader(**header | fields), body
-
-
-def half_of_rows(*bodies: bytes, **fields: Any) -> tuple[TxnHalfRequestHeader, bytes]:
-    """The same, for messages without properties: the broker makes their records."""
-    column = Column(np.frombuffer(b"".join(bodies), np.uint8), np.cumsum([0, *map(len, bodies)]))
-    rows = BulkRows(5, bytes(8), 0, IdRange("0" * 20, 0), body_crcs(column.values, column.spans()), column)
-    body = b"".join(part.tobytes() for part in rows.encode())
-    return half(*bodies, **fields | {"recordSize": AS_ROWS, "bodyCrc32": crc32(body)})[0], body
-
-
-def held(*requests: tuple[TxnHalfRequestHeader, bytes]) -> HeldAttempt:
-    """What a driver says of these halves of one attempt."""
-    header = requests[0][0]
-    return HeldAttempt(
-        header.partition,
-        header.attempt,
-        len(requests),
-        sum(each.count for each, _ in requests),
-        sum(len(body) for _, body in requests),
-        sum(each.bodyCrc32 for each, _ in requests),
-    )
-
-
-async def ready(bench: Any) -> Any:
-    """A client, a topic to write to, and a run that may."""
-    client = await bench.connect()
-    await client.create_topic("orders")
-    hand_out(bench, epoch=1)
-    return client
-
-
-def hand_out(bench: Any, *, epoch: int) -> None:
-    """The coordinator, which is the same broker, allows a run to write versions up to 9."""
-    now_ms = SystemClock().now_ms()
-    bench.broker._coordination.journal.record(
-        [RunOpened(T, "q", f"run-{epoch}", epoch, now_ms), VersionBegun(T, 9, now_ms)]
-    )
-
-
-async def hold(client: Any, request: tuple[TxnHalfRequestHeader, bytes]) -> int:
-    answer = await client.ask(RequestCode.RMQ_TXN_HALF, *request)
-    assert answer.code == 0, answer.remark
-    return int(answer.fields["physicalOffset"])
-
-
-async def vote(
-    client: Any, *attempts: HeldAttempt, epoch: int = 1, version: int = 0, coordinator: str | None = None
-) -> str:
-    header = TxnVoteRequestHeader(T, epoch, version, -1, coordinator)
-    answer = await client.ask(RequestCode.RMQ_TXN_VOTE, header, TxnVote(list(attempts)).encode(standard=True))
-    assert answer.code == 0, answer.remark
-    return "" if answer.fields["yes"] == "true" else str(answer.remark)
-
-
-async def complete(client: Any, *attempts: HeldAttempt, outcome: str = "COMMIT", **fields: Any) -> Any:
-    header = TxnCompleteRequestHeader(
-        **{"transactionalId": T, "epoch": 1, "version": 0, "outcome": outcome, "durable": False} | fields
-    )
-    body = TxnComplete([AttemptName(each.partition, each.attempt) for each in attempts]).encode(standard=True)
-    return await client.ask(RequestCode.RMQ_TXN_COMPLETE, header, body)
-
-
-async def bodies(bench: Any, client: Any, topic: str = "orders") -> list[bytes]:
-    answer = await client.pull(topic)
-    return [record.body for record in bench.records(answer)] if answer.code == 0 else []
 
 
 @pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
@@ -210,6 +107,7 @@ def test_dropped(on_broker) -> None:
     async def talk(bench) -> None:
         client = await ready(bench)
         await hold(client, half(b"1"))
+        close(bench)
         assert (await complete(client, outcome="DROP")).code == 0
         answer = await client.ask(RequestCode.RMQ_TXN_HALF, *half(b"1"))
         assert (answer.code, "Nothing more is taken" in answer.remark) == (ResponseCode.TRANSACTION_FAILED, True)
@@ -217,6 +115,7 @@ def test_dropped(on_broker) -> None:
         hand_out(bench, epoch=2)
         again = half(b"1", epoch=2)
         await hold(client, again)
+        assert not await vote(client, held(again), epoch=2)
         assert (await complete(client, held(again), epoch=2)).code == 0
         assert await bodies(bench, client) == [b"1"]
 
@@ -327,6 +226,7 @@ def test_decisions_that_are_refused(on_broker) -> None:
 
     async def talk(bench) -> None:
         client = await ready(bench)
+        decide(bench, held(half(b"1")))
         answer = await complete(client, held(half(b"1")))
         assert (answer.code, "does not hold" in answer.remark) == (ResponseCode.TRANSACTION_FAILED, True)
         assert (await complete(client, outcome="PERHAPS")).code == ResponseCode.INVALID_PARAMETER
@@ -348,37 +248,6 @@ def test_own_topics_are_nobodys(on_broker) -> None:
             assert (await client.send(topic)).code != 0
             assert (await client.create_topic(topic)).code != 0
 
-    on_broker(talk)
-
-
-FORGED = [
-    pytest.param({"transactionalId": "spark-0"}, id="an id nobody prepared"),
-    pytest.param({"epoch": 2}, id="the next epoch"),
-    pytest.param({"epoch": 1 << 60}, id="a very high epoch"),
-]
-
-
-@pytest.mark.parametrize("fields", FORGED)
-def test_half_batches_under_a_forged_epoch_are_refused(on_broker, fields) -> None:
-    """An epoch that was never handed out is refused by name, logged once, and shuts the real driver out at no time."""
-
-    async def talk(bench) -> None:
-        client = await ready(bench)
-        forged = half(b"forged", **fields)
-        for _ in range(2):  # before and after the real driver has written
-            with capture_logs() as logs:
-                for _ in range(2):
-                    answer = await client.ask(RequestCode.RMQ_TXN_HALF, *forged)
-                    assert (answer.code, "never handed out" in answer.remark) == (ResponseCode.TRANSACTION_FAILED, True)
-            refused = [each["error"] for each in logs if each["event"] == "refused"]
-            assert refused.count("ForgedEpoch") == (0 if "real" in seen else 1)
-            seen.append("real")
-            await hold(client, half(b"1"))
-        assert not await vote(client, held(half(b"1")))
-        assert (await complete(client, held(half(b"1")))).code == 0
-        assert await bodies(bench, client) == [b"1"]
-
-    seen: list[str] = []
     on_broker(talk)
 
 

@@ -398,16 +398,17 @@ class Node:
             return Reply(TxnHalfResponseHeader(held.physical_offset))
         if code is RequestCode.RMQ_TXN_VOTE:
             attempts = TxnVote.decode(body).attempts
-            answer = await self.resolver.vote(
-                Vote(header.transactionalId, header.epoch, header.version, attempts, header.completed)
-            )
+            vote = Vote(header.transactionalId, header.epoch, header.version, attempts, header.completed)
+            if not self.resolver.refusal(vote):
+                await self.resolver.check_vote(vote)
+            answer = await self.resolver.vote(vote)
             return Reply(TxnVoteResponseHeader(answer.yes), remark=answer.remark)
         if code is RequestCode.RMQ_TXN_COMPLETE:
             names = TxnComplete.decode(body).attempts
             commit = header.outcome == TxnOutcome.COMMIT
-            outputs = await self.resolver.complete(
-                Complete(header.transactionalId, header.epoch, header.version, commit, names, header.durable)
-            )
+            decided = Complete(header.transactionalId, header.epoch, header.version, commit, names, header.durable)
+            await self.resolver.check_complete(decided)
+            outputs = await self.resolver.complete(decided)
             return Reply(body=OutputRanges(outputs).encode())
         request = _Request(header, body)
         answer = self.handlers[code].handle(request)  # type: ignore[index,arg-type]
