@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
-from .exactly_once_world import Broken, World
+from rmqspark.testing.disk_faults import ProcessDied
+
+from .exactly_once_world import Broken, PowerLost, World
 
 STEPS_OF_A_WORLD = 60
 
@@ -16,12 +18,15 @@ class Story:
         self._random = random = Random(seed)
         self.told: list[str] = []
         self.world = world = World()
+        pace = random.choice((6, 20))
         big = lambda: random.randrange(1 << 16)  # noqa: E731
         self._weights = {
-            "flow": (random.choice((6, 20)), lambda: world.flow(1 + random.randrange(6))),
+            "flow": (random.choice((20, 60, 150)), lambda: world.flow(1 + random.randrange(pace))),
             "deliver_any": (random.choice((0, 12, 40)), lambda: world.deliver(big())),
             "lose": (self._rate(3), lambda: world.lose(big())),
             "repeat": (self._rate(3), lambda: world.repeat(big())),
+            "hold_back": (self._rate(3), lambda: world.hold_back(big())),
+            "arrive_late": (6, lambda: world.arrive_late(big())),
             "give_up": (self._rate(5), lambda: world.give_up(big())),
             "tick": (self._rate(6), lambda: world.tick(big(), random.choice((0, 1, 7, 70)))),
             "flush": (self._rate(4), lambda: world.flush(big())),
@@ -31,7 +36,7 @@ class Story:
                 self._rate(2),
                 lambda: world.crash_within(big(), random.randrange(12), random.choice((0, 1, 90, 200))),
             ),
-            "die_at": (self._rate(3), lambda: world.die_at(big(), random.randrange(3))),
+            "die_at": (self._rate(6), lambda: world.die_at(big(), random.randrange(3), self._death())),
             "restart": (10, lambda: world.restart(big())),
             "kill_driver": (self._rate(2), lambda: world.kill_driver(big())),
             "zombie": (self._rate(3), world.start_run),
@@ -41,6 +46,11 @@ class Story:
     def _rate(self, weight: int) -> int:
         """Each kind of fault is absent from half of all worlds, or nothing deep would ever be reached."""
         return weight * self._random.choice((0, 0, 1, 3))
+
+    def _death(self) -> ProcessDied:
+        """Of the process or, as often, of the machine."""
+        lost = PowerLost(self._random.choice((None, self._random.randrange(1 << 16))))
+        return self._random.choice((ProcessDied(), lost))
 
     def step(self) -> None:
         world = self.world

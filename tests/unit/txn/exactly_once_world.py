@@ -79,11 +79,20 @@ class Broken(AssertionError):
     """Rows are missing, doubled, out of order, or cannot be had at all."""
 
 
+class PowerLost(ProcessDied):
+    """A process dies with its machine: what was not synced is gone, or what `seed` picks of it."""
+
+    def __init__(self, seed: int | None) -> None:
+        super().__init__()
+        self.seed = seed
+
+
 class World:
     def __init__(self) -> None:
         self.loop = ModelLoop()
         self.clock = ManualClock()
         self.network: deque[Message] = deque()
+        self.late: list[Message] = []  # who sent them has given up
         self.calls: dict[int, Call] = {}
         self.numbers = 0
         self.recorded: set[int] = set()  # Spark's commit log
@@ -140,6 +149,19 @@ class World:
         if waiting:
             self.answer(waiting[place % len(waiting)], RequestTimeout("No answer in time."))
 
+    def hold_back(self, place: int) -> None:
+        """A request is under way for longer than anybody waits for its answer; it will arrive."""
+        requests = [message for message in self.network if message.code is not None]
+        if requests:
+            message = requests[place % len(requests)]
+            self.network.remove(message)
+            self.late.append(message)
+            self.answer(message.number, RequestTimeout("No answer in time."))
+
+    def arrive_late(self, place: int) -> None:
+        if self.late:
+            self.hand_over(self.late.pop(place % len(self.late)))
+
     def hand_over(self, message: Message) -> None:
         if message.code is None:
             self.answer(message.number, message.outcome)
@@ -190,9 +212,13 @@ class World:
         if node.is_up:
             node.files.stop_at(1 + changes, after_bytes=after_bytes)
 
-    def die_at(self, place: int, arrival: int) -> None:
+    def die_at(self, place: int, arrival: int, death: ProcessDied) -> None:
         """The broker that comes to this step of the protocol dies there."""
-        arm(STEPS[place % len(STEPS)], _die, arrival=1 + arrival)
+
+        def die() -> None:
+            raise death
+
+        arm(STEPS[place % len(STEPS)], die, arrival=1 + arrival)
 
     def restart(self, place: int) -> None:
         self.nodes[BROKERS[place % 2]].start()
@@ -232,6 +258,8 @@ class World:
     def make_well(self) -> None:
         """Everything is repaired and left alone; then every batch must be in, once and in order."""
         disarm_all()
+        while self.late:
+            self.arrive_late(0)
         for node in self.nodes.values():
             node.files.heal()
             if node.files_are_dead or not node.is_up:
@@ -366,9 +394,9 @@ class Node:
         else:
             self.files.kill()
 
-    def process_died(self, life: int) -> None:
+    def process_died(self, life: int, death: ProcessDied) -> None:
         if life == self.life:
-            self.die(power=False)
+            self.die(power=isinstance(death, PowerLost), seed=getattr(death, "seed", None))
 
     # --- requests ----------------------------------------------------------------------------------------------------
 
@@ -381,8 +409,8 @@ class Node:
             outcome: Any = await self.handle(message)
         except RmqError as error:
             outcome = error
-        except ProcessDied:
-            self.process_died(life)
+        except ProcessDied as death:
+            self.process_died(life, death)
             return
         if life == self.life and not self.files_are_dead:
             self.world.network.append(Message(message.number, "", outcome=outcome))
@@ -455,8 +483,8 @@ class Node:
             await work
         except RmqError:
             return
-        except ProcessDied:
-            self.process_died(life)
+        except ProcessDied as death:
+            self.process_died(life, death)
 
     # --- what readers see --------------------------------------------------------------------------------------------
 
@@ -485,10 +513,6 @@ class Node:
 def disarm_all() -> None:
     for step in STEPS:
         disarm(step)
-
-
-def _die() -> None:
-    raise ProcessDied
 
 
 class _Request(NamedTuple):

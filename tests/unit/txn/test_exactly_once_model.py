@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from rmqspark.protocol.codes import RequestCode
+from rmqspark.testing.disk_faults import ProcessDied
 from rmqspark.txn.half_store import HalfStore
 from rmqspark.txn.held import HeldTransaction
 from rmqspark.txn.journal import Journal
@@ -23,7 +24,7 @@ from rmqspark.txn.voting import Voting
 
 from .exactly_once_chance import STEPS_OF_A_WORLD, Story, broken_at
 from .exactly_once_driver import T
-from .exactly_once_world import Broken, World
+from .exactly_once_world import Broken, PowerLost, World
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -77,6 +78,14 @@ class ExactlyOnce(RuleBasedStateMachine):
         self.world.repeat(place)
 
     @rule(place=places)
+    def a_request_is_held_back(self, place: int) -> None:
+        self.world.hold_back(place)
+
+    @rule(place=places)
+    def a_request_arrives_late(self, place: int) -> None:
+        self.world.arrive_late(place)
+
+    @rule(place=places)
     def patience_ends(self, place: int) -> None:
         self.world.give_up(place)
 
@@ -102,7 +111,11 @@ class ExactlyOnce(RuleBasedStateMachine):
 
     @rule(place=st.integers(0, 5), arrival=st.integers(0, 2))
     def a_broker_will_die_at_a_step_of_the_protocol(self, place: int, arrival: int) -> None:
-        self.world.die_at(place, arrival)
+        self.world.die_at(place, arrival, ProcessDied())
+
+    @rule(place=st.integers(0, 5), arrival=st.integers(0, 2), seed=st.none() | st.integers(0, 1 << 16))
+    def a_broker_will_lose_power_at_a_step_of_the_protocol(self, place: int, arrival: int, seed: int | None) -> None:
+        self.world.die_at(place, arrival, PowerLost(seed))
 
     @rule()
     def brokers_are_started(self) -> None:
