@@ -27,18 +27,20 @@ def audit(
 ) -> None:
     """Shows per batch what was read, committed and written, and counts gaps and duplicates; exit code 1 if any.
 
+    What was skipped or read again because the group was set to another place is told, and is neither.
+
     Example: rmq audit 3f0c6a9e-8d27-4c55-b0aa-1f2f9d0c9f11 --json
     """
-    from rmqspark.client.audit import findings
+    from rmqspark.client.audit import findings, resets
     from rmqspark.client.cluster_client import ClusterClient
 
     with ClusterClient(namesrv) as client:
         batches = _batches(client, query)
-    found = findings(batches)
+    found, wanted = findings(batches), resets(batches)
     if as_json:
-        print_json(_document(query, batches, found))
+        print_json(_document(query, batches, found, wanted))
     else:
-        _show(batches, found)
+        _show(batches, found, wanted)
     if found:
         raise typer.Exit(1)
 
@@ -55,7 +57,7 @@ def _batches(client: ClusterClient, query: str) -> list[AuditedBatch]:
     return batches
 
 
-def _show(batches: Sequence[AuditedBatch], found: Sequence[Finding]) -> None:
+def _show(batches: Sequence[AuditedBatch], found: Sequence[Finding], wanted: Sequence[Finding]) -> None:
     columns = ("id", "version", "read", "committed", "written", "decided", "by", "confirmed")
     rows = [
         (
@@ -72,7 +74,7 @@ def _show(batches: Sequence[AuditedBatch], found: Sequence[Finding]) -> None:
     ]
     print_table(columns, rows, empty="")
     print()
-    for finding in found:
+    for finding in (*wanted, *found):
         print(f"{finding.kind} in version {finding.version} of {finding.transactional_id}: {finding.story}")
     committed = sum(batch.rows for batch in batches)
     print(
@@ -111,7 +113,9 @@ def _output(one: OutputRange) -> str:
     return _range(one) if one.rows is None else f"{_range(one)} ({counted(one.rows, 'row')} of them)"
 
 
-def _document(query: str, batches: Sequence[AuditedBatch], found: Sequence[Finding]) -> dict[str, Any]:
+def _document(
+    query: str, batches: Sequence[AuditedBatch], found: Sequence[Finding], wanted: Sequence[Finding]
+) -> dict[str, Any]:
     from dataclasses import asdict
 
     from msgspec import to_builtins
@@ -123,6 +127,7 @@ def _document(query: str, batches: Sequence[AuditedBatch], found: Sequence[Findi
         "inputsTold": tells_inputs(batches),
         "batches": [to_builtins(batch) for batch in batches],
         "findings": [asdict(finding) for finding in found],
+        "resets": [asdict(finding) for finding in wanted],
         "gaps": _sum(found, "gap"),
         "duplicates": _sum(found, "duplicate"),
     }

@@ -5,7 +5,8 @@ each where the last one ended, and every row that was committed must have an off
 
 What was read is known as far as the source told it. Other sources than ours tell nothing: then only what was written
 is looked at (`tells_inputs`). A queue of a shared group may have been another query's in between: a later lease begins
-where that one ended.
+where that one ended. Where the epoch of a topic rises, its queues are read from elsewhere because somebody wanted that,
+or are other queues under the old names: nothing is missing or twice across, and it is told as a reset.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from rmqspark.model import MessageQueue
 
@@ -26,11 +27,12 @@ if TYPE_CHECKING:
 class Kind(StrEnum):
     GAP = "gap"
     DUPLICATE = "duplicate"
+    RESET = "reset"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Messages that were skipped or used twice, at one version: `story` says where."""
+    """Messages that were skipped or used twice, at one version: `story` says where. No fault, if by a reset."""
 
     kind: Kind
     transactional_id: str
@@ -41,11 +43,22 @@ class Finding:
 
 def findings(batches: Sequence[AuditedBatch]) -> list[Finding]:
     """What is wrong with `batches` (of any transactional ids, versions ascending in each); empty if nothing is."""
-    found: list[Finding] = []
+    found = [finding for own in _by_id(batches) for finding in (*_inputs(own), *_outputs(own))]
+    return [finding for finding in _sorted(found) if finding.kind is not Kind.RESET]
+
+
+def resets(batches: Sequence[AuditedBatch]) -> list[Finding]:
+    """Where queues were read from elsewhere because the group was set there, or their topic was made anew."""
+    found = [finding for own in _by_id(batches) for finding in _inputs(own)]
+    return [finding for finding in _sorted(found) if finding.kind is Kind.RESET]
+
+
+def _by_id(batches: Sequence[AuditedBatch]) -> Iterator[list[AuditedBatch]]:
     for transactional_id in dict.fromkeys(batch.transactionalId for batch in batches):
-        own = [batch for batch in batches if batch.transactionalId == transactional_id]
-        found += _inputs(own)
-        found += _outputs(own)
+        yield [batch for batch in batches if batch.transactionalId == transactional_id]
+
+
+def _sorted(found: Iterable[Finding]) -> list[Finding]:
     return sorted(found, key=lambda finding: (finding.transactional_id, finding.version))
 
 
@@ -65,11 +78,16 @@ def tells_inputs(batches: Iterable[AuditedBatch]) -> bool:
 
 
 class _Reached(NamedTuple):
-    """How far a queue was read, by which version, under which lease of a shared group."""
+    """How far a queue was read, by which version, under which lease of a shared group and which epoch of its topic."""
 
     offset: int
     version: int
     lease: int | None
+    epoch: int | None
+
+    @classmethod
+    def by(cls, batch: AuditedBatch, read: InputRange, offset: int) -> Self:
+        return cls(offset, batch.version, read.lease, read.topicEpoch)
 
 
 def _inputs(batches: Sequence[AuditedBatch]) -> Iterator[Finding]:
@@ -78,11 +96,25 @@ def _inputs(batches: Sequence[AuditedBatch]) -> Iterator[Finding]:
     for batch in batches:
         for read in batch.inputs:
             source = read.group, MessageQueue(read.topic, read.brokerName, read.queueId)
-            before = reached.get(source, _Reached(read.fromOffset, batch.version, read.lease))
-            if read.fromOffset < before.offset or read.lease == before.lease:
+            before = reached.get(source, _Reached.by(batch, read, read.fromOffset))
+            if _begins_anew(before.epoch, read.topicEpoch):
+                yield from _reset(batch, source[1], before.offset, read.fromOffset)
+                before = before._replace(offset=read.fromOffset)
+            elif read.fromOffset < before.offset or read.lease == before.lease:
                 between = [version for version in silent if before.version < version < batch.version]
                 yield from _step(batch, "Input", source[1], before.offset, read.fromOffset, between)
-            reached[source] = _Reached(max(before.offset, read.toOffset), batch.version, read.lease)
+            reached[source] = _Reached.by(batch, read, max(before.offset, read.toOffset))
+
+
+def _begins_anew(before: int | None, now: int | None) -> bool:
+    """Readers of before told no epochs. A lower one is a checkpoint that was restored: that reads again."""
+    return before is not None and now is not None and now > before
+
+
+def _reset(batch: AuditedBatch, queue: MessageQueue, expected: int, begins: int) -> Iterator[Finding]:
+    if begins != expected:
+        story = f"Input {queue} was read on from offset {begins} instead of {expected}, as it was set to."
+        yield Finding(Kind.RESET, batch.transactionalId, batch.version, abs(begins - expected), story)
 
 
 def _step(

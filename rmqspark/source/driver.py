@@ -58,7 +58,7 @@ def stream_partitions(
     planned = ranges(start, end)
     if progress is not None:
         planned = progress.hold(planned, end)
-    holder = Holder(end.group if options.commit_offsets else "", end.member, end.leases)
+    holder = Holder(end.group if options.commit_offsets else "", end.member, end.leases, end.epochs)
     return _partitions(shared_client(options.namesrv), planned, options, holder)
 
 

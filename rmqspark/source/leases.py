@@ -33,7 +33,7 @@ def make_sure(
     keep = {wanted.queue: Held(each.number, _NOT_COMMITTED) for wanted, each in leases if each.number}
     if not keep:
         return
-    (group, member, _), steps = held[0], Steps(keep, {}, [])
+    (group, member, *_), steps = held[0], Steps(keep, {}, [])
     broker = client.broker(read[0].queue.broker_name)
     answer = patiently(lambda: lease(broker, group, member, steps).result(), retry.pauses_ms, client.clock.sleep_ms)
     for queue in keep:

@@ -57,8 +57,12 @@ def report_batch(
     keeper = input_keeper(client, batch.query_id)
     if not keeper.capabilities().transactions:
         return
-    pieces = [
-        InputRange(group, *queue, start, end, *((member, number, batch.run_id) if number else ()))
-        for (queue, start, end), (group, member, number) in zip(read, held, strict=True)
-    ]
+    pieces = [_input_range(batch, *each) for each in zip(read, held, strict=True)]
     report_input(keeper, batch.query_id, batch.batch_id, pieces).result().raise_for_code()
+
+
+def _input_range(batch: StreamingBatch, read: QueueRange, held: QueueLease) -> InputRange:
+    piece = InputRange(held.group, *read.queue, read.start, read.end, topicEpoch=held.epoch)
+    if held.number:
+        piece.member, piece.lease, piece.run = held.member, held.number, batch.run_id
+    return piece

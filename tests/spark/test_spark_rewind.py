@@ -52,6 +52,9 @@ def test_a_rewind_reaches_a_running_query(topic: Topic, other: Topic, admin: Adm
         _wait_for(query, lambda: len(other.bodies()) >= 7)
         assert other.bodies() == ["a", "a", "b", "b", "c", "c", "d"]
         _wait_for(query, lambda: sum(each.committed or 0 for each in admin.group("rewound").queues) == 4)
+        audit = CliRunner().invoke(app, ["audit", query.id, "--namesrv", topic.namesrv, "--json"])
+        assert audit.exit_code == 0, audit.output
+        assert sum(reset["messages"] for reset in json.loads(audit.stdout)["resets"]) == 3
     finally:
         query.stop()
 

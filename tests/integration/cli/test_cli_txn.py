@@ -117,6 +117,23 @@ def test_an_audit_ends_with_1_where_something_is_missing_or_twice(cli: Run, rmq:
     assert [each["kind"] for each in told.json["findings"]] == ["gap", "duplicate"]
 
 
+def test_an_audit_tells_a_reset_that_was_wanted(ok: Run, rmq: Rmq, topic: str) -> None:
+    """What a query reads again because its group was set back is neither missing nor twice, and no fault."""
+    query = f"q-{topic}"
+    with ClusterClient(rmq.namesrv) as client:
+        keeper = input_keeper(client, query)
+        for version, (first, end) in enumerate([(0, 5), (2, 9)]):
+            piece = InputRange("", "in", "broker-a", 0, first, end, topicEpoch=version)
+            report_input(keeper, query, version, [piece]).result()
+            committed(rmq, topic, version, "x")
+    story = "Input in/broker-a/0 was read on from offset 2 instead of 5, as it was set to."
+    shown = ok("audit", query).out
+    assert f"reset in version 1 of {topic}: {story}" in shown
+    assert "2 batches: 12 messages read, 2 rows committed; no gaps, no duplicates." in shown
+    told = ok("audit", query, "--json").json
+    assert (told["gaps"], told["duplicates"], [each["story"] for each in told["resets"]]) == (0, 0, [story])
+
+
 def test_what_others_wrote_in_between_is_no_part_of_a_batch() -> None:
     """A range of an audit says how many of its rows are the batch's, where that is not all."""
     told = [_output(OutputRange("t", "broker-a", 3, 5, 9, rows)) for rows in (None, 2)]

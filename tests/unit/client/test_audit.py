@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from rmqspark.client.audit import Kind, findings
+from rmqspark.client.audit import Kind, findings, resets
 from rmqspark.protocol.bodies import AuditedBatch, InputRange, OutputRange
 
 
 def batch(version: int, read: tuple[int, int] | None, written: tuple[int, int], *, rows: int | None = None,
           name: str = "T", done: bool = True, lease: int | None = None,
-          own: int | None = None) -> AuditedBatch:  # fmt: skip
+          own: int | None = None, epoch: int | None = None) -> AuditedBatch:  # fmt: skip
     """A version that read from one queue and wrote to another."""
     return AuditedBatch(
         name,
         "q",
         version,
         rows=written[1] - written[0] if rows is None else rows,
-        inputs=[InputRange("g", "in", "a", 0, *read, lease=lease)] if read else [],
+        inputs=[InputRange("g", "in", "a", 0, *read, lease=lease, topicEpoch=epoch)] if read else [],
         outputs=[OutputRange("out", "a", 0, *written, own)],
         completed=done,
     )
@@ -56,3 +56,35 @@ def test_gaps_and_duplicates(batches: list[AuditedBatch], found: list[tuple[Kind
     """Ranges that do not meet, offsets used twice, and rows that are not there are counted and placed."""
     told = [(finding.kind, finding.version, finding.messages, finding.story) for finding in findings(batches)]
     assert told == found
+
+
+@pytest.mark.parametrize(
+    ("batches", "wrong", "wanted"),
+    [
+        ([batch(0, (0, 5), (0, 5), epoch=0), batch(1, (2, 9), (5, 12), epoch=1)],
+         [], [(1, 3, "Input in/a/0 was read on from offset 2 instead of 5, as it was set to.")]),
+        ([batch(0, (0, 5), (0, 5), epoch=1), batch(1, (7, 9), (5, 7), epoch=2)],
+         [], [(1, 2, "Input in/a/0 was read on from offset 7 instead of 5, as it was set to.")]),
+        ([batch(0, (0, 5), (0, 5), epoch=0), batch(1, (5, 9), (5, 9), epoch=1)], [], []),  # another queue of the topic
+        ([batch(0, (0, 9), (0, 9), epoch=0), batch(1, (2, 4), (9, 11), epoch=1), batch(2, (4, 6), (11, 13), epoch=1)],
+         [], [(1, 7, "Input in/a/0 was read on from offset 2 instead of 9, as it was set to.")]),
+        ([batch(0, (0, 9), (0, 9), epoch=0), batch(1, (2, 4), (9, 11), epoch=1), batch(2, (3, 6), (11, 14), epoch=1)],
+         [(Kind.DUPLICATE, 2, 1, "Input in/a/0, offsets 3 to 3, is in two batches.")],
+         [(1, 7, "Input in/a/0 was read on from offset 2 instead of 9, as it was set to.")]),
+        ([batch(0, (0, 5), (0, 5), epoch=1), batch(1, (2, 9), (5, 12), epoch=0)],  # a checkpoint that was restored
+         [(Kind.DUPLICATE, 1, 3, "Input in/a/0, offsets 2 to 4, is in two batches.")], []),
+        ([batch(0, (0, 5), (0, 5)), batch(1, (2, 9), (5, 12), epoch=1)],  # not known to have risen
+         [(Kind.DUPLICATE, 1, 3, "Input in/a/0, offsets 2 to 4, is in two batches.")], []),
+        ([batch(0, (0, 5), (0, 5), epoch=1), batch(1, (7, 9), (5, 7))],
+         [(Kind.GAP, 1, 2, "Input in/a/0, offsets 5 to 6, is in no batch.")], []),
+        ([batch(0, (0, 5), (0, 5), lease=1, epoch=0), batch(1, (2, 9), (5, 12), lease=3, epoch=1)],
+         [], [(1, 3, "Input in/a/0 was read on from offset 2 instead of 5, as it was set to.")]),
+    ],
+)  # fmt: skip
+def test_a_wanted_reset_is_no_fault(
+    batches: list[AuditedBatch], wrong: list[tuple[Kind, int, int, str]], wanted: list[tuple[int, int, str]]
+) -> None:
+    """What is read again, or skipped, because the group was set to another place is told as that; only by the epoch of
+    the topic, and nothing else is excused by it."""
+    assert [(found.kind, found.version, found.messages, found.story) for found in findings(batches)] == wrong
+    assert [(found.version, found.messages, found.story) for found in resets(batches)] == wanted

@@ -13,7 +13,8 @@ from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies import BrokerData, ClusterInfo, InputRange, InputRanges
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.remoting.response import Response
-from rmqspark.source.partitions import QueueLease
+from rmqspark.source.offsets import Offsets
+from rmqspark.source.partitions import Holder, QueueLease
 from rmqspark.source.planner import QueueRange
 from rmqspark.source.report import report, report_batch, tell
 from rmqspark.streaming_batch import StreamingBatch, streaming_batch
@@ -71,7 +72,7 @@ def test_one_small_request_a_task() -> None:
     """Query, batch, queue, from, to, and the group whose offsets are to move."""
     cluster: Any = Cluster()
     report_batch(cluster, BATCH, READ, BILLING)
-    pieces = [InputRange("billing", "orders", "broker-b", queue_id, 10, 20) for queue_id in (3, 4)]
+    pieces = [InputRange("billing", "orders", "broker-b", queue_id, 10, 20, topicEpoch=0) for queue_id in (3, 4)]
     assert cluster.told == [("q", 5, pieces)]
 
 
@@ -81,6 +82,15 @@ def test_a_member_of_a_shared_group_tells_its_lease() -> None:
     report_batch(cluster, BATCH, READ[:1], [QueueLease("billing", "me", 7)])
     ((_, _, (piece,)),) = cluster.told
     assert (piece.member, piece.lease, piece.run) == ("me", 7, "run-1")
+
+
+def test_a_topic_that_is_read_from_elsewhere_is_told_by_its_epoch() -> None:
+    """An audit then knows that what comes twice, or not at all, was wanted so."""
+    cluster: Any = Cluster()
+    end = Offsets("billing", epochs={"orders": 2})
+    report_batch(cluster, BATCH, READ[:1], Holder(end.group, epochs=end.epochs).of(READ[:1]))
+    ((_, _, (piece,)),) = cluster.told
+    assert (piece.topicEpoch, piece.lease) == (2, None)
 
 
 def test_what_cannot_be_told() -> None:
