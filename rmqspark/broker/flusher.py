@@ -5,6 +5,7 @@ second a flush is a thorough one, which takes queues and index along, so that a 
 
 A wait that takes too long ends with FlushTimeout: the message is stored and may yet survive. A failed fsync ends with
 NotWritable, for everybody and for good (reliability, G6): the pages may be marked clean though they never reached it.
+So does a flush that memory runs out in: nobody can say how far it came.
 RocketMQ: GroupCommitService, FlushRealTimeService, FlushConsumeQueueService; spec: storage, section 7.
 """
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from rmqspark.store.config import StoreConfig
     from rmqspark.store.flush import FlushPlan
     from rmqspark.store.message_store import MessageStore
+
+_NO_MEMORY: Final = "Memory ran out while messages were brought to the disk."
+_START_AGAIN: Final = "Start the broker again: it finds what is there."
 
 log = structlog.get_logger("rmqspark.broker")
 
@@ -88,7 +92,10 @@ class Flusher:
                 async with asyncio.timeout(self._interval):
                     await self._work.wait()
             self._work.clear()
-            await self._flush()
+            try:
+                await self._flush()
+            except MemoryError:
+                self._give_up()
         if self._timer is not None:
             self._timer.cancel()
 
@@ -123,18 +130,33 @@ class Flusher:
         except OSError as failure:  # the checkpoint: what is on disk is merely not noted down yet
             log.error("the checkpoint could not be written, trying on", error=str(failure))
 
+    def _give_up(self) -> None:
+        if self._refusal is None:
+            log.error("a flush ended for want of memory, no more messages are taken")
+            self._refusal = NotWritable(_NO_MEMORY, hint=_START_AGAIN)
+            self._store.give_up_flushing(_NO_MEMORY, _START_AGAIN)
+        self._settle()
+
     def _settle(self) -> None:
         """Answers those whose bytes are on disk; the rest have another flush coming, or none ever."""
         flushed = self._store.flushed_offset
         while self._waiters and self._waiters[0].end_offset <= flushed:
-            self._waiters.popleft().done(None)
+            self._answer_first(None)
         if self._refusal is None and self._waiters:
             self._work.set()
         while self._refusal is not None and self._waiters:
-            self._waiters.popleft().done(self._refusal)
+            self._answer_first(self._refusal)
+
+    def _answer_first(self, error: RmqError | None) -> None:
+        """Whom there is no memory to answer gives up in time, as after an answer that was lost; the others are told."""
+        waiter = self._waiters.popleft()
+        try:
+            waiter.done(error)
+        except MemoryError:
+            log.error("there is no memory to answer who waited for a flush")
 
     def _give_up_late_waiters(self) -> None:
         loop = asyncio.get_running_loop()
         while self._waiters and self._waiters[0].deadline <= loop.time():
-            self._waiters.popleft().done(FlushTimeout("Stored, but not on disk in time."))
+            self._answer_first(FlushTimeout("Stored, but not on disk in time."))
         self._timer = loop.call_at(self._waiters[0].deadline, self._give_up_late_waiters) if self._waiters else None

@@ -85,12 +85,10 @@ class Flusher:
         """Draws the consequences. After a failed fsync the store takes no message any more."""
         if plan is not self._under_way:
             raise ValueError("this plan is not the one under way")
-        self._under_way = None
         if error is not None:
-            self._log_files.abandon_sync()
-            self._queue_files.abandon_sync()
-            self._gate.shut_for_good(f"An fsync failed: {error}.", "Check the disk, then start the broker again.")
+            self.give_up(f"An fsync failed: {error}.", "Check the disk, then start the broker again.")
             return
+        self._under_way = None
         self._log_files.end_sync([target for target in plan.targets if target.files is self._log_files])
         if plan.is_thorough:
             self._queue_files.end_sync([target for target in plan.targets if target.files is self._queue_files])
@@ -104,6 +102,13 @@ class Flusher:
         with suppress(OSError):  # the one on disk is older, which is always safe; the next flush writes again
             self._checkpoint_file.write(checkpoint)
         self._writer.dispatch_safe()
+
+    def give_up(self, reason: str, hint: str) -> None:
+        """Nobody can say how far a flush has come: the store takes no message any more."""
+        self._under_way = None
+        self._log_files.abandon_sync()
+        self._queue_files.abandon_sync()
+        self._gate.shut_for_good(reason, hint)
 
     def flush(self, *, thorough: bool = False) -> None:
         """Begin, run and finish here and now. Raises the OSError of a failed fsync."""

@@ -302,6 +302,10 @@ class MessageStore:
         """Draws the consequences of a plan that has run; an error ends writing until the store is opened again."""
         self._flusher.finish(plan, error)
 
+    def give_up_flushing(self, reason: str, hint: str) -> None:
+        """Ends writing until the store is opened again: a flush has begun, or was about to, and not come to its end."""
+        self._flusher.give_up(reason, hint)
+
     def flush(self) -> None:
         """Brings the log onto the disk, here and now. Raises OSError."""
         self._flusher.flush()
