@@ -25,7 +25,7 @@ FRAMES = 2_500
 FRAMES_OF_A_SOAK = 400_000
 
 
-@pytest.mark.timeout(1_700)
+@pytest.mark.timeout(3_600)
 def test_bad_frames_hurt_nobody(
     tmp_path: Path, amount: Callable[[int, int], int], seed: int, tell: Callable[[str], None]
 ) -> None:

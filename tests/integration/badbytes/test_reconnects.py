@@ -105,7 +105,7 @@ def _requests(number: int) -> bytes:
     )
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(3_600)
 def test_thousands_come_back_at_once(
     tmp_path: Path, amount: Callable[[int, int], int], tell: Callable[[str], None]
 ) -> None:

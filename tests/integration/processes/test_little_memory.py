@@ -108,7 +108,7 @@ def _queue(sender: int) -> MessageQueue:
     return QUEUES[sender % len(QUEUES)]
 
 
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(3600)
 def test_a_flood_in_little_memory(
     tmp_path: Path, amount: Callable[[int, int], int], tell: Callable[[str], None]
 ) -> None:

@@ -107,7 +107,7 @@ class Writer:
             self._history.not_sent(letter.number, error, unknown_tries=letter.unknown_tries)
 
 
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(3600)
 def test_a_network_that_fails_at_any_byte(
     tmp_path: Path, amount: Callable[..., int], seed: int, tell: Callable[[str], None]
 ) -> None:

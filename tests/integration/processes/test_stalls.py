@@ -42,7 +42,7 @@ _SLOW_FROM = 8  # fdatasyncs of a thread; those of the start are before
 _PATIENCE_S = 60
 
 
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(3600)
 def test_a_frozen_broker_goes_on(
     tmp_path: Path, amount: Callable[..., int], seed: int, tell: Callable[[str], None]
 ) -> None:
@@ -71,7 +71,7 @@ def test_a_frozen_broker_goes_on(
 
 
 @pytest.mark.skipif(strace.why_not() is not None, reason=str(strace.why_not()))
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(3600)
 def test_a_slow_disk_is_admitted(
     tmp_path: Path, amount: Callable[..., int], seed: int, tell: Callable[[str], None]
 ) -> None:
