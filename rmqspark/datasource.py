@@ -50,17 +50,9 @@ class RmqDataSource(DataSource):
         return RmqReader(options, wanted)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        from rmqspark.errors import RmqError
-        from rmqspark.source.options import SourceOptions
         from rmqspark.source.reader import RmqStreamReader
-        from rmqspark.source.refused import RefusedStreamReader
-        from rmqspark.source.value_schema import check_read_schema
 
-        try:
-            options = SourceOptions.parse(self.options, streaming=True)
-            return RmqStreamReader(options, check_read_schema(schema, options.values))
-        except RmqError as error:
-            return RefusedStreamReader(error)
+        return RmqStreamReader(self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from rmqspark.sink.writer import RmqWriter, check_write

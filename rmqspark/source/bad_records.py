@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.model import MessageQueue, SendReceipt
-    from rmqspark.source.options import RetryPolicy
+    from rmqspark.source.retry import RetryPolicy
 
 PRODUCER_GROUP = "rmqspark-source"
 BATCH_BYTES = 1 << 20

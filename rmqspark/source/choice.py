@@ -14,13 +14,13 @@ from rmqspark.source.tags import matching
 if TYPE_CHECKING:
     from rmqspark.protocol.record_batch import RecordBatch
     from rmqspark.protocol.sql.filter import SqlFilter
-    from rmqspark.source.options import SourceOptions
+    from rmqspark.source.task_options import TaskOptions
 
 
 class Choice:
     """The messages that the options `tags` or `sql` name; without them all. `tag_codes` are for entries."""
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: TaskOptions) -> None:
         self._tags = TagFilter.parse(options.tags) if options.tags else None
         self._sql = None if options.sql is None else _parsed(options.sql)
         self.tag_codes = None if self._tags is None else self._tags.codes

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from rmqspark.errors import RmqError
     from rmqspark.model import MessageQueue
     from rmqspark.remoting.response import Response
-    from rmqspark.source.options import RetryPolicy
     from rmqspark.source.planner import QueueRange
+    from rmqspark.source.retry import RetryPolicy
     from rmqspark.source.subscription import Subscription
 
 MAX_AGE_MS = 5  # below Spark's pollingDelay, 10 ms

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
     from rmqspark.model import MessageQueue
     from rmqspark.source.arrow import ArrowColumns
-    from rmqspark.source.options import SourceOptions
+    from rmqspark.source.task_options import TaskOptions
     from rmqspark.source.value_columns import ValueColumns
 
 
 def columns_of(
-    options: SourceOptions, schema: StructType, queue: MessageQueue, *more: MessageQueue
+    options: TaskOptions, schema: StructType, queue: MessageQueue, *more: MessageQueue
 ) -> ArrowColumns | ValueColumns:
     """What makes batches of the records of these queues, for a schema that was checked."""
     if options.values is None:
@@ -34,7 +34,7 @@ def columns_of(
     return ValueColumns(schema, options.values, bad_records, queue, *more)
 
 
-def check_bad_records(options: SourceOptions) -> None:
+def check_bad_records(options: TaskOptions) -> None:
     """Raises TopicNotFound before anything is read, if bodies that do not parse could not be sent."""
     if options.values is not None and options.values.bad_records_topic is not None:
         from rmqspark.source.bad_records import check_bad_records_topic

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from rmqspark.source.arrow import ArrowColumns
     from rmqspark.source.options import SourceOptions
     from rmqspark.source.partitions import Holder
+    from rmqspark.source.task_options import TaskOptions
     from rmqspark.source.value_columns import ValueColumns
 
 CHUNK_BYTES = 4 << 20
@@ -55,19 +56,21 @@ def plan_direct(
         by_broker[wanted.queue.broker_name].append(wanted)
     partitions: list[InputPartition] = []
     others: list[QueueRange] = []
+    asked = options.for_tasks
     for broker_name, ranges in by_broker.items():
         place = _place(client, broker_name)
         if place is None:
             others += ranges
         else:
             partitions += [
-                DirectPartition(tuple(task), holder.of(task), place) for task in _tasks(place, ranges, options)
+                DirectPartition(tuple(task), holder.of(task), asked, place) for task in _tasks(place, ranges, options)
             ]
     return partitions, others
 
 
-def read_direct(partition: DirectPartition, options: SourceOptions, schema: StructType) -> Iterator[Any]:
+def read_direct(partition: DirectPartition, schema: StructType) -> Iterator[Any]:
     """The Arrow batches of a partition. Raises what reading from the broker raises."""
+    options = partition.options
     columns = columns_of(options, schema, *(wanted.queue for wanted in partition.ranges))
     view = _open(partition.place)
     if view is None:
@@ -88,7 +91,7 @@ def read_direct(partition: DirectPartition, options: SourceOptions, schema: Stru
                 yield from columns.batches(choice.of(found))
 
 
-def _from_broker(wanted: QueueRange, options: SourceOptions, columns: ArrowColumns | ValueColumns) -> Iterator[Any]:
+def _from_broker(wanted: QueueRange, options: TaskOptions, columns: ArrowColumns | ValueColumns) -> Iterator[Any]:
     for records in fetch(shared_client(options.namesrv), wanted, options):
         yield from columns.batches(records)
 

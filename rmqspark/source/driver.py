@@ -37,7 +37,7 @@ def batch_partitions(options: SourceOptions) -> list[InputPartition]:
     starts = resolve(options.start, snapshot, view, now_ms)
     ends = resolve(options.end, snapshot, view, now_ms)
     planned = [QueueRange(queue, start, ends[queue]) for queue, start in sorted(starts.items()) if start < ends[queue]]
-    check_bad_records(options)
+    check_bad_records(options.for_tasks)
     return _partitions(client, planned, options, Holder())
 
 
@@ -54,7 +54,7 @@ def stream_partitions(
 ) -> list[InputPartition]:
     """What lies between two offsets. `progress` is that of a member of a shared group: what is no longer its own is
     left out, or LeaseLost."""
-    check_bad_records(options)
+    check_bad_records(options.for_tasks)
     planned = ranges(start, end)
     if progress is not None:
         planned = progress.hold(planned, end)
@@ -82,4 +82,5 @@ def _partitions(
         direct, planned = plan_direct(client, planned, options, holder)
     limits = {"at_least": options.min_partitions, "max_records": options.max_records_per_partition}
     tasks = together(split(planned, **limits), **limits)
-    return [*direct, *(QueuePartition(task, holder.of(task)) for task in tasks)]
+    asked = options.for_tasks
+    return [*direct, *(QueuePartition(task, holder.of(task), asked) for task in tasks)]

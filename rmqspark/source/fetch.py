@@ -27,8 +27,8 @@ from rmqspark.source.tags import matching
 if TYPE_CHECKING:
     from rmqspark.client.bulk import BulkChunk
     from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.source.options import SourceOptions
     from rmqspark.source.planner import QueueRange
+    from rmqspark.source.task_options import TaskOptions
 
 CHUNK_BYTES = 2 << 20
 CHUNK_RECORDS = 40_000
@@ -50,7 +50,7 @@ class Chunk(NamedTuple):
 Request = Callable[[int], "Future[Chunk]"]
 
 
-def fetch(client: ClusterClient, wanted: QueueRange, options: SourceOptions) -> Iterator[RecordBatch]:
+def fetch(client: ClusterClient, wanted: QueueRange, options: TaskOptions) -> Iterator[RecordBatch]:
     """The records of `wanted` that match the tags or the expression. Raises DataLoss, or what a last try raised."""
     tags = TagFilter.parse(options.tags)
     request = _request(client, wanted, options, is_filtered=tags is not None or options.sql is not None)
@@ -63,7 +63,7 @@ def fetch(client: ClusterClient, wanted: QueueRange, options: SourceOptions) -> 
 class _Chunks:
     """Iterates over the chunks of a range, one request ahead."""
 
-    def __init__(self, client: ClusterClient, wanted: QueueRange, options: SourceOptions, request: Request) -> None:
+    def __init__(self, client: ClusterClient, wanted: QueueRange, options: TaskOptions, request: Request) -> None:
         self._sleep_ms = client.clock.sleep_ms
         self._wanted = wanted
         self._options = options
@@ -119,7 +119,7 @@ class _Chunks:
         _log.warning("%s failOnDataLoss is false: they are skipped.", text)
 
 
-def _request(client: ClusterClient, wanted: QueueRange, options: SourceOptions, *, is_filtered: bool) -> Request:
+def _request(client: ClusterClient, wanted: QueueRange, options: TaskOptions, *, is_filtered: bool) -> Request:
     """How to ask the broker for the records at an offset."""
     broker = client.broker(wanted.queue.broker_name)
     capabilities = patiently(broker.capabilities, options.retry.pauses_ms, client.clock.sleep_ms)
@@ -130,7 +130,7 @@ def _request(client: ClusterClient, wanted: QueueRange, options: SourceOptions, 
 
 
 def _bulk_read(
-    broker: BrokerClient, wanted: QueueRange, options: SourceOptions, at: int, *, is_filtered: bool
+    broker: BrokerClient, wanted: QueueRange, options: TaskOptions, at: int, *, is_filtered: bool
 ) -> Future[Chunk]:
     answer = broker.bulk_read(
         wanted.queue.topic,
@@ -151,7 +151,7 @@ def _bulk_read(
     return then(answer, chunk)
 
 
-def _pull(broker: BrokerClient, wanted: QueueRange, options: SourceOptions, at: int) -> Future[Chunk]:
+def _pull(broker: BrokerClient, wanted: QueueRange, options: TaskOptions, at: int) -> Future[Chunk]:
     answer = broker.submit_pull(
         wanted.queue,
         at,

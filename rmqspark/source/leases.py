@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.model import MessageQueue
-    from rmqspark.source.options import RetryPolicy
     from rmqspark.source.partitions import QueueLease
     from rmqspark.source.planner import QueueRange
+    from rmqspark.source.retry import RetryPolicy
 
 _NOT_COMMITTED = -1
 

@@ -1,4 +1,4 @@
-"""The options of the source, read once into a `SourceOptions` that travels with the plan."""
+"""The options of the source, read once into a `SourceOptions`; what tasks need of them travels with the plan."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ from rmqspark.source.positions import (
     Position,
     check_order,
 )
+from rmqspark.source.retry import RetryPolicy
 from rmqspark.source.sharing import Sharing
 from rmqspark.source.subscription import Subscription
+from rmqspark.source.task_options import TaskOptions
 from rmqspark.source.value_options import ValueOptions
 
 if TYPE_CHECKING:
@@ -45,32 +47,10 @@ _NEEDED = {
 _BATCH_ONLY = (*_ENDS, "store")
 _NEEDS_BROKER = ("namesrv", "readMode", "groupOffsetReset", "badRecordsTopic")
 
-_LONGEST_GROWN_PAUSE_MS = 5_000
-
-
-@dataclass(frozen=True)
-class RetryPolicy:
-    """How often a failed request is tried again, and the pause before the first try; each next one is 5 times as long.
-
-    By default that is patience for six seconds, in which a broker can be restarted.
-    """
-
-    retries: int = 3
-    interval_ms: int = 200
-
-    @property
-    def pauses_ms(self) -> tuple[int, ...]:
-        """Before each further try."""
-        longest = max(self.interval_ms, _LONGEST_GROWN_PAUSE_MS)
-        return tuple(min(self.interval_ms * 5 ** min(turn, 8), longest) for turn in range(self.retries))
-
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """What the user asked the source for, checked. Plain data: it is pickled into every task.
-
-    `namesrv` is what the driver goes by: a task on another machine does not see the driver's environment.
-    """
+    """What the user asked the source for, checked."""
 
     subscription: Subscription
     namesrv: str | None = None
@@ -87,7 +67,7 @@ class SourceOptions:
     read_mode: str = "broker"
     store: str | None = None
     sharing: Sharing | None = None
-    retry: RetryPolicy = RetryPolicy()
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
     values: ValueOptions | None = None  # None: bodies as they are
 
     @classmethod
@@ -115,6 +95,13 @@ class SourceOptions:
             sharing=Sharing.of(values, _starts_given(values), streaming=streaming),
             retry=RetryPolicy(values.get("fetchOffset.numRetries", 3), values.get("fetchOffset.retryIntervalMs", 200)),
             values=_value_options(values),
+        )
+
+    @property
+    def for_tasks(self) -> TaskOptions:
+        """What is handed to tasks with what they read."""
+        return TaskOptions(
+            self.namesrv, self.tags, self.sql, self.group, self.fail_on_data_loss, self.retry, self.values
         )
 
 

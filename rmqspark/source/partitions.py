@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql.datasource import InputPartition
 
 from rmqspark.source.planner import QueueRange
+from rmqspark.source.task_options import TaskOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -53,6 +54,7 @@ class QueuePartition(InputPartition):
 
     ranges: tuple[QueueRange, ...]
     held: tuple[QueueLease, ...]
+    options: TaskOptions
 
 
 class StorePlace(NamedTuple):

@@ -1,12 +1,14 @@
 """What Spark calls to read: batch and streaming reader. Glue: options, offsets and ranges in, Arrow batches out.
 
-Spark constructs a reader several times and pickles it into tasks, so a reader holds plain data; the driver's state is
-made at the first call that needs it, connections belong to the process (`client.shared`). It starts a process for each
-of these things and a new one for every query: each imports what it does, in the calls themselves.
+Spark constructs a reader several times, in processes of their own, one of which does no more than pickle it into the
+tasks. So a reader begins as plain data; the driver's state is made at the first call that needs it, connections belong
+to the process (`client.shared`), and to tasks goes the schema alone: what else they go by is in their partitions. Each
+process imports what it does, in the calls themselves.
 """
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
@@ -19,10 +21,8 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from rmqspark.source.offsets import Offsets
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql.datasource import InputPartition
     from pyspark.sql.types import StructType
@@ -38,6 +38,9 @@ class RmqReader(DataSourceReader):
         self._options = options
         self._schema = schema
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_schema": self._schema}
+
     def partitions(self) -> Sequence[InputPartition]:
         """The ranges to read, fixed when the query is planned."""
         from rmqspark.source.driver import batch_partitions
@@ -47,16 +50,32 @@ class RmqReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         from rmqspark.source.task import read
 
-        return read(partition, self._options, self._schema)
+        return read(partition, self._schema)
 
 
 class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads topics for as long as the query runs."""
+    """Reads topics for as long as the query runs.
 
-    def __init__(self, options: SourceOptions, schema: StructType) -> None:
-        self._options = options
+    Options and schema are checked at whatever Spark asks first, not before: where `DataSource.streamReader` raises,
+    Spark 4.2 stops the reader that it did not get, and what the user reads at the end is an UnboundLocalError.
+    """
+
+    def __init__(self, given: Mapping[str, str], schema: StructType) -> None:
+        self._given = given
         self._schema = schema
         self._started: Progress | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_schema": self._schema}
+
+    @cached_property
+    def _options(self) -> SourceOptions:
+        from rmqspark.source.options import SourceOptions
+        from rmqspark.source.value_schema import check_read_schema
+
+        options = SourceOptions.parse(self._given, streaming=True)
+        check_read_schema(self._schema, options.values)
+        return options
 
     @property
     def _progress(self) -> Progress:
@@ -80,6 +99,8 @@ class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """All limits hold together, unless Spark asks for everything, as Trigger.Once does."""
+        from rmqspark.source.offsets import Offsets
+
         limits = None if isinstance(limit, ReadAllAvailable) else self._options.limits
         return self._progress.latest(Offsets.from_json(start), limits).to_json()
 
@@ -91,6 +112,7 @@ class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         from rmqspark.source.driver import stream_partitions
+        from rmqspark.source.offsets import Offsets
 
         sharing = None if self._options.sharing is None else self._progress
         return stream_partitions(self._options, sharing, Offsets.from_json(start), Offsets.from_json(end))
@@ -98,7 +120,7 @@ class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         from rmqspark.source.task import read_of_batch
 
-        return read_of_batch(partition, self._options, self._schema)
+        return read_of_batch(partition, self._schema)
 
     def stop(self) -> None:
         if self._started is not None:

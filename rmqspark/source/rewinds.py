@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.model import MessageQueue
     from rmqspark.source.offsets import Offsets
-    from rmqspark.source.options import RetryPolicy
+    from rmqspark.source.retry import RetryPolicy
 
 IDLE_LOOK_MS = 1_000  # Spark asks an idle query a hundred times a second; every batch that is planned asks
 

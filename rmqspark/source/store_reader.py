@@ -83,8 +83,8 @@ class RmqStoreReader(DataSourceReader):
 
 def read_store(partition: StorePartition, options: SourceOptions, schema: StructType) -> Iterator[Any]:
     """The Arrow batches of a partition. Raises StoreError where the files cannot be read, and DataLoss."""
-    columns = columns_of(options, schema, *(wanted.queue for wanted in partition.ranges))
-    choice = Choice(options)
+    columns = columns_of(options.for_tasks, schema, *(wanted.queue for wanted in partition.ranges))
+    choice = Choice(options.for_tasks)
     wanted = [Wanted(queue.topic, queue.queue_id, start, end) for queue, start, end in partition.ranges]
     files = PosixFileSystem(partition.path)
     with as_store_errors("read", partition.path, files):

@@ -20,30 +20,31 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.source.options import SourceOptions
     from rmqspark.source.planner import QueueRange
+    from rmqspark.source.task_options import TaskOptions
 
 BATCH_BYTES = 1 << 20
 """Arrow batches of short ranges are joined up to this size: each costs Spark some hundred microseconds."""
 
 
-def read_of_batch(partition: InputPartition, options: SourceOptions, schema: StructType) -> Iterator[Any]:
+def read_of_batch(partition: InputPartition, schema: StructType) -> Iterator[Any]:
     """The same, told to the broker first: which messages which batch of which query reads."""
     if isinstance(partition, QueuePartition):
-        report(shared_client(options.namesrv), partition.ranges, partition.held)
-    return read(partition, options, schema)
+        report(shared_client(partition.options.namesrv), partition.ranges, partition.held)
+    return read(partition, schema)
 
 
-def read(partition: InputPartition, options: SourceOptions, schema: StructType) -> Iterator[Any]:
+def read(partition: InputPartition, schema: StructType) -> Iterator[Any]:
     """The messages of a partition. Raises DataLoss, LeaseLost, and what a last try raised."""
     if not isinstance(partition, QueuePartition):  # what Spark plans where there is nothing to read
         return
+    options = partition.options
     client = shared_client(options.namesrv)
     make_sure(client, partition.ranges, partition.held, options.retry)
     if isinstance(partition, DirectPartition):
         from rmqspark.source.direct import read_direct  # brings the store, which few queries need
 
-        yield from read_direct(partition, options, schema)
+        yield from read_direct(partition, schema)
     else:
         settle()
         batches = _from_broker(client, partition.ranges, options, schema)
@@ -52,7 +53,7 @@ def read(partition: InputPartition, options: SourceOptions, schema: StructType) 
 
 
 def _from_broker(
-    client: ClusterClient, wanted: Sequence[QueueRange], options: SourceOptions, schema: StructType
+    client: ClusterClient, wanted: Sequence[QueueRange], options: TaskOptions, schema: StructType
 ) -> Iterator[Any]:
     columns = columns_of(options, schema, *(each.queue for each in wanted))
     for each in wanted:

@@ -63,7 +63,7 @@ def plan(up: UpProcess) -> DirectPartition:
 
 
 def bodies(up: UpProcess, partition: DirectPartition) -> Iterator[list[bytes]]:
-    for batch in direct.read_direct(partition, options(up), SCHEMA):
+    for batch in direct.read_direct(partition, SCHEMA):
         yield batch.column("body").to_pylist()
 
 

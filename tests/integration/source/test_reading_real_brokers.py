@@ -24,6 +24,7 @@ from rmqspark.source.ownership import WholeGroup
 from rmqspark.source.planner import QueueRange
 from rmqspark.source.progress import Progress
 from rmqspark.source.rewinds import Rewinds
+from rmqspark.source.task_options import TaskOptions
 from rmqspark.testing import cluster
 from rmqspark.testing.manual_clock import ManualClock
 
@@ -261,7 +262,7 @@ def test_reading_by_bulk_and_by_pulls_is_the_same(mq: LocalCluster, client: Clus
     reached = Stock(client) if stock else client
 
     def read(tags: str | None) -> list[int]:
-        options = SourceOptions(ORDERS, tags=tags, retry=AT_ONCE)
+        options = TaskOptions(tags=tags, retry=AT_ONCE)
         batches = fetch(reached, QueueRange(Q0, 10, 120), options)  # type: ignore[arg-type]
         return [offset for records in batches for offset in records.queue_offsets.tolist()]
 

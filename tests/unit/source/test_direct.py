@@ -145,7 +145,8 @@ def plan(broker: Broker, **given: Any) -> list[DirectPartition]:
 
 
 def read(partition: DirectPartition, **given: Any) -> list[Row]:
-    return [row for batch in direct.read_direct(partition, options(**given), SCHEMA) for row in rows(batch)]
+    asked = replace(partition, options=options(**given).for_tasks)
+    return [row for batch in direct.read_direct(asked, SCHEMA) for row in rows(batch)]
 
 
 def rows(batch: Any) -> list[Row]:

@@ -16,8 +16,9 @@ from rmqspark.model import MessageQueue
 from rmqspark.protocol.properties import encode_properties
 from rmqspark.protocol.record import encode_record
 from rmqspark.source.fetch import fetch
-from rmqspark.source.options import RetryPolicy, SourceOptions, Subscription
 from rmqspark.source.planner import QueueRange
+from rmqspark.source.retry import RetryPolicy
+from rmqspark.source.task_options import TaskOptions
 from rmqspark.testing.manual_clock import ManualClock
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class Queue:
 def test_expressions_travel_with_requests_that_know_them(version: int, sql: str | None, kind: str) -> None:
     """A broker whose bulk reads know no SQL92 is asked by pulls, which it answers or refuses."""
     queue = Queue(0, 2, bulk=version)
-    options = SourceOptions(Subscription(("t",)), sql=sql)
+    options = TaskOptions(sql=sql)
     assert [len(records) for records in fetch(queue, QueueRange(QUEUE, 0, 2), options)] == [2]  # type: ignore[arg-type]
     assert queue.filters == [(kind, sql)]
 
@@ -106,7 +107,7 @@ def settled(make: Callable[[], Any]) -> Future[Any]:
 
 
 def read(queue: Queue, start: int, end: int, *, tags: str | None = None, tolerant: bool = False) -> list[int]:
-    options = SourceOptions(Subscription(("t",)), tags=tags, fail_on_data_loss=not tolerant, retry=RetryPolicy(2, 10))
+    options = TaskOptions(tags=tags, fail_on_data_loss=not tolerant, retry=RetryPolicy(2, 10))
     batches = fetch(queue, QueueRange(QUEUE, start, end), options)  # type: ignore[arg-type]
     return [offset for records in batches for offset in records.queue_offsets.tolist()]
 
@@ -120,7 +121,7 @@ def test_a_range_is_read_exactly(bulk: int) -> None:
 def test_the_next_chunk_is_under_way_while_one_is_used() -> None:
     """Broker and task work at the same time."""
     queue = Queue(0, 9)
-    batches = fetch(queue, QueueRange(QUEUE, 0, 9), SourceOptions(Subscription(("t",))))  # type: ignore[arg-type]
+    batches = fetch(queue, QueueRange(QUEUE, 0, 9), TaskOptions())  # type: ignore[arg-type]
     next(batches)
     assert queue.asked == [0, 3]
 

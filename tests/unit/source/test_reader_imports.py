@@ -8,14 +8,18 @@ import sys
 import pytest
 
 _CLIENT = "rmqspark.client.cluster_client"
-_PLAN_READING = "from rmqspark.datasource import RmqDataSource as D; D({'subscribe': 't'}).streamReader(BODY)"
+_PLAN_READING = (
+    "import pickle; from rmqspark.datasource import RmqDataSource as D;"
+    "pickle.dumps(D({'subscribe': 't'}).streamReader(BODY))"
+)
+_OPTIONS = ("rmqspark.options", "rmqspark.source.options", "rmqspark.source.positions", "rmqspark.source.sharing")
 _PLAN_WRITING = "from rmqspark.datasource import RmqDataSource as D; D({'topic': 't'}).streamWriter(BODY, False)"
 
 
 @pytest.mark.parametrize(
     ("does", "needs_not"),
     [
-        (_PLAN_READING, (_CLIENT, "rmqspark.source.progress", "rmqspark.source.task", "difflib")),
+        (_PLAN_READING, (_CLIENT, "rmqspark.source.progress", "rmqspark.source.task", "msgspec", *_OPTIONS)),
         (_PLAN_WRITING, (_CLIENT, "rmqspark.sink.commit", "rmqspark.sink.attempt_write", "difflib", "numpy")),
         ("import rmqspark.source.driver", ("pyarrow.compute", "rmqspark.source.arrow", "rmqspark.source.fetch")),
         ("import rmqspark.source.driver", ("rmqspark.protocol.record_batch", "rmqspark.source.shared", "lark")),
@@ -24,8 +28,17 @@ _PLAN_WRITING = "from rmqspark.datasource import RmqDataSource as D; D({'topic':
             ("rmqspark.client.descriptions", "html", "difflib"),
         ),
         ("import rmqspark.source.task", ("rmqspark.source.progress", "rmqspark.source.direct", "rmqspark.store")),
+        ("import rmqspark.source.reader, rmqspark.source.task, rmqspark.source.arrow", _OPTIONS),
     ],
-    ids=["plan reading", "plan writing", "run the source", "run it, exclusively", "write", "read"],
+    ids=[
+        "plan reading",
+        "plan writing",
+        "run the source",
+        "run it, exclusively",
+        "write",
+        "read",
+        "read what was asked",
+    ],
 )
 def test_a_process_imports_what_it_does(does: str, needs_not: tuple[str, ...]) -> None:
     """A reader or writer is made, and pickled, where nobody is asked anything; a driver decodes no record."""

@@ -60,7 +60,6 @@ def test_a_stream_that_cannot_be_says_why_when_it_is_asked(options: dict[str, st
         lambda: reader.initialOffset(),
         lambda: reader.latestOffset({}, None),
         lambda: reader.partitions({}, {}),
-        lambda: reader.read(None),
     ):
         with pytest.raises(InvalidArgument, match=story):
             ask()

@@ -41,7 +41,7 @@ def test_name_servers_are_those_of_the_driver(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("RMQ_NAMESRV", "driver:9876")
     options = parse()
     monkeypatch.delenv("RMQ_NAMESRV")
-    assert pickle.loads(pickle.dumps(options)).namesrv == "driver:9876"
+    assert pickle.loads(pickle.dumps(options.for_tasks)).namesrv == "driver:9876"
     with pytest.raises(InvalidArgument, match="namesrv 'nowhere' is not an address.*host:port"):
         parse(namesrv="nowhere")
 

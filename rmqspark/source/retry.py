@@ -1,0 +1,23 @@
+"""How patient the source is with brokers that do not answer."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+_LONGEST_GROWN_PAUSE_MS = 5_000
+
+
+class RetryPolicy(NamedTuple):
+    """How often a failed request is tried again, and the pause before the first try; each next one is 5 times as long.
+
+    By default that is patience for six seconds, in which a broker can be restarted.
+    """
+
+    retries: int = 3
+    interval_ms: int = 200
+
+    @property
+    def pauses_ms(self) -> tuple[int, ...]:
+        """Before each further try."""
+        longest = max(self.interval_ms, _LONGEST_GROWN_PAUSE_MS)
+        return tuple(min(self.interval_ms * 5 ** min(turn, 8), longest) for turn in range(self.retries))
