@@ -5,20 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple
 
 import msgspec
 
-
-class MessageQueue(NamedTuple):
-    """One queue of a topic on one broker. Sorts as RocketMQ's rebalance sorts: topic, broker, id."""
-
-    topic: str
-    broker_name: str
-    queue_id: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}/{self.broker_name}/{self.queue_id}"
+from rmqspark.message_queue import MessageQueue as MessageQueue  # one of the nouns, and of this module's names
 
 
 @dataclass(frozen=True, slots=True)

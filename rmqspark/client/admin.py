@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from rmqspark.client.descriptions import GroupDescription, TopicDescription
     from rmqspark.client.group_resets import QueueReset
     from rmqspark.clock import Clock
-    from rmqspark.model import MessageQueue, ReceivedMessage
+    from rmqspark.message_queue import MessageQueue
+    from rmqspark.model import ReceivedMessage
 
 
 class AdminClient:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from rmqspark.model import MessageQueue
+from rmqspark.message_queue import MessageQueue
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import msgspec
 
     from rmqspark.client.broker_client import BrokerClient
-    from rmqspark.model import MessageQueue
+    from rmqspark.message_queue import MessageQueue
     from rmqspark.remoting.response import Response
 
 ADMIN_TIMEOUT_MS = 5_000  # RocketMQ's admin client

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.client.futures import then
 from rmqspark.errors import NotFound, NotSupported
-from rmqspark.model import MessageQueue
-from rmqspark.protocol import bodies
+from rmqspark.message_queue import MessageQueue
+from rmqspark.protocol.bodies_client import CapabilitiesBody, HeartbeatData, LockBatchBody, LockBatchResponseBody, Queue
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.faults import from_response
-from rmqspark.protocol.headers import (
+from rmqspark.protocol.headers_consume import (
     GetMaxOffsetRequestHeader,
     GetMinOffsetRequestHeader,
     HeartbeatRequestHeader,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import msgspec
 
     from rmqspark.client.bulk import BulkChunk, BulkReceipt
-    from rmqspark.protocol.headers import SendMessageRequestHeaderV2
+    from rmqspark.protocol.headers_produce import SendMessageRequestHeaderV2
     from rmqspark.remoting.blocking import BlockingConnection
     from rmqspark.remoting.reply import Body
     from rmqspark.remoting.response import Response
@@ -141,7 +141,7 @@ class BrokerClient:
             response = connection.call(RequestCode.RMQ_CAPABILITIES, timeout_ms=self.timeout_ms).raise_for_code()
         except NotSupported:
             return Capabilities()
-        answer = bodies.CapabilitiesBody.decode(response.body)
+        answer = CapabilitiesBody.decode(response.body)
         return Capabilities(
             answer.product,
             answer.version,
@@ -291,7 +291,7 @@ class BrokerClient:
 
     # --- membership --------------------------------------------------------------------------------------------------
 
-    def heartbeat(self, data: bodies.HeartbeatData) -> None:
+    def heartbeat(self, data: HeartbeatData) -> None:
         self.call(RequestCode.HEART_BEAT, HeartbeatRequestHeader(), data.encode())
 
     def unregister_client(
@@ -304,7 +304,7 @@ class BrokerClient:
         """Takes or renews the group's locks on queues of this broker; returns those it now holds."""
         body = _lock_body(group, client_id, queues)
         response = self.call(RequestCode.LOCK_BATCH_MQ, None, body, timeout_ms=LOCK_TIMEOUT_MS)
-        held = bodies.LockBatchResponseBody.decode(response.body).lockOKMQSet
+        held = LockBatchResponseBody.decode(response.body).lockOKMQSet
         return {MessageQueue(queue.topic, queue.brokerName, queue.queueId) for queue in held}
 
     def unlock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
@@ -313,8 +313,8 @@ class BrokerClient:
 
 
 def _lock_body(group: str, client_id: str, queues: Iterable[MessageQueue]) -> bytes:
-    wanted = [bodies.Queue(queue.topic, queue.broker_name, queue.queue_id) for queue in queues]
-    return bodies.LockBatchBody(group, client_id, wanted).encode()
+    wanted = [Queue(queue.topic, queue.broker_name, queue.queue_id) for queue in queues]
+    return LockBatchBody(group, client_id, wanted).encode()
 
 
 def _send_code(header: SendMessageRequestHeaderV2) -> RequestCode:

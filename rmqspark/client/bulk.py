@@ -13,7 +13,7 @@ import numpy as np
 from rmqspark.client.futures import then
 from rmqspark.errors import BodyError, OffsetMoved
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.headers import (
+from rmqspark.protocol.headers_bulk import (
     BulkReadRequestHeader,
     BulkReadResponseHeader,
     BulkSendRequestHeader,

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from rmqspark.client.connections import OnBrokerRequest
     from rmqspark.clock import Clock
     from rmqspark.entropy import Entropy
-    from rmqspark.model import MessageQueue
-    from rmqspark.protocol.bodies import ClusterInfo
+    from rmqspark.message_queue import MessageQueue
+    from rmqspark.protocol.bodies_route import ClusterInfo
     from rmqspark.remoting.blocking import BlockingConnection
 
 DEFAULT_TIMEOUT_MS = 3000  # RocketMQ's mqClientApiTimeout

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from rmqspark.errors import RmqError
-    from rmqspark.model import MessageQueue, ReceivedMessage
+    from rmqspark.message_queue import MessageQueue
+    from rmqspark.model import ReceivedMessage
 
 TAIL_MESSAGES = 32  # a queue with fewer messages ahead is followed by held pulls, one with more by bulk reads
 MAX_CHUNKS_AHEAD = 2

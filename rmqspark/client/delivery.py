@@ -25,7 +25,7 @@ from rmqspark.errors import (
     ServerFault,
     Unreachable,
 )
-from rmqspark.model import MessageQueue, SendReceipt, SendStatus
+from rmqspark.model import SendReceipt, SendStatus
 from rmqspark.protocol.codes import ResponseCode
 from rmqspark.protocol.faults import PRODUCER_RETRY_CODES, from_response, to_response
 from rmqspark.protocol.headers import SendMessageRequestHeaderV2, SendMessageResponseHeader
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.client.outgoing import Outgoing
+    from rmqspark.message_queue import MessageQueue
     from rmqspark.remoting.response import Response
 
 DEFAULT_TOPIC_QUEUES = 4  # RocketMQ's defaultTopicQueueNums: how many an auto-created topic gets

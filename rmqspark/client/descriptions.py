@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from rmqspark.client.drain import seconds_to_catch_up
 from rmqspark.display import table_html, time_text
-from rmqspark.model import MessageQueue
+from rmqspark.message_queue import MessageQueue
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,16 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.client.futures import then
 from rmqspark.errors import NotFound, ServerFault
-from rmqspark.model import MessageQueue
-from rmqspark.protocol.bodies import (
-    ConsumerListBody,
-    GroupLeasesAnswerBody,
-    GroupLeasesBody,
-    LeasedQueue,
-    ResetOffsetBody,
-)
+from rmqspark.message_queue import MessageQueue
+from rmqspark.protocol.bodies_admin import ResetOffsetBody
+from rmqspark.protocol.bodies_client import ConsumerListBody, GroupLeasesAnswerBody, GroupLeasesBody, LeasedQueue
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.headers import (
+from rmqspark.protocol.headers_consume import (
     ConsumerGroupRequestHeader,
     GroupLeasesRequestHeader,
     OffsetResponseHeader,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from rmqspark.client.admin_topics import queue_bounds
 from rmqspark.client.broker_admin import BrokerAdmin
 from rmqspark.errors import GroupNotFound, InvalidArgument, TopicNotFound
-from rmqspark.model import MessageQueue
+from rmqspark.message_queue import MessageQueue
 from rmqspark.options import Moment, moment
 from rmqspark.protocol.names import check_group
 

@@ -12,7 +12,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from rmqspark.errors import RmqError
-from rmqspark.protocol.bodies import HeartbeatData, ProducerData
+from rmqspark.protocol.bodies_client import HeartbeatData, ProducerData
 
 if TYPE_CHECKING:
     from rmqspark.client.broker_client import BrokerClient

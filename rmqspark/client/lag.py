@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rmqspark.client.broker_client import NO_GROUP
 from rmqspark.errors import InvalidArgument, TopicNotFound
-from rmqspark.model import MessageQueue
+from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.record import decode_record
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.client.futures import then
 from rmqspark.errors import BodyError
-from rmqspark.protocol.bodies import MAX_MEASURED_QUEUES, QueueBudget, QueueBudgets, QueueExtents
+from rmqspark.protocol.bodies_bulk import MAX_MEASURED_QUEUES, QueueBudget, QueueBudgets, QueueExtents
 from rmqspark.protocol.codes import RequestCode
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from rmqspark.client.broker_client import BrokerClient
-    from rmqspark.model import MessageQueue
+    from rmqspark.message_queue import MessageQueue
     from rmqspark.remoting.response import Response
 
 TIMEOUT_MS = 30_000

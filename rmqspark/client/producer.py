@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from rmqspark.clock import Clock
     from rmqspark.entropy import Entropy
-    from rmqspark.model import Message, MessageQueue, SendReceipt
+    from rmqspark.message_queue import MessageQueue
+    from rmqspark.model import Message, SendReceipt
 
 DEFAULT_GROUP = "rmqspark-producer"
 RESEND_THREADS = 4  # for further tries of asynchronous sends; started only when one fails

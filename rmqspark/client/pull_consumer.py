@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from rmqspark.client.cursor import Fetched
     from rmqspark.client.fetcher import Arrival
     from rmqspark.clock import Clock
-    from rmqspark.model import MessageQueue, ReceivedMessage
+    from rmqspark.message_queue import MessageQueue
+    from rmqspark.model import ReceivedMessage
 
 MAX_AHEAD_BYTES = 64 << 20  # fetched or asked for beyond what was handed out, all queues together
 RETRY_MS = 1_000

@@ -14,7 +14,7 @@ from rmqspark.client.drain import seconds_to_catch_up
 from rmqspark.client.lag import figures, look
 from rmqspark.client.queries import SeenQuery, name_of, seen_queries
 from rmqspark.errors import GroupNotFound
-from rmqspark.model import MessageQueue
+from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.bodies_queries import QueryReport
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqspark.client.inflate import inflated
-from rmqspark.model import MessageQueue, ReceivedMessage
+from rmqspark.message_queue import MessageQueue
+from rmqspark.model import ReceivedMessage
 from rmqspark.protocol.message_id import offset_msg_id
 from rmqspark.protocol.properties import Property
 from rmqspark.protocol.record import decode_record

@@ -13,7 +13,8 @@ import numpy as np
 
 from rmqspark.client.inflate import inflated
 from rmqspark.client.property_maps import alike, decoded_properties, slices, texts
-from rmqspark.model import MessageQueue, ReceivedMessage
+from rmqspark.message_queue import MessageQueue
+from rmqspark.model import ReceivedMessage
 from rmqspark.protocol.message_id import IPV4_HOST_BYTES
 from rmqspark.protocol.offset_ids import offset_msg_ids
 from rmqspark.protocol.properties import Property

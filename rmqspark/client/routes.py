@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rmqspark.errors import BodyError
-from rmqspark.model import MessageQueue
+from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.names import Perm
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rmqspark.protocol.bodies import TopicRouteData
+    from rmqspark.protocol.bodies_route import TopicRouteData
 
 MASTER_ID = 0
 ROUTE_FRESH_MS = 30_000  # RocketMQ's pollNameServerInterval

@@ -6,7 +6,7 @@ from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.errors import InvalidArgument, InvalidQueue, NoPermission
-from rmqspark.model import MessageQueue
+from rmqspark.message_queue import MessageQueue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

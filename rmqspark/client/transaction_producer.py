@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 
     from rmqspark.clock import Clock
     from rmqspark.entropy import Entropy
-    from rmqspark.model import Message, MessageQueue, ReceivedMessage, SendReceipt
+    from rmqspark.message_queue import MessageQueue
+    from rmqspark.model import Message, ReceivedMessage, SendReceipt
     from rmqspark.protocol.command import Command
     from rmqspark.remoting.reply import Reply
 

@@ -1,4 +1,7 @@
-"""All JSON bodies, a file per family; import them from here."""
+"""All JSON bodies, a file per family; import them from here.
+
+What Spark's processes import names the family: every query starts new ones, and each of them begins with nothing.
+"""
 
 from rmqspark.protocol.bodies_admin import *  # noqa: F403 - this module is the families' one door
 from rmqspark.protocol.bodies_base import *  # noqa: F403

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from rmqspark.model import MessageQueue
+from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.bodies_base import Body
 from rmqspark.protocol.bodies_client import Queue, SubscriptionData
 from rmqspark.protocol.bodies_route import DataVersion, TopicConfig

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, get_type_hints
 import msgspec
 
 from rmqspark.errors import BodyError
-from rmqspark.model import MessageQueue
+from rmqspark.message_queue import MessageQueue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

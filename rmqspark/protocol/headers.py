@@ -1,6 +1,7 @@
 """All request and response headers, and which request has which.
 
-One struct per header, named as RocketMQ names it, in a file per family; import them from here.
+One struct per header, named as RocketMQ names it, in a file per family; import them from here, or as with bodies by
+family in what Spark's processes import.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from rmqspark.model import MessageQueue
+    from rmqspark.message_queue import MessageQueue
 
 
 class Held(NamedTuple):

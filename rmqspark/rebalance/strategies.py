@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from hashlib import md5
 from typing import TYPE_CHECKING
 
-from rmqspark.model import MessageQueue
+from rmqspark.message_queue import MessageQueue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

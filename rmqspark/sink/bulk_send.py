@@ -17,7 +17,7 @@ from rmqspark.client.futures import then
 from rmqspark.errors import NotSupported
 from rmqspark.protocol.batch import BatchElement, encode_batch
 from rmqspark.protocol.bulk_rows import AS_ROWS, BulkRows
-from rmqspark.protocol.headers import SendMessageRequestHeaderV2
+from rmqspark.protocol.headers_produce import SendMessageRequestHeaderV2
 from rmqspark.protocol.names import AUTO_CREATE_TOPIC
 from rmqspark.protocol.record_batch import RecordBatch
 from rmqspark.sink.delays import DELAY_PROPERTIES
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from rmqspark.client.broker_client import BrokerClient
-    from rmqspark.model import MessageQueue
+    from rmqspark.message_queue import MessageQueue
     from rmqspark.protocol.record_builder import EncodedRecords
     from rmqspark.protocol.spans import Bytes
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqspark.protocol.columns import Column
-from rmqspark.protocol.compression import compress
 from rmqspark.protocol.record import SysFlag
 
 if TYPE_CHECKING:
@@ -25,6 +24,8 @@ def compressed(bodies: Column, kind: str) -> tuple[Column, NDArray[np.int32]]:
     large = lengths >= COMPRESSED_FROM_BYTES
     if kind == "none" or not large.any():
         return bodies, sys_flags
+    from rmqspark.protocol.compression import compress  # brings the compressors, which most queries need not
+
     sys_flags[large] = SysFlag.COMPRESSED | _KINDS[kind]
     raw = bodies.values.data
     values = [

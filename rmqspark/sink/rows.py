@@ -27,7 +27,7 @@ from rmqspark.sink.delays import DELAY_COLUMNS, delay_texts
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from rmqspark.model import MessageQueue
+    from rmqspark.message_queue import MessageQueue
     from rmqspark.protocol.record_builder import EncodedRecords
     from rmqspark.protocol.spans import Bytes
     from rmqspark.protocol.unique_keys import IdRange

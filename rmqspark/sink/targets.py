@@ -12,7 +12,7 @@ from rmqspark.sink.outbox import RETRY_PAUSES_MS
 
 if TYPE_CHECKING:
     from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.model import MessageQueue
+    from rmqspark.message_queue import MessageQueue
     from rmqspark.sink.options import SinkOptions
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.model import MessageQueue
+    from rmqspark.message_queue import MessageQueue
     from rmqspark.sink.delivery import Delivery
     from rmqspark.sink.options import SinkOptions
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from rmqspark.client.measuring import Extent
     from rmqspark.clock import Clock
-    from rmqspark.model import MessageQueue
+    from rmqspark.message_queue import MessageQueue
     from rmqspark.source.shares import Budget
 
     MeasureRanges = Callable[[Sequence[tuple[QueueRange, int]]], Sequence[Extent]]

@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from rmqspark.protocol.compression import decompress
 from rmqspark.protocol.message_id import offset_msg_id
 from rmqspark.protocol.names import MAX_BODY_BYTES
 from rmqspark.protocol.record import SysFlag
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql.types import StructType
 
-    from rmqspark.model import MessageQueue
+    from rmqspark.message_queue import MessageQueue
 
 NARROW_ROWS = 20_000  # rows of an Arrow batch; with properties in it, Spark's side is happier with fewer
 WIDE_ROWS = 8_000
@@ -96,6 +95,8 @@ def cut(records: RecordBatch, first: int, end: int) -> RecordBatch:
 
 
 def _plain_bodies(records: RecordBatch) -> Iterator[bytes]:
+    from rmqspark.protocol.compression import decompress  # brings the compressors, which most queries need not
+
     raw = records.buffer.data
     starts, ends = records.bodies.starts.tolist(), records.bodies.ends.tolist()
     for start, end, sys_flag in zip(starts, ends, records.sys_flags.tolist(), strict=True):

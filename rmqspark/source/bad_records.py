@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.model import MessageQueue, SendReceipt
+    from rmqspark.message_queue import MessageQueue
+    from rmqspark.model import SendReceipt
     from rmqspark.source.retry import RetryPolicy
 
 PRODUCER_GROUP = "rmqspark-source"

@@ -17,7 +17,7 @@ from rmqspark.client.patience import patiently
 from rmqspark.client.user_topics import user_topics
 from rmqspark.errors import InvalidArgument, NotSupported, TopicNotFound
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers import (
+from rmqspark.protocol.headers_consume import (
     GetMaxOffsetRequestHeader,
     GetMinOffsetRequestHeader,
     MaxOffsetResponseHeader,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.client.measuring import Extent
     from rmqspark.errors import RmqError
-    from rmqspark.model import MessageQueue
+    from rmqspark.message_queue import MessageQueue
     from rmqspark.remoting.response import Response
     from rmqspark.source.planner import QueueRange
     from rmqspark.source.retry import RetryPolicy

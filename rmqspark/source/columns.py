@@ -12,7 +12,7 @@ from rmqspark.client.shared import shared_client
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from rmqspark.model import MessageQueue
+    from rmqspark.message_queue import MessageQueue
     from rmqspark.source.arrow import ArrowColumns
     from rmqspark.source.task_options import TaskOptions
     from rmqspark.source.value_columns import ValueColumns

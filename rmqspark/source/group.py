@@ -15,7 +15,7 @@ from rmqspark.errors import RmqError
 
 if TYPE_CHECKING:
     from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.model import MessageQueue
+    from rmqspark.message_queue import MessageQueue
     from rmqspark.source.offsets import Identity, Offsets
 
 _log = logging.getLogger(__name__)

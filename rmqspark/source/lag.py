@@ -22,7 +22,7 @@ from rmqspark.client.lag_metrics import exposition
 from rmqspark.client.queries import report_query
 from rmqspark.client.shared import shared_client
 from rmqspark.errors import InvalidArgument, RmqError
-from rmqspark.model import MessageQueue
+from rmqspark.message_queue import MessageQueue
 from rmqspark.options import moment
 from rmqspark.protocol.bodies_queries import QueryLag, QueryQueue, QueryReport
 from rmqspark.source.offsets import Offsets

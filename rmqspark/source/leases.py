@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqspark.client.group_reading import lease
 from rmqspark.client.patience import patiently
 from rmqspark.errors import LeaseLost
-from rmqspark.rebalance.handover import Held, Steps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.model import MessageQueue
+    from rmqspark.message_queue import MessageQueue
     from rmqspark.source.partitions import QueueLease
     from rmqspark.source.planner import QueueRange
     from rmqspark.source.retry import RetryPolicy
@@ -29,10 +27,13 @@ def make_sure(
     client: ClusterClient, read: Sequence[QueueRange], held: Sequence[QueueLease], retry: RetryPolicy
 ) -> None:
     """Renews what these ranges, of queues of one broker, are read under. Raises LeaseLost."""
+    if not any(each.number for each in held):
+        return
+    from rmqspark.client.group_reading import lease  # few queries share their group
+    from rmqspark.rebalance.handover import Held, Steps
+
     leases = zip(read, held, strict=True)
     keep = {wanted.queue: Held(each.number, _NOT_COMMITTED) for wanted, each in leases if each.number}
-    if not keep:
-        return
     (group, member, *_), steps = held[0], Steps(keep, {}, [])
     broker = client.broker(read[0].queue.broker_name)
     answer = patiently(lambda: lease(broker, group, member, steps).result(), retry.pauses_ms, client.clock.sleep_ms)

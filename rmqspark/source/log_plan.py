@@ -16,7 +16,7 @@ from rmqspark.source.planner import QueueRange, split
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rmqspark.model import MessageQueue
+    from rmqspark.message_queue import MessageQueue
     from rmqspark.protocol.spans import Positions
     from rmqspark.store.direct.lanes import EntrySource
 

@@ -13,7 +13,7 @@ from rmqspark.errors import DataLoss
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from rmqspark.model import MessageQueue
+    from rmqspark.message_queue import MessageQueue
     from rmqspark.source.offsets import Offsets, StoreIdentity
     from rmqspark.source.planner import Snapshot
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 from rmqspark.client.group_reading import LEASES_TIMEOUT_MS, lease, members
 from rmqspark.errors import RmqError
-from rmqspark.protocol.bodies import CLUSTERING, CONSUME_ACTIVELY, ConsumerData, HeartbeatData, SubscriptionData
+from rmqspark.protocol.bodies_client import CLUSTERING, CONSUME_ACTIVELY, ConsumerData, HeartbeatData, SubscriptionData
 from rmqspark.rebalance.handover import Held, Steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.model import MessageQueue
+    from rmqspark.message_queue import MessageQueue
 
 LONGEST_PAUSE_S = 10.0
 BEATS_IN_A_LEASE = 4

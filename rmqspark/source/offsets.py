@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from rmqspark.errors import InvalidArgument
-from rmqspark.model import MessageQueue
+from rmqspark.message_queue import MessageQueue
 
 VERSION = 1
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmqspark.client.addresses import resolve_namesrv
 from rmqspark.errors import InvalidArgument, NotSupported
-from rmqspark.model import MessageQueue
+from rmqspark.message_queue import MessageQueue
 from rmqspark.options import exclusive
 from rmqspark.source.admission import DEFAULT_MAX_DELAY_MS, Limits
 from rmqspark.source.option_table import LATER_ACCESS, SOURCE_OPTIONS

@@ -14,7 +14,7 @@ from rmqspark.source.task_options import TaskOptions
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rmqspark.model import MessageQueue
+    from rmqspark.message_queue import MessageQueue
 
 
 class QueueLease(NamedTuple):

@@ -18,7 +18,7 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import NamedTuple
 
-from rmqspark.model import MessageQueue
+from rmqspark.message_queue import MessageQueue
 from rmqspark.source.offsets import Offsets, StoreIdentity
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from rmqspark.errors import InvalidArgument
-from rmqspark.model import MessageQueue
+from rmqspark.message_queue import MessageQueue
 from rmqspark.options import Moment, json_object, moment
 from rmqspark.protocol.names import check_topic
 

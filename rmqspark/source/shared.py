@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.model import MessageQueue
+    from rmqspark.message_queue import MessageQueue
     from rmqspark.source.offsets import Offsets
     from rmqspark.source.options import SourceOptions
     from rmqspark.source.planner import QueueRange

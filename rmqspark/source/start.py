@@ -21,7 +21,7 @@ from rmqspark.source.positions import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from rmqspark.model import MessageQueue
+    from rmqspark.message_queue import MessageQueue
     from rmqspark.options import Moment
     from rmqspark.source.planner import Snapshot
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmqspark.errors import InvalidArgument, TopicNotFound
-from rmqspark.model import MessageQueue
+from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.names import SYSTEM_TOPIC_PREFIX, SYSTEM_TOPICS
 from rmqspark.source.planner import Snapshot
 from rmqspark.store.direct.offline import LOCK, OfflineStore

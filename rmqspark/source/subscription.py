@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from rmqspark.model import MessageQueue
+from rmqspark.message_queue import MessageQueue
 from rmqspark.options import names
 from rmqspark.protocol.names import DLQ_PREFIX, RETRY_PREFIX, check_topic, is_system_topic
 

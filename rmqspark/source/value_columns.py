@@ -10,7 +10,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from rmqspark.errors import UnparsableBody
-from rmqspark.model import MessageQueue
+from rmqspark.message_queue import MessageQueue
 from rmqspark.source.arrow import ArrowColumns
 from rmqspark.source.bad_records import BadRecord
 from rmqspark.source.json_bodies import JsonBodies, Parsed
