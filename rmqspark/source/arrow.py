@@ -16,7 +16,14 @@ from rmqspark.protocol.names import MAX_BODY_BYTES
 from rmqspark.protocol.record import SysFlag
 from rmqspark.protocol.record_batch import RecordBatch
 from rmqspark.protocol.spans import gather_rows
-from rmqspark.source.arrow_spans import binary_array, fixed_width_strings, string_array
+from rmqspark.source.arrow_spans import (
+    binaries,
+    binary_array,
+    fixed_width_strings,
+    numbers,
+    repeated,
+    string_array,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -48,7 +55,7 @@ class ArrowColumns:
         if all(other.queue_id == queue.queue_id for other in more):
             constants["queueId"] = queue.queue_id
         self._constants = {
-            field.name: pa.repeat(pa.scalar(constants[field.name], field.type), self._max_rows)
+            field.name: repeated(constants[field.name], self._max_rows)
             for field in self._schema
             if field.name in constants
         }
@@ -70,10 +77,10 @@ class ArrowColumns:
             bodies.append(body)
             size += len(body)
             if size >= INFLATED_BYTES:
-                yield self._batch(cut(records, first, first + len(bodies)), pa.array(bodies, pa.binary()))
+                yield self._batch(cut(records, first, first + len(bodies)), binaries(bodies))
                 first, size, bodies = first + len(bodies), 0, []
         if bodies:
-            yield self._batch(cut(records, first, first + len(bodies)), pa.array(bodies, pa.binary()))
+            yield self._batch(cut(records, first, first + len(bodies)), binaries(bodies))
 
     def _batch(self, records: RecordBatch, bodies: Any) -> Any:
         arrays = [self._column(field, records, bodies) for field in self._schema]
@@ -117,7 +124,7 @@ def _properties(records: RecordBatch, kind: Any) -> Any:
     offsets = np.zeros(len(records) + 1, np.int32)
     np.cumsum(pairs.counts, out=offsets[1:])
     names, values = string_array(records.buffer, pairs.names), string_array(records.buffer, pairs.values)
-    return pa.MapArray.from_arrays(pa.array(offsets), names, values, type=kind)
+    return pa.MapArray.from_arrays(numbers(offsets), names, values, type=kind)
 
 
 def _msg_ids(records: RecordBatch, kind: Any) -> Any:
@@ -156,8 +163,8 @@ def _timestamps(milliseconds: Any) -> Any:
 
 _COLUMNS: dict[str, Callable[[RecordBatch, Any], Any]] = {
     "topic": lambda records, kind: string_array(records.buffer, records.topics),
-    "queueId": lambda records, kind: pa.array(records.queue_ids),
-    "queueOffset": lambda records, kind: pa.array(records.queue_offsets),
+    "queueId": lambda records, kind: numbers(records.queue_ids),
+    "queueOffset": lambda records, kind: numbers(records.queue_offsets),
     "msgId": _msg_ids,
     "offsetMsgId": _offset_msg_ids,
     "tags": _property(b"TAGS"),
@@ -166,6 +173,6 @@ _COLUMNS: dict[str, Callable[[RecordBatch, Any], Any]] = {
     "properties": _properties,
     "bornTimestamp": lambda records, kind: _timestamps(records.born_timestamps_ms),
     "storeTimestamp": lambda records, kind: _timestamps(records.store_timestamps_ms),
-    "reconsumeTimes": lambda records, kind: pa.array(records.reconsume_times),
-    "flag": lambda records, kind: pa.array(records.flags),
+    "reconsumeTimes": lambda records, kind: numbers(records.reconsume_times),
+    "flag": lambda records, kind: numbers(records.flags),
 }

@@ -4,6 +4,10 @@ The way is a `binary_view` array whose entries point into the buffer as it is, c
 value once, at the speed of memory. An entry is 16 bytes: length, four bytes of prefix, buffer number, offset. Values of
 12 bytes and less must stand in the entry itself, so those are gathered first. The prefix is left empty: only
 comparisons look at it, and nobody sees the view.
+
+Nothing here asks what makes PyArrow import more of itself. `pyarrow.array` and `scalar` look whether they are given
+something of pandas', and import it to find out: a quarter of a second in every cold task. `Array.cast` imports
+`pyarrow.compute`, which writes a Python function for each of some 300 others: 30 ms.
 """
 
 from __future__ import annotations
@@ -12,10 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from pyarrow._compute import CastOptions, call_function  # where pyarrow.compute has them from
 
 from rmqspark.protocol.spans import sliding
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from rmqspark.protocol.spans import Bytes, Spans
@@ -38,12 +45,34 @@ def binary_array(buffer: Bytes, spans: Spans) -> Any:
         entries[absent] = 0
         validity = pa.py_buffer(np.packbits(~absent, bitorder="little"))
     view = pa.Array.from_buffers(pa.binary_view(), len(starts), [validity, pa.py_buffer(entries), pa.py_buffer(buffer)])
-    return view.cast(pa.binary())
+    return call_function("cast", [view], CastOptions.safe(pa.binary()))
 
 
 def string_array(buffer: Bytes, spans: Spans) -> Any:
     """The same as `string`. Bytes that are no UTF-8 pass as they are: one odd message must not stop a query."""
     return as_strings(binary_array(buffer, spans))
+
+
+def binaries(values: Sequence[bytes]) -> Any:
+    """A `binary` array of these values, which have 2 GiB at most together."""
+    offsets = np.zeros(len(values) + 1, np.int32)
+    np.cumsum(np.fromiter(map(len, values), np.int32, len(values)), out=offsets[1:])
+    return pa.Array.from_buffers(
+        pa.binary(), len(values), [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(values))]
+    )
+
+
+def numbers(values: NDArray[Any]) -> Any:
+    """The numbers of a one-dimensional array as Arrow has them; without a copy where they lie side by side."""
+    kind = pa.from_numpy_dtype(values.dtype)
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
+
+
+def repeated(value: str | int, count: int) -> Any:
+    """The same `string` or `int` (of 32 bits) so many times."""
+    if isinstance(value, int):
+        return numbers(np.full(count, value, np.int32))
+    return fixed_width_strings(np.tile(np.frombuffer(value.encode(), np.uint8), (count, 1)))
 
 
 def as_strings(values: Any) -> Any:
