@@ -9,7 +9,7 @@ from rmqspark.broker.config import BrokerConfig
 from rmqspark.namesrv.config import NamesrvConfig
 from rmqspark.remoting.limits import Limits
 from rmqspark.settings import describe
-from rmqspark.sink.options import SINK_OPTIONS
+from rmqspark.sink.option_table import SINK_OPTIONS
 from rmqspark.source.option_table import SOURCE_OPTIONS
 from rmqspark.store.config import StoreConfig
 

@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, NoReturn
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from rmqspark.errors import InvalidArgument, NotSupported
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
 _DURATION_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+_NONE: Mapping[str, str] = MappingProxyType({})
 _SIZE_UNITS = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(NamedTuple):
     """One option. `read` turns its text into a value or raises ValueError saying what is accepted."""
 
     name: str
@@ -36,8 +38,7 @@ class Option:
         return (self.name, *self.aliases)
 
 
-@dataclass(frozen=True)
-class OptionTable:
+class OptionTable(NamedTuple):
     """All options of one side (source or sink).
 
     `foreign` (lower-case names; one that ends with a dot stands for all that begin so) and `later` (names as the docs
@@ -47,8 +48,8 @@ class OptionTable:
 
     owner: str  # "source" or "sink", for messages
     options: tuple[Option, ...]
-    foreign: Mapping[str, str] = field(default_factory=dict)
-    later: Mapping[str, str] = field(default_factory=dict)
+    foreign: Mapping[str, str] = _NONE
+    later: Mapping[str, str] = _NONE
     ignored: frozenset[str] = frozenset()  # lower-case names that Spark itself puts among the options
 
     def read(self, given: Mapping[str, str]) -> dict[str, Any]:
@@ -193,8 +194,7 @@ def json_object(value: str) -> dict[str, Any]:
     return found
 
 
-@dataclass(frozen=True)
-class Moment:
+class Moment(NamedTuple):
     """A point in time: `at_ms` since 1970 UTC, or `ago_ms` before whenever it is asked."""
 
     at_ms: int | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 _NO_BATCH = -1
 
 
-@dataclass(frozen=True)
-class Attempt:
+class Attempt(NamedTuple):
     """One attempt of one task at its part of one version. Plain data, pickled into commit messages.
 
     `name` is never given twice. `epoch` 0: it was not allowed to write. `query_id` and `batch_id` are those of the

@@ -45,7 +45,7 @@ def _write_attempt(
     fault_point("after_prepare")
     match answer.outcome:
         case TxnOutcome.WRITE:
-            return _written(client, options, replace(attempt, epoch=answer.epoch), batches)
+            return _written(client, options, attempt._replace(epoch=answer.epoch), batches)
         case TxnOutcome.ALREADY_COMMITTED:
             return _drained(options, attempt, batches)
         case TxnOutcome.STALE if skip_stale:

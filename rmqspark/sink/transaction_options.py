@@ -6,12 +6,9 @@ be run again) is one of many only by what the user says: an id, and a version th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqspark.errors import InvalidArgument
-from rmqspark.options import Option, choice, integer
-from rmqspark.protocol.names import check_transactional
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,48 +16,7 @@ if TYPE_CHECKING:
 _IDS = ("transactionalId", "transactionVersion")
 
 
-def transactional_id(value: str) -> str:
-    return check_transactional("transactional id", value)
-
-
-TRANSACTION_OPTIONS = (
-    Option(
-        "deliveryGuarantee",
-        "`exactly-once` (stream), `at-least-once` (batch)",
-        "what becomes of a batch that is run again: nothing is added, or its rows are written again",
-        choice("at-least-once", "exactly-once"),
-    ),
-    Option(
-        "transactionalId",
-        "`spark-<query id>`",
-        "who writes; on a batch write it means exactly-once",
-        transactional_id,
-        aliases=("txnAppId",),
-    ),
-    Option(
-        "transactionVersion",
-        "the batch id",
-        "batch: which of its writes this is, a number that grows; a version at or below the last adds nothing",
-        integer(at_least=0),
-        aliases=("txnVersion",),
-    ),
-    Option(
-        "onStaleVersion",
-        "`fail`",
-        "a version below the last one (the checkpoint was deleted or restored): `fail`, or `skip` what it writes",
-        choice("fail", "skip"),
-    ),
-    Option(
-        "onReplayMismatch",
-        "`warn`",
-        "a batch run again has other rows than were committed, which stay: `warn` or `fail`",
-        choice("warn", "fail"),
-    ),
-)
-
-
-@dataclass(frozen=True)
-class TransactionOptions:
+class TransactionOptions(NamedTuple):
     """How an exactly-once write takes part in its transactions. No id: the query's; no version: the batch id."""
 
     transactional_id: str | None = None

@@ -1,7 +1,7 @@
 """What Spark calls to write: batch and streaming writer. Glue: options in, and the guarantee that they ask for.
 
 A writer is pickled into tasks. A streaming writer that commits is another object than the one that planned the write,
-in a process of its own; what it must know is in the commit messages.
+in a process of its own; what it must know is in the commit messages. Each of these processes imports what it does.
 """
 
 from __future__ import annotations
@@ -10,24 +10,26 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from rmqspark.entropy import SystemEntropy
-from rmqspark.errors import InvalidArgument
-from rmqspark.sink.at_least_once import WriteAtLeastOnce
-from rmqspark.sink.exactly_once import WriteExactlyOnce
-from rmqspark.sink.options import SinkOptions
-from rmqspark.sink.schema import check_columns
-
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql.types import StructType
 
+    from rmqspark.sink.at_least_once import WriteAtLeastOnce
+    from rmqspark.sink.exactly_once import WriteExactlyOnce
+    from rmqspark.sink.options import SinkOptions
+
 
 def check_write(schema: StructType, given: Mapping[str, str], overwrite: bool, *, streaming: bool) -> SinkOptions:
     """The options of a write that can be carried out. Raises InvalidArgument or NotSupported."""
+    from rmqspark.sink.options import SinkOptions
+    from rmqspark.sink.schema import check_columns
+
     options = SinkOptions.parse(given, streaming=streaming)
     check_columns(schema, options)
     if overwrite:
+        from rmqspark.errors import InvalidArgument
+
         raise InvalidArgument(
             "A topic cannot be overwritten, only appended to.",
             hint='Write with .mode("append"), or in outputMode append; other modes by batch writes in foreachBatch.',
@@ -38,7 +40,12 @@ def check_write(schema: StructType, given: Mapping[str, str], overwrite: bool, *
 def guarantee(options: SinkOptions) -> WriteAtLeastOnce | WriteExactlyOnce:
     """How the rows are written, with a fresh name for this run of it."""
     if options.transaction is None:
+        from rmqspark.sink.at_least_once import WriteAtLeastOnce
+
         return WriteAtLeastOnce(options)
+    from rmqspark.entropy import SystemEntropy
+    from rmqspark.sink.exactly_once import WriteExactlyOnce
+
     return WriteExactlyOnce(options, options.transaction, run=SystemEntropy().token(16).hex())
 
 

@@ -21,7 +21,8 @@ from rmqspark.source.columns import columns_of
 from rmqspark.source.fetch import fetch
 from rmqspark.source.log_plan import stretches
 from rmqspark.source.partitions import DirectPartition, StorePlace
-from rmqspark.source.planner import QueueRange, split
+from rmqspark.source.planner import split
+from rmqspark.source.queue_range import QueueRange
 from rmqspark.store.direct.read import Limits, Unread, Wanted, read_ranges
 from rmqspark.store.direct.view import StoreView, identity_of
 from rmqspark.store.files import PosixFileSystem

@@ -14,8 +14,9 @@ from rmqspark.source.columns import check_bad_records
 from rmqspark.source.group import GroupProgress
 from rmqspark.source.ownership import WholeGroup
 from rmqspark.source.partitions import Holder, QueuePartition
-from rmqspark.source.planner import QueueRange, ranges, split, together
+from rmqspark.source.planner import ranges, split, together
 from rmqspark.source.progress import Progress
+from rmqspark.source.queue_range import QueueRange
 from rmqspark.source.rewinds import Rewinds
 from rmqspark.source.start import resolve
 

@@ -27,7 +27,7 @@ from rmqspark.source.tags import matching
 if TYPE_CHECKING:
     from rmqspark.client.bulk import BulkChunk
     from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.source.planner import QueueRange
+    from rmqspark.source.queue_range import QueueRange
     from rmqspark.source.task_options import TaskOptions
 
 CHUNK_BYTES = 2 << 20

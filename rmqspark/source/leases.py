@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.message_queue import MessageQueue
     from rmqspark.source.partitions import QueueLease
-    from rmqspark.source.planner import QueueRange
+    from rmqspark.source.queue_range import QueueRange
     from rmqspark.source.retry import RetryPolicy
 
 _NOT_COMMITTED = -1

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from rmqspark.client.addresses import resolve_namesrv
 from rmqspark.errors import InvalidArgument, NotSupported

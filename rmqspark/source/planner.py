@@ -16,10 +16,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from types import MappingProxyType
-from typing import NamedTuple
 
 from rmqspark.message_queue import MessageQueue
 from rmqspark.source.offsets import Offsets, StoreIdentity
+from rmqspark.source.queue_range import QueueRange as QueueRange  # what is planned
 
 
 @dataclass(frozen=True)
@@ -43,18 +43,6 @@ class Snapshot:
 
 
 NO_RESETS: Mapping[MessageQueue, int] = MappingProxyType({})
-
-
-class QueueRange(NamedTuple):
-    """The messages of one queue from `start` up to, not including, `end`."""
-
-    queue: MessageQueue
-    start: int
-    end: int
-
-    @property
-    def size(self) -> int:
-        return self.end - self.start
 
 
 FEW_TASKS = 16

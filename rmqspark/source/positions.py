@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
+
+import msgspec
 
 from rmqspark.errors import InvalidArgument
 from rmqspark.message_queue import MessageQueue
@@ -17,29 +18,25 @@ LATEST_MARK = -1
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Earliest:
+class Earliest(msgspec.Struct, frozen=True):
     """The first message that is still there."""
 
 
-@dataclass(frozen=True)
-class Latest:
+class Latest(msgspec.Struct, frozen=True):
     """Behind the last message there is when it is asked."""
 
 
-@dataclass(frozen=True)
-class AtTime:
+class AtTime(msgspec.Struct, frozen=True):
     """The first message stored at or after `moment`; where there is none, an error, or the end if `else_latest`."""
 
     moment: Moment
     else_latest: bool = False
 
 
-@dataclass(frozen=True)
-class AtOffsets:
+class AtOffsets(msgspec.Struct, frozen=True):
     """An offset for each queue; EARLIEST_MARK and LATEST_MARK stand for the ends."""
 
-    offsets: Mapping[MessageQueue, int] = field(default_factory=dict)
+    offsets: Mapping[MessageQueue, int] = msgspec.field(default_factory=dict)
 
     def of(self, queue: MessageQueue) -> int:
         if queue not in self.offsets:
@@ -50,19 +47,17 @@ class AtOffsets:
         return self.offsets[queue]
 
 
-@dataclass(frozen=True)
-class BeforeEnd:
+class BeforeEnd(msgspec.Struct, frozen=True):
     """So many messages before the end of each queue; its first message where it has fewer."""
 
     messages: int
 
 
-@dataclass(frozen=True)
-class AtTimes:
+class AtTimes(msgspec.Struct, frozen=True):
     """As AtTime, with a moment for each topic, or for single queues of it, which count first."""
 
-    topics: Mapping[str, Moment] = field(default_factory=dict)
-    queues: Mapping[MessageQueue, Moment] = field(default_factory=dict)
+    topics: Mapping[str, Moment] = msgspec.field(default_factory=dict)
+    queues: Mapping[MessageQueue, Moment] = msgspec.field(default_factory=dict)
     else_latest: bool = False
 
     def of(self, queue: MessageQueue) -> Moment:
@@ -76,8 +71,7 @@ class AtTimes:
         return found
 
 
-@dataclass(frozen=True)
-class Committed:
+class Committed(msgspec.Struct, frozen=True):
     """What the group has committed; in queues where it has not, the end (`else_latest`) or the first message."""
 
     group: str
@@ -87,8 +81,7 @@ class Committed:
 Position = Earliest | Latest | AtTime | AtTimes | AtOffsets | BeforeEnd | Committed
 
 
-@dataclass(frozen=True)
-class OfGroup:
+class OfGroup(msgspec.Struct, frozen=True):
     """The word `group`: it becomes `Committed` once the other options have said which group that is."""
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.source.partitions import QueueLease
-    from rmqspark.source.planner import QueueRange
+    from rmqspark.source.queue_range import QueueRange
 
 _PAUSES_MS = (100, 400, 800, 1_600)
 

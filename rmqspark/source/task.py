@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.source.planner import QueueRange
+    from rmqspark.source.queue_range import QueueRange
     from rmqspark.source.task_options import TaskOptions
 
 BATCH_BYTES = 1 << 20

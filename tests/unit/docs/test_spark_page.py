@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqspark.sink.options import SINK_OPTIONS
+from rmqspark.sink.option_table import SINK_OPTIONS
 from rmqspark.sink.schema import WRITTEN_COLUMNS
 from rmqspark.source.option_table import SOURCE_OPTIONS
 from rmqspark.source.schema import COLUMNS

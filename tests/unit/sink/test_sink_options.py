@@ -8,7 +8,8 @@ import pytest
 from pyspark.sql.types import ArrayType, IntegerType, MapType, StringType, StructType
 
 from rmqspark.errors import InvalidArgument, NotSupported
-from rmqspark.sink.options import SINK_OPTIONS, SinkOptions
+from rmqspark.sink.option_table import SINK_OPTIONS
+from rmqspark.sink.options import SinkOptions
 from rmqspark.sink.schema import check_columns
 from rmqspark.sink.transaction_options import TransactionOptions
 from rmqspark.sink.writer import check_write

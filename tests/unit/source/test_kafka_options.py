@@ -10,7 +10,7 @@ import pytest
 from rmqspark.errors import InvalidArgument
 from rmqspark.model import MessageQueue
 from rmqspark.options import Moment
-from rmqspark.sink.options import SINK_OPTIONS
+from rmqspark.sink.option_table import SINK_OPTIONS
 from rmqspark.source.admission import Limits
 from rmqspark.source.option_table import SOURCE_OPTIONS
 from rmqspark.source.options import RetryPolicy, SourceOptions
