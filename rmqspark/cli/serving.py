@@ -78,6 +78,6 @@ def configure_logs() -> None:
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(sys.stderr),  # a line at once: processes may share a standard error
         cache_logger_on_first_use=True,
     )

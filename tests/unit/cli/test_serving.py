@@ -1,0 +1,65 @@
+"""What servers do around serving: here, what their log lines are written as."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+import structlog
+
+from rmqspark.cli.serving import configure_logs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Writes(io.RawIOBase):
+    """A standard error that keeps each write of the process apart."""
+
+    def __init__(self, *, is_terminal: bool) -> None:
+        self.done: list[bytes] = []
+        self._is_terminal = is_terminal
+
+    def writable(self) -> bool:
+        return True
+
+    def isatty(self) -> bool:
+        return self._is_terminal
+
+    def write(self, data: bytes) -> int:  # type: ignore[override]
+        self.done.append(bytes(data))
+        return len(data)
+
+
+def standard_error(writes: Writes, *, is_buffered: bool) -> io.TextIOWrapper:
+    """As Python makes it; not buffered with PYTHONUNBUFFERED."""
+    if is_buffered:
+        return io.TextIOWrapper(io.BufferedWriter(writes), encoding="utf-8", line_buffering=True)
+    return io.TextIOWrapper(writes, encoding="utf-8", write_through=True)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def configured() -> Iterator[None]:
+    before = structlog.get_config()
+    yield
+    structlog.configure(**before)
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+@pytest.mark.parametrize("is_buffered", [False, True])
+@pytest.mark.usefixtures("configured")
+def test_a_line_is_written_at_once(is_terminal: bool, is_buffered: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes that share a standard error, as brokers of one `rmq up` do, never write into each other's lines."""
+    writes = Writes(is_terminal=is_terminal)
+    monkeypatch.setattr(sys, "stderr", standard_error(writes, is_buffered=is_buffered))
+    configure_logs()
+    log = structlog.get_logger()
+    log.info("broker started", broker="broker-a")
+    log.error("it is over", reason="x" * 2 * io.DEFAULT_BUFFER_SIZE)
+    assert [written.count(b"\n") for written in writes.done] == [1, 1]
+    assert all(written.endswith(b"\n") for written in writes.done)
+    if not is_terminal:
+        assert [json.loads(written)["event"] for written in writes.done] == ["broker started", "it is over"]
