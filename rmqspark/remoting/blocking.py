@@ -286,8 +286,10 @@ class BlockingConnection:
 
 def _connect(address: str, timeout_ms: int) -> socket.socket:
     host, port = parse_address(address)
+    # Encoded here, since Python would load its tables of international names for any text at all.
+    encoded = host.encode("ascii" if host.isascii() else "idna")
     try:
-        connected = socket.create_connection((host, port), timeout_ms / 1000)
+        connected = socket.create_connection((encoded, port), timeout_ms / 1000)  # type: ignore[arg-type]
     except OSError as error:
         reason = error.strerror or str(error)
         raise Unreachable(f"Nothing answers at {address}: {reason}.", address=address) from error
