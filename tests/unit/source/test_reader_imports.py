@@ -12,6 +12,7 @@ _PLAN_READING = (
     "import pickle; from rmqspark.datasource import RmqDataSource as D;"
     "pickle.dumps(D({'subscribe': 't'}).streamReader(BODY))"
 )
+_FOR_FEW = ("lz4", "zstandard", "rmqspark.model", "rmqspark.protocol.bodies_admin", "rmqspark.rebalance.handover")
 _OPTIONS = ("rmqspark.options", "rmqspark.source.options", "rmqspark.source.positions", "rmqspark.source.sharing")
 _PLAN_WRITING = "from rmqspark.datasource import RmqDataSource as D; D({'topic': 't'}).streamWriter(BODY, False)"
 
@@ -27,8 +28,15 @@ _PLAN_WRITING = "from rmqspark.datasource import RmqDataSource as D; D({'topic':
             "import rmqspark.sink.writer, rmqspark.sink.attempt_write",
             ("rmqspark.client.descriptions", "html", "difflib"),
         ),
+        (
+            "import rmqspark.sink.writer, rmqspark.sink.exactly_once, rmqspark.sink.attempt_write",
+            ("rmqspark.options", "rmqspark.sink.option_table", "rmqspark.sink.at_least_once", *_FOR_FEW),
+        ),
         ("import rmqspark.source.task", ("rmqspark.source.progress", "rmqspark.source.direct", "rmqspark.store")),
-        ("import rmqspark.source.reader, rmqspark.source.task, rmqspark.source.arrow", _OPTIONS),
+        (
+            "import rmqspark.source.reader, rmqspark.source.task, rmqspark.source.arrow",
+            ("rmqspark.source.planner", "pyarrow.compute", "pandas", *_OPTIONS, *_FOR_FEW),
+        ),
     ],
     ids=[
         "plan reading",
@@ -36,8 +44,9 @@ _PLAN_WRITING = "from rmqspark.datasource import RmqDataSource as D; D({'topic':
         "run the source",
         "run it, exclusively",
         "write",
+        "write as asked",
         "read",
-        "read what was asked",
+        "read as asked",
     ],
 )
 def test_a_process_imports_what_it_does(does: str, needs_not: tuple[str, ...]) -> None:
