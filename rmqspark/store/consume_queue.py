@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from rmqspark.errors import DamagedFile
+from rmqspark.protocol.record import topic_field
 from rmqspark.store.config import CONSUME_QUEUE_ENTRY_BYTES
+from rmqspark.store.write_behind import WaitingTail
 
 if TYPE_CHECKING:
     from typing import Any
@@ -41,10 +43,25 @@ class ConsumeQueue:
 
     `next_offset` is what the next append gets; it runs ahead of `max_offset` while messages wait for their flush.
     `delay_ms` is not 0 for queues of the delay topic: their entries carry the deliver time instead of a tags code.
+    `tail` is what waits in memory of `segments`; for a queue that is only read, nothing.
     """
 
-    def __init__(self, segments: SegmentLog, topic: str, queue_id: int) -> None:
+    __slots__ = (
+        "delay_ms",
+        "max_offset",
+        "min_offset",
+        "next_offset",
+        "queue_id",
+        "segments",
+        "tail",
+        "topic",
+        "topic_field",
+    )
+
+    def __init__(self, segments: SegmentLog, topic: str, queue_id: int, tail: WaitingTail | None = None) -> None:
+        self.tail = WaitingTail() if tail is None else tail
         self.topic = topic
+        self.topic_field = topic_field(topic)
         self.queue_id = queue_id
         self.delay_ms = 0
         self.segments = segments

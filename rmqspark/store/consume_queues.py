@@ -21,7 +21,10 @@ _MAX_QUEUE_ID: Final = 0x7FFFFFFF
 
 
 class ConsumeQueues:
-    """Finds queues, makes them when their first message comes, and removes them with their topic."""
+    """Finds queues, makes them when their first message comes, and removes them with their topic.
+
+    `by_topic` has all there are, by queue id, for those who look up many; only this class changes it.
+    """
 
     def __init__(
         self, files: FileSystem, segment_files: SegmentFiles, segment_bytes: int, delays_ms: tuple[int, ...]
@@ -30,7 +33,7 @@ class ConsumeQueues:
         self._segment_files = segment_files
         self._segment_bytes = segment_bytes
         self._delays_ms = delays_ms
-        self._topics: dict[str, dict[int, ConsumeQueue]] = {}
+        self.by_topic: dict[str, dict[int, ConsumeQueue]] = {}
         self._waiting = WaitingBytes()
 
     def load(self) -> None:
@@ -47,32 +50,32 @@ class ConsumeQueues:
         queue = self._new(topic, queue_id)
         queue.segments.load()
         if queue.segments:
-            self._topics.setdefault(topic, {})[queue_id] = queue
+            self.by_topic.setdefault(topic, {})[queue_id] = queue
 
     def __iter__(self) -> Iterator[ConsumeQueue]:
-        for queues in self._topics.values():
+        for queues in self.by_topic.values():
             yield from queues.values()
 
     def get(self, topic: str, queue_id: int) -> ConsumeQueue | None:
-        queues = self._topics.get(topic)
+        queues = self.by_topic.get(topic)
         return queues.get(queue_id) if queues is not None else None
 
     def get_or_make(self, topic: str, queue_id: int) -> ConsumeQueue:
         """The queue; a new one has no file until its first entry. Raises InvalidName, InvalidQueue."""
-        queues = self._topics.get(topic)
+        queues = self.by_topic.get(topic)
         queue = queues.get(queue_id) if queues is not None else None
         if queue is None:
             check_topic(topic)
             if not 0 <= queue_id <= _MAX_QUEUE_ID:
                 raise InvalidQueue(f"Queue {queue_id} of topic {topic} cannot exist.")
-            queue = self._topics.setdefault(topic, {})[queue_id] = self._new(topic, queue_id)
+            queue = self.by_topic.setdefault(topic, {})[queue_id] = self._new(topic, queue_id)
         return queue
 
     def topics(self) -> list[str]:
-        return sorted(self._topics)
+        return sorted(self.by_topic)
 
     def queue_ids(self, topic: str) -> list[int]:
-        return sorted(self._topics.get(topic, ()))
+        return sorted(self.by_topic.get(topic, ()))
 
     def entries_total(self) -> int:
         """The sum of all max offsets: a cheap proof, at the next start, that no queue has been lost."""
@@ -82,19 +85,23 @@ class ConsumeQueues:
         """Writes the entries that wait in memory to their files. Raises OSError; what is left waits on."""
         self._waiting.write_out()
 
+    def make_room(self, size_bytes: int) -> None:
+        """To be called before so many bytes of entries are added to what waits of queues. Raises OSError."""
+        self._waiting.make_room(size_bytes)
+
     def sync_names(self) -> None:
         """Makes it durable that the files of the queues are there. Raises OSError.
 
         A process that is killed may have made them and not got as far as that; the next one finds them all the same.
         """
-        for topic, queues in self._topics.items():
+        for topic, queues in self.by_topic.items():
             directories = [queue.segments.directory for queue in queues.values() if queue.segments]
             for directory in (*directories, *([f"{DIRECTORY}/{topic}", DIRECTORY, ""] if directories else ())):
                 self._files.sync_directory(directory)
 
     def remove_topic(self, topic: str) -> None:
         """Deletes a topic's queues and their files."""
-        queues = self._topics.pop(topic, {})
+        queues = self.by_topic.pop(topic, {})
         for queue in queues.values():
             queue.segments.clear()
         if queues and self._files.exists(f"{DIRECTORY}/{topic}"):
@@ -108,7 +115,7 @@ class ConsumeQueues:
     def _new(self, topic: str, queue_id: int) -> ConsumeQueue:
         directory = queue_directory(topic, queue_id)
         segments = WriteBehindLog(self._files, self._segment_files, directory, self._segment_bytes, self._waiting)
-        queue = ConsumeQueue(segments, topic, queue_id)
+        queue = ConsumeQueue(segments, topic, queue_id, segments.tail)
         if topic == SCHEDULE_TOPIC and queue_id < len(self._delays_ms):
             queue.delay_ms = self._delays_ms[queue_id]
         return queue

@@ -12,7 +12,8 @@ everything waits, the appends of others too, for queues and index follow the log
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -20,21 +21,51 @@ from rmqspark.store.consume_queue import ConsumeQueue
 from rmqspark.store.files import Buffer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     TagsCodes = Sequence[int] | NDArray[Any]
-    OnReadable = Callable[[str, int, int, TagsCodes], None]
+    Readable = tuple[str, int, int, TagsCodes]  # topic, queue id, new max offset, tags codes of what came
+    OnReadable = Callable[[Iterable[Readable]], None]
+
+
+class Queued(Protocol):
+    """Entries of one queue or of several, encoded, and their tags codes."""
+
+    def take_offsets(self) -> None:
+        """The messages are in the log: their queue offsets are given."""
+
+    def put(self) -> None:
+        """Makes the messages readable; those that are already are skipped. Raises OSError; then some may not be."""
+
+    def readable(self) -> Iterator[Readable]:
+        """What readers are told, queue by queue."""
+
+    def without(self, topic: str) -> Queued | None:
+        """The same but for the messages of one topic."""
 
 
 class QueuedEntries(msgspec.Struct, frozen=True, gc=False):
-    """Consecutive entries of one queue from `queue_offset` on, encoded, with their tags codes."""
+    """Consecutive entries of one queue from `queue_offset` on; see `Queued`."""
 
     queue: ConsumeQueue
     queue_offset: int
     entries: Buffer
     tags_codes: TagsCodes
+
+    def take_offsets(self) -> None:
+        self.queue.next_offset = self.queue_offset + len(self.tags_codes)
+
+    def put(self) -> None:
+        self.queue.put(self.queue_offset, self.entries)
+
+    def readable(self) -> Iterator[Readable]:
+        queue = self.queue
+        yield queue.topic, queue.queue_id, queue.max_offset, self.tags_codes
+
+    def without(self, topic: str) -> QueuedEntries | None:
+        return None if self.queue.topic == topic else self
 
 
 class Dispatch(NamedTuple):
@@ -42,7 +73,7 @@ class Dispatch(NamedTuple):
 
     end_offset: int
     store_timestamp_ms: int
-    queued: Sequence[QueuedEntries]
+    queued: Sequence[Queued]
     add_to_index: Callable[[], None] | None
 
 
@@ -89,17 +120,15 @@ class Dispatcher:
     def forget(self, topic: str) -> None:
         """Drops what waits for the queues of a topic that is deleted."""
         for index, dispatch in enumerate(self._waiting):
-            queued = [entries for entries in dispatch.queued if entries.queue.topic != topic]
+            queued = [kept for entries in dispatch.queued if (kept := entries.without(topic)) is not None]
             self._waiting[index] = dispatch._replace(queued=queued)
 
     def _carry_out(self, dispatch: Dispatch) -> None:
         for queued in dispatch.queued:
-            queued.queue.put(queued.queue_offset, queued.entries)
+            queued.put()
         if dispatch.add_to_index is not None:
             dispatch.add_to_index()
 
     def _announce(self, dispatch: Dispatch) -> None:
         if self.on_readable is not None:
-            for queued in dispatch.queued:
-                queue = queued.queue
-                self.on_readable(queue.topic, queue.queue_id, queue.max_offset, queued.tags_codes)
+            self.on_readable(chain.from_iterable(queued.readable() for queued in dispatch.queued))

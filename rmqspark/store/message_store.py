@@ -202,7 +202,7 @@ class MessageStore:
 
     @property
     def on_readable(self) -> OnReadable | None:
-        """Called as (topic, queue id, new max offset, tags codes) for what has become readable."""
+        """Called with what has become readable: for each queue (topic, queue id, new max offset, tags codes)."""
         return self._dispatcher.on_readable
 
     @on_readable.setter

@@ -19,7 +19,8 @@ from rmqspark.store.consume_queue import ENTRY
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rmqspark.store.lanes import Lanes
+    from rmqspark.store.consume_queues import ConsumeQueues
+    from rmqspark.store.single_entries import SingleEntries
 
 _pack_head = HEAD.pack
 _pack_entry = ENTRY.pack
@@ -61,22 +62,35 @@ class LaidOut(NamedTuple):
     key_offsets: list[int]
 
 
-def lay_out(singles: Sequence[Single], lanes: Lanes, physical_offset: int, now_ms: int, store_host: bytes) -> LaidOut:
-    """Gives messages their places, the first at `physical_offset`, and makes their records. Changes only the lanes.
+def lay_out(
+    singles: Sequence[Single],
+    queues: ConsumeQueues,
+    queued: SingleEntries,
+    physical_offset: int,
+    now_ms: int,
+    store_host: bytes,
+) -> LaidOut:
+    """Gives messages their places, the first at `physical_offset`, and makes their records. Changes only `queued`.
 
     One loop over all there is to do: calling a function for each step would cost more than the steps.
     """
     parts: list[bytes] = []
-    queue_offsets: list[int] = []
+    by_topic, get_or_make = queues.by_topic, queues.get_or_make
+    next_offsets, queue_offsets = queued.next_offsets, queued.queue_offsets
+    next_offset_of, add_queue, add_entry = next_offsets.get, queued.queues.append, queued.entries.append
+    add_tags_code = queued.tags_codes.append
     physical_offsets: list[int] = []
     keys: list[bytes] = []
     key_offsets: list[int] = []
     for single in singles:
         topic, queue_id, body, properties = single.topic, single.queue_id, single.body, single.properties
-        lane = lanes[topic, queue_id]
-        queue_offset = lane.next_offset
-        lane.next_offset = queue_offset + 1
-        magic, named = lane.topic_field
+        try:
+            queue = by_topic[topic][queue_id]
+        except KeyError:
+            queue = get_or_make(topic, queue_id)
+        queue_offset = next_offset_of(queue) or queue.next_offset
+        next_offsets[queue] = queue_offset + 1
+        magic, named = queue.topic_field
         body_length, properties_length = len(body), len(properties)
         size = HEAD_BYTES + body_length + len(named) + 2 + properties_length
         head = _pack_head(
@@ -98,9 +112,10 @@ def lay_out(singles: Sequence[Single], lanes: Lanes, physical_offset: int, now_m
         )
         parts += (head, body, named, _pack_length(properties_length), properties)
         tags_code = single.tags_code
-        entry_code = now_ms + lane.delay_ms if lane.delay_ms else tags_code
-        lane.entries.append(_pack_entry(physical_offset, size, entry_code))
-        lane.tags_codes.append(tags_code)
+        entry_code = now_ms + queue.delay_ms if queue.delay_ms else tags_code
+        add_queue(queue)
+        add_entry(_pack_entry(physical_offset, size, entry_code))
+        add_tags_code(tags_code)
         for key in single.index_keys:
             keys.append(f"{topic}#{key}".encode())
             key_offsets.append(physical_offset)

@@ -20,9 +20,9 @@ from rmqspark.store.consume_queue import ENTRY
 from rmqspark.store.dispatcher import Dispatch, QueuedEntries
 from rmqspark.store.draft import Appended, BulkAppended, Run
 from rmqspark.store.entries import entries_of
-from rmqspark.store.lanes import Lanes
 from rmqspark.store.made_records import Room, made_of_records, made_of_rows
 from rmqspark.store.segment import Segment
+from rmqspark.store.single_entries import SingleEntries
 from rmqspark.store.singles import lay_out
 from rmqspark.store.warming import Warming
 
@@ -37,11 +37,10 @@ if TYPE_CHECKING:
     from rmqspark.store.config import StoreConfig
     from rmqspark.store.consume_queue import ConsumeQueue
     from rmqspark.store.consume_queues import ConsumeQueues
-    from rmqspark.store.dispatcher import Dispatcher
+    from rmqspark.store.dispatcher import Dispatcher, Queued
     from rmqspark.store.draft import Draft, RowRun
     from rmqspark.store.files import Buffer
     from rmqspark.store.index import Index
-    from rmqspark.store.lanes import Lane
     from rmqspark.store.made_records import MadeRecords
     from rmqspark.store.singles import Places, Single
     from rmqspark.store.warming import WarmingPlan
@@ -104,24 +103,24 @@ class Writer:
         tick = _Tick(self._queues, now_ms, self.store_host)
         for placement in placements:
             tick.place(drafts[placement.first : placement.last], placement.physical_offset)
-        queued, add_to_index = tick.lanes.queued(), self._indexing(tick.keys, tick.key_offsets, now_ms)
+        add_to_index = self._indexing(tick.keys, tick.key_offsets, now_ms)
         self._log.write([(p, _in_one(records[p.first : p.last])) for p in placements])
         with self._gate:
-            self._finish(now_ms, queued, add_to_index)
+            self._finish(now_ms, [tick.queued], add_to_index)
         return tick.appended
 
     def append_singles(self, singles: Sequence[Single]) -> Places | None:
         """Stores messages in this order with one write, all or none; None, with nothing done, where the newest file
         has no room for all of them. Raises NotWritable."""
         self._admit()
-        now_ms, begin, lanes = self._clock.now_ms(), self._log.end_offset, Lanes(self._queues)
-        laid = lay_out(singles, lanes, begin, now_ms, self.store_host)
+        now_ms, begin, queued = self._clock.now_ms(), self._log.end_offset, SingleEntries(self._queues)
+        laid = lay_out(singles, self._queues, queued, begin, now_ms, self.store_host)
         if len(laid.records) > self._log.room:
             return None
-        queued, add_to_index = lanes.queued(), self._indexing(laid.keys, laid.key_offsets, now_ms)
+        add_to_index = self._indexing(laid.keys, laid.key_offsets, now_ms)
         self._log.write([(Placement(0, len(singles), begin, 0), laid.records)])
         with self._gate:
-            self._finish(now_ms, queued, add_to_index)
+            self._finish(now_ms, [queued], add_to_index)
         return laid.places
 
     def append_bulk(self, topic: str, queue_id: int, records: RecordBatch) -> BulkAppended:
@@ -255,11 +254,11 @@ class Writer:
                 physical_offsets[first:last] = positions + buffer_start
         return physical_offsets
 
-    def _finish(self, now_ms: int, queued: Sequence[QueuedEntries], add_to_index: Callable[[], None] | None) -> None:
+    def _finish(self, now_ms: int, queued: Sequence[Queued], add_to_index: Callable[[], None] | None) -> None:
         """To be called right after the write: whatever may fail comes before it, or a message would be in the log, and
         the next one in its queue get the same offset."""
         for entries in queued:
-            entries.queue.next_offset = entries.queue_offset + len(entries.tags_codes)
+            entries.take_offsets()
         self.store_timestamp_ms = now_ms
         self._dispatcher.submit(Dispatch(self._log.end_offset, now_ms, queued, add_to_index))
         self.dispatch_safe()
@@ -293,43 +292,42 @@ class _Tick:
     queues advance in `Writer._finish`, when the log has been written."""
 
     def __init__(self, queues: ConsumeQueues, now_ms: int, store_host: bytes) -> None:
+        self._queues = queues
         self._now_ms = now_ms
         self._store_host = store_host
-        self.lanes = Lanes(queues)
+        self.queued = SingleEntries(queues)
         self.appended: list[Appended] = []
         self.keys: list[bytes] = []  # for the index, and beside each the physical offset of its message
         self.key_offsets: list[int] = []
 
     def place(self, drafts: Sequence[Draft], physical_offset: int) -> None:
         """Drafts that lie one after another from `physical_offset` on."""
-        now_ms, store_host, lanes = self._now_ms, self._store_host, self.lanes
+        now_ms, store_host, queued = self._now_ms, self._store_host, self.queued
         appended, keys, key_offsets = self.appended, self.keys, self.key_offsets
         for draft in drafts:
-            record, topic, queue_id = draft.record, draft.topic, draft.queue_id
+            record, topic = draft.record, draft.topic
             size = len(record)
-            lane = lanes[topic, queue_id]
+            queue = self._queues.get_or_make(topic, draft.queue_id)
             if record[_LOW_SYS_FLAG_AT] & _UNUSUAL:
-                self._place_unusual(draft, lane, physical_offset)
+                self._place_unusual(draft, queue, physical_offset)
             else:
-                queue_offset, tags_code = lane.next_offset, draft.tags_code
-                lane.next_offset = queue_offset + 1
+                queue_offset, tags_code = queued.offset_in(queue), draft.tags_code
                 _put_place(record, QUEUE_OFFSET_AT, queue_offset, physical_offset)
                 _put_stamp(record, STORE_TIMESTAMP_AT, now_ms, store_host)
-                entry_code = now_ms + lane.delay_ms if lane.delay_ms else tags_code
-                lane.entries.append(_pack_entry(physical_offset, size, entry_code))
-                lane.tags_codes.append(tags_code)
+                entry_code = now_ms + queue.delay_ms if queue.delay_ms else tags_code
+                queued.add(queue, _pack_entry(physical_offset, size, entry_code), tags_code)
                 for index_key in draft.index_keys:
                     keys.append(f"{topic}#{index_key}".encode())
                     key_offsets.append(physical_offset)
                 appended.append(Appended(physical_offset, queue_offset, size, now_ms))
             physical_offset += size
 
-    def _place_unusual(self, draft: Draft, lane: Lane, physical_offset: int) -> None:
+    def _place_unusual(self, draft: Draft, queue: ConsumeQueue, physical_offset: int) -> None:
         """Messages of transactions, some of which have no place in a queue or the index, and hosts with IPv6."""
         now_ms, size = self._now_ms, len(draft.record)
         kind = draft.record[_LOW_SYS_FLAG_AT] & SysFlag.TRANSACTION_MASK
         has_entry = kind not in _WITHOUT_QUEUE_ENTRY
-        queue_offset = lane.next_offset if has_entry else 0
+        queue_offset = self.queued.offset_in(queue) if has_entry else 0
         patch_record(
             draft.record,
             0,
@@ -339,11 +337,8 @@ class _Tick:
             store_host=self._store_host,
         )
         if has_entry:
-            lane.next_offset += 1
-            lane.entries.append(
-                ENTRY.pack(physical_offset, size, now_ms + lane.delay_ms if lane.delay_ms else draft.tags_code)
-            )
-            lane.tags_codes.append(draft.tags_code)
+            entry_code = now_ms + queue.delay_ms if queue.delay_ms else draft.tags_code
+            self.queued.add(queue, _pack_entry(physical_offset, size, entry_code), draft.tags_code)
         if kind != SysFlag.ROLLED_BACK:
             for index_key in draft.index_keys:
                 self.keys.append(f"{draft.topic}#{index_key}".encode())

@@ -32,7 +32,7 @@ from rmqspark.remoting.router import Route, Routes
 from rmqspark.store.reader import ReadStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from rmqspark.clock import Clock
     from rmqspark.protocol.bodies import SubscriptionGroupConfig, TopicConfig
     from rmqspark.remoting.request import Request
+    from rmqspark.store.dispatcher import Readable
     from rmqspark.store.message_store import MessageStore
 
 PullRequest: TypeAlias = "Request[PullMessageRequestHeader]"
@@ -126,12 +127,11 @@ class PullHandlers:
             return None
         return reply
 
-    def messages_arrived(
-        self, topic: str, queue_id: int, new_max_offset: int, tags_codes: Sequence[int] | NDArray[np.int64]
-    ) -> None:
+    def messages_arrived(self, readable: Iterable[Readable]) -> None:
         """Wakes the pulls that were waiting for these; they are answered in the next turn of the loop."""
         if len(self._parked):
-            self._wake(self._parked.arrived(topic, queue_id, new_max_offset, _as_ints(tags_codes)))
+            for topic, queue_id, new_max_offset, tags_codes in readable:
+                self._wake(self._parked.arrived(topic, queue_id, new_max_offset, _as_ints(tags_codes)))
 
     def scan(self) -> None:
         """Wakes what waited long enough, or missed something. To be called every `scan_interval_ms`.

@@ -33,7 +33,9 @@ from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.memory_files import MemoryFileSystem
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+
+    from rmqspark.store.dispatcher import Readable
 
 HOST = bytes([10, 0, 0, 1, 0, 0, 0x2A, 0x9F])
 BORN_MS = 1_700_000_000_000
@@ -154,8 +156,8 @@ class Bench:
         answers = [(client.received, client.under_way) for client in self.clients]
         return answers, self.content(), self.stats.totals(), self.woken
 
-    def _wake(self, topic: str, queue_id: int, max_offset: int, tags_codes: Sequence[int]) -> None:
-        self.woken.append((topic, queue_id, max_offset, list(tags_codes)))
+    def _wake(self, readable: Iterable[Readable]) -> None:
+        self.woken += [(topic, queue_id, end, list(tags_codes)) for topic, queue_id, end, tags_codes in readable]
 
 
 def _refuse_all(request: object) -> None:

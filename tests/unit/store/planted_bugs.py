@@ -165,8 +165,7 @@ def _refuse_nothing(log: CommitLog, _error: OSError) -> None:
 
 def _place_and_put(tick: _Tick, drafts: Any, physical_offset: int) -> None:
     _place(tick, drafts, physical_offset)
-    for lane in tick.lanes.values():
-        lane.queue.put(lane.queue.next_offset, b"".join(lane.entries))
+    tick.queued.put()
 
 
 def _end_one_too_far(queue: ConsumeQueue, offset: int) -> None:

@@ -62,8 +62,8 @@ def test_messages_of_a_half_batch(bench: StoreBench, shape: str) -> None:
 def test_published_together(bench: StoreBench) -> None:
     """What is appended together is readable together; those who append meanwhile wait, and keep their order."""
     told: list[tuple[str, int]] = []
-    bench.store.on_readable = lambda topic, queue_id, offset, _codes: told.append(
-        (topic, bench.store.max_offset("u", 0))
+    bench.store.on_readable = lambda readable: told.extend(
+        (topic, bench.store.max_offset("u", 0)) for topic, *_ in readable
     )
     with bench.store.publishing_together():
         bench.commit("t", 0, RecordBatch.from_sizes(*bulk("t", 0, [b"1", b"2"])), 1)

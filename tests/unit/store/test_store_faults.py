@@ -194,7 +194,7 @@ def test_sync_flush_shows_only_what_is_on_disk() -> None:
     """With SYNC_FLUSH a message is readable when its flush has ended; what was sent meanwhile waits for the next."""
     bench = StoreBench(SYNC)
     heard: list[int] = []
-    bench.store.on_readable = lambda _topic, _queue_id, end, _codes: heard.append(end)
+    bench.store.on_readable = lambda readable: heard.extend(end for _, _, end, _ in readable)
     bench.send("t", 0, b"one")
     assert bench.bodies("t", 0) == []
     plan = bench.store.begin_flush()
@@ -293,7 +293,7 @@ def test_messages_stay_until_their_queue_entries_are_written() -> None:
     assert bench.store.max_offset("t", 0) == 2
 
 
-@pytest.mark.parametrize(("way", "step"), [("send", "lanes.QueuedEntries"), ("send_bulk", "writer.entries_of")])
+@pytest.mark.parametrize(("way", "step"), [("send", "writer._in_one"), ("send_bulk", "writer.entries_of")])
 def test_what_fails_before_the_write_leaves_nothing(way: str, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where memory runs out while an append is worked out, nothing is in the log, and no offset is given twice."""
     bench = StoreBench()

@@ -223,7 +223,9 @@ def test_readers_are_told_what_has_come() -> None:
     """Whoever waits hears topic, queue, the new end and the hashes of the tags, once it can be read."""
     bench = StoreBench()
     heard: list[tuple[str, int, int, list[int]]] = []
-    bench.store.on_readable = lambda topic, queue_id, end, codes: heard.append((topic, queue_id, end, list(codes)))
+    bench.store.on_readable = lambda readable: heard.extend(
+        (topic, queue_id, end, list(codes)) for topic, queue_id, end, codes in readable
+    )
     bench.send("t", 1, b"x", b"y", tags="a")
     bench.send_bulk("t", 1, b"z")
     assert heard == [("t", 1, 2, [97, 97]), ("t", 1, 3, [0])]

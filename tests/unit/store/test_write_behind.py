@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqspark.store.segment import SegmentFiles
-from rmqspark.store.write_behind import MOST_WAITING_BYTES, WaitingBytes, WriteBehindLog
+from rmqspark.store.write_behind import LONG_BYTES, WaitingBytes, WriteBehindLog
 from rmqspark.testing.memory_files import MemoryFileSystem
 
-SEGMENT_BYTES = 2 * MOST_WAITING_BYTES
+SEGMENT_BYTES = 2 * LONG_BYTES
 NO_SPACE = OSError(errno.ENOSPC, "refused")
 
 
@@ -38,7 +38,7 @@ def on_disk(log: WriteBehindLog) -> bytes:
     return b"".join(segment.read(0, segment.length) for segment in log)
 
 
-appends = st.tuples(st.just("append"), st.integers(1, MOST_WAITING_BYTES + 200))
+appends = st.tuples(st.just("append"), st.integers(1, LONG_BYTES + 200))
 overwrites = st.tuples(st.just("overwrite"), st.integers(0, 1 << 16))
 others = st.tuples(st.sampled_from(["write_out", "cut", "refuse"]), st.integers(0, 1 << 16))
 
@@ -63,7 +63,7 @@ def test_readers_see_what_was_written(steps: list[tuple[str, int]], limit_bytes:
         elif step == "refuse":
             bench.disk.fail_next("pwrite", NO_SPACE)
             with pytest.raises(OSError, match="refused"):
-                log.write(byte * (MOST_WAITING_BYTES + 1), len(content))
+                log.write(byte * (LONG_BYTES + 1), len(content))
         else:
             log.write_out()
             assert on_disk(log)[: len(content)] == content
@@ -74,17 +74,19 @@ def test_readers_see_what_was_written(steps: list[tuple[str, int]], limit_bytes:
 
 
 def test_short_appends_cost_one_write_together() -> None:
-    """What begins a file goes to the disk at once, the appends behind it when there are enough of them."""
+    """What begins a file goes to the disk at once, all behind it when the next file begins, or something long comes."""
     bench = Bench()
     log = bench.log()
-    log.write(b"a" * 20, 0)
+    for number in range(128):
+        log.write(b"%20d" % number, number * 20)
     assert bench.writes() == 1
-    for number in range(1, 65):
-        log.write(b"b" * 20, number * 20)
-    assert bench.writes() == 1
-    log.write(b"c" * 20, 65 * 20)
-    assert bench.writes() == 2
-    assert on_disk(log)[: 66 * 20] == b"a" * 20 + b"b" * 64 * 20 + b"c" * 20
+    log.write(b"%20d" % 128, SEGMENT_BYTES)
+    assert bench.writes() == 3
+    log.write(b"%20d" % 129, SEGMENT_BYTES + 20)
+    log.write(b"c" * (LONG_BYTES + 1), SEGMENT_BYTES + 40)
+    assert bench.writes() == 4
+    whole = b"".join(b"%20d" % number for number in range(130)) + b"c" * (LONG_BYTES + 1)
+    assert on_disk(log)[: len(whole)] == whole
 
 
 def test_many_logs_together_are_bounded() -> None:
@@ -113,7 +115,7 @@ def test_what_the_disk_refuses_waits_on() -> None:
     for _ in range(2):
         bench.disk.fail_next("pwrite", NO_SPACE)
         with pytest.raises(OSError, match="refused"):
-            log.write(b"c" * MOST_WAITING_BYTES, 40)
+            log.write(b"c" * (LONG_BYTES + 1), 40)
     bench.disk.fail_next("pwrite", NO_SPACE)
     with pytest.raises(OSError, match="refused"):
         bench.waiting.write_out()
@@ -134,3 +136,33 @@ def test_what_waits_goes_with_its_file() -> None:
     assert not list(log)
     log.write(b"c" * 20, 0)
     assert log.read(0, 40) == b"c" * 20 + bytes(20)
+
+
+def test_room_is_made_for_many_at_once() -> None:
+    """Those who add to what waits of many logs count it beforehand: if it is too much, all of them are written out."""
+    bench = Bench(limit_bytes=100)
+    logs = [bench.log(f"log{number}") for number in range(2)]
+    for log in logs:
+        log.write(b"a" * 20, 0)
+        log.write(b"b" * 20, 20)
+    bench.waiting.make_room(60)
+    assert bench.writes() == 2
+    bench.waiting.make_room(1)
+    assert [on_disk(log)[20:40] for log in logs] == [b"b" * 20] * 2
+    bench.waiting.make_room(99)
+    logs[0].write(b"c" * 20, 40)
+    assert on_disk(logs[0])[40:60] == b"c" * 20
+
+
+def test_room_that_the_disk_refuses_is_not_counted() -> None:
+    """While the disk is full nothing more is let in, however often it is tried."""
+    bench = Bench(limit_bytes=40)
+    log = bench.log()
+    log.write(b"a" * 20, 0)
+    log.write(b"b" * 20, 20)
+    for _ in range(3):
+        bench.disk.fail_next("pwrite", NO_SPACE)
+        with pytest.raises(OSError, match="refused"):
+            bench.waiting.make_room(40)
+    bench.waiting.make_room(40)
+    assert on_disk(log)[20:40] == b"b" * 20
