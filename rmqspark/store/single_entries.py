@@ -54,6 +54,9 @@ class SingleEntries:
 
     def put(self) -> None:
         """Makes the messages readable; those that are already are skipped. Raises OSError; then some may not be."""
+        if len(self.next_offsets) == 1:  # they follow each other
+            self.queues[0].put(self.queue_offsets[0], b"".join(self.entries))
+            return
         self._all_queues.make_room(len(self.entries) * ENTRY_BYTES)
         for queue, queue_offset, entry in zip(self.queues, self.queue_offsets, self.entries, strict=True):
             tail, position = queue.tail, queue_offset * ENTRY_BYTES

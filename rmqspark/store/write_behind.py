@@ -5,8 +5,8 @@ the next or is long goes to the disk at once, and takes along what waits. Reader
 the bytes they wait on, and what was to be added behind them is refused: so it is for whoever writes as if each write
 went to the disk.
 
-How long a run grows is bounded for all logs together, not for each: a message costs the same in one queue and in
-thousands, since all of them are written out at the same time, each with one call.
+A run is bounded so that readers of the files alone miss little of a busy queue, and all runs together so that memory
+is: there is room for full ones of some 800 queues, for shorter ones of more.
 
 Only for what is derived: a kill takes what waits with it. Whoever notes how far things are on disk writes it out first.
 """
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from rmqspark.store.segment import Segment, SegmentFiles
 
 LONG_BYTES: Final = 64 * 20  # of one append: 64 entries of a consume queue are worth a call of their own
-_MOST_WAITING_BYTES: Final = 4 << 20
+MOST_WAITING_BYTES: Final = 256 * 20  # of one log
+_MOST_WAITING_TOGETHER_BYTES: Final = 4 << 20
 
 
 class WaitingTail:
@@ -49,7 +50,7 @@ class WaitingBytes:
     At least as many are counted as wait, and no more than that when all has been written out.
     """
 
-    def __init__(self, limit_bytes: int = _MOST_WAITING_BYTES) -> None:
+    def __init__(self, limit_bytes: int = _MOST_WAITING_TOGETHER_BYTES) -> None:
         self._limit_bytes = self._room_bytes = limit_bytes
         self._logs: dict[WriteBehindLog, None] = {}
 
@@ -149,7 +150,7 @@ class WriteBehindLog(SegmentLog):
     def _begin(self, data: Buffer, start: int, end: int) -> None:
         """Nothing waits: these bytes do, if they may, or are written."""
         segment = self.segment_at(start)
-        limit = segment.base + segment.length if segment is not None else 0
+        limit = min(start + MOST_WAITING_BYTES, segment.base + segment.length) if segment is not None else 0
         if len(data) <= LONG_BYTES and end <= limit and self._all_waiting.take(self, len(data)):
             tail = self.tail
             tail.data += data

@@ -3,7 +3,7 @@
 Three states of a store, told by its files alone:
 
 - closed: queues are complete, and end behind their last entry that leads to a record;
-- open in another process: the same; its newest messages, 64 of a queue at most, may be in that process's memory alone;
+- open in another process: the same; its newest messages, 256 of a queue at most, may be in that process's memory alone;
 - neither, for its broker was killed: what the queues lack is found in the log (`tails.py`).
 
 Nothing is changed, and no lock is taken.

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqspark.store.segment import SegmentFiles
-from rmqspark.store.write_behind import LONG_BYTES, WaitingBytes, WriteBehindLog
+from rmqspark.store.write_behind import LONG_BYTES, MOST_WAITING_BYTES, WaitingBytes, WriteBehindLog
 from rmqspark.testing.memory_files import MemoryFileSystem
 
-SEGMENT_BYTES = 2 * LONG_BYTES
+SEGMENT_BYTES = 2 * MOST_WAITING_BYTES
 NO_SPACE = OSError(errno.ENOSPC, "refused")
 
 
@@ -74,18 +74,24 @@ def test_readers_see_what_was_written(steps: list[tuple[str, int]], limit_bytes:
 
 
 def test_short_appends_cost_one_write_together() -> None:
-    """What begins a file goes to the disk at once, all behind it when the next file begins, or something long comes."""
+    """What begins a file goes to the disk at once, the appends behind it when there are enough of them, when the next
+    file begins, or when something long comes."""
     bench = Bench()
     log = bench.log()
-    for number in range(128):
+    for number in range(257):
         log.write(b"%20d" % number, number * 20)
     assert bench.writes() == 1
-    log.write(b"%20d" % 128, SEGMENT_BYTES)
-    assert bench.writes() == 3
-    log.write(b"%20d" % 129, SEGMENT_BYTES + 20)
-    log.write(b"c" * (LONG_BYTES + 1), SEGMENT_BYTES + 40)
+    log.write(b"%20d" % 257, 257 * 20)
+    assert bench.writes() == 2
+    for number in range(258, 512):
+        log.write(b"%20d" % number, number * 20)
+    assert bench.writes() == 2
+    log.write(b"%20d" % 512, SEGMENT_BYTES)
     assert bench.writes() == 4
-    whole = b"".join(b"%20d" % number for number in range(130)) + b"c" * (LONG_BYTES + 1)
+    log.write(b"%20d" % 513, SEGMENT_BYTES + 20)
+    log.write(b"c" * (LONG_BYTES + 1), SEGMENT_BYTES + 40)
+    assert bench.writes() == 5
+    whole = b"".join(b"%20d" % number for number in range(514)) + b"c" * (LONG_BYTES + 1)
     assert on_disk(log)[: len(whole)] == whole
 
 
