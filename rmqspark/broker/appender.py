@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from rmqspark.broker.usual_sends import UsualSend
     from rmqspark.protocol.record_batch import RecordBatch
     from rmqspark.protocol.spans import Positions
+    from rmqspark.protocol.topic_rows import TopicRun
     from rmqspark.store.draft import Appended, BulkAppended, Draft
     from rmqspark.store.message_store import MessageStore
 
@@ -149,6 +150,14 @@ class Appender:
             appended = self._store.append_bulk(topic, queue_id, bulk)
         self._stats.count_puts(appended.count, self._store.end_offset - begin)
         return appended
+
+    def append_topic_rows(self, runs: Sequence[TopicRun], rows: BulkRows) -> BulkAppended:
+        """Appends rows for many queues, all or none; returns where those of the first are."""
+        self.append_gathered()
+        begin = self._store.end_offset
+        first, *_ = self._store.append_topic_rows(runs, rows)
+        self._stats.count_puts(len(rows.crcs), self._store.end_offset - begin)
+        return first
 
     def when_safe(self, end_offset: int, done: Callable[[RmqError | None], None], *, waits: bool = True) -> None:
         """Calls `done` when what ends at `end_offset` in the log is as safe as the flush mode promises."""

@@ -63,6 +63,7 @@ class Capabilities(NamedTuple):
     transactions: int = 0
     measure: int = 0
     groups: int = 0
+    topics_send: int = 0
     store_path: str = ""  # where its files are, on its own machine
 
     def reads_in_bulk(self, sql: str | None) -> bool:
@@ -152,6 +153,7 @@ class BrokerClient:
             answer.capabilities.get("transactions", 0),
             answer.capabilities.get("measure", 0),
             answer.capabilities.get("groups", 0),
+            answer.capabilities.get("topicsSend", 0),
             answer.storePath,
         )
 

@@ -18,6 +18,8 @@ from rmqspark.protocol.headers_bulk import (
     BulkReadResponseHeader,
     BulkSendRequestHeader,
     BulkSendResponseHeader,
+    TopicsSendRequestHeader,
+    TopicsSendResponseHeader,
 )
 from rmqspark.protocol.record import MIN_RECORD_BYTES
 
@@ -72,6 +74,18 @@ def bulk_send(
     """
     header = BulkSendRequestHeader(topic, queue_id, count, record_size, crc, group, broker.name)
     return then(broker.submit(RequestCode.RMQ_BULK_SEND, header, body, timeout_ms=TIMEOUT_MS), _bulk_receipt)
+
+
+def topics_send(
+    broker: BrokerClient, body: Body, queues: int, count: int, crc: int, *, group: str | None = None
+) -> Future[int]:
+    """Stores `count` rows in so many queues, all or none; gives the physical offset of the first.
+
+    `body` is one buffer or several, laid out as `protocol/topic_rows.py` says; `crc` and lifetime as in `bulk_send`.
+    """
+    header = TopicsSendRequestHeader(queues, count, crc, group, broker.name)
+    answer = broker.submit(RequestCode.RMQ_TOPICS_SEND, header, body, timeout_ms=TIMEOUT_MS)
+    return then(answer, lambda response: response.raise_for_code().header(TopicsSendResponseHeader).physicalOffset)
 
 
 def bulk_read(

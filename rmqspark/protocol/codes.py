@@ -159,6 +159,7 @@ class RequestCode(IntEnum):
     RMQ_BULK_SEND = 30001
     RMQ_BULK_READ = 30002
     RMQ_MEASURE = 30003
+    RMQ_TOPICS_SEND = 30004
     RMQ_TXN_PREPARE = 30010
     RMQ_TXN_HALF = 30011
     RMQ_TXN_DECIDE = 30012
@@ -329,6 +330,7 @@ _CODES_BY_ACCESS: Final[Mapping[Access, tuple[RequestCode, ...]]] = {
         RequestCode.END_TRANSACTION,
         RequestCode.RECALL_MESSAGE,
         RequestCode.RMQ_BULK_SEND,
+        RequestCode.RMQ_TOPICS_SEND,
         RequestCode.RMQ_TXN_PREPARE,
         RequestCode.RMQ_TXN_HALF,
         RequestCode.RMQ_TXN_DECIDE,

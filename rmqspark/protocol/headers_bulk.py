@@ -36,6 +36,27 @@ class BulkSendResponseHeader(Header):
     storeTimestamp: Int64
 
 
+class TopicsSendRequestHeader(Header):
+    """RMQ_TOPICS_SEND: `count` rows for `queues` queues of any topics, stored all or none (`topic_rows.py`).
+
+    `bodyCrc32` is the CRC-32 (IEEE, unsigned) of the body as sent.
+    """
+
+    queues: Int32
+    count: Int32
+    bodyCrc32: Int64
+    producerGroup: str | None = None
+    bname: str | None = None
+
+
+class TopicsSendResponseHeader(Header):
+    """`physicalOffset` is the first record's; the others follow."""
+
+    count: Int32
+    physicalOffset: Int64
+    storeTimestamp: Int64
+
+
 class BulkReadRequestHeader(Header):
     """RMQ_BULK_READ: the records at [queueOffset, endOffset), as far as maxCount and maxBytes allow, at least one.
 

@@ -78,11 +78,12 @@ def unique_key_pairs(ranges: Sequence[IdRange], counts: Sequence[int]) -> Column
     return _column(table)
 
 
-def unique_key_hashes(ahead: str, ranges: Sequence[IdRange], counts: Sequence[int]) -> NDArray[np.int32]:
-    """Java's hash of a text and each of these ids behind it."""
+def unique_key_hashes(aheads: Sequence[str], ranges: Sequence[IdRange], counts: Sequence[int]) -> NDArray[np.int32]:
+    """Java's hash of a text and each id behind it: `aheads[i]` and the first `counts[i]` ids of `ranges[i]`."""
     sequences = _sequences(ranges, counts)
     high, middle, low = (_HEX_HASHES[sequences >> shift & 0xFFFF] for shift in (32, 16, 0))
-    shared = [java_hash(ahead + each.prefix) * 31**_SEQUENCE_CHARACTERS & 0xFFFFFFFF for each in ranges]
+    texts = [ahead + each.prefix for ahead, each in zip(aheads, ranges, strict=True)]
+    shared = [java_hash(text) * 31**_SEQUENCE_CHARACTERS & 0xFFFFFFFF for text in texts]
     hashes: NDArray[np.uint32] = high * np.uint32(31**8 & 0xFFFFFFFF) + middle * np.uint32(31**4) + low
     hashes += np.uint32(shared[0]) if len(ranges) == 1 else np.repeat(np.array(shared, np.uint32), counts)
     return hashes.view(np.int32)

@@ -67,6 +67,17 @@ class BulkSend(NamedTuple):
         return cls(queue, (ahead, records.buffer), len(sizes), 0, crc32(records.buffer, crc32(ahead)))
 
     @property
+    def broker_name(self) -> str:
+        return self.queue.broker_name
+
+    @property
+    def queues(self) -> frozenset[MessageQueue]:
+        return frozenset((self.queue,))
+
+    def __str__(self) -> str:
+        return str(self.queue)
+
+    @property
     def reusable(self) -> Bytes | None:
         """Where the records lie; the bodies of rows lie where Spark has put them."""
         return None if self.record_size == AS_ROWS else self.parts[-1]

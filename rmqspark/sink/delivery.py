@@ -26,10 +26,13 @@ if TYPE_CHECKING:
 
 
 class Send(Protocol):
-    """Rows for one queue, as they can be sent again and again. `reusable` is memory that the next may be made in."""
+    """Rows for queues of one broker, as they can be sent again and again; in words, where they go. `reusable` is memory
+    that the next may be made in."""
 
     @property
-    def queue(self) -> MessageQueue: ...
+    def broker_name(self) -> str: ...
+    @property
+    def queues(self) -> frozenset[MessageQueue]: ...
     @property
     def reusable(self) -> Bytes | None: ...
     @property
@@ -40,7 +43,10 @@ class Send(Protocol):
 
 
 class Delivery(Protocol):
-    """Gives rows their ids, and sends the shape in which they travel."""
+    """Gives rows their ids, and sends the shape in which they travel. `joins_topics` says that rows for many queues may
+    travel together (`topic_sends.py`), without being noted."""
+
+    joins_topics: bool
 
     def ids(self, now_ms: int, rows: int) -> IdRange:
         """The unique ids of the next rows."""
@@ -54,6 +60,8 @@ class Delivery(Protocol):
 
 class AtLeastOnce:
     """Fresh ids, plain bulk sends, nothing to remember."""
+
+    joins_topics = True
 
     def __init__(self, client: ClusterClient) -> None:
         self._ids = UniqueIds(client.entropy.token(4), os.getpid(), client.ip)

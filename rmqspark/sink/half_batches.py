@@ -43,8 +43,15 @@ class HalfSend(NamedTuple):
     header: TxnHalfRequestHeader
 
     @property
-    def queue(self) -> MessageQueue:
-        return self.bulk.queue
+    def broker_name(self) -> str:
+        return self.bulk.broker_name
+
+    @property
+    def queues(self) -> frozenset[MessageQueue]:
+        return self.bulk.queues
+
+    def __str__(self) -> str:
+        return str(self.bulk)
 
     @property
     def reusable(self) -> Bytes | None:
@@ -64,6 +71,8 @@ class HalfSend(NamedTuple):
 class HalfBatches:
     """The delivery of an exactly-once write: `held` and `total` are what its commit message says; with
     `topics_count` the topic of each row is a part of `total`."""
+
+    joins_topics = False  # a half batch is held, voted for and appended for one queue
 
     def __init__(self, attempt: Attempt, *, topics_count: bool = False) -> None:
         self._attempt = attempt

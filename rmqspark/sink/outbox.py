@@ -48,10 +48,13 @@ class Outbox:
 
     def send(self, queue: MessageQueue, bulk: EncodedRecords | BulkRows) -> None:
         """Hands rows over, once there is room for them on the way. Raises what the last try of a send raised."""
-        waiting = self._under_way[queue.broker_name]
-        while len(waiting) >= UNACKNOWLEDGED or any(sent.queue == queue for sent, _ in waiting):
+        self.hand_over(self._pack(queue, bulk))
+
+    def hand_over(self, send: Send) -> None:
+        """The same for rows that are packed."""
+        waiting = self._under_way[send.broker_name]
+        while len(waiting) >= UNACKNOWLEDGED or any(not send.queues.isdisjoint(sent.queues) for sent, _ in waiting):
             self._settle(*waiting.popleft())
-        send = self._pack(queue, bulk)
         waiting.append((send, self._submit(send)))
 
     def flush(self) -> None:
@@ -68,7 +71,7 @@ class Outbox:
             except RmqError as error:
                 if not error.retriable:
                     raise
-                _log.warning("%d rows for %s are sent again in %d ms: %s", send.rows, send.queue, pause_ms, error)
+                _log.warning("%d rows for %s are sent again in %d ms: %s", send.rows, send, pause_ms, error)
             self._sleep_ms(pause_ms)
             answer = self._submit(send)
         else:
@@ -78,7 +81,7 @@ class Outbox:
 
     def _submit(self, send: Send) -> Future[Any]:
         try:
-            return send.submit(self._client.broker(send.queue.broker_name))
+            return send.submit(self._client.broker(send.broker_name))
         except RmqError as error:  # no connection now; whoever waits for the answer decides what follows
             failed: Future[Any] = Future()
             failed.set_exception(error)

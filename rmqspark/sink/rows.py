@@ -25,6 +25,8 @@ from rmqspark.sink.compression import compressed
 from rmqspark.sink.delays import DELAY_COLUMNS, delay_texts
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from rmqspark.message_queue import MessageQueue
@@ -37,6 +39,11 @@ CRC_BLOCK_ROWS = 1024  # bodies that are Python objects at the same time
 
 _GROWTH = 4  # so the largest `batchBytes` become what a broker makes records of at once, and no more
 _PROPERTY_COLUMNS = frozenset(("tags", "keys", "shardingKey", "properties")) | DELAY_COLUMNS
+
+
+def is_plain(names: Iterable[str]) -> bool:
+    """Whether rows with these columns have no properties but their unique id."""
+    return _PROPERTY_COLUMNS.isdisjoint(names)
 
 
 class Rows:
@@ -54,7 +61,7 @@ class Rows:
         self._properties = None
         lengths = self.bodies.spans().lengths
         records: NDArray[np.int64] = lengths + (MIN_RECORD_BYTES + len(topic.encode()))
-        if _PROPERTY_COLUMNS.isdisjoint(batch.schema.names) and (self.sys_flags == self.sys_flags[:1]).all():
+        if is_plain(batch.schema.names) and (self.sys_flags == self.sys_flags[:1]).all():
             self.sizes = np.maximum(lengths + CRC_BYTES, (records + UNIQUE_KEY_PAIR_BYTES) // _GROWTH + 1)
         else:
             self._properties = _properties(batch, unique_keys(ids.prefix, ids.sequences(batch.num_rows)))
@@ -64,9 +71,9 @@ class Rows:
         self, queue: MessageQueue, first: int, end: int, *, born_timestamp_ms: int, born_host: bytes, out: Bytes | None
     ) -> EncodedRecords | BulkRows:
         """The rows from number `first` up to `end`, for one queue; as records, made in `out`, if they must be."""
-        bodies, crcs, sys_flags = part(self.bodies, first, end), self.crcs[first:end], self.sys_flags[first:end]
         if self._properties is None:
-            return BulkRows(born_timestamp_ms, born_host, int(sys_flags[0]), self._ids.skip(first), crcs, bodies)
+            return self.plain(first, end, born_timestamp_ms, born_host)
+        bodies, crcs, sys_flags = part(self.bodies, first, end), self.crcs[first:end], self.sys_flags[first:end]
         return encode_records(
             queue.topic,
             queue.queue_id,
@@ -78,6 +85,11 @@ class Rows:
             crcs=crcs,
             out=out,
         )
+
+    def plain(self, first: int, end: int, born_timestamp_ms: int, born_host: bytes) -> BulkRows:
+        """The rows from number `first` up to `end`, which have no properties but their ids."""
+        bodies, sys_flag = part(self.bodies, first, end), int(self.sys_flags[first])
+        return BulkRows(born_timestamp_ms, born_host, sys_flag, self._ids.skip(first), self.crcs[first:end], bodies)
 
 
 def column(array: Any) -> Column:

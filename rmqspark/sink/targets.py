@@ -11,6 +11,9 @@ from rmqspark.sink.bulk_send import STOCK_BATCH_BYTES
 from rmqspark.sink.outbox import RETRY_PAUSES_MS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rmqspark.client.broker_client import Capabilities
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.message_queue import MessageQueue
     from rmqspark.sink.options import SinkOptions
@@ -34,9 +37,14 @@ class Targets:
     def max_bytes(self, topic: str) -> int:
         """How large a send to `topic` may be: stock brokers take batches up to the size of one message only."""
         names = {queue.broker_name for queue in self.queues(topic)}
-        if all(self._takes_bulks(name) for name in names):
+        if all(self._able(name).bulk_send for name in names):
             return self._options.batch_bytes
         return min(self._options.batch_bytes, STOCK_BATCH_BYTES)
+
+    def take_topics(self, topics: Iterable[str]) -> bool:
+        """Whether all brokers of these topics take rows for many queues at once."""
+        names = {queue.broker_name for topic in topics for queue in self.queues(topic)}
+        return all(self._able(name).topics_send for name in names)
 
     def turn(self, topic: str) -> int:
         """Whose turn it is among the queues of `topic`. Tasks begin anywhere, so that they do not march in step."""
@@ -47,9 +55,9 @@ class Targets:
     def took_turns(self, topic: str, count: int) -> None:
         self._turns[topic] = self.turn(topic) + count
 
-    def _takes_bulks(self, broker_name: str) -> bool:
+    def _able(self, broker_name: str) -> Capabilities:
         broker = self._client.broker(broker_name)
-        return bool(patiently(broker.capabilities, RETRY_PAUSES_MS, self._client.clock.sleep_ms).bulk_send)
+        return patiently(broker.capabilities, RETRY_PAUSES_MS, self._client.clock.sleep_ms)
 
     def _look_up(self, topic: str) -> list[MessageQueue]:
         self._client.expire_route(topic)  # the worker may have one from a task before; queues may have been added since

@@ -14,14 +14,16 @@ from rmqspark.protocol.message_id import pack_host
 from rmqspark.sink.dealing import Run, by_queue_id, by_sharding_key, evenly, grouped, in_turn
 from rmqspark.sink.delays import check_delays
 from rmqspark.sink.outbox import Outbox
-from rmqspark.sink.rows import Rows, check_bodies, column
+from rmqspark.sink.rows import Rows, check_bodies, column, is_plain
 from rmqspark.sink.targets import Targets
+from rmqspark.sink.topic_sends import QueueRows, TopicsSend, by_broker, full_sends, shared_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.message_queue import MessageQueue
+    from rmqspark.protocol.spans import Positions
     from rmqspark.sink.delivery import Delivery
     from rmqspark.sink.options import SinkOptions
 
@@ -62,8 +64,7 @@ class WriteTask:
         for batch in gathered(batches, self._most_bytes):
             check_bodies(batch, self._written.rows)
             check_delays(batch, self._written.rows)
-            for topic, rows in self._by_topic(batch):
-                self._write(topic, rows)
+            self._write_batch(batch)
         self._outbox.flush()
         return self._written
 
@@ -72,22 +73,44 @@ class WriteTask:
         is_divided = self._options.topic is None or self._is_dealt(batch.schema.names)
         return (_SENDS_AT_A_TIME if is_divided else 1) * self._options.batch_bytes
 
-    def _by_topic(self, batch: Any) -> Iterator[tuple[str, Any]]:
-        """The batch, or where a column names the topic, its rows by topic. Option `topic` beats the column."""
+    def _write_batch(self, batch: Any) -> None:
+        """All to one topic or, where a column names the topic, by topic. Option `topic` beats the column."""
         if self._options.topic is not None:
-            yield self._options.topic, batch
+            self._write(self._options.topic, batch)
             return
         topics = batch.column("topic").dictionary_encode()
         if topics.null_count:
             row = self._written.rows + int(np.argmin(topics.is_valid().to_numpy(zero_copy_only=False)))
             raise InvalidMessage(f"Row {row} of this task's input cannot be sent: column 'topic' is null.")
-        if len(topics.dictionary) == 1:
-            yield topics.dictionary[0].as_py(), batch
-            return
+        names = topics.dictionary.to_pylist()
         order, runs = grouped(np.asarray(topics.indices).astype(np.int64))
-        ordered = batch.take(pa.array(order))
+        if len(names) > 1 and self._may_join(batch.schema.names) and self._targets.take_topics(names):
+            self._write_joined(batch, names, order, runs)
+            return
+        ordered = batch if len(names) == 1 else batch.take(pa.array(order))
         for number, first, end in runs:
-            yield topics.dictionary[number].as_py(), ordered.slice(first, end - first)
+            self._write(names[number], ordered.slice(first, end - first))
+
+    def _may_join(self, columns: list[str]) -> bool:
+        """Whether rows for many queues may travel together."""
+        is_simple = is_plain(columns) and self._options.compression == "none" and not self._is_dealt(columns)
+        return is_simple and self._delivery.joins_topics
+
+    def _write_joined(self, batch: Any, names: list[str], order: Positions, runs: list[Run]) -> None:
+        dealt: list[QueueRows] = []
+        for number, first, end in runs:
+            queues, turn = self._targets.queues(names[number]), self._targets.turn(names[number])
+            shares = shared_out(first, end, queues, turn)
+            self._targets.took_turns(names[number], len(shares))
+            dealt += shares
+        order, dealt = by_broker(order, dealt)
+        batch, now_ms = batch.take(pa.array(order)), self._clock.now_ms()
+        rows = Rows(batch, max(names, key=len), self._delivery.ids(now_ms, batch.num_rows), self._options.compression)
+        for shares in full_sends(dealt, rows.sizes, self._options.batch_bytes):
+            first, end = shares[0].first, shares[-1].end
+            self._outbox.hand_over(TopicsSend.of(shares, rows.plain(first, end, now_ms, self._born_host)))
+            for queue, low, high in shares:
+                self._written.add(queue, high - low, int(rows.sizes[low:high].sum()))
 
     def _write(self, topic: str, batch: Any) -> None:
         if not batch.num_rows:

@@ -5,15 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.errors import InvalidMessage
-from rmqspark.protocol.names import check_topic
+from rmqspark.protocol.names import MAX_TOPIC_LENGTH, check_topic
 from rmqspark.protocol.record import SysFlag
+from rmqspark.protocol.topic_rows import records_bytes
 from rmqspark.store.index_keys import has_more_keys
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
 
     from rmqspark.protocol.bulk_rows import BulkRows
     from rmqspark.protocol.record_batch import RecordBatch
+    from rmqspark.protocol.topic_rows import TopicRun
 
 MAX_KEYS: Final = 1 << 18
 """Keys of one bulk: each is two bytes of it at least, and some sixty while it is being entered."""
@@ -49,9 +53,21 @@ def check_keys(records: RecordBatch) -> None:
 def check_rows(rows: BulkRows, topic: str, max_body_bytes: int) -> None:
     """Raises InvalidMessage where the rows are none whose records a client may store in a queue of this topic."""
     check_topic(topic)
+    _check_rows(rows, rows.records_bytes(topic), max_body_bytes)
+
+
+def check_topic_rows(runs: Sequence[TopicRun], rows: BulkRows, max_body_bytes: int) -> None:
+    """The same of rows for many queues."""
+    for run in runs:
+        check_topic(run.topic)
+        _require(len(run.topic) <= MAX_TOPIC_LENGTH, f"Topic {run.topic} has more than {MAX_TOPIC_LENGTH} characters.")
+    _check_rows(rows, records_bytes(runs, rows), max_body_bytes)
+
+
+def _check_rows(rows: BulkRows, size_bytes: int, max_body_bytes: int) -> None:
     _require(not rows.sys_flag & ~_ALLOWED_SYS_FLAGS, "Its rows have system flags that clients may not set.")
     _require(int(rows.bodies.spans().lengths.max()) <= max_body_bytes, f"A body has more than {max_body_bytes} bytes.")
-    _require(rows.records_bytes(topic) <= MAX_RECORDS_BYTES, f"Its records have more than {MAX_RECORDS_BYTES} bytes.")
+    _require(size_bytes <= MAX_RECORDS_BYTES, f"Its records have more than {MAX_RECORDS_BYTES} bytes.")
 
 
 def _fill_their_buffer(records: RecordBatch) -> bool:

@@ -7,6 +7,7 @@ concatenation is hash(left) * 31^length(right) + hash(right), so topics and keys
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from rmqspark.protocol.bulk_rows import BulkRows
     from rmqspark.protocol.record_batch import RecordBatch
     from rmqspark.protocol.spans import Bytes, Positions
+    from rmqspark.protocol.topic_rows import TopicRun
+    from rmqspark.protocol.unique_keys import IdRange
 
 _BLANK = ord(" ")  # separates the tokens of KEYS
 _LOW_32 = 0xFFFFFFFF
@@ -107,7 +110,18 @@ def keys_of_rows(
     topic: str, bulks: Sequence[BulkRows], physical_offsets: Positions, store_timestamp_ms: int
 ) -> KeyBatch:
     """Hashes the unique ids of rows, the only keys they have."""
-    hashes = unique_key_hashes(f"{topic}#", [bulk.ids for bulk in bulks], [len(bulk.crcs) for bulk in bulks])
+    ids, counts = [bulk.ids for bulk in bulks], [len(bulk.crcs) for bulk in bulks]
+    hashes = unique_key_hashes([f"{topic}#"] * len(bulks), ids, counts)
+    return KeyBatch(_absolute(hashes), physical_offsets, np.full(len(hashes), store_timestamp_ms))
+
+
+def keys_of_topic_rows(
+    runs: Sequence[TopicRun], ids: IdRange, physical_offsets: Positions, store_timestamp_ms: int
+) -> KeyBatch:
+    """The same of rows for many queues, whose ids count on through all of them."""
+    counts = [run.rows for run in runs]
+    ranges = [ids.skip(end - count) for end, count in zip(accumulate(counts), counts, strict=True)]
+    hashes = unique_key_hashes([f"{run.topic}#" for run in runs], ranges, counts)
     return KeyBatch(_absolute(hashes), physical_offsets, np.full(len(hashes), store_timestamp_ms))
 
 

@@ -12,21 +12,24 @@ import numpy as np
 from rmqspark.protocol.bulk_rows import records_of_rows
 from rmqspark.protocol.record_batch import RecordBatch
 from rmqspark.protocol.record_builder import mark_committed
+from rmqspark.protocol.topic_rows import records_bytes, records_of_topic_rows
 from rmqspark.store.draft import Run
-from rmqspark.store.index_keys import keys_of_records, keys_of_rows
+from rmqspark.store.index_keys import keys_of_records, keys_of_rows, keys_of_topic_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
+    from rmqspark.protocol.bulk_rows import BulkRows
     from rmqspark.protocol.spans import Bytes, Positions
+    from rmqspark.protocol.topic_rows import TopicRun
     from rmqspark.store.draft import RowRun
     from rmqspark.store.index_keys import KeyBatch
 
 
 class MadeRecords(NamedTuple):
-    """Records of one topic that fill a writable buffer, at most one run of them for each queue.
+    """Records that fill a writable buffer, at most one run of them for each queue.
 
     `keys_of_all` gives what the index enters, once they have got their places and a time.
     """
@@ -71,6 +74,14 @@ def made_of_rows(topic: str, runs: Sequence[RowRun], room: Room) -> MadeRecords:
     of_queues = groupby(runs, attrgetter("queue_id"))
     lengths = [Run(topic, queue_id, sum(len(run.rows.crcs) for run in group)) for queue_id, group in of_queues]
     return MadeRecords(lengths, records, np.zeros(len(records), np.int64), partial(keys_of_rows, topic, bulks))
+
+
+def made_of_topic_rows(runs: Sequence[TopicRun], rows: BulkRows, room: Room) -> MadeRecords:
+    """The records of rows for many queues."""
+    out = room.of(records_bytes(runs, rows))
+    records = RecordBatch.from_sizes(*records_of_topic_rows(runs, rows, out))
+    keys_of_all = partial(keys_of_topic_rows, runs, rows.ids)
+    return MadeRecords([Run(*run) for run in runs], records, np.zeros(len(records), np.int64), keys_of_all)
 
 
 def made_of_committed(run: Run, records: RecordBatch, half_offset: int, *, has_tags: bool = True) -> MadeRecords:

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
     from rmqspark.clock import Clock
     from rmqspark.entropy import Entropy
+    from rmqspark.protocol.bulk_rows import BulkRows
+    from rmqspark.protocol.topic_rows import TopicRun
     from rmqspark.store.beside import Begin, Work
     from rmqspark.store.config import StoreConfig
     from rmqspark.store.dispatcher import OnReadable
@@ -81,10 +83,7 @@ class MessageStore:
         self._queue_files = SegmentFiles(files, config.max_open_files)
         self._log = CommitLog(files, self._log_files, "commitlog", config.mapped_file_size_commit_log)
         self._queues = ConsumeQueues(
-            files,
-            self._queue_files,
-            config.consume_queue_segment_bytes,
-            parse_delay_levels(config.message_delay_level),
+            files, self._queue_files, config.consume_queue_segment_bytes, parse_delay_levels(config.message_delay_level)
         )
         self._index = Index(files, config, clock) if config.message_index_enable else None
         self._checkpoint_file = CheckpointFile(files)
@@ -250,6 +249,10 @@ class MessageStore:
     def append_rows(self, topic: str, runs: Sequence[RowRun]) -> list[BulkAppended]:
         """Stores rows for queues of one topic, all or none; see `Writer.append_rows`."""
         return self._writer.append_rows(topic, runs)
+
+    def append_topic_rows(self, runs: Sequence[TopicRun], rows: BulkRows) -> list[BulkAppended]:
+        """Stores rows for many queues, all or none; see `Writer.append_topic_rows`."""
+        return self._writer.append_topic_rows(runs, rows)
 
     def append_parts(self, topic: str, queue_id: int, head: bytearray, rest: Sequence[Buffer]) -> Appended:
         """Stores one message handed over in parts, the head first; see `Writer.append_parts`."""

@@ -14,13 +14,13 @@ from rmqspark.protocol.message_id import ZERO_HOST
 from rmqspark.protocol.record import QUEUE_OFFSET_AT, STORE_TIMESTAMP_AT, SYS_FLAG_AT, SysFlag, patch_record
 from rmqspark.protocol.record_builder import patch
 from rmqspark.store.beside import WriteBeside, at_once
-from rmqspark.store.bulk_check import check_bulk, check_keys, check_rows
+from rmqspark.store.bulk_check import check_bulk, check_keys, check_rows, check_topic_rows
 from rmqspark.store.commit_log import Placement
 from rmqspark.store.consume_queue import ENTRY
 from rmqspark.store.dispatcher import Dispatch, QueuedEntries
 from rmqspark.store.draft import Appended, BulkAppended, Run
 from rmqspark.store.entries import entries_of
-from rmqspark.store.made_records import Room, made_of_records, made_of_rows
+from rmqspark.store.made_records import Room, made_of_records, made_of_rows, made_of_topic_rows
 from rmqspark.store.segment import Segment
 from rmqspark.store.single_entries import SingleEntries
 from rmqspark.store.singles import lay_out
@@ -30,8 +30,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rmqspark.clock import Clock
+    from rmqspark.protocol.bulk_rows import BulkRows
     from rmqspark.protocol.record_batch import RecordBatch
     from rmqspark.protocol.spans import Positions
+    from rmqspark.protocol.topic_rows import TopicRun
     from rmqspark.store.beside import Begin, Work
     from rmqspark.store.commit_log import CommitLog
     from rmqspark.store.config import StoreConfig
@@ -155,6 +157,15 @@ class Writer:
         for run in runs:
             check_rows(run.rows, topic, self._max_body_bytes)
         return self._append_made(made_of_rows(topic, runs, self._room))
+
+    def append_topic_rows(self, runs: Sequence[TopicRun], rows: BulkRows) -> list[BulkAppended]:
+        """Stores rows for many queues, all or none; returns where they are, queue by queue. Each queue is named once.
+
+        Raises NotWritable, InvalidMessage, InvalidName.
+        """
+        self._admit()
+        check_topic_rows(runs, rows, self._max_body_bytes)
+        return self._append_made(made_of_topic_rows(runs, rows, self._room))
 
     def append_made(self, made: MadeRecords, meanwhile: Work) -> list[BulkAppended]:
         """Stores records made of committed half batches, all or none; returns where they are, run by run.

@@ -1,4 +1,4 @@
-"""RMQ_BULK_SEND (30001) and RMQ_BULK_READ (30002): whole buffers of records, in and out.
+"""RMQ_BULK_SEND (30001), RMQ_BULK_READ (30002), RMQ_TOPICS_SEND (30004): whole buffers of records, in and out.
 
 These are rmqspark's own; stock brokers answer them with REQUEST_CODE_NOT_SUPPORTED. There is no Python per message:
 what comes in is checked, patched and appended as arrays, in the memory it was received into; what goes out is a slice
@@ -9,7 +9,7 @@ topic, and its messages carry neither region nor cluster.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from isal.isal_zlib import crc32
 
@@ -23,10 +23,13 @@ from rmqspark.protocol.headers_bulk import (
     BulkReadResponseHeader,
     BulkSendRequestHeader,
     BulkSendResponseHeader,
+    TopicsSendRequestHeader,
+    TopicsSendResponseHeader,
 )
 from rmqspark.protocol.names import NOT_SENDABLE, RETRY_PREFIX, Perm
 from rmqspark.protocol.properties import Property
 from rmqspark.protocol.record_batch import RecordBatch
+from rmqspark.protocol.topic_rows import decode_topic_rows
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
 
@@ -37,11 +40,13 @@ if TYPE_CHECKING:
     from rmqspark.broker.subscriptions import Filter
     from rmqspark.broker.topics import TopicTable
     from rmqspark.protocol.bulk_rows import BulkRows
+    from rmqspark.protocol.header_types import Header
     from rmqspark.protocol.headers_txn import TxnHalfRequestHeader
     from rmqspark.remoting.request import Request
     from rmqspark.store.message_store import MessageStore
 
 _SIZE_BYTES: Final = 4
+_DAMAGED: Final = "The checksum of the bulk is wrong: it was damaged on the way."
 
 
 class BulkHandlers:
@@ -60,6 +65,7 @@ class BulkHandlers:
     def routes(self) -> Routes:
         return {
             RequestCode.RMQ_BULK_SEND: Route(BulkSendRequestHeader, self.send),
+            RequestCode.RMQ_TOPICS_SEND: Route(TopicsSendRequestHeader, self.send_to_topics),
             RequestCode.RMQ_BULK_READ: Route(BulkReadRequestHeader, self.read),
         }
 
@@ -75,6 +81,22 @@ class BulkHandlers:
             storeTimestamp=appended.store_timestamp_ms,
         )
 
+        self._answer_when_safe(request, receipt)
+
+    def send_to_topics(self, request: Request[TopicsSendRequestHeader]) -> None:
+        header = request.header
+        if crc32(request.body) != header.bodyCrc32:
+            raise RecordError(_DAMAGED)
+        runs, rows = decode_topic_rows(request.body, header.queues, header.count)
+        for run in runs:
+            check_target(self._topics, run.topic, run.queue_id)
+        first = self._appender.append_topic_rows(runs, rows)
+        receipt = TopicsSendResponseHeader(
+            count=header.count, physicalOffset=first.physical_offset, storeTimestamp=first.store_timestamp_ms
+        )
+        self._answer_when_safe(request, receipt)
+
+    def _answer_when_safe(self, request: Request[Any], receipt: Header) -> None:
         def answer(error: RmqError | None) -> None:
             if error is None:
                 request.reply(receipt)
@@ -137,7 +159,7 @@ def open_bulk(header: BulkSendRequestHeader | TxnHalfRequestHeader, body: memory
     What is inside the records is the store's to check before it takes them.
     """
     if crc32(body) != header.bodyCrc32:
-        raise RecordError("The checksum of the bulk is wrong: it was damaged on the way.")
+        raise RecordError(_DAMAGED)
     bulk = read_bulk(body, header.count, header.recordSize)
     if isinstance(bulk, RecordBatch):
         _refuse_what_is_not_there_yet(bulk)

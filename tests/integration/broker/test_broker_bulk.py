@@ -324,7 +324,14 @@ def test_a_broker_says_what_it_can_do_and_which_store_it_has(on_broker) -> None:
     on_broker(talk)
     (body,) = seen
     assert (body.product, body.incarnation) == ("rmqspark", 1)
-    assert body.capabilities == {"bulkSend": 1, "bulkRead": 2, "transactions": 1, "measure": 1, "groups": 1}
+    assert body.capabilities == {
+        "bulkSend": 1,
+        "bulkRead": 2,
+        "transactions": 1,
+        "measure": 1,
+        "groups": 1,
+        "topicsSend": 1,
+    }
     assert len(body.storeId) == 32
 
 

@@ -64,7 +64,7 @@ def test_what_arrives_stands_for_the_same_records(bodies: list[bytes], even: boo
     assert arrived.records_bytes("orders") == len(records.buffer)
     rest = arrived.skip(len(bodies) // 2)
     assert rest.records("orders", 3).buffer.tobytes() == b"".join(expected[len(bodies) // 2 :])
-    hashes = unique_key_hashes("orders#", [arrived.ids], [len(bodies)])
+    hashes = unique_key_hashes(["orders#"], [arrived.ids], [len(bodies)])
     assert hashes.tolist() == [java_hash(f"orders#{unique_id(PREFIX, first + row)}") for row in range(len(bodies))]
 
 
@@ -80,8 +80,8 @@ def test_bulks_become_records_together() -> None:
     assert together.buffer.tobytes() == b"".join(each.buffer.tobytes() for each in alone)
     assert together.sizes.tolist() == [size for each in alone for size in each.sizes.tolist()]
     ranges, counts = [bulk.ids for bulk in bulks], [len(bulk.crcs) for bulk in bulks]
-    hashes = [unique_key_hashes("orders#", [ids], [count]) for ids, count in zip(ranges, counts, strict=True)]
-    assert unique_key_hashes("orders#", ranges, counts).tolist() == np.concatenate(hashes).tolist()
+    hashes = [unique_key_hashes(["orders#"], [ids], [count]) for ids, count in zip(ranges, counts, strict=True)]
+    assert unique_key_hashes(["orders#"] * len(ranges), ranges, counts).tolist() == np.concatenate(hashes).tolist()
 
 
 def test_bodies_go_out_from_where_they_lie() -> None:

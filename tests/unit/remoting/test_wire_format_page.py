@@ -16,6 +16,8 @@ from rmqspark.protocol.headers_bulk import (
     BulkReadResponseHeader,
     BulkSendRequestHeader,
     BulkSendResponseHeader,
+    TopicsSendRequestHeader,
+    TopicsSendResponseHeader,
 )
 from rmqspark.remoting.limits import Limits
 
@@ -30,6 +32,7 @@ def test_every_request_is_there_with_its_right() -> None:
 
 
 BULK = [BulkSendRequestHeader, BulkSendResponseHeader, BulkReadRequestHeader, BulkReadResponseHeader]
+TOPICS = [TopicsSendRequestHeader, TopicsSendResponseHeader]
 TRANSACTIONS = [
     kind
     for module in (headers_txn, bodies_txn, headers_queries, bodies_queries)
@@ -38,7 +41,7 @@ TRANSACTIONS = [
 ]
 
 
-@pytest.mark.parametrize("header", [*BULK, *TRANSACTIONS])
+@pytest.mark.parametrize("header", [*BULK, *TOPICS, *TRANSACTIONS])
 def test_every_field_of_our_own_requests_is_there(header: type) -> None:
     """Whoever writes a client for our own requests finds all their fields."""
     named = {*re.findall(r"`(\w+)`", PAGE), *re.findall(r'"(\w+)":', PAGE)}

@@ -1,0 +1,83 @@
+"""Rows that a column divides among many topics, on two brokers, without Spark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from rmqspark.client.admin import AdminClient
+from rmqspark.client.broker_client import Capabilities
+from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.sink.delivery import AtLeastOnce
+from rmqspark.sink.options import SinkOptions
+from rmqspark.sink.task import WriteTask
+from rmqspark.testing import cluster
+from rmqspark.testing.rmq import Rmq
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqspark.client.broker_client import BrokerClient
+    from rmqspark.testing import LocalCluster
+
+pytestmark = pytest.mark.integration
+
+TOPICS = 30
+ROWS = 2_000
+
+
+class Older(ClusterClient):
+    """A client whose brokers take bulks, but none for many queues."""
+
+    def broker(self, broker_name: str) -> BrokerClient:
+        found = super().broker(broker_name)
+        able = found.capabilities()
+        found.capabilities = lambda: able._replace(topics_send=0)  # type: ignore[method-assign]
+        return found
+
+
+class Stock(ClusterClient):
+    """A client whose brokers know nothing but RocketMQ's own requests."""
+
+    def broker(self, broker_name: str) -> BrokerClient:
+        found = super().broker(broker_name)
+        found.capabilities = Capabilities  # type: ignore[method-assign]
+        return found
+
+
+@pytest.fixture(scope="module")
+def mq() -> Iterator[LocalCluster]:
+    with cluster(brokers=2) as running, AdminClient(running.namesrv) as admin:
+        for kind in ("ClusterClient", "Older", "Stock"):
+            for number in range(TOPICS):
+                admin.create_topic(f"{kind}-{number}", queues=1 + number % 3)
+        yield running
+
+
+@pytest.mark.parametrize("kind", [ClusterClient, Older, Stock])
+@pytest.mark.parametrize("batch_bytes", [64 << 10, 1 << 20])
+def test_each_topic_gets_its_rows(mq: LocalCluster, kind: type[ClusterClient], batch_bytes: int) -> None:
+    """Whatever the brokers know: every row is in its topic, once, with an id of its own, spread over the queues."""
+    name = f"{kind.__name__}-{{}}".format
+    rows = [(b"%06d" % row * (row % 40 + 1), name(row * row % TOPICS)) for row in range(ROWS)]
+    columns = {"body": pa.array([body for body, _ in rows]), "topic": pa.array([topic for _, topic in rows])}
+    with Rmq(mq) as rmq, kind(mq.namesrv) as client:
+        topics = {topic for _, topic in rows}
+        before = {topic: len(rmq.messages(topic)) for topic in topics}
+        options = SinkOptions(batch_bytes=batch_bytes)
+        written = WriteTask(client, options, AtLeastOnce(client)).write([pa.record_batch(columns)])
+        assert (written.rows, sum(written.queues.values())) == (ROWS, ROWS)
+        ids = set()
+        for topic in topics:
+            messages = sorted(rmq.messages(topic), key=lambda message: message.store_timestamp_ms)
+            mine = sorted(body for body, target in rows if target == topic)
+            assert len(messages) == before[topic] + len(mine)
+            new = messages[before[topic] :]
+            assert sorted(message.body for message in new) == mine
+            assert {message.topic for message in new} == {topic}
+            ids |= {message.msg_id for message in new}
+            queues = len({(message.queue.broker_name, message.queue.queue_id) for message in new})
+            assert queues == len(client.publish_queues(topic))
+        assert len(ids) == ROWS
