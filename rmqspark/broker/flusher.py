@@ -1,7 +1,8 @@
 """Brings what was appended to the disk: by the clock (ASYNC_FLUSH), or for those who wait for it (SYNC_FLUSH).
 
 There is one flush at a time, in a thread; whoever comes meanwhile shares the next one (group commit). About once a
-second a flush is a thorough one, which takes queues and index along, so that a recovery has little to do.
+second a flush is a thorough one, which takes queues and index along, so that a recovery has little to do. Each queue is
+a file to be synced: of thousands that takes long, and is done less often.
 
 A wait that takes too long ends with FlushTimeout: the message is stored and may yet survive. A failed fsync ends with
 NotWritable, for everybody and for good (reliability, G6): the pages may be marked clean though they never reached it.
@@ -33,11 +34,20 @@ _START_AGAIN: Final = "Start the broker again: it finds what is there."
 
 log = structlog.get_logger("rmqspark.broker")
 
+_PAUSE_FACTOR: Final = 10
+_LONGEST_PAUSE_S: Final = 60.0  # RocketMQ's flushConsumeQueueThoroughInterval
+
 
 class FlushWaiter(NamedTuple):
     end_offset: int  # physical: where the last byte waited for ends
     deadline: float  # loop time, seconds
     done: Callable[[RmqError | None], None]
+
+
+def pause_s(took_s: float, interval_s: float) -> float:
+    """How long after a thorough flush the next one is due: `interval_s`, or longer, up to a minute, so that they take
+    no more than a tenth of the time."""
+    return max(interval_s, min(_PAUSE_FACTOR * took_s, _LONGEST_PAUSE_S))
 
 
 class Flusher:
@@ -108,11 +118,12 @@ class Flusher:
         loop, store = asyncio.get_running_loop(), self._store
         thorough = loop.time() >= self._thorough_due and self._thorough_end != store.end_offset
         is_log_flushed, end_offset = store.flushed_offset == store.end_offset, store.end_offset
+        begun = loop.time()
         plan = None if self._refusal else store.begin_flush(thorough=thorough)
         if plan is not None:
             await self._carry_out(plan)
         if thorough:
-            self._thorough_due = loop.time() + self._thorough_interval
+            self._thorough_due = loop.time() + pause_s(loop.time() - begun, self._thorough_interval)
             if is_log_flushed:  # else queue entries may have come with the end of this very flush
                 self._thorough_end = end_offset
         self._settle()

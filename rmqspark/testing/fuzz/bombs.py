@@ -22,6 +22,7 @@ from rmqspark.protocol.headers import (
     PullFlag,
     PullMessageRequestHeader,
     SendMessageRequestHeaderV2,
+    TopicsSendRequestHeader,
 )
 from rmqspark.protocol.record import encode_record
 from rmqspark.protocol.register import MAX_TOPICS, register_crc32
@@ -97,6 +98,12 @@ def _counts(topic: str) -> Iterator[Bomb]:
     for count in (-1, 0, 2**31 - 1):
         for record_size in (-1, 0, 1, 91, 2**31 - 1):
             yield bulk(f"{count} records of {record_size}", bytes(200), count, record_size)
+    for queues in (-1, 0, 1, 22, 2**31 - 1):
+        for count in (-1, 0, 1, 2**31 - 1):
+            body = struct.pack(">iiB1s", count, 0, 1, b"t") * 20
+            topics = TopicsSendRequestHeader(queues, count, zlib.crc32(body))
+            request = _request(RequestCode.RMQ_TOPICS_SEND, topics, body)
+            yield Bomb(f"rows: {count} for each of {queues} queues", True, request)
     yield bulk("sizes that wrap around", struct.pack(">4i", 2**31 - 1, 2**31 - 1, -(2**31), 2) + bytes(400), 4, 0)
     smallest = bytes(encode_record(topic=topic, body=b"x"))
     count = FULL_BODY // len(smallest)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from rmqspark.broker.handlers.bulk import open_bulk
 from rmqspark.broker.subscriptions import parse_subscription
 from rmqspark.errors import RmqError
@@ -17,14 +19,15 @@ from rmqspark.protocol.compression import decompress
 from rmqspark.protocol.faults import from_response
 from rmqspark.protocol.frame import FrameDecoder
 from rmqspark.protocol.headers import REQUEST_HEADERS
-from rmqspark.protocol.headers_bulk import BulkSendRequestHeader
+from rmqspark.protocol.headers_bulk import BulkSendRequestHeader, TopicsSendRequestHeader
 from rmqspark.protocol.headers_cluster import RegisterBrokerRequestHeader
 from rmqspark.protocol.properties import decode_properties
 from rmqspark.protocol.record import decode_record
 from rmqspark.protocol.record_batch import RecordBatch
 from rmqspark.protocol.register import decode_register_body
+from rmqspark.protocol.topic_rows import decode_topic_rows, records_bytes, records_of_topic_rows
 from rmqspark.remoting.response import Response
-from rmqspark.store.bulk_check import check_bulk, check_rows
+from rmqspark.store.bulk_check import check_bulk, check_rows, check_topic_rows
 from rmqspark.testing.fuzz.requests import BODIES
 
 if TYPE_CHECKING:
@@ -78,6 +81,11 @@ def take_body(code: int, envelope: Envelope[msgspec.Struct] | None, body: memory
                 bulk = RecordBatch.scan(bulk.records(header.topic, header.queueId).buffer)
             check_bulk(bulk, header.topic, header.queueId, _MAX_BODY_BYTES)
             _look_at(bulk)
+        case TopicsSendRequestHeader() as header:
+            runs, rows = decode_topic_rows(body, header.queues, header.count)
+            check_topic_rows(runs, rows, _MAX_BODY_BYTES)
+            out = np.empty(records_bytes(runs, rows), np.uint8)
+            _look_at(RecordBatch.scan(records_of_topic_rows(runs, rows, out).buffer))
         case RegisterBrokerRequestHeader() as header:
             decode_register_body(
                 body, compressed=bool(header.compressed), version=envelope.version, crc32=header.bodyCrc32 or 0

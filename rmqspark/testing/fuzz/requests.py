@@ -237,6 +237,27 @@ def _bulk(rng: Random, fields: dict[str, str], names: Names) -> bytes:
 
 
 def _bulk_of_rows(rng: Random, fields: dict[str, str]) -> bytes:
+    rows, count = _rows(rng)
+    return _described(rng, fields, rows, rng.randrange(4), count, -1)
+
+
+def _topic_rows(rng: Random, fields: dict[str, str], names: Names) -> bytes:
+    rows, count = _rows(rng)
+    queues = [
+        (names.topics[0], rng.choice((1, count, -1, 2**31 - 1)), rng.randrange(4)) for _ in range(rng.randrange(3))
+    ]
+    queues.append((rng.choice(names.topics), count - sum(rows for _, rows, _ in queues), rng.choice((0, 1, 5, -1))))
+    encoded = [(_encodable(topic).encode()[:255], rows, queue_id) for topic, rows, queue_id in queues]
+    ahead = b"".join(
+        struct.pack(">iiB", max(-(2**31), rows), queue_id, len(topic)) + topic for topic, rows, queue_id in encoded
+    )
+    if rng.random() < 0.97:
+        fields["queues"] = str(len(queues))
+    return _described(rng, fields, ahead + rows, 0, count, -1)
+
+
+def _rows(rng: Random) -> tuple[bytes, int]:
+    """What a bulk of rows has in its body, and how many they are."""
     bodies_of_rows = [hostile.noise(rng) for _ in range(rng.choice((1, 2, 17)))]
     equal = len({*map(len, bodies_of_rows)}) == 1
     shared = struct.pack(
@@ -251,7 +272,7 @@ def _bulk_of_rows(rng: Random, fields: dict[str, str]) -> bytes:
     count = len(bodies_of_rows)
     lengths = b"" if equal else struct.pack(f">{count}i", *map(len, bodies_of_rows))
     crcs = struct.pack(f">{count}I", *(zlib.crc32(body) & 0x7FFFFFFF for body in bodies_of_rows))
-    return _described(rng, fields, shared + lengths + crcs + b"".join(bodies_of_rows), rng.randrange(4), count, -1)
+    return shared + lengths + crcs + b"".join(bodies_of_rows), count
 
 
 def _described(rng: Random, fields: dict[str, str], body: bytes, queue_id: int, count: int, record_size: int) -> bytes:
@@ -297,6 +318,7 @@ _MAKERS: Final[Mapping[int, Callable[[Random, dict[str, str], Names], bytes]]] =
     RequestCode.SEND_REPLY_MESSAGE_V2: _message,
     RequestCode.SEND_BATCH_MESSAGE: _batch,
     RequestCode.RMQ_BULK_SEND: _bulk,
+    RequestCode.RMQ_TOPICS_SEND: _topic_rows,
     RequestCode.RMQ_TXN_HALF: _bulk,
     RequestCode.REGISTER_BROKER: _registration,
 }
