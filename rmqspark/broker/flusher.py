@@ -35,7 +35,7 @@ _START_AGAIN: Final = "Start the broker again: it finds what is there."
 log = structlog.get_logger("rmqspark.broker")
 
 _PAUSE_FACTOR: Final = 10
-_LONGEST_PAUSE_S: Final = 60.0  # RocketMQ's flushConsumeQueueThoroughInterval
+_LONGEST_PAUSE_S: Final = 3.0  # files with bytes that are not on disk stay open
 
 
 class FlushWaiter(NamedTuple):
@@ -45,8 +45,8 @@ class FlushWaiter(NamedTuple):
 
 
 def pause_s(took_s: float, interval_s: float) -> float:
-    """How long after a thorough flush the next one is due: `interval_s`, or longer, up to a minute, so that they take
-    no more than a tenth of the time."""
+    """How long after a thorough flush the next one is due: `interval_s`, or longer, so that they take a tenth of the
+    time, up to three seconds."""
     return max(interval_s, min(_PAUSE_FACTOR * took_s, _LONGEST_PAUSE_S))
 
 
