@@ -97,7 +97,7 @@ class WriteTask:
         return is_simple and self._delivery.joins_topics
 
     def _write_joined(self, batch: Any, names: list[str], order: Positions, runs: list[Run]) -> None:
-        """Sends rows for many queues together: `runs` of the rows in this `order`, each for the topic `names[target]`."""
+        """Sends rows for many queues together: `runs` of rows in this `order`, each for the topic `names[target]`."""
         dealt: list[QueueRows] = []
         for number, first, end in runs:
             queues, turn = self._targets.queues(names[number]), self._targets.turn(names[number])
