@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from itertools import chain
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     TagsCodes = Sequence[int] | NDArray[Any]
     Readable = tuple[str, int, int, TagsCodes]  # topic, queue id, new max offset, tags codes of what came
     OnReadable = Callable[[Iterable[Readable]], None]
+
+
+_readable = methodcaller("readable")
 
 
 class Queued(Protocol):
@@ -131,4 +135,4 @@ class Dispatcher:
 
     def _announce(self, dispatch: Dispatch) -> None:
         if self.on_readable is not None:
-            self.on_readable(chain.from_iterable(queued.readable() for queued in dispatch.queued))
+            self.on_readable(chain.from_iterable(map(_readable, dispatch.queued)))  # nothing runs unless it is asked
