@@ -277,7 +277,7 @@ class Broker:
             CapabilityHandlers(store, os.path.abspath(self._store_dir)),
         )
         self._server = RemotingServer(
-            Router(family.routes() for family in families),
+            Router((family.routes() for family in families), usual.take_alike),
             host=config.bind_address,
             port=config.listen_port,
             limits=self._limits,

@@ -29,47 +29,73 @@ if TYPE_CHECKING:
     from rmqspark.protocol.spans import Positions
     from rmqspark.remoting.request import Request
 
-pack_prefix: Final = Struct(">II").pack
+_pack_prefix: Final = Struct(">II").pack
 """Frame length; serialization type and header length; as in protocol/command.py."""
 _INT32: Final = Struct(">i")
 _length: Final = _INT32.pack
 _MSG_ID_CHARACTERS: Final = 32
+_MOST_FORMS: Final = 4096  # of binary answers
 _FORM_FROM_QUEUE: Final = (
     b'","queueId":"%%d","queueOffset":"%%d","transactionId":"%%b"},'
-    b'"flag":1,"language":"JAVA","opaque":%%d,"serializeTypeCurrentRPC":"JSON","version":%d}' % VERSION
+    b'"flag":1,"language":"JAVA","opaque":%%b,"serializeTypeCurrentRPC":"JSON","version":%d}' % VERSION
 )
+
+
+class Prefixes(dict[int, bytes]):
+    """What is ahead of a header in a response without a body, by the header's length; made when it is asked for."""
+
+    def __init__(self, serialize_type: int) -> None:
+        super().__init__()
+        self._kind = serialize_type << 24
+
+    def __missing__(self, length: int) -> bytes:
+        prefix = self[length] = _pack_prefix(length + 4, self._kind | length)
+        return prefix
 
 
 class Form(NamedTuple):
     """`header % values` is the header of an answer, the values being physical offset, queue id, queue offset, id and
-    opaque. `pack_prefix` of its length, and of that and `kind`, makes a response of it."""
+    opaque as it stands in a header."""
 
     header: bytes | BinaryForm
-    kind: int
+    prefixes: Prefixes
 
 
-class BinaryForm:
-    """The form of a binary header, where every value stands behind its length."""
+class BinaryForm(dict[tuple[int, int, int], bytes]):
+    """The form of a binary header, where every value stands behind its length: a form of bytes for each queue id,
+    length of the queue offset and length of the id, made when it is asked for."""
 
     def __init__(self, extra: Mapping[str, str], host: bytes) -> None:
         head = encode_binary_header(BinaryHeader(0, Language.JAVA, VERSION, 0, RESPONSE_FLAG, None, {}))
         values = [(_named(name), value.encode()) for name, value in extra.items()]
         fields = b"".join(name + _length(len(value)) + value for name, value in values)
         fields += _named("msgId") + _length(_MSG_ID_CHARACTERS) + host.hex().upper().encode()
-        names = [_named(name) for name in ("queueId", "queueOffset", "transactionId")]
-        self._without_values = len(fields) + _MSG_ID_CHARACTERS // 2 + sum(map(len, names)) + 3 * _INT32.size
-        parts = head[:OPAQUE_AT], b"%b", head[OPAQUE_AT + _INT32.size : -_INT32.size], b"%b", fields, b"%016X"
-        self._form = b"".join(part if part in (b"%b", b"%016X") else part.replace(b"%", b"%%") for part in parts)
-        self._form += b"".join(name + b"%b%b" for name in names)
+        self._head, self._fields = head, fields
 
-    def __mod__(self, values: tuple[int, int, int, bytes, int]) -> bytes:
+    def __mod__(self, values: tuple[int, int, int, bytes, bytes]) -> bytes:
         physical_offset, queue_id, queue_offset, unique_id, opaque = values
-        queue, offset = b"%d" % queue_id, b"%d" % queue_offset
-        extension = self._without_values + len(queue) + len(offset) + len(unique_id)
-        return self._form % (
-            _length(opaque), _length(extension), physical_offset,
-            _length(len(queue)), queue, _length(len(offset)), offset, _length(len(unique_id)), unique_id,
-        )  # fmt: skip
+        offset = b"%d" % queue_offset
+        return self[queue_id, len(offset), len(unique_id)] % (opaque, physical_offset, offset, unique_id)
+
+    def __missing__(self, key: tuple[int, int, int]) -> bytes:
+        queue_id, offset_length, id_length = key
+        if len(self) == _MOST_FORMS:
+            self.clear()
+        head, fields = self._head, self._fields
+        queue = b"%d" % queue_id
+        fields_behind = (
+            _named("queueId") + _length(len(queue)) + queue + _named("queueOffset") + _length(offset_length),
+            _named("transactionId") + _length(id_length),
+        )
+        length = len(fields) + _MSG_ID_CHARACTERS // 2 + offset_length + id_length + sum(map(len, fields_behind))
+        parts = (
+            head[:OPAQUE_AT],
+            head[OPAQUE_AT + _INT32.size : -_INT32.size] + _length(length) + fields,
+            *fields_behind,
+        )
+        form = b"%b%%b%b%%016X%b%%b%b%%b" % tuple(part.replace(b"%", b"%%") for part in parts)
+        self[key] = form
+        return form
 
 
 def _named(name: str) -> bytes:
@@ -90,7 +116,10 @@ class Receipts:
         head = f'{{"code":0,"extFields":{{{fields},"msgId":"'.replace("%", "%%").encode()
         self._form = head + host.hex().upper().encode() + b"%016X" + _FORM_FROM_QUEUE
         self._form_of_batch = head + b"%b" + _FORM_FROM_QUEUE
-        self._forms = Form(self._form, JSON << 24), Form(BinaryForm(self._extra, host), ROCKETMQ << 24)
+        self._forms = (
+            Form(self._form, Prefixes(JSON)),
+            Form(BinaryForm(self._extra, host), Prefixes(ROCKETMQ)),
+        )
 
     @property
     def forms(self) -> tuple[Form, Form]:
@@ -104,8 +133,8 @@ class Receipts:
         queue_id, transaction_id = message.queue_id, message.transaction_id
         encoded_id = transaction_id.encode("ascii", "replace")
         if error is None and encoded_id.isalnum() and request.serialize == "JSON":
-            head = self._form % (physical_offset, queue_id, queue_offset, encoded_id, request.opaque)
-            request.reply_encoded(pack_prefix(len(head) + 4, len(head)) + head)
+            head = self._form % (physical_offset, queue_id, queue_offset, encoded_id, b"%d" % request.opaque)
+            request.reply_encoded(_pack_prefix(len(head) + 4, len(head)) + head)
         else:
             request.answer(self.reply_to(queue_id, transaction_id, queue_offset, physical_offset, error))
 
@@ -121,9 +150,9 @@ class Receipts:
         encoded_id = batch.transaction_id.encode("ascii", "replace")
         if error is None and (not encoded_id or encoded_id.isalnum()) and request.serialize == "JSON":
             msg_ids = offset_msg_ids(self._host, physical_offsets).encode()
-            values = (msg_ids, batch.origin.queue_id, queue_offset, encoded_id, request.opaque)
+            values = (msg_ids, batch.origin.queue_id, queue_offset, encoded_id, b"%d" % request.opaque)
             head = self._form_of_batch % values
-            request.reply_encoded(pack_prefix(len(head) + 4, len(head)) + head)
+            request.reply_encoded(_pack_prefix(len(head) + 4, len(head)) + head)
         else:
             request.answer(self.reply_to_batch(batch, queue_offset, physical_offsets, error))
 

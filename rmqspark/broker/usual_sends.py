@@ -4,22 +4,24 @@ They differ in little, and there are many. So they are told apart before a reque
 done for each of them is done for all of a turn (`store/singles.py`). Whatever is not usual, or is wrong in any way, is
 left to the common way (`intake.py`, `handlers/sends.py`), which knows what to say; a test holds the two against each
 other.
+
+Most of them are not even decoded: those whose header is that of one taken before, but for a few values
+(`send_stencils.py`).
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from rmqspark.broker.intake import MULTI_TAG, brokers_own_properties
-from rmqspark.broker.receipts import pack_prefix
+from rmqspark.broker.send_stencils import PLAIN, SendStencil, stencil_of
 from rmqspark.broker.usual_properties import read_usual
-from rmqspark.errors import InvalidArgument
-from rmqspark.protocol.command import Envelope, encode_response
-from rmqspark.protocol.headers_produce import SendMessageRequestHeader, SendMessageRequestHeaderV2
-from rmqspark.protocol.message_id import IPV4_HOST_BYTES, pack_host
+from rmqspark.protocol.by_length import MOST_HEADER_BYTES, ByLength
+from rmqspark.protocol.command import JSON, Envelope, RawCommand, encode_response
+from rmqspark.protocol.headers_produce import SendMessageRequestHeaderV2
 from rmqspark.protocol.names import NOT_SENDABLE, RETRY_PREFIX
 from rmqspark.protocol.record import encode_unplaced
+from rmqspark.protocol.stencil import opaque_value, read_opaque
 from rmqspark.remoting.request import SERIALIZE_NAMES
 from rmqspark.store.draft import Draft
 from rmqspark.store.singles import Places, Single
@@ -31,10 +33,14 @@ if TYPE_CHECKING:
     from rmqspark.broker.config import BrokerConfig
     from rmqspark.broker.receipts import Receipts
     from rmqspark.broker.topics import TopicTable
+    from rmqspark.broker.usual_properties import Outline
     from rmqspark.errors import RmqError
     from rmqspark.protocol.bodies import DataVersion
     from rmqspark.remoting.reply import Reply
     from rmqspark.remoting.request import Connection
+
+_NOWHERE: Final = ("", 0)
+_QUEUE_IDS: Final = {b"%d" % queue_id: queue_id for queue_id in range(1024)}
 
 
 class UsualSend(Single, gc=False):
@@ -42,7 +48,7 @@ class UsualSend(Single, gc=False):
 
     waits_for_flush: bool
     unique_key: bytes  # letters and digits
-    opaque: int
+    opaque: bytes  # as it stands in the header
     connection: Connection
     serialize_type: int
     receipts: Receipts
@@ -76,7 +82,8 @@ class UsualSend(Single, gc=False):
     def _answer(self, reply: Reply) -> None:
         code, remark, extra = reply.code, reply.remark, reply.extra
         serialize = SERIALIZE_NAMES[self.serialize_type]
-        response = encode_response(self.opaque, code, reply.header, remark=remark, extra=extra, serialize=serialize)
+        opaque = read_opaque(self.serialize_type, self.opaque)
+        response = encode_response(opaque, code, reply.header, remark=remark, extra=extra, serialize=serialize)
         self.connection.answer(b"".join(response), 1)
 
 
@@ -87,16 +94,15 @@ def finish_all(sends: Sequence[UsualSend], places: Places) -> None:
     """
     first = sends[0]
     connection, serialize_type = first.connection, first.serialize_type
-    form, kind = first.receipts.forms[serialize_type]
+    form, prefixes = first.receipts.forms[serialize_type]
     answers: list[bytes] = []
     for send, queue_offset, physical_offset in zip(sends, *places, strict=True):
         if send.connection is not connection or send.serialize_type != serialize_type:
             connection.answer(b"".join(answers), len(answers) // 2)
             connection, serialize_type, answers = send.connection, send.serialize_type, []
-            form, kind = send.receipts.forms[serialize_type]
+            form, prefixes = send.receipts.forms[serialize_type]
         header = form % (physical_offset, send.queue_id, queue_offset, send.unique_key, send.opaque)
-        length = len(header)
-        answers += (pack_prefix(length + 4, kind | length), header)
+        answers += (prefixes[len(header)], header)
     connection.answer(b"".join(answers), len(answers) // 2)
 
 
@@ -104,40 +110,99 @@ class UsualSends:
     """Takes the requests that are usual."""
 
     def __init__(
-        self, config: BrokerConfig, topics: TopicTable, appender: Appender, receipts: Receipts, *, max_body_bytes: int
+        self,
+        config: BrokerConfig,
+        topics: TopicTable,
+        appender: Appender,
+        receipts: Receipts,
+        *,
+        max_body_bytes: int,
+        cut_every: int = 32,
     ) -> None:
+        """A stencil is cut of the first of so many requests that none has fitted: to cut one for each that comes only
+        once would cost more than they save."""
         self._topics = topics
-        self._version: DataVersion | None = None  # of the topics, when `_write_queues` was last begun
+        self._version: DataVersion | None = None  # of the topics, when the next two were last begun
         self._write_queues: dict[str, int] = {}  # of each topic that takes such messages, for the others 0
+        self._by_name: dict[bytes, tuple[str, int]] = {}  # the former, by their names as they stand in headers
+        self._stencils: ByLength[SendStencil] = ByLength()  # by header word, which is a length and the serialization
+        self._cut_every = cut_every
+        self._unlike = 0  # requests that no stencil fitted
         self._submit = appender.submit_usual
         self._receipts = receipts
         self._max_body_bytes = max_body_bytes
         self._brokers_own = brokers_own_properties(config)
 
-    def take_v1(
-        self,
-        envelope: Envelope[SendMessageRequestHeader],
-        body: memoryview,
-        connection: Connection,
-        serialize_type: int,
+    def take_alike(
+        self, view: memoryview, word: int, header_at: int, body_at: int, end: int, connection: Connection
     ) -> bool:
-        """The same for SEND_MESSAGE."""
-        header = SendMessageRequestHeaderV2.from_v1(envelope.extFields)
-        return self.take_v2(Envelope(envelope.code, header, envelope.opaque), body, connection, serialize_type)
+        """Takes a request whose header is that of one taken before, but for what may vary; False for any other.
 
-    def take_v2(
-        self,
-        envelope: Envelope[SendMessageRequestHeaderV2],
-        body: memoryview,
-        connection: Connection,
-        serialize_type: int,
-    ) -> bool:
-        """Takes a SEND_MESSAGE_V2 that is usual; False for any other."""
-        header = envelope.extFields
+        All that `take` checks is checked here, or said in the same bytes as in the other header. What varies is such
+        that it cannot change how JSON is read.
+        """
+        for stencil in self._stencils.get(word, ()):
+            unpack_from, between, pick, constant = stencil
+            found = unpack_from(view, header_at)
+            if found[::2] == between:
+                break
+        else:
+            return False
+        opaque, name, queue, born, unique_key = pick(found)
+        topic, queues = self._by_name.get(name, _NOWHERE)
+        queue_id = _QUEUE_IDS.get(queue, queues)
+        born_host, serialize_type = connection.ipv4_host, word >> 24
+        if (
+            self._topics.version is not self._version
+            or queue_id >= queues
+            or not 0 < end - body_at <= self._max_body_bytes
+            or born_host is None
+            or not born.isdigit()
+            or not unique_key.isalnum()
+            or (serialize_type == JSON and not (opaque.isdigit() and opaque >= b"1"))
+        ):
+            return False
+        key = unique_key.decode()
+        if constant.both is None:
+            properties = constant.properties % unique_key
+            index_keys: tuple[str, ...] = (key,)
+        else:
+            keys = found[constant.keys_at]
+            if keys.translate(None, PLAIN):
+                return False
+            properties = constant.properties % constant.both(found)
+            index_keys = key, *filter(None, keys.decode().split(" "))
+        connection.under_way += 1
+        self._submit(
+            UsualSend(
+                topic,
+                queue_id,
+                view[body_at:end].tobytes(),
+                properties,
+                constant.tags_code,
+                index_keys,
+                constant.flag,
+                int(born),
+                born_host,
+                constant.reconsume_times,
+                constant.waits_for_flush,
+                unique_key,
+                opaque,
+                connection,
+                serialize_type,
+                self._receipts,
+            )
+        )
+        return True
+
+    def take(self, envelope: Envelope[Any], raw: RawCommand, connection: Connection) -> bool:
+        """Takes a SEND_MESSAGE or SEND_MESSAGE_V2 that is usual; False for any other."""
+        fields, body, kind = envelope.extFields, raw.body, raw.serialize_type
+        header = fields if type(fields) is SendMessageRequestHeaderV2 else SendMessageRequestHeaderV2.from_v1(fields)
         topic, queue_id, text = header.b, header.e, header.i
         if self._topics.version is not self._version or (queues := self._write_queues.get(topic)) is None:
-            queues = self._learn(topic)
-        born_host = _usual_host(connection.peer)
+            queues = self._learn_topic(topic)
+        born_host = connection.ipv4_host
         if (
             not text
             or not 0 <= queue_id < queues
@@ -153,6 +218,7 @@ class UsualSends:
         if not unique_key.isalnum():  # then nothing in it could break out of the form of a receipt
             return False
         properties = (text if text[-1] == "\x02" else text + "\x02").encode() + self._brokers_own
+        self._learn_header(raw, envelope, outline)
         connection.under_way += 1
         self._submit(
             UsualSend(
@@ -168,34 +234,34 @@ class UsualSends:
                 header.j or 0,
                 outline.waits_for_flush,
                 unique_key,
-                envelope.opaque,
+                opaque_value(kind, envelope.opaque),
                 connection,
-                serialize_type,
+                kind,
                 self._receipts,
             )
         )
         return True
 
-    def _learn(self, topic: str) -> int:
+    def _learn_header(self, raw: RawCommand, envelope: Envelope[Any], outline: Outline) -> None:
+        """So that others like it may be taken without being decoded."""
+        length, nth = len(raw.header), self._unlike
+        self._unlike = nth + 1
+        if nth % self._cut_every == 0 and length <= MOST_HEADER_BYTES:
+            stencil = stencil_of(raw, envelope, outline, self._brokers_own)
+            if stencil is not None:
+                self._stencils.remember(raw.serialize_type << 24 | length, stencil)
+
+    def _learn_topic(self, topic: str) -> int:
         """How many queues of a topic take such messages, from now until some topic changes."""
         if self._topics.version is not self._version:
             self._version = self._topics.version
             self._write_queues.clear()
+            self._by_name.clear()
         config = self._topics.get(topic)
         if config is None:
             return 0  # and not remembered: there are more names than topics
         is_plain = topic not in NOT_SENDABLE and not topic.startswith(RETRY_PREFIX)
         queues = config.writeQueueNums if is_plain and config.topicFilterType != MULTI_TAG else 0
         self._write_queues[topic] = queues
+        self._by_name[topic.encode()] = topic, queues
         return queues
-
-
-@lru_cache(maxsize=4096)
-def _usual_host(peer: tuple[str, int]) -> bytes | None:
-    """The host field of a client; None for IPv6, which makes a record's head another. The same few send again and
-    again."""
-    try:
-        host = pack_host(*peer)
-    except InvalidArgument:
-        return None  # a connection that was gone before it had an address
-    return host if len(host) == IPV4_HOST_BYTES else None

@@ -13,13 +13,11 @@ import struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rmqspark.protocol.binary_header import FIXED
+from rmqspark.protocol.by_length import MOST_HEADER_BYTES, ByLength
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_MOST_BYTES: Final = 1024  # of a header that is remembered
-_MOST_LENGTHS: Final = 256
-_MOST_ALIKE: Final = 4  # of one length
 _FIXED_VALUES: Final = 5  # code, language, version, opaque, flag
 _REMARK_AND_LENGTH: Final = struct.Struct(">ii")
 _INT16: Final = struct.Struct(">h")
@@ -49,10 +47,10 @@ class BinaryShapes:
     """The shapes of one kind of request. `learn` is for headers that were found to be sound."""
 
     def __init__(self) -> None:
-        self._shapes: dict[int, list[_Shape]] = {}
+        self._shapes: ByLength[_Shape] = ByLength()
 
     def __len__(self) -> int:
-        return sum(map(len, self._shapes.values()))
+        return self._shapes.total
 
     def read(self, header: memoryview) -> PlainHeader | None:
         """A header of a known shape; None if it has none."""
@@ -69,13 +67,8 @@ class BinaryShapes:
 
     def learn(self, header: memoryview) -> None:
         """Remembers how a header is laid out, unless it is long, has a remark or a field twice."""
-        if len(header) > _MOST_BYTES or (shape := _shape_of(bytes(header))) is None:
-            return
-        if len(header) not in self._shapes and len(self._shapes) == _MOST_LENGTHS:
-            self._shapes.clear()
-        alike = self._shapes.setdefault(len(header), [])
-        alike.insert(0, shape)
-        del alike[_MOST_ALIKE:]
+        if len(header) <= MOST_HEADER_BYTES and (shape := _shape_of(bytes(header))) is not None:
+            self._shapes.remember(len(header), shape)
 
 
 def _shape_of(raw: bytes) -> _Shape | None:

@@ -41,6 +41,15 @@ def pack_host(ip: str, port: int) -> bytes:
     return address.packed + port.to_bytes(4, "big")
 
 
+def pack_ipv4_host(ip: str, port: int) -> bytes | None:
+    """The same for what may be no IPv4 address, or none at all: None then."""
+    try:
+        host = pack_host(ip, port)
+    except InvalidArgument:
+        return None
+    return host if len(host) == IPV4_HOST_BYTES else None
+
+
 def unpack_host(host: bytes) -> tuple[str, int]:
     """Address and port of a host field. Raises InvalidArgument unless it is 8 or 20 bytes long."""
     if len(host) not in (IPV4_HOST_BYTES, IPV6_HOST_BYTES):

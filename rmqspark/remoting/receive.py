@@ -5,7 +5,8 @@ the next read. So an idle connection holds no memory. Only an incomplete frame i
 connection, which grows with the bytes that come, never by the length that was promised; the rest of the frame is then
 received straight into it. A connection of large frames keeps that buffer and receives all into it, until `shrink`.
 
-A command is handed out as views into one of these buffers: valid until the next one is asked for.
+A command is handed out as views into one of these buffers, or as the places of its parts: valid until the next one is
+asked for.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from rmqspark.errors import Busy, FrameError
-from rmqspark.protocol.command import JSON, MAX_HEADER_BYTES, ROCKETMQ, RawCommand, split_frame
+from rmqspark.protocol.command import MAX_HEADER_BYTES, ROCKETMQ, RawCommand, split_frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,20 +45,25 @@ class Budget:
         self._left += count
 
 
+def command_at(view: memoryview, word: int, header_at: int, body_at: int, end: int) -> RawCommand:
+    """The command whose parts lie at these places (see `FrameReceiver.frames`)."""
+    return RawCommand(word >> 24, view[header_at:body_at], view[body_at:end])
+
+
 class FrameReceiver:
     """The receiving half of one connection.
 
     Use: read into `writable()`, tell `received(count)`, iterate `commands()` as far as wanted, then call `settle()`.
     """
 
-    __slots__ = ("_at", "_budget", "_end", "_max_frame_bytes", "_needed", "_own", "_shared", "_used_own", "_view")
+    __slots__ = ("_at", "_budget", "_end", "_max_frame_bytes", "_needed", "_own", "_shared", "_used_own", "view")
 
     def __init__(self, shared: memoryview, budget: Budget, max_frame_bytes: int) -> None:
         self._shared = shared
         self._budget = budget
         self._max_frame_bytes = max_frame_bytes
         self._own = memoryview(b"")
-        self._view = shared  # the buffer that is read into: `shared` or `_own`
+        self.view = shared  # the buffer that is read into: `shared` or `_own`
         self._at = 0  # the first byte not handed out yet
         self._end = 0  # behind the last byte received
         self._needed = 0  # length of the frame that begins at 0, once it is known to be incomplete
@@ -71,12 +77,12 @@ class FrameReceiver:
     @property
     def first_byte(self) -> int:
         """The first byte not handed out yet; -1 if there is none."""
-        return self._view[self._at] if self._end > self._at else -1
+        return self.view[self._at] if self._end > self._at else -1
 
     def writable(self) -> memoryview:
         """Where to receive next. Raises Busy if the bytes set aside may grow no further."""
         if self._end == 0:
-            return self._view
+            return self.view
         if self._end == len(self._own):
             self._grow()
         # Not beyond this frame: the next one then begins at 0 and needs no moving.
@@ -87,7 +93,12 @@ class FrameReceiver:
 
     def commands(self) -> Iterator[RawCommand]:
         """The commands received whole. Raises FrameError or HeaderError where the stream makes no sense."""
-        view, longest, head_at = self._view, self._max_frame_bytes - 4, _HEAD.unpack_from
+        view = self.view
+        return (command_at(view, *places) for places in self.frames())
+
+    def frames(self) -> Iterator[tuple[int, int, int, int]]:
+        """The same as places in `view`: header word, where the header begins, where the body does, and its end."""
+        view, longest, head_at = self.view, self._max_frame_bytes - 4, _HEAD.unpack_from
         self._needed = 0
         at, end = self._at, self._end
         while end - at >= _HEAD_BYTES:
@@ -97,14 +108,10 @@ class FrameReceiver:
                 break
             header_at = at + _HEAD_BYTES
             self._at = at = stop
-            if word <= length - 4 and word <= MAX_HEADER_BYTES:  # a header in JSON: nothing but its length in the word
-                body_at = header_at + word
-                yield RawCommand(JSON, view[header_at:body_at], view[body_at:stop])
-            elif word >> 24 == ROCKETMQ and (word := word & _HEADER_BYTES) <= length - 4 and word <= MAX_HEADER_BYTES:
-                body_at = header_at + word
-                yield RawCommand(ROCKETMQ, view[header_at:body_at], view[body_at:stop])
-            else:
-                yield split_frame(view[header_at - 4 : stop])
+            header_bytes = word & _HEADER_BYTES
+            if header_bytes > length - 4 or header_bytes > MAX_HEADER_BYTES or word >> 24 > ROCKETMQ:
+                split_frame(view[header_at - 4 : stop])  # which says what is wrong
+            yield word, header_at, header_at + header_bytes, stop
         if self._end - self._at >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(view, self._at)
             self._announce(length, longest)
@@ -120,8 +127,8 @@ class FrameReceiver:
         """Sets aside what has not been handed out, and tells whether there is any. Raises Busy if it has no room."""
         rest = self._end - self._at
         if rest == 0:
-            self._view = self._own if len(self._own) >= len(self._shared) else self._shared
-        elif self._view is self._shared:
+            self.view = self._own if len(self._own) >= len(self._shared) else self._shared
+        elif self.view is self._shared:
             self._set_aside(rest)
         elif self._at:
             self._own[:rest] = self._own[self._at : self._end]
@@ -139,7 +146,7 @@ class FrameReceiver:
         """Gives up everything, also an incomplete frame."""
         self._budget.give_back(len(self._own))
         self._own = memoryview(b"")
-        self._view = self._shared
+        self.view = self._shared
         self._at = self._end = self._needed = 0
 
     def use_budget(self, budget: Budget) -> None:
@@ -151,13 +158,13 @@ class FrameReceiver:
     def _set_aside(self, rest: int) -> None:
         self._reserve(max(rest, _SMALLEST_OWN_BYTES))
         self._own[:rest] = self._shared[self._at : self._end]
-        self._view = self._own
+        self.view = self._own
 
     def _grow(self) -> None:
         held = self._own
         self._reserve(min(max(2 * self._end, _SMALLEST_OWN_BYTES), self._needed or 2 * self._end))
         self._own[: self._end] = held[: self._end]
-        self._view = self._own
+        self.view = self._own
 
     def _reserve(self, capacity: int) -> None:
         """Makes the connection's own buffer at least that long; what was in it is not copied."""

@@ -41,6 +41,8 @@ class Connection(Protocol):
     """Unique within the server's life."""
     peer: tuple[str, int]
     """Where it comes from: address and port."""
+    ipv4_host: bytes | None
+    """The same as a record says it; None where that is no IPv4 address."""
     under_way: int
     """Requests whose answer is still to come."""
 

@@ -27,6 +27,7 @@ from rmqspark.protocol.command import (
     envelope_decoder,
     peek_code,
 )
+from rmqspark.remoting.receive import command_at
 from rmqspark.remoting.reply import Body, Reply
 from rmqspark.remoting.request import SERIALIZE_NAMES, Connection, Request
 from rmqspark.remoting.response import Response
@@ -42,9 +43,11 @@ _START_BYTES: Final = STOCK_START.size
 
 Answer: TypeAlias = Reply | Awaitable[Reply | None] | None
 Handle: TypeAlias = Callable[[Request[Any]], Answer]
-Take: TypeAlias = Callable[[Envelope[Any], memoryview, Connection, int], bool]
-"""Header, body, connection, and how the header was serialized, as its answer is to be; whether the request was taken.
-The body is valid until it returns."""
+Take: TypeAlias = Callable[[Envelope[Any], RawCommand, Connection], bool]
+"""What was decoded, what it was decoded from, and the connection; whether the request was taken. The bytes are valid
+until it returns."""
+TakeUndecoded: TypeAlias = Callable[[memoryview, int, int, int, int, Connection], bool]
+"""A buffer, where a command lies in it (see `FrameReceiver.frames`), and the connection; whether it was taken."""
 
 
 class NoFields(msgspec.Struct, gc=False):
@@ -80,7 +83,8 @@ Routes: TypeAlias = dict[RequestCode, Route]
 class Router:
     """All request codes of one server. Refuses at construction a code given twice or without a class of access."""
 
-    def __init__(self, routes: Iterable[Routes]) -> None:
+    def __init__(self, routes: Iterable[Routes], take_undecoded: TakeUndecoded | None = None) -> None:
+        self._take_undecoded = take_undecoded
         self._routes: dict[int, _Way] = {}
         for family in routes:
             for code, route in family.items():
@@ -96,6 +100,21 @@ class Router:
         if code not in ACCESS:
             raise ValueError(f"Request code {code!r} has no class of access.")
         self._routes[int(code)] = _Way(int(code), envelope_decoder(route.header or NoFields), route.handle, route.take)
+
+    def receive(
+        self, view: memoryview, word: int, header_at: int, body_at: int, end: int, connection: Connection
+    ) -> Coroutine[Any, Any, None] | None:
+        """Handles the command that lies there (see `FrameReceiver.frames`) as `dispatch` does, at once if it is known
+        by its bytes."""
+        if self._take_undecoded is not None:
+            try:
+                if self._take_undecoded(view, word, header_at, body_at, end, connection):
+                    return None
+            except Exception as error:  # noqa: BLE001 as below
+                raw = command_at(view, word, header_at, body_at, end)
+                _bare_request(decode_command(raw), raw, connection).fail(error)
+                return None
+        return self.dispatch(command_at(view, word, header_at, body_at, end), connection)
 
     def dispatch(self, raw: RawCommand, connection: Connection) -> Coroutine[Any, Any, None] | None:
         """Handles one command. A coroutine returned is the rest of the work, to be run as a task.
@@ -118,7 +137,7 @@ class Router:
             return None
         if way.take is not None and not envelope.flag:
             try:
-                if way.take(envelope, raw.body, connection, serialize_type):
+                if way.take(envelope, raw, connection):
                     return None
             except Exception as error:  # noqa: BLE001 as below
                 _bare_request(decode_command(raw), raw, connection).fail(error)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 from rmqspark.errors import Busy, DecodeError, GoingAway, RmqError
 from rmqspark.protocol.codes import Version
 from rmqspark.protocol.command import RawCommand, decode_command, encode_request
+from rmqspark.protocol.message_id import pack_ipv4_host
 from rmqspark.remoting.address import format_address
 from rmqspark.remoting.pending import PendingCalls
-from rmqspark.remoting.receive import Budget, FrameReceiver
+from rmqspark.remoting.receive import Budget, FrameReceiver, command_at
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -77,6 +78,7 @@ class ServerConnection(asyncio.BufferedProtocol):
     def __init__(self, host: Host, connection_id: int) -> None:
         self.id = connection_id
         self.peer = ("", 0)
+        self.ipv4_host: bytes | None = None
         self.under_way = 0
         self._host = host
         self._transport: asyncio.Transport | None = None
@@ -166,6 +168,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._transport = cast("asyncio.Transport", transport)
         peer = transport.get_extra_info("peername")
         self.peer = (str(peer[0]), int(peer[1])) if peer else ("", 0)
+        self.ipv4_host = pack_ipv4_host(*self.peer)
         self._calls = PendingCalls(self.address, self._host.limits.max_calls_under_way)
         high = self._host.limits.outgoing_high_bytes
         self._transport.set_write_buffer_limits(high=high, low=high // 4)
@@ -225,12 +228,16 @@ class ServerConnection(asyncio.BufferedProtocol):
         try:
             if not self._write_paused:
                 host = self._host
-                dispatch, most_under_way = host.router.dispatch, host.limits.max_requests_under_way
-                for raw in self._receiver.commands():
+                view, receive, most_under_way = (
+                    self._receiver.view,
+                    host.router.receive,
+                    host.limits.max_requests_under_way,
+                )
+                for word, header_at, body_at, end in self._receiver.frames():
                     if host.going_away or self.under_way >= most_under_way:
-                        rest = self._turn_away(raw)
+                        rest = self._turn_away(command_at(view, word, header_at, body_at, end))
                     else:
-                        rest = dispatch(raw, self)
+                        rest = receive(view, word, header_at, body_at, end, self)
                     if rest is not None:
                         host.run(rest)
                     handled += 1

@@ -68,8 +68,8 @@ class SendHandlers:
 
     def routes(self) -> Routes:
         return {
-            RequestCode.SEND_MESSAGE_V2: Route(SendMessageRequestHeaderV2, self.send_v2, self._usual.take_v2),
-            RequestCode.SEND_MESSAGE: Route(SendMessageRequestHeader, self.send_v1, self._usual.take_v1),
+            RequestCode.SEND_MESSAGE_V2: Route(SendMessageRequestHeaderV2, self.send_v2, self._usual.take),
+            RequestCode.SEND_MESSAGE: Route(SendMessageRequestHeader, self.send_v1, self._usual.take),
             RequestCode.SEND_BATCH_MESSAGE: Route(SendMessageRequestHeaderV2, self.send_batch),
         }
 

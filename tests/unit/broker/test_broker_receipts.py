@@ -15,6 +15,7 @@ from rmqspark.errors import FlushTimeout, NotWritable
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.command import RawCommand, decode_command, encode_request, split_frame
 from rmqspark.protocol.headers import SendMessageRequestHeaderV2
+from rmqspark.protocol.stencil import opaque_value
 from rmqspark.remoting.router import Route, Router
 
 if TYPE_CHECKING:
@@ -95,10 +96,10 @@ def test_both_ways_of_answering_give_the_same_bytes(way, transaction_id, seriali
 def test_a_region_may_have_any_name(region_id: str) -> None:
     """In a binary answer lengths count bytes, and nothing of a region's name is a place to be filled in."""
     receipts = Receipts(region_id=region_id, trace_on=True)
-    for serialize_type, (form, kind) in enumerate(receipts.forms):
-        header = form % (7, 1, 5, UNIQUE_KEY.encode(), 2)
+    for serialize_type, (form, prefixes) in enumerate(receipts.forms):
+        header = form % (7, 1, 5, UNIQUE_KEY.encode(), opaque_value(serialize_type, 2))
         command = decode_command(RawCommand(serialize_type, memoryview(header), memoryview(b"")))
-        assert kind >> 24 == serialize_type
+        assert split_frame(prefixes[len(header)][4:] + header).serialize_type == serialize_type
         assert (command.fields["MSG_REGION"], command.fields["queueOffset"], command.opaque) == (region_id, "5", 2)
 
 

@@ -20,12 +20,12 @@ from rmqspark.broker.stats import BrokerStats
 from rmqspark.broker.topics import TopicTable
 from rmqspark.broker.usual_sends import UsualSends
 from rmqspark.entropy import SystemEntropy
-from rmqspark.errors import FlushTimeout, NotWritable
+from rmqspark.errors import FlushTimeout, HeaderError, NotWritable
 from rmqspark.protocol.bodies import TopicConfig
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.command import encode_request, split_frame
+from rmqspark.protocol.command import encode_request
 from rmqspark.protocol.headers import SendMessageRequestHeaderV2
-from rmqspark.protocol.message_id import UniqueIds
+from rmqspark.protocol.message_id import UniqueIds, pack_ipv4_host
 from rmqspark.remoting.router import Router
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.message_store import MessageStore
@@ -56,6 +56,8 @@ class Send(NamedTuple):
     code: RequestCode = RequestCode.SEND_MESSAGE_V2
     serialize: str = "JSON"
     is_oneway: bool = False
+    bent: tuple[tuple[bytes, int, int], ...] = ()
+    """Words of the header, how far behind them another byte stands, and which."""
 
     def frame(self, opaque: int) -> bytes:
         header = SendMessageRequestHeaderV2(
@@ -64,7 +66,12 @@ class Send(NamedTuple):
         header.i, header.j, header.m = self.properties, self.reconsume_times, self.is_batch
         fields: Any = header.as_v1() if self.code == RequestCode.SEND_MESSAGE else header
         settings = {"serialize": self.serialize, "oneway": self.is_oneway}
-        return b"".join(encode_request(self.code, opaque, fields, self.body, **settings))
+        frame = bytearray(b"".join(encode_request(self.code, opaque, fields, self.body, **settings)))
+        header_bytes = int.from_bytes(frame[5:8], "big")
+        for words, distance, byte in self.bent:
+            place = frame.find(words, 8) + len(words) + distance
+            frame[8 + (place - 8) % header_bytes] = byte
+        return bytes(frame)
 
 
 class Client:
@@ -73,12 +80,16 @@ class Client:
     def __init__(self, number: int) -> None:
         self.id = number
         self.peer = ("::1" if number == 2 else f"10.0.0.{number}", 4711)
+        self.ipv4_host = pack_ipv4_host(*self.peer)
         self.under_way = 0
         self.closed = False
         self.received = b""
 
     def send(self, buffers: Sequence[bytes]) -> None:
         self.received += b"".join(buffers)
+
+    def deliver(self, response: object) -> None:
+        self.received += repr(response).encode()
 
     def answer(self, responses: bytes, count: int) -> None:
         self.under_way -= count
@@ -109,6 +120,7 @@ class Bench:
         self.flusher, self.stats = Flusher(self.store, store_config), BrokerStats(now_ms=0)
         appender = Appender(self.store, self.flusher, self.stats, sync_flush=flush == "SYNC_FLUSH")
         topics = TopicTable(max_topics=9, now_ms=0)
+        self.topics = topics
         topics.put(TopicConfig(topicName="orders", writeQueueNums=4), 0)
         topics.put(TopicConfig(topicName="many", topicFilterType="MULTI_TAG"), 0)
         topics.put(TopicConfig(topicName="%RETRY%g"), 0)
@@ -118,7 +130,7 @@ class Bench:
         ids, entropy = UniqueIds(b"abcd", 1, "127.0.0.1"), SystemEntropy(1)
         limit = {"max_body_bytes": store_config.max_message_size}
         intake = Intake(config, topics, groups, unique_ids=ids, clock=clock, entropy=entropy, **limit)
-        usual = UsualSends(config, topics, appender, receipts, **limit)
+        usual = UsualSends(config, topics, appender, receipts, **limit, cut_every=1)
         halves: Any = None  # no message of a transaction is sent here
         publisher: Any = None  # no topic is made
         handlers = SendHandlers(intake, usual, appender, receipts, halves, topics, groups, publisher, clock)
@@ -127,14 +139,25 @@ class Bench:
             routes = {code: route._replace(take=None) for code, route in routes.items()}
         if not common:
             routes = {code: route._replace(handle=_refuse_all) for code, route in routes.items()}
-        self._router = Router([routes])
+        self._take_alike = usual.take_alike if shorter else None
+        self._router = Router([routes], self._take_alike)
         self.clients = [Client(number) for number in range(3)]
+
+    def close_decoding(self) -> None:
+        """From now on nothing is taken that has to be decoded."""
+        self._router = Router([], self._take_alike)
 
     async def turn(self, sends: Sequence[Send]) -> None:
         """All of them come in one turn of the loop."""
-        for opaque, send in enumerate(sends):
-            raw = split_frame(memoryview(bytearray(send.frame(opaque)))[4:])
-            assert self._router.dispatch(raw, self.clients[send.connection]) is None
+        for opaque, send in enumerate(sends, 10):
+            frame = memoryview(bytearray(send.frame(opaque)))
+            word = int.from_bytes(frame[4:8], "big")
+            body_at = 8 + (word & 0xFFFFFF)
+            client = self.clients[send.connection]
+            try:
+                assert self._router.receive(frame, word, 8, body_at, len(frame), client) is None
+            except HeaderError as error:  # the connection would be closed
+                client.received += repr(error).encode()
         await asyncio.sleep(0)
 
     def content(self) -> dict[str, bytes]:
@@ -158,6 +181,11 @@ class Bench:
 
     def _wake(self, readable: Iterable[Readable]) -> None:
         self.woken += [(topic, queue_id, end, list(tags_codes)) for topic, queue_id, end, tags_codes in readable]
+
+
+def alike(send: Send) -> list[Send]:
+    """Sends that differ in what may vary: from the second on the header is only compared with the first."""
+    return [send._replace(queue_id=n % 4, body=b"%d" % n, connection=n % 2) for n in range(3)]
 
 
 def _refuse_all(request: object) -> None:
@@ -189,6 +217,7 @@ USUAL = st.builds(
     connection=st.integers(0, 1),
     code=st.sampled_from([RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_MESSAGE]),
     serialize=st.sampled_from(["JSON", "ROCKETMQ"]),
+    bent=st.just(()),
 )
 ANY = st.builds(
     Send,
@@ -201,6 +230,7 @@ ANY = st.builds(
     serialize=st.sampled_from(["JSON", "JSON", "ROCKETMQ"]),
     is_oneway=st.booleans(),
     is_batch=st.sampled_from([False, False, True]),
+    bent=st.just(()),
 )
 TURNS = st.lists(st.lists(USUAL | USUAL | USUAL | ANY, min_size=1, max_size=6), min_size=1, max_size=4)
 
@@ -221,6 +251,67 @@ def test_both_ways_of_a_send_end_alike(turns: list[list[Send]], log_bytes: int) 
     asyncio.run(talk())
 
 
+BENDS = st.lists(
+    st.tuples(
+        st.sampled_from([b"", b'"opaque":', b'"g":"', b"\x00\x01g", b'"e":"', b"UNIQ_KEY", b"KEYS", b'Timestamp":"']),
+        st.integers(0, 12) | st.integers(0, 400),
+        st.sampled_from([*b'"\\\x00\x01\x02,:{}_-+ .05aZ', 0x7F, 0x80, 0xFF]) | st.integers(0, 255),
+    ),
+    min_size=1,
+    max_size=2,
+).map(tuple)
+
+
+AHEAD_OF_VALUES = [
+    *(b'"opaque":', b'"b":"', b'"topic":"', b'"e":"', b'"queueId":"', b'"g":"', b'"bornTimestamp":"'),
+    *(b"\x01b\0\0\0\x06", b"topic\0\0\0\x06", b"\x01e\0\0\0\x01", b"queueId\0\0\0\x01"),
+    *(b"\x01g\0\0\0\x0d", b"bornTimestamp\0\0\0\x0d"),
+    *(b"\x02UNIQ_KEY\x01", b"\\u0002UNIQ_KEY\\u0001", b"iKEYS\x01", b'"KEYS\\u0001'),
+]
+
+
+@pytest.mark.parametrize("code", [RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_MESSAGE])
+@pytest.mark.parametrize("serialize", ["JSON", "ROCKETMQ"])
+def test_a_value_of_another_kind_ends_as_on_the_common_way(code: RequestCode, serialize: str) -> None:
+    """A number with a letter, a string with what ends it, is told what it would be told if it came first."""
+    send = Send(code=code, serialize=serialize, properties="KEYS\x01k 17\x02UNIQ_KEY\x01A1B2\x02WAIT\x01true\x02")
+    bends = [
+        ((words, distance, byte),)
+        for words in AHEAD_OF_VALUES
+        if words in send.frame(10)
+        for distance in (0, 1)
+        for byte in b'"\\\x00\x01\x02,:{}_-+ .05aZ\x7f\x80\xff'
+    ]
+    assert len(bends) > 100
+
+    async def talk() -> None:
+        shorter, common = (Bench(shorter=shorter) for shorter in (True, False))
+        for bent in bends:
+            for bench in (shorter, common):
+                await bench.turn([send, send._replace(bent=bent)])
+        assert shorter.outcome() == common.outcome()
+
+    asyncio.run(talk())
+
+
+@given(send=USUAL, bends=st.lists(BENDS, min_size=1, max_size=8))
+def test_a_header_that_is_bent_ends_as_on_the_common_way(
+    send: Send, bends: list[tuple[tuple[bytes, int, int], ...]]
+) -> None:
+    """Whatever bytes stand in the header of a send that is otherwise like those before it, also where values stand
+    that may vary: what is made of it does not hang on what was taken before."""
+    turns = [alike(send), [send._replace(bent=bent) for bent in bends], alike(send)]
+
+    async def talk() -> None:
+        shorter, common = (Bench(shorter=shorter) for shorter in (True, False))
+        for turn in turns:
+            await shorter.turn(turn)
+            await common.turn(turn)
+        assert shorter.outcome() == common.outcome()
+
+    asyncio.run(talk())
+
+
 @pytest.mark.parametrize("code", [RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_MESSAGE])
 @pytest.mark.parametrize("serialize", ["JSON", "ROCKETMQ"])
 def test_what_stock_clients_send_takes_the_shorter_way(code: RequestCode, serialize: str) -> None:
@@ -231,6 +322,28 @@ def test_what_stock_clients_send_takes_the_shorter_way(code: RequestCode, serial
         bench = Bench(shorter=True, common=False)
         await bench.turn([send, send._replace(properties="KEYS\x01k\x02UNIQ_KEY\x01A1\x02TAGS\x01t\x02")])
         assert bench.stats.totals().puts == 2
+
+    asyncio.run(talk())
+
+
+@pytest.mark.parametrize("code", [RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_MESSAGE])
+@pytest.mark.parametrize("serialize", ["JSON", "ROCKETMQ"])
+@pytest.mark.parametrize(
+    "properties", ["UNIQ_KEY\x01A1\x02WAIT\x01true\x02", "KEYS\x01k 1\x02UNIQ_KEY\x01A1\x02TAGS\x01t"]
+)
+def test_sends_like_one_before_are_not_decoded(code: RequestCode, serialize: str, properties: str) -> None:
+    """One of a client's sends tells how to read the others, as long as no topic changes."""
+    send = Send(code=code, serialize=serialize, properties=properties)
+
+    async def talk() -> None:
+        bench = Bench(shorter=True, common=False)
+        await bench.turn([send])
+        bench.close_decoding()
+        await bench.turn(alike(send))
+        assert bench.stats.totals().puts == 4
+        bench.topics.put(TopicConfig(topicName="orders", writeQueueNums=1), 0)
+        await bench.turn([send])
+        assert bench.stats.totals().puts == 4
 
     asyncio.run(talk())
 

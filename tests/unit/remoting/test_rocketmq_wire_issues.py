@@ -62,7 +62,7 @@ def test_10911_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     def leave_in_place(receiver: FrameReceiver, rest: int) -> None:
         receiver._shared[:rest] = receiver._shared[receiver._at : receiver._end]
         receiver._own = receiver._shared
-        receiver._view = receiver._shared
+        receiver.view = receiver._shared
 
     monkeypatch.setattr(FrameReceiver, "_set_aside", leave_in_place)
     monkeypatch.setattr(FrameReceiver, "_reserve", lambda *_: None)

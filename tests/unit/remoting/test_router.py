@@ -83,8 +83,8 @@ def taking(code: int, *, takes: bool) -> tuple[Router, list[tuple[str, bytes]]]:
     """A router whose route may take requests before they are handled, and what it was offered."""
     offered: list[tuple[str, bytes]] = []
 
-    def take(envelope: Any, body: memoryview, connection: Any, serialize_type: int) -> bool:
-        offered.append((envelope.extFields.topic, bytes(body)))
+    def take(envelope: Any, raw: RawCommand, connection: Any) -> bool:
+        offered.append((envelope.extFields.topic, bytes(raw.body)))
         return takes
 
     return Router([{RequestCode(code): Route(Header, lambda request: Reply(remark="handled"), take)}]), offered
@@ -106,7 +106,7 @@ def test_what_a_route_takes_is_not_handled(code: RequestCode, takes: bool) -> No
 def test_a_request_that_could_not_be_taken_is_answered() -> None:
     """What fails on the short way is told as what fails in a handler is; the connection lives on."""
 
-    def take(envelope: Any, body: memoryview, connection: Any, serialize_type: int) -> bool:
+    def take(envelope: Any, raw: RawCommand, connection: Any) -> bool:
         raise MemoryError("none left")
 
     connection = Recorder()

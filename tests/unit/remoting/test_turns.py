@@ -41,7 +41,7 @@ def answer_soon(request: Request[Any]) -> None:
     asyncio.get_running_loop().call_soon(request.reply)
 
 
-def take_and_answer_soon(envelope: Any, body: memoryview, connection: Any, serialize_type: int) -> bool:
+def take_and_answer_soon(envelope: Any, raw: Any, connection: Any) -> bool:
     connection.under_way += 1
     response = b"".join(encode_response(envelope.opaque, 0))
     asyncio.get_running_loop().call_soon(connection.answer, response, 1)
