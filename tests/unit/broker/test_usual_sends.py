@@ -266,7 +266,7 @@ AHEAD_OF_VALUES = [
     *(b'"opaque":', b'"b":"', b'"topic":"', b'"e":"', b'"queueId":"', b'"g":"', b'"bornTimestamp":"'),
     *(b"\x01b\0\0\0\x06", b"topic\0\0\0\x06", b"\x01e\0\0\0\x01", b"queueId\0\0\0\x01"),
     *(b"\x01g\0\0\0\x0d", b"bornTimestamp\0\0\0\x0d"),
-    *(b"\x02UNIQ_KEY\x01", b"\\u0002UNIQ_KEY\\u0001", b"iKEYS\x01", b'"KEYS\\u0001'),
+    *(b"\x02UNIQ_KEY\x01", b"\\u0002UNIQ_KEY\\u0001", b"KEYS\x01", b'"KEYS\\u0001'),
 ]
 
 
