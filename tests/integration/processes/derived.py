@@ -37,4 +37,4 @@ def _queues(store: Path) -> dict[str, bytes]:
 
 def _index(store: Path) -> list[bytes]:
     """Its files in their order; their names are times."""
-    return [path.read_bytes() for path in sorted((store / "index").iterdir())]
+    return [path.read_bytes() for path in sorted((store / "index").glob("*"))]
