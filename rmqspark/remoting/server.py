@@ -9,6 +9,7 @@ import asyncio
 import errno
 import itertools
 import socket
+import time
 from typing import TYPE_CHECKING, Any, Self
 
 import structlog
@@ -18,6 +19,7 @@ from rmqspark.remoting.address import format_address, is_loopback
 from rmqspark.remoting.closings import Closings
 from rmqspark.remoting.limits import Limits
 from rmqspark.remoting.receive import SHARED_BUFFER_BYTES, Budget
+from rmqspark.remoting.resting import REST_S, Resting
 from rmqspark.remoting.server_connection import ServerConnection, Ticks
 from rmqspark.remoting.unsent import UnsentAnswers
 from rmqspark.remoting.wheel import TimerWheel
@@ -69,6 +71,8 @@ class RemotingServer:
         self.closings = Closings()
         self.going_away = False
         self.now = 0
+        self.small_requests = 0
+        self._resting = Resting()
         self._host = host
         self._wanted_port = port
         self._port_offsets = tuple(port_offsets)
@@ -217,6 +221,9 @@ class RemotingServer:
         connections, self._to_flush = self._to_flush, []
         for connection in connections:
             connection.flush()
+        requests, self.small_requests = self.small_requests, 0
+        if self._resting.after_turn(requests, self._loop.time() * 1000):
+            time.sleep(REST_S)
 
     def _tick(self) -> None:
         self._ticker = self._loop.call_later(self._tick_ms / 1000, self._tick)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _TLS_HANDSHAKE = 0x16
 _WRITE_AT_ONCE_BYTES = 256 * 1024
 _JOIN_BELOW_BYTES = 16 * 1024
+_SMALL_BYTES = 64 * 1024  # read at once: more is work enough for a turn
 
 
 class Ticks(NamedTuple):
@@ -58,6 +59,8 @@ class Host(Protocol):
     going_away: bool
     now: int
     """The current tick."""
+    small_requests: int
+    """Handled in this turn of the loop, counted by the connections."""
 
     def admit(self, connection: ServerConnection) -> str | None:
         """Takes a new connection in; a text says why not."""
@@ -191,7 +194,9 @@ class ServerConnection(asyncio.BufferedProtocol):
             return
         self._receiver.received(nbytes)
         self._active = self._host.now
-        self._work_off()
+        handled = self._work_off()
+        if nbytes < _SMALL_BYTES:
+            self._host.small_requests += handled
 
     def pause_writing(self) -> None:
         """The client does not read its answers: nothing more is read from it (backpressure)."""
@@ -220,8 +225,8 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     # --- frames ------------------------------------------------------------------------------------------------------
 
-    def _work_off(self) -> None:
-        """Handles the whole frames received, as long as the client takes the answers."""
+    def _work_off(self) -> int:
+        """Handles the whole frames received, as long as the client takes the answers; returns how many."""
         self._flush_due = True  # answers given at once leave at the end of this, in one write
         self._working = True
         handled, waits = 0, False
@@ -259,6 +264,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._flush_due = self.under_way > 0
         if self._flush_due:  # what is answered later in this very turn leaves at its end
             self._host.flush_soon(self)
+        return handled
 
     def _turn_away(self, raw: RawCommand) -> Coroutine[Any, Any, None] | None:
         """Refuses a request, unless the server is going away and the client would not understand that."""
