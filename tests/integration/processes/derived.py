@@ -36,5 +36,6 @@ def _queues(store: Path) -> dict[str, bytes]:
 
 
 def _index(store: Path) -> list[bytes]:
-    """Its files in their order; their names are times."""
-    return [path.read_bytes() for path in sorted((store / "index").glob("*"))]
+    """Its files in their order; their names are times. A store without messages may have none."""
+    index = store / "index"
+    return [path.read_bytes() for path in sorted(index.iterdir())] if index.is_dir() else []
