@@ -13,7 +13,7 @@ import asyncio
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 import structlog
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
 
 log = structlog.get_logger("rmqspark.broker")
-
-_S = TypeVar("_S", bound="Sending | BatchSending")
 
 _LEAST_BULK_BYTES: Final = 8 * 1024  # of batches: below, making arrays of them costs more than it saves
 _MOST_BATCHES_BYTES: Final = 8 * 1024 * 1024  # gathered in one turn
@@ -123,15 +121,20 @@ class Appender:
 
     def append_gathered(self) -> None:
         """Appends what was submitted so far. Whoever appends by another way calls it first, to keep the order."""
-        if self._usual:
-            usual, self._usual = self._usual, []
-            self._carry_out(self._append_usual, usual)
-        elif self._gathered:
-            sendings, self._gathered = self._gathered, []
-            self._carry_out(self._append_all, sendings)
-        elif self._batches:
-            batches, self._batches, self._batches_bytes = self._batches, [], 0
-            self._carry_out(self._append_batches, batches)
+        usual, gathered, batches = self._usual, self._gathered, self._batches
+        try:  # here, as calling anything takes memory
+            if usual:
+                self._usual = []
+                self._append_usual(usual)
+            elif gathered:
+                self._gathered = []
+                self._append_all(gathered)
+            elif batches:
+                self._batches, self._batches_bytes = [], 0
+                self._append_batches(batches)
+        except Exception as error:  # want of memory as a rule: told to all of them, for no one else hears of it here
+            log.error("an append failed", exc_info=error)
+            self._refuse(usual or gathered or batches, ServerFault(f"{type(error).__name__}: {error}"))
 
     def append_together(self, drafts: Sequence[Draft]) -> list[Appended]:
         """Appends the messages of one batch side by side, all or none."""
@@ -167,14 +170,6 @@ class Appender:
         if self._sync_flush:
             self._flusher.hurry()
         done(None)
-
-    def _carry_out(self, append: Callable[[list[_S]], None], sendings: list[_S]) -> None:
-        """What nobody foresaw, want of memory as a rule, is told to all of them: no one else hears of it here."""
-        try:
-            append(sendings)
-        except Exception as error:
-            log.error("an append failed", exc_info=error)
-            self._refuse(sendings, ServerFault(f"{type(error).__name__}: {error}"))
 
     def _append_usual(self, sendings: list[UsualSend]) -> None:
         begin = self._store.end_offset
