@@ -48,6 +48,7 @@ SEARCH_TIMEOUT_MS = 6_000
 LOCK_TIMEOUT_MS = 1_000
 PULL_TIMEOUT_MS = 10_000  # beyond the time the broker may hold a pull
 _BULK_READ_WITH_SQL = 2  # the version of RMQ_BULK_READ that knows it
+_BULK_SEND_WITH_PROPERTIES = 2  # the version of RMQ_BULK_SEND that knows them
 SUSPEND_MS = 15_000  # RocketMQ's brokerSuspendMaxTimeMillis
 
 
@@ -65,6 +66,11 @@ class Capabilities(NamedTuple):
     groups: int = 0
     topics_send: int = 0
     store_path: str = ""  # where its files are, on its own machine
+
+    @property
+    def takes_properties_of_rows(self) -> bool:
+        """Whether bulks may bring rows with tags and keys in columns."""
+        return self.bulk_send >= _BULK_SEND_WITH_PROPERTIES
 
     def reads_in_bulk(self, sql: str | None) -> bool:
         """Whether bulk reads are there, and where they are to filter by SQL92, can."""

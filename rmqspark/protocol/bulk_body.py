@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from rmqspark.errors import RecordError
-from rmqspark.protocol.bulk_rows import AS_ROWS, BulkRows
+from rmqspark.protocol.bulk_rows import BulkRows, brings_rows
 from rmqspark.protocol.record import MIN_RECORD_BYTES
 from rmqspark.protocol.record_batch import RecordBatch
 
@@ -20,7 +20,9 @@ def read_bulk(body: memoryview, count: int, record_size: int) -> RecordBatch | B
 
     Raises RecordError where the body is not as it should be. What is inside records is not looked at.
     """
-    return BulkRows.decode(body, count) if record_size == AS_ROWS else records_in(body, count, record_size)
+    if brings_rows(record_size):
+        return BulkRows.decode(body, count, record_size)
+    return records_in(body, count, record_size)
 
 
 def records_in(body: memoryview, count: int, record_size: int) -> RecordBatch:

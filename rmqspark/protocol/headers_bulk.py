@@ -14,7 +14,8 @@ class BulkSendRequestHeader(Header):
     """RMQ_BULK_SEND: `count` records for one queue, stored all or none.
 
     recordSize above 0: all records are that long, and the body is the records back to back. recordSize 0: the body is
-    `count` int32 sizes, big-endian, then the records. recordSize -1: rows that records are made of (`bulk_rows.py`).
+    `count` int32 sizes, big-endian, then the records. recordSize -1: rows that records are made of (`bulk_rows.py`);
+    -2: rows with properties, since version 2 of bulkSend.
     `bodyCrc32` is the CRC-32 (IEEE, unsigned) of the body as sent.
     """
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from rmqspark.protocol.columns import Pieces
     from rmqspark.protocol.spans import Bytes, Positions
 
 _RESERVED_BY_HASH: Final = {java_hash(name): name.encode() for name in RESERVED_NAMES}
@@ -31,7 +32,7 @@ _RESERVED_HASHES: Final = np.array(sorted(_RESERVED_BY_HASH), np.int32)
 _TRANSIENT: Final = TRANSIENT_PREFIX.encode()
 
 
-def build_properties(rows: int, singles: Mapping[str, Column], pairs: MapColumn | None = None) -> Column:
+def build_properties(rows: int, singles: Mapping[str, Column | Pieces], pairs: MapColumn | None = None) -> Column:
     """Encoded properties, one value per row: `singles` in their order, then the user's `pairs`.
 
     Put TAGS first: brokers look for it. Absent and empty values are left out, and so are pairs whose names RocketMQ
@@ -57,7 +58,7 @@ def build_properties(rows: int, singles: Mapping[str, Column], pairs: MapColumn 
 class _Single:
     """One property that a row has or has not. `widths` and `counts`: what it takes in each row, bytes and pairs."""
 
-    def __init__(self, name: str, column: Column) -> None:
+    def __init__(self, name: str, column: Column | Pieces) -> None:
         self._name = np.frombuffer(f"{name}\x01".encode(), np.uint8)
         self._values = column.values
         self._spans = column.spans()

@@ -16,10 +16,11 @@ from isal.isal_zlib import crc32
 from rmqspark.client.futures import then
 from rmqspark.errors import NotSupported
 from rmqspark.protocol.batch import BatchElement, encode_batch
-from rmqspark.protocol.bulk_rows import AS_ROWS, BulkRows
+from rmqspark.protocol.bulk_rows import AS_ROWS_WITH_PROPERTIES, BulkRows, brings_rows
 from rmqspark.protocol.headers_produce import SendMessageRequestHeaderV2
 from rmqspark.protocol.names import AUTO_CREATE_TOPIC
 from rmqspark.protocol.record_batch import RecordBatch
+from rmqspark.protocol.record_builder import EncodedRecords
 from rmqspark.sink.delays import DELAY_PROPERTIES
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
     from rmqspark.client.broker_client import BrokerClient
     from rmqspark.message_queue import MessageQueue
-    from rmqspark.protocol.record_builder import EncodedRecords
     from rmqspark.protocol.spans import Bytes
 
 PRODUCER_GROUP = "rmqspark-sink"
@@ -56,7 +56,7 @@ class BulkSend(NamedTuple):
     def _of_rows(cls, queue: MessageQueue, rows: BulkRows) -> BulkSend:
         parts = rows.encode()
         crc = reduce(lambda so_far, part: crc32(part, so_far), parts, 0)
-        return cls(queue, parts, len(rows.crcs), AS_ROWS, crc)
+        return cls(queue, parts, len(rows.crcs), rows.record_size, crc)
 
     @classmethod
     def _of_records(cls, queue: MessageQueue, records: EncodedRecords) -> BulkSend:
@@ -80,15 +80,23 @@ class BulkSend(NamedTuple):
     @property
     def reusable(self) -> Bytes | None:
         """Where the records lie; the bodies of rows lie where Spark has put them."""
-        return None if self.record_size == AS_ROWS else self.parts[-1]
+        return None if brings_rows(self.record_size) else self.parts[-1]
 
     def submit(self, broker: BrokerClient) -> Future[Any]:
         """Sends the rows; the future is done when they are stored, or raises what the broker answered."""
-        if not broker.capabilities().bulk_send:
+        able = broker.capabilities()
+        if not able.bulk_send:
             return self._submit_batch(broker)
+        if self.record_size == AS_ROWS_WITH_PROPERTIES and not able.takes_properties_of_rows:
+            return self._as_records().submit(broker)
         topic, _, queue_id = self.queue
         views = [part.data for part in self.parts]
         return broker.bulk_send(topic, queue_id, views, self.rows, self.record_size, self.crc, group=PRODUCER_GROUP)
+
+    def _as_records(self) -> BulkSend:
+        """What an older broker of ours takes."""
+        records = RecordBatch.scan(self._records())
+        return self._of_records(self.queue, EncodedRecords(records.buffer, records.sizes.astype(np.int32)))
 
     def _submit_batch(self, broker: BrokerClient) -> Future[Any]:
         records = RecordBatch.scan(self._records())
@@ -116,9 +124,9 @@ class BulkSend(NamedTuple):
         )
 
     def _records(self) -> Bytes:
-        if self.record_size != AS_ROWS:
+        if not brings_rows(self.record_size):
             return self.parts[-1]
-        rows = BulkRows.decode(memoryview(b"".join(part.data for part in self.parts)), self.rows)
+        rows = BulkRows.decode(memoryview(b"".join(part.data for part in self.parts)), self.rows, self.record_size)
         return rows.records(self.queue.topic, self.queue.queue_id).buffer
 
 

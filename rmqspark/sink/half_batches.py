@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqspark.client.coordinator import require_transactions
 from rmqspark.client.txn import submit_half
+from rmqspark.errors import NotSupported
 from rmqspark.fault_points import fault_point
 from rmqspark.protocol.bodies_txn import HeldAttempt
+from rmqspark.protocol.bulk_rows import AS_ROWS_WITH_PROPERTIES
 from rmqspark.protocol.headers_txn import TxnHalfRequestHeader
 from rmqspark.protocol.message_id import UNIQUE_PREFIX_CHARACTERS
 from rmqspark.protocol.unique_keys import IdRange
@@ -63,6 +65,8 @@ class HalfSend(NamedTuple):
 
     def submit(self, broker: BrokerClient) -> Future[Any]:
         require_transactions(broker)
+        if self.bulk.record_size == AS_ROWS_WITH_PROPERTIES:
+            _require_properties_of_rows(broker)
         held = submit_half(broker, self.header, [part.data for part in self.bulk.parts])
         fault_point("half_sent")
         return held
@@ -119,6 +123,17 @@ class HalfBatches:
             bulk.rows,
             bulk.record_size,
             bulk.crc,
+        )
+
+
+def _require_properties_of_rows(broker: BrokerClient) -> None:
+    """Raises NotSupported for a broker that is older. It cannot be sent records instead: what a version consists of is
+    told by the checksums of its halves, which have been counted."""
+    able = broker.capabilities()
+    if not able.takes_properties_of_rows:
+        raise NotSupported(
+            f"Broker {broker.name!r} is {able.product}, which takes no tags, keys and sharding keys in columns.",
+            hint="Upgrade the brokers before the clients.",
         )
 
 

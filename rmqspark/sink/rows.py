@@ -17,9 +17,11 @@ from rmqspark.protocol.body_crcs import body_crcs
 from rmqspark.protocol.bulk_rows import BulkRows
 from rmqspark.protocol.columns import Column, MapColumn
 from rmqspark.protocol.names import MAX_BODY_BYTES
+from rmqspark.protocol.properties import Property
 from rmqspark.protocol.property_builder import build_properties
 from rmqspark.protocol.record import CRC_MASK, MIN_RECORD_BYTES
 from rmqspark.protocol.record_builder import encode_records
+from rmqspark.protocol.row_properties import RowProperties
 from rmqspark.protocol.unique_keys import UNIQUE_KEY_PAIR_BYTES, unique_keys
 from rmqspark.sink.compression import compressed
 from rmqspark.sink.delays import DELAY_COLUMNS, delay_texts
@@ -38,7 +40,9 @@ CRC_BYTES = 4
 CRC_BLOCK_ROWS = 1024  # bodies that are Python objects at the same time
 
 _GROWTH = 4  # so the largest `batchBytes` become what a broker makes records of at once, and no more
-_PROPERTY_COLUMNS = frozenset(("tags", "keys", "shardingKey", "properties")) | DELAY_COLUMNS
+_PLAIN_COLUMNS = {"tags": Property.TAGS, "keys": Property.KEYS, "shardingKey": Property.SHARDING_KEY}
+_ONLY_IN_RECORDS = DELAY_COLUMNS | {"properties"}
+_PROPERTY_COLUMNS = _ONLY_IN_RECORDS | _PLAIN_COLUMNS.keys()
 
 
 def is_plain(names: Iterable[str]) -> bool:
@@ -58,27 +62,35 @@ class Rows:
         as_given = self.bodies is bodies
         self.crcs = _crcs(array) if as_given else body_crcs(self.bodies.values, self.bodies.spans())
         self._ids = ids
-        self._properties = None
+        self._properties: RowProperties | None = None
+        self._encoded: Column | None = None
         lengths = self.bodies.spans().lengths
         records: NDArray[np.int64] = lengths + (MIN_RECORD_BYTES + len(topic.encode()))
-        if is_plain(batch.schema.names) and (self.sys_flags == self.sys_flags[:1]).all():
+        are_alike = (self.sys_flags == self.sys_flags[:1]).all()
+        if are_alike and is_plain(batch.schema.names):
             self.sizes = np.maximum(lengths + CRC_BYTES, (records + UNIQUE_KEY_PAIR_BYTES) // _GROWTH + 1)
+        elif are_alike and (properties := _row_properties(batch)) is not None:
+            self._properties = properties
+            sent = properties.most_sent_bytes() + lengths + CRC_BYTES
+            self.sizes = np.maximum(sent, (records + properties.most_encoded_bytes()) // _GROWTH + 1)
         else:
-            self._properties = _properties(batch, unique_keys(ids.prefix, ids.sequences(batch.num_rows)))
-            self.sizes = records + self._properties.spans().lengths
+            self._encoded = _encoded(batch, unique_keys(ids.prefix, ids.sequences(batch.num_rows)))
+            self.sizes = records + self._encoded.spans().lengths
 
     def bulk(
         self, queue: MessageQueue, first: int, end: int, *, born_timestamp_ms: int, born_host: bytes, out: Bytes | None
     ) -> EncodedRecords | BulkRows:
         """The rows from number `first` up to `end`, for one queue; as records, made in `out`, if they must be."""
-        if self._properties is None:
-            return self.plain(first, end, born_timestamp_ms, born_host)
         bodies, crcs, sys_flags = part(self.bodies, first, end), self.crcs[first:end], self.sys_flags[first:end]
+        if self._encoded is None:
+            ids, properties = self._ids.skip(first), self._properties
+            some = None if properties is None else properties.part(first, end)
+            return BulkRows(born_timestamp_ms, born_host, int(sys_flags[0]), ids, crcs, bodies, some)
         return encode_records(
             queue.topic,
             queue.queue_id,
             bodies,
-            part(self._properties, first, end),
+            part(self._encoded, first, end),
             born_timestamp_ms=born_timestamp_ms,
             born_host=born_host,
             sys_flags=sys_flags,
@@ -158,20 +170,42 @@ def _crcs(bodies: Any) -> NDArray[np.uint32]:
     return crcs
 
 
-def _properties(batch: Any, keys: Column) -> Column:
+def _row_properties(batch: Any) -> RowProperties | None:
+    """Tags, keys and sharding keys as they travel; None where rows have more than that, or values that do not travel in
+    columns: `_encoded` takes them, or says what is wrong with them."""
+    names = batch.schema.names
+    if not _ONLY_IN_RECORDS.isdisjoint(names):
+        return None
+    columns = [column(_column_of(batch, name)) if name in names else None for name in _PLAIN_COLUMNS]
+    if any(_has_absent_bytes(each) for each in columns if each is not None):
+        return None
+    properties = RowProperties.of(batch.num_rows, *columns)
+    return properties if properties.are_plain() else None
+
+
+def _has_absent_bytes(values: Column) -> bool:
+    """Arrow leaves open what lies under a null."""
+    return values.present is not None and bool(np.diff(values.offsets)[~values.present].any())
+
+
+def _encoded(batch: Any, keys: Column) -> Column:
     return build_properties(batch.num_rows, _singles(batch, keys), _pairs(batch))
 
 
 def _singles(batch: Any, keys: Column) -> dict[str, Column]:
     """Tags first, where brokers look for them."""
-    names = set(batch.schema.names)
-    singles = {"TAGS": column(batch.column("tags"))} if "tags" in names else {}
-    if "keys" in names:
-        singles["KEYS"] = column(_joined(batch.column("keys")))
-    singles["UNIQ_KEY"] = keys
-    if "shardingKey" in names:
-        singles["__SHARDINGKEY"] = column(batch.column("shardingKey"))
-    return singles | {name: column(texts) for name, texts in delay_texts(batch).items()}
+    given = {
+        property_name: column(_column_of(batch, name))
+        for name, property_name in _PLAIN_COLUMNS.items()
+        if name in batch.schema.names
+    }
+    sharding_keys = {name: given.pop(name) for name in (Property.SHARDING_KEY,) if name in given}
+    delays = {name: column(texts) for name, texts in delay_texts(batch).items()}
+    return given | {Property.UNIQ_KEY: keys} | sharding_keys | delays
+
+
+def _column_of(batch: Any, name: str) -> Any:
+    return _joined(batch.column(name)) if name == "keys" else batch.column(name)
 
 
 def _joined(keys: Any) -> Any:

@@ -8,7 +8,7 @@ from rmqspark.errors import InvalidMessage
 from rmqspark.protocol.names import MAX_TOPIC_LENGTH, check_topic
 from rmqspark.protocol.record import SysFlag
 from rmqspark.protocol.topic_rows import records_bytes
-from rmqspark.store.index_keys import has_more_keys
+from rmqspark.store.index_keys import has_more_keys, rows_have_more_keys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,6 +67,7 @@ def check_topic_rows(runs: Sequence[TopicRun], rows: BulkRows, max_body_bytes: i
 def _check_rows(rows: BulkRows, size_bytes: int, max_body_bytes: int) -> None:
     _require(not rows.sys_flag & ~_ALLOWED_SYS_FLAGS, "Its rows have system flags that clients may not set.")
     _require(int(rows.bodies.spans().lengths.max()) <= max_body_bytes, f"A body has more than {max_body_bytes} bytes.")
+    _require(not rows_have_more_keys(rows, MAX_KEYS), f"It has more than {MAX_KEYS} keys.")
     _require(size_bytes <= MAX_RECORDS_BYTES, f"Its records have more than {MAX_RECORDS_BYTES} bytes.")
 
 

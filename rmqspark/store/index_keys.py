@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from rmqspark.protocol.bulk_rows import properties_of_rows
 from rmqspark.protocol.java_hash import hash_and_measure, hash_ascii_rows, java_hash, java_hash_spans
 from rmqspark.protocol.record import SysFlag
 from rmqspark.protocol.spans import Spans, copy_spans, gather_rows, spacing, words_at
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from rmqspark.protocol.bulk_rows import BulkRows
+    from rmqspark.protocol.columns import Pieces
     from rmqspark.protocol.record_batch import RecordBatch
     from rmqspark.protocol.spans import Bytes, Positions
     from rmqspark.protocol.topic_rows import TopicRun
@@ -109,16 +111,24 @@ def keys_of_records(topic: str | None, records: RecordBatch, physical_offsets: P
 def keys_of_rows(
     topic: str, bulks: Sequence[BulkRows], physical_offsets: Positions, store_timestamp_ms: int
 ) -> KeyBatch:
-    """Hashes the unique ids of rows, the only keys they have."""
+    """Hashes the unique ids of rows, and the tokens of their keys."""
     ids, counts = [bulk.ids for bulk in bulks], [len(bulk.crcs) for bulk in bulks]
     hashes = unique_key_hashes([f"{topic}#"] * len(bulks), ids, counts)
+    properties = properties_of_rows(bulks)
+    if properties is not None:
+        owners, tokens = _tokens_of_pieces(properties.keys)
+        topic_hashes = np.array([java_hash(f"{topic}#") & _LOW_32], np.uint32)
+        rows, hashes = _in_order(
+            np.arange(len(hashes)), hashes, owners, _hashed(properties.keys.values, topic_hashes, owners, tokens)
+        )
+        physical_offsets = physical_offsets[rows]
     return KeyBatch(_absolute(hashes), physical_offsets, np.full(len(hashes), store_timestamp_ms))
 
 
 def keys_of_topic_rows(
     runs: Sequence[TopicRun], ids: IdRange, physical_offsets: Positions, store_timestamp_ms: int
 ) -> KeyBatch:
-    """The same of rows for many queues, whose ids count on through all of them."""
+    """Hashes the ids of rows for many queues, which count on through all of them and are the only keys there are."""
     counts = [run.rows for run in runs]
     ranges = [ids.skip(end - count) for end, count in zip(accumulate(counts), counts, strict=True)]
     hashes = unique_key_hashes([f"{run.topic}#" for run in runs], ranges, counts)
@@ -126,11 +136,21 @@ def keys_of_topic_rows(
 
 
 def has_more_keys(records: RecordBatch, limit: int) -> bool:
-    """Whether the KEYS of checked records could make more entries than that. Counts blanks only where it must."""
-    spans = records.property_spans(b"KEYS")
+    """Whether the KEYS of checked records could make more entries than that."""
+    return _has_more_tokens(records.buffer, records.property_spans(b"KEYS"), limit)
+
+
+def rows_have_more_keys(rows: BulkRows, limit: int) -> bool:
+    """The same of rows."""
+    properties = rows.properties
+    return properties is not None and _has_more_tokens(properties.keys.values, properties.keys.rows, limit)
+
+
+def _has_more_tokens(buffer: Bytes, spans: Spans, limit: int) -> bool:
+    """Counts blanks only where it must."""
     if int((np.maximum(spans.lengths, 0) + 1 >> 1).sum()) <= limit:  # of one character each, blanks between
         return False
-    text, _ = _one_after_another(records.buffer, spans.take(spans.lengths > 0))
+    text, _ = _one_after_another(buffer, spans.take(spans.lengths > 0))
     return int(np.count_nonzero(text == _BLANK)) > limit
 
 
@@ -157,7 +177,7 @@ def _topic_hashes(topic: str | None, records: RecordBatch) -> NDArray[np.uint32]
     return java_hash_spans(records.buffer, *records.topics).view(np.uint32) * np.uint32(31) + np.uint32(ord("#"))
 
 
-def _present(spans: Spans, is_indexed: NDArray[np.bool_]) -> tuple[Positions, Spans]:
+def _present(spans: Spans, is_indexed: NDArray[np.bool_] | np.bool_) -> tuple[Positions, Spans]:
     """The rows that have a value, and their values."""
     chosen = (spans.lengths > 0) & is_indexed
     if chosen.all():
@@ -177,6 +197,15 @@ def _tokens(buffer: Bytes, rows: Positions, spans: Spans) -> tuple[Positions, Sp
     starts, ends = starts[is_token], blanks[is_token]
     owners = np.searchsorted(places, starts, "right") - 1
     return rows[owners], Spans(spans.starts[owners] + (starts - places[owners]), ends - starts)
+
+
+def _tokens_of_pieces(pieces: Pieces) -> tuple[Positions, Spans]:
+    """The same of values that follow each other; most have no blank."""
+    rows, spans = _present(pieces.rows, np.True_)
+    if not len(rows):
+        return rows, spans
+    values = pieces.values[int(spans.starts[0]) : int(spans.starts[-1] + spans.lengths[-1])]
+    return _tokens(pieces.values, rows, spans) if (values == _BLANK).any() else (rows, spans)
 
 
 def _one_after_another(buffer: Bytes, spans: Spans) -> tuple[Bytes, Positions]:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqspark.protocol.bulk_rows import records_of_rows
+from rmqspark.protocol.bulk_rows import properties_of_rows, records_of_rows
+from rmqspark.protocol.java_hash import java_hash_spans
 from rmqspark.protocol.record_batch import RecordBatch
 from rmqspark.protocol.record_builder import mark_committed
 from rmqspark.protocol.topic_rows import records_bytes, records_of_topic_rows
@@ -66,14 +67,18 @@ def made_of_rows(topic: str, runs: Sequence[RowRun], room: Room) -> MadeRecords:
     none (see `made_of_committed`)."""
     bulks = [run.rows for run in runs]
     out = room.of(sum(bulk.records_bytes(topic) for bulk in bulks))
-    records = RecordBatch.from_sizes(*records_of_rows(topic, [run.queue_id for run in runs], bulks, out))
     halves = [run.half_offset for run in runs if run.half_offset is not None]
-    if halves:
-        offsets = halves[0] if len(halves) == 1 else np.repeat(halves, [len(bulk.crcs) for bulk in bulks])
-        mark_committed(records.buffer, records.positions, offsets)
+    records = RecordBatch.from_sizes(*records_of_rows(topic, [run.queue_id for run in runs], bulks, out, halves))
     of_queues = groupby(runs, attrgetter("queue_id"))
     lengths = [Run(topic, queue_id, sum(len(run.rows.crcs) for run in group)) for queue_id, group in of_queues]
-    return MadeRecords(lengths, records, np.zeros(len(records), np.int64), partial(keys_of_rows, topic, bulks))
+    return MadeRecords(lengths, records, _tags_codes(bulks), partial(keys_of_rows, topic, bulks))
+
+
+def _tags_codes(bulks: Sequence[BulkRows]) -> NDArray[np.int64]:
+    properties = properties_of_rows(bulks)
+    if properties is None:
+        return np.zeros(sum(len(bulk.crcs) for bulk in bulks), np.int64)
+    return java_hash_spans(properties.tags.values, *properties.tags.rows).astype(np.int64)
 
 
 def made_of_topic_rows(runs: Sequence[TopicRun], rows: BulkRows, room: Room) -> MadeRecords:

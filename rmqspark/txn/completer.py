@@ -20,7 +20,7 @@ import structlog
 
 from rmqspark.errors import InvalidMessage, NotWritable, RmqError, StoreError, TransactionError
 from rmqspark.fault_points import fault_point
-from rmqspark.protocol.bulk_rows import AS_ROWS
+from rmqspark.protocol.bulk_rows import brings_rows
 from rmqspark.txn.output_ranges import most_bytes, output_ranges
 from rmqspark.txn.participant_events import Completed, CompletionBegun, Dismissed, Dropped, Summary
 
@@ -252,11 +252,11 @@ def _appended_together(halves: Sequence[HalfBatch]) -> Iterator[list[HalfBatch]]
         size = 0
         for half in of_topic:
             size += half.messages_bytes
-            if together and (size > _APPENDED_TOGETHER_BYTES or half.record_size != AS_ROWS):
+            if together and (size > _APPENDED_TOGETHER_BYTES or not brings_rows(half.record_size)):
                 yield together
                 together, size = [], half.messages_bytes
             together.append(half)
-            if half.record_size != AS_ROWS:
+            if not brings_rows(half.record_size):
                 yield together
                 together, size = [], 0
         if together:

@@ -11,7 +11,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqspark.errors import RecordError
-from rmqspark.protocol.bulk_rows import AS_ROWS
+from rmqspark.protocol.bulk_rows import AS_ROWS_WITH_PROPERTIES, brings_rows
 from rmqspark.protocol.names import HALF_BATCH_TOPIC
 from rmqspark.protocol.properties import Property, encode_properties
 from rmqspark.protocol.record import (
@@ -24,6 +24,7 @@ from rmqspark.protocol.record import (
     decode_record,
     encode_record,
 )
+from rmqspark.protocol.row_properties import NAMES_BYTES
 from rmqspark.protocol.unique_keys import UNIQUE_KEY_PAIR_BYTES
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class HalfBatch(NamedTuple):
     topic: str  # where its messages are to go
     queue_id: int
     rows: int
-    record_size: int  # 0: the body begins with the sizes of the records; -1: it has rows, not records
+    record_size: int  # 0: the body begins with the sizes of the records; below: it has rows, not records
     body_bytes: int
     body_crc32: int
     has_tags: bool = True  # whether any message has
@@ -87,9 +88,10 @@ class HalfBatch(NamedTuple):
     @property
     def messages_bytes(self) -> int:
         """How long its messages are in the log, at most."""
-        if self.record_size != AS_ROWS:
+        if not brings_rows(self.record_size):
             return self.body_bytes
-        return self.body_bytes + self.rows * (MIN_RECORD_BYTES + len(self.topic.encode()) + UNIQUE_KEY_PAIR_BYTES)
+        names_bytes = UNIQUE_KEY_PAIR_BYTES + (NAMES_BYTES if self.record_size == AS_ROWS_WITH_PROPERTIES else 0)
+        return self.body_bytes + self.rows * (MIN_RECORD_BYTES + len(self.topic.encode()) + names_bytes)
 
     @property
     def body_offset(self) -> int:

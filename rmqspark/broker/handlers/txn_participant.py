@@ -119,7 +119,7 @@ class TxnParticipantHandlers:
         """Whether any message has tags. Raises what `check_bulk` and `check_rows` raise."""
         if isinstance(bulk, BulkRows):
             check_rows(bulk, header.topic, self._max_body_bytes)
-            return False
+            return bulk.properties is not None and bulk.properties.have_tags
         check_bulk(bulk, header.topic, header.queueId, self._max_body_bytes)
         return bulk.has_any_property((Property.TAGS.encode(),))
 

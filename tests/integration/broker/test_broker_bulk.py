@@ -325,7 +325,7 @@ def test_a_broker_says_what_it_can_do_and_which_store_it_has(on_broker) -> None:
     (body,) = seen
     assert (body.product, body.incarnation) == ("rmqspark", 1)
     assert body.capabilities == {
-        "bulkSend": 1,
+        "bulkSend": 2,
         "bulkRead": 2,
         "transactions": 1,
         "measure": 1,

@@ -163,18 +163,19 @@ def test_rows_of_spark_become_what_is_sent(is_alike: bool, with_properties: bool
 
 
 @alike
-@pytest.mark.parametrize("as_rows", [False, True], ids=["records", "bodies"])
-def test_what_is_sent_is_stored(is_alike: bool, as_rows: bool, opened: Callable[[], MessageStore]) -> None:
+@pytest.mark.parametrize("sent_as", ["records", "bodies", "bodies and keys"])
+def test_what_is_sent_is_stored(is_alike: bool, sent_as: str, opened: Callable[[], MessageStore]) -> None:
     """The broker appends it, with its queue entries and its keys in the index, and syncs."""
 
     def work_of(count: int) -> Callable[[], object]:
         store = opened()
         raw, sizes = records_of(count, is_alike)
-        rows = sent(frame_of(count, is_alike, with_properties=False))
+        names = ["body", "tags", "keys"] if sent_as == "bodies and keys" else ["body"]
+        rows = sent(frame_of(count, is_alike, with_properties=True).select(names))
         assert isinstance(rows, BulkRows)
 
         def work() -> None:
-            if as_rows:
+            if sent_as != "records":
                 store.append_rows("t", [RowRun(0, rows, None)])
             else:
                 store.append_bulk("t", 0, raw, sizes)

@@ -16,7 +16,7 @@ from rmqspark.model import MessageQueue
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.message_id import parse_offset_msg_id
 from rmqspark.protocol.record_builder import EncodedRecords
-from rmqspark.protocol.unique_keys import unique_keys
+from rmqspark.protocol.unique_keys import IdRange, unique_keys
 from rmqspark.sink.attempt import Attempt
 from rmqspark.sink.checksum import RowChecksum
 from rmqspark.sink.half_batches import HalfBatches, key_prefix
@@ -122,6 +122,20 @@ def test_the_checksum_is_of_the_bodies_as_they_were_given(compression: str) -> N
     add_bodies(expected, column(batch.column("body")))
     assert halves.total == expected
     assert halves.total.rows == 3
+
+
+@pytest.mark.parametrize("columns", [{}, {"keys": pa.array(["k"])}], ids=["bodies", "bodies and keys"])
+def test_an_older_broker(columns: dict[str, Any]) -> None:
+    """It holds what it knows; rows with keys in columns are refused before they are sent, with the way out."""
+    rows = Rows(pa.record_batch({"body": pa.array([b"a"]), **columns}), "t", IdRange("0" * 20, 0), "none")
+    bulk = rows.bulk(A0, 0, 1, born_timestamp_ms=1, born_host=bytes(8), out=None)
+    send, broker = HalfBatches(ATTEMPT).pack(A0, bulk), Broker()
+    if columns:
+        with pytest.raises(NotSupported, match="tags, keys and sharding keys"):
+            send.submit(broker)  # type: ignore[arg-type]
+        broker.able = Capabilities(transactions=1, bulk_send=2)
+    send.submit(broker)  # type: ignore[arg-type]
+    assert len(broker.sent) == 1
 
 
 def test_a_queue_on_a_stock_broker() -> None:

@@ -13,7 +13,13 @@ from rmqspark.client.broker_client import Capabilities
 from rmqspark.client.bulk import BulkReceipt
 from rmqspark.errors import ConnectionLost, NotWritable, RmqError, TopicNotFound
 from rmqspark.model import MessageQueue
+from rmqspark.protocol.body_crcs import body_crcs
+from rmqspark.protocol.bulk_body import read_bulk
+from rmqspark.protocol.bulk_rows import BulkRows
+from rmqspark.protocol.columns import Column
 from rmqspark.protocol.record_builder import EncodedRecords
+from rmqspark.protocol.row_properties import RowProperties
+from rmqspark.protocol.unique_keys import IdRange
 from rmqspark.sink.bulk_send import BulkSend
 from rmqspark.sink.outbox import RETRY_PAUSES_MS, UNACKNOWLEDGED, Outbox
 from rmqspark.testing.manual_clock import ManualClock
@@ -27,7 +33,8 @@ A0, A1, A2, B0 = (MessageQueue("t", *place) for place in (("a", 0), ("a", 1), ("
 class Cluster:
     """Stands in for the client: notes every send; the test acknowledges it or lets it fail."""
 
-    def __init__(self, *failures: RmqError | None) -> None:
+    def __init__(self, *failures: RmqError | None, version: int = 2) -> None:
+        self.version = version
         self.clock = ManualClock()
         self.failures = list(failures)
         self.sent: list[tuple[int, bytes, int, int]] = []
@@ -38,7 +45,7 @@ class Cluster:
         return self
 
     def capabilities(self) -> Capabilities:
-        return Capabilities(bulk_send=1)
+        return Capabilities(bulk_send=self.version)
 
     def bulk_send(
         self, topic: str, queue_id: int, parts: Sequence[memoryview], rows: int, record_size: int, crc: int, **_: object
@@ -136,3 +143,20 @@ def test_memory_is_used_again() -> None:
     assert outbox.buffer() is None
     outbox.flush()
     assert outbox.buffer() is memory
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_rows_with_keys_for_brokers_of_any_version(version: int) -> None:
+    """A broker that knows no columns gets the records that another one would make of them."""
+    bodies, keys = Column.constant(b"body", 2), Column(np.frombuffer(b"kkk", np.uint8), np.array([0, 1, 3]))
+    crcs, properties = body_crcs(bodies.values, bodies.spans()), RowProperties.of(2, keys=keys)
+    rows = BulkRows(5, bytes(8), 0, IdRange("0" * 20, 0), crcs, bodies, properties)
+    cluster = Cluster(version=version)
+    outbox = Outbox(cluster, BulkSend.of)  # type: ignore[arg-type]
+    outbox.send(A0, rows)
+    outbox.flush()
+    ((_, body, count, record_size),) = cluster.sent
+    bulk = read_bulk(memoryview(body), count, record_size)
+    assert isinstance(bulk, BulkRows) == (version == 2)
+    made = bulk.records(A0.topic, A0.queue_id).buffer if isinstance(bulk, BulkRows) else bulk.buffer
+    assert made.tobytes() == rows.records(A0.topic, A0.queue_id).buffer.tobytes()

@@ -31,7 +31,7 @@ def records(batch: Any, compression: str = "none", first: int = 0) -> list[Recor
         born_host=bytes(8),
         out=None,
     )
-    assert isinstance(bulk, BulkRows) == (batch.schema.names in (["body"], ["value"]) and not rows.sys_flags.any())
+    assert isinstance(bulk, BulkRows) == ("properties" not in batch.schema.names and not rows.sys_flags.any())
     encoded = bulk.records("orders", 5) if isinstance(bulk, BulkRows) else bulk
     if isinstance(bulk, EncodedRecords):
         assert encoded.sizes.tolist() == rows.sizes[first:].tolist()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 
@@ -12,19 +14,45 @@ from rmqspark.protocol.columns import Column
 from rmqspark.protocol.message_id import unique_id
 from rmqspark.protocol.record import SysFlag
 from rmqspark.protocol.record_batch import RecordBatch
+from rmqspark.protocol.row_properties import RowProperties
 from rmqspark.protocol.unique_keys import IdRange
 from rmqspark.store.bulk_check import check_rows
 from rmqspark.store.draft import RowRun
 
 from .store_bench import StoreBench
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
 PREFIX = "7F0000011F9018B4AAC2"
 BODIES = {"equal": [b"a%d" % n for n in range(7)], "of several lengths": [b"b" * n for n in range(1, 20)]}
+VALUES: dict[str, Callable[[int], tuple[str, str, str]]] = {  # tags, keys and sharding key of a row
+    "of one length": lambda n: ("paid", f"{n:04}", "eu"),
+    "of several lengths": lambda n: (f"t{10**n}", f"k{10**n} ä", f"s{10**n}"),
+    "here and there": lambda n: ("paid" if n % 2 else "", "a  b " * (n % 3), "eu" if n % 4 else ""),
+    "tags alone": lambda n: (f"t{n}", "", ""),
+    "keys of blanks": lambda n: ("", "  ", ""),
+    "one unique key twice": lambda n: ("", unique_id(PREFIX, 0xFFFE + n), ""),
+}
 
 
-def rows_of(bodies: list[bytes], sys_flag: int = 0) -> BulkRows:
-    column = Column(np.frombuffer(b"".join(bodies), np.uint8), np.cumsum([0, *map(len, bodies)]))
-    return BulkRows(5, bytes(8), sys_flag, IdRange(PREFIX, 0xFFFE), body_crcs(column.values, column.spans()), column)
+def column_of(values: Sequence[bytes]) -> Column:
+    return Column(np.frombuffer(b"".join(values), np.uint8), np.cumsum([0, *map(len, values)]))
+
+
+def rows_of(bodies: list[bytes], sys_flag: int = 0, values: str | None = None) -> BulkRows:
+    column = column_of(bodies)
+    properties = None
+    if values is not None:
+        columns = zip(*map(VALUES[values], range(len(bodies))), strict=True)
+        properties = RowProperties.of(len(bodies), *[column_of([text.encode() for text in each]) for each in columns])
+    crcs = body_crcs(column.values, column.spans())
+    return BulkRows(5, bytes(8), sys_flag, IdRange(PREFIX, 0xFFFE), crcs, column, properties)
+
+
+def keyed(keys: list[bytes], count: int) -> BulkRows:
+    """Rows with these keys."""
+    return rows_of([b"x"] * count)._replace(properties=RowProperties.of(count, keys=column_of(keys)))
 
 
 def files_of(bench: StoreBench) -> dict[str, bytes]:
@@ -40,10 +68,11 @@ def files_of(bench: StoreBench) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("shape", BODIES)
 @pytest.mark.parametrize("half_offset", [None, 4711])
-def test_rows_are_stored_as_their_records_would_be(shape: str, half_offset: int | None) -> None:
+@pytest.mark.parametrize("values", [None, *VALUES])
+def test_rows_are_stored_as_their_records_would_be(shape: str, half_offset: int | None, values: str | None) -> None:
     """The same bytes in log, queue and index, over the ends of files; and after a kill all of it is there."""
     by_rows, by_records = StoreBench(), StoreBench()
-    rows = rows_of(BODIES[shape])
+    rows = rows_of(BODIES[shape], values=values)
     for _ in range(3):
         (appended,) = by_rows.store.append_rows("t", [RowRun(0, rows, half_offset)])
         records = RecordBatch.from_sizes(*rows.records("t", 0))
@@ -60,6 +89,17 @@ def test_rows_are_stored_as_their_records_would_be(shape: str, half_offset: int 
     assert len(by_rows.store.query("t", unique_id(PREFIX, 0xFFFE + len(BODIES[shape]) - 1), 0, 1 << 60, 8)) == 3
 
 
+def test_rows_of_several_senders_are_stored_together() -> None:
+    """Bulks with properties beside bulks without, for several queues: as each alone, tags codes and keys included."""
+    bulks = [rows_of(BODIES["equal"], values=values) for values in (None, "of one length", "here and there")]
+    together, alone = StoreBench(), StoreBench()
+    appended = together.store.append_rows("t", [RowRun(queue_id, bulk) for queue_id, bulk in enumerate(bulks)])
+    assert appended == [
+        alone.store.append_rows("t", [RowRun(queue_id, bulk)])[0] for queue_id, bulk in enumerate(bulks)
+    ]
+    assert files_of(together) == files_of(alone)
+
+
 @pytest.mark.parametrize(
     ("rows", "topic", "story"),
     [
@@ -68,6 +108,8 @@ def test_rows_are_stored_as_their_records_would_be(shape: str, half_offset: int 
         (rows_of([b"x", b"x" * 101]), "t", "more than 100 bytes"),
         (rows_of([b"x"] * 250_000), "t", "records have more than"),
         (rows_of([b"x"]), "no/topic", "topic"),
+        (keyed([b"k"] * 4000 + [b"k " * 16_000] * 17, 4017), "t", "more than 262144 keys"),
+        (keyed([b"k" * 30_000] * 1200, 1200), "t", "records have more than"),
     ],
 )
 def test_rows_that_nobody_may_store(rows: BulkRows, topic: str, story: str) -> None:

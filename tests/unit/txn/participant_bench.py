@@ -12,11 +12,12 @@ from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import RmqError, TopicNotFound
 from rmqspark.protocol.bodies_txn import AttemptName, HeldAttempt
 from rmqspark.protocol.body_crcs import body_crcs
-from rmqspark.protocol.bulk_rows import AS_ROWS, BulkRows
+from rmqspark.protocol.bulk_rows import BulkRows
 from rmqspark.protocol.columns import Column
 from rmqspark.protocol.message_id import pack_host
 from rmqspark.protocol.properties import encode_properties
 from rmqspark.protocol.record import HEAD_BYTES, Record, decode_record, encode_record
+from rmqspark.protocol.row_properties import RowProperties
 from rmqspark.protocol.unique_keys import IdRange
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.message_store import MessageStore
@@ -195,10 +196,10 @@ class ParticipantBench:
 
 
 def make_half(batch: Batch, partition: int, attempt: str, sequence: int, sent: Sent) -> tuple[HalfBatch, bytearray]:
-    """A half batch and its body: every other one without tags as rows; records with their sizes ahead unless all are
-    equally long."""
+    """A half batch and its body: every other one as rows; records with their sizes ahead unless all are equally
+    long."""
     name = HalfName(batch, partition, attempt, sequence)
-    if not sent.tags and sequence % 2:
+    if sequence % 2:
         return _half_of_rows(name, sent)
     records = [
         encode_record(
@@ -221,10 +222,15 @@ def make_half(batch: Batch, partition: int, attempt: str, sequence: int, sent: S
 
 def _half_of_rows(name: HalfName, sent: Sent) -> tuple[HalfBatch, bytearray]:
     column = Column(np.frombuffer(b"".join(sent.bodies), np.uint8), np.cumsum([0, *map(len, sent.bodies)]))
-    rows = BulkRows(5, bytes(8), 0, IdRange("A" * 20, 0), body_crcs(column.values, column.spans()), column)
+    count, crcs = len(sent.bodies), body_crcs(column.values, column.spans())
+    tags = Column.constant(sent.tags.encode(), count) if sent.tags else None
+    properties = None if tags is None else RowProperties.of(count, tags=tags)
+    rows = BulkRows(5, bytes(8), 0, IdRange("A" * 20, 0), crcs, column, properties)
     body = bytearray().join(part.tobytes() for part in rows.encode())
-    count = len(sent.bodies)
-    return HalfBatch(name, sent.topic, sent.queue_id, count, AS_ROWS, len(body), crc32(body), has_tags=False), body
+    half = HalfBatch(
+        name, sent.topic, sent.queue_id, count, rows.record_size, len(body), crc32(body), has_tags=bool(sent.tags)
+    )
+    return half, body
 
 
 def run(work: Coroutine[Any, Any, Any], each_step: Callable[[], object] = lambda: None) -> Any:
