@@ -37,8 +37,8 @@ def by_sharding_key(keys: Column, queue_count: int, turn: int) -> NDArray[np.int
 
     Rows without a key take turns, beginning with `turn`.
     """
-    hashes = java_hash_spans(keys.values, *keys.spans()).astype(np.int64)
-    targets: NDArray[np.int64] = np.abs(hashes) % queue_count
+    hashes = java_hash_spans(keys.values, *keys.spans())
+    targets = (np.abs(hashes).view(np.uint32) % np.uint32(queue_count)).astype(np.int64)
     if keys.present is not None:
         absent = np.flatnonzero(~keys.present)
         targets[absent] = (turn + np.arange(len(absent))) % queue_count
@@ -60,12 +60,17 @@ def by_queue_id(queue_ids: NDArray[np.integer[Any]], present: NDArray[np.bool_],
 
 def grouped(targets: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[Run]]:
     """The order that brings rows of one target together, and the runs it then consists of."""
-    order = np.argsort(targets, kind="stable")
+    order = np.argsort(targets.astype(np.uint16) if _are_short(targets) else targets, kind="stable")
     sorted_targets = targets[order]
     firsts = np.flatnonzero(np.r_[True, sorted_targets[1:] != sorted_targets[:-1]]) if len(order) else order
     ends = np.r_[firsts[1:], len(order)]
     runs = zip(sorted_targets[firsts].tolist(), firsts.tolist(), ends.tolist(), strict=True)
     return order, [Run(*run) for run in runs]
+
+
+def _are_short(targets: NDArray[np.int64]) -> bool:
+    """Whether NumPy sorts them by their digits, ten times as fast."""
+    return len(targets) > 0 and int(targets.min()) >= 0 and int(targets.max()) < 1 << 16
 
 
 def in_turn(sizes: NDArray[np.int64], queue_count: int, turn: int, max_bytes: int) -> Iterator[Run]:
