@@ -221,16 +221,21 @@ def make_half(batch: Batch, partition: int, attempt: str, sequence: int, sent: S
 
 
 def _half_of_rows(name: HalfName, sent: Sent) -> tuple[HalfBatch, bytearray]:
-    column = Column(np.frombuffer(b"".join(sent.bodies), np.uint8), np.cumsum([0, *map(len, sent.bodies)]))
-    count, crcs = len(sent.bodies), body_crcs(column.values, column.spans())
-    tags = Column.constant(sent.tags.encode(), count) if sent.tags else None
-    properties = None if tags is None else RowProperties.of(count, tags=tags)
+    count, column = len(sent.bodies), _column_of(sent.bodies)
+    crcs, properties = body_crcs(column.values, column.spans()), None
+    if sent.tags:
+        tags, keys = Column.constant(sent.tags.encode(), count), _column_of([body[:64] for body in sent.bodies])
+        properties = RowProperties.of(count, tags=tags, keys=keys)
     rows = BulkRows(5, bytes(8), 0, IdRange("A" * 20, 0), crcs, column, properties)
     body = bytearray().join(part.tobytes() for part in rows.encode())
     half = HalfBatch(
         name, sent.topic, sent.queue_id, count, rows.record_size, len(body), crc32(body), has_tags=bool(sent.tags)
     )
     return half, body
+
+
+def _column_of(values: Sequence[bytes]) -> Column:
+    return Column(np.frombuffer(b"".join(values), np.uint8), np.cumsum([0, *map(len, values)]))
 
 
 def run(work: Coroutine[Any, Any, Any], each_step: Callable[[], object] = lambda: None) -> Any:
