@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rmqspark.protocol.spans import Bytes, Positions, Spans
 
 
-_WIDE: Final = 256
+_WIDE: Final = 256  # bytes of a piece that is not worth another copy
 
 
 class Fixed(NamedTuple):
@@ -66,7 +66,7 @@ def piece_of(values: Bytes, spans: Spans) -> Piece:
 
 
 def lay(target: Bytes, sizes: Positions, pieces: Sequence[Piece], fill: Fill) -> None:
-    """Fills `target` with rows of these sizes. The first piece is a `Fixed` one, into whose place `fill` may write."""
+    """Fills `target` with rows of these sizes. The first piece is a constant, into whose place `fill` may write."""
     if not len(sizes):
         return
     runs = _runs(pieces)
@@ -91,7 +91,7 @@ def lay(target: Bytes, sizes: Positions, pieces: Sequence[Piece], fill: Fill) ->
 def _runs(pieces: Sequence[Piece]) -> list[list[Fixed] | Varying]:
     """The pieces, those in lists that go to their places together. If any varies, wide ones go alone, from where they
     lie."""
-    may_be_wide = all(isinstance(piece, Fixed) for piece in pieces)
+    may_be_wide = all([isinstance(piece, Fixed) for piece in pieces])
     runs: list[list[Fixed] | Varying] = []
     is_open = False
     for piece in pieces:

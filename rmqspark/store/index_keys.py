@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqspark.protocol.bulk_rows import properties_of_rows
 from rmqspark.protocol.java_hash import hash_and_measure, hash_ascii_rows, java_hash, java_hash_spans
 from rmqspark.protocol.record import SysFlag
 from rmqspark.protocol.spans import Spans, copy_spans, gather_rows, spacing, words_at
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from rmqspark.protocol.bulk_rows import BulkRows
     from rmqspark.protocol.columns import Pieces
     from rmqspark.protocol.record_batch import RecordBatch
+    from rmqspark.protocol.row_properties import RowProperties
     from rmqspark.protocol.spans import Bytes, Positions
     from rmqspark.protocol.topic_rows import TopicRun
     from rmqspark.protocol.unique_keys import IdRange
@@ -109,13 +109,16 @@ def keys_of_records(topic: str | None, records: RecordBatch, physical_offsets: P
 
 
 def keys_of_rows(
-    topic: str, bulks: Sequence[BulkRows], physical_offsets: Positions, store_timestamp_ms: int
+    topic: str,
+    bulks: Sequence[BulkRows],
+    properties: RowProperties | None,
+    physical_offsets: Positions,
+    store_timestamp_ms: int,
 ) -> KeyBatch:
-    """Hashes the unique ids of rows, and the tokens of their keys."""
+    """Hashes the unique ids of rows, and the tokens of their keys; `properties` are those of all of them."""
     ids, counts = [bulk.ids for bulk in bulks], [len(bulk.crcs) for bulk in bulks]
     hashes = unique_key_hashes([f"{topic}#"] * len(bulks), ids, counts)
-    properties = properties_of_rows(bulks)
-    if properties is not None:
+    if properties is not None and properties.keys.rows.lengths.any():
         owners, tokens = _tokens_of_pieces(properties.keys)
         topic_hashes = np.array([java_hash(f"{topic}#") & _LOW_32], np.uint32)
         rows, hashes = _in_order(
@@ -200,10 +203,8 @@ def _tokens(buffer: Bytes, rows: Positions, spans: Spans) -> tuple[Positions, Sp
 
 
 def _tokens_of_pieces(pieces: Pieces) -> tuple[Positions, Spans]:
-    """The same of values that follow each other; most have no blank."""
+    """The same of values that follow each other, one of which is there at least; most have no blank."""
     rows, spans = _present(pieces.rows, np.True_)
-    if not len(rows):
-        return rows, spans
     values = pieces.values[int(spans.starts[0]) : int(spans.starts[-1] + spans.lengths[-1])]
     return _tokens(pieces.values, rows, spans) if (values == _BLANK).any() else (rows, spans)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from rmqspark.protocol.bulk_rows import BulkRows
+    from rmqspark.protocol.row_properties import RowProperties
     from rmqspark.protocol.spans import Bytes, Positions
     from rmqspark.protocol.topic_rows import TopicRun
     from rmqspark.store.draft import RowRun
@@ -69,15 +69,14 @@ def made_of_rows(topic: str, runs: Sequence[RowRun], room: Room) -> MadeRecords:
     out = room.of(sum(bulk.records_bytes(topic) for bulk in bulks))
     halves = [run.half_offset for run in runs if run.half_offset is not None]
     records = RecordBatch.from_sizes(*records_of_rows(topic, [run.queue_id for run in runs], bulks, out, halves))
+    properties = properties_of_rows(bulks)
     of_queues = groupby(runs, attrgetter("queue_id"))
     lengths = [Run(topic, queue_id, sum(len(run.rows.crcs) for run in group)) for queue_id, group in of_queues]
-    return MadeRecords(lengths, records, _tags_codes(bulks), partial(keys_of_rows, topic, bulks))
+    tags_codes = np.zeros(len(records), np.int64) if properties is None else _tags_codes(properties)
+    return MadeRecords(lengths, records, tags_codes, partial(keys_of_rows, topic, bulks, properties))
 
 
-def _tags_codes(bulks: Sequence[BulkRows]) -> NDArray[np.int64]:
-    properties = properties_of_rows(bulks)
-    if properties is None:
-        return np.zeros(sum(len(bulk.crcs) for bulk in bulks), np.int64)
+def _tags_codes(properties: RowProperties) -> NDArray[np.int64]:
     return java_hash_spans(properties.tags.values, *properties.tags.rows).astype(np.int64)
 
 
