@@ -237,8 +237,9 @@ def _bulk(rng: Random, fields: dict[str, str], names: Names) -> bytes:
 
 
 def _bulk_of_rows(rng: Random, fields: dict[str, str]) -> bytes:
-    rows, count = _rows(rng)
-    return _described(rng, fields, rows, rng.randrange(4), count, -1)
+    with_properties = rng.random() < 0.5
+    rows, count = _rows(rng, with_properties=with_properties)
+    return _described(rng, fields, rows, rng.randrange(4), count, -2 if with_properties else -1)
 
 
 def _topic_rows(rng: Random, fields: dict[str, str], names: Names) -> bytes:
@@ -256,7 +257,7 @@ def _topic_rows(rng: Random, fields: dict[str, str], names: Names) -> bytes:
     return _described(rng, fields, ahead + rows, 0, count, -1)
 
 
-def _rows(rng: Random) -> tuple[bytes, int]:
+def _rows(rng: Random, *, with_properties: bool = False) -> tuple[bytes, int]:
     """What a bulk of rows has in its body, and how many they are."""
     bodies_of_rows = [hostile.noise(rng) for _ in range(rng.choice((1, 2, 17)))]
     equal = len({*map(len, bodies_of_rows)}) == 1
@@ -272,7 +273,20 @@ def _rows(rng: Random) -> tuple[bytes, int]:
     count = len(bodies_of_rows)
     lengths = b"" if equal else struct.pack(f">{count}i", *map(len, bodies_of_rows))
     crcs = struct.pack(f">{count}I", *(zlib.crc32(body) & 0x7FFFFFFF for body in bodies_of_rows))
-    return shared + lengths + crcs + b"".join(bodies_of_rows), count
+    properties = _properties_of_rows(rng, count) if with_properties else b""
+    return shared + lengths + crcs + properties + b"".join(bodies_of_rows), count
+
+
+def _properties_of_rows(rng: Random, count: int) -> bytes:
+    """Tags, keys and sharding keys: equally long, of any lengths, or none."""
+    columns = [[hostile.noise(rng)[: rng.choice((0, 3, 300))] for _ in range(count)] for _ in range(3)]
+    differing = [len({*map(len, column)}) > 1 for column in columns]
+    widths = [-1 if differs else len(column[0]) for column, differs in zip(columns, differing, strict=True)]
+    lengths = [len(value) for column, differs in zip(columns, differing, strict=True) if differs for value in column]
+    values = b"".join(value for column in columns for value in column)
+    if rng.random() < 0.7:  # else most have a separator somewhere
+        values = values.replace(b"\x01", b"1").replace(b"\x02", b"2")
+    return struct.pack(f">3i{len(lengths)}H", *widths, *lengths) + values
 
 
 def _described(rng: Random, fields: dict[str, str], body: bytes, queue_id: int, count: int, record_size: int) -> bytes:

@@ -6,6 +6,8 @@ import asyncio
 import struct
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import zip_longest
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 import msgspec
@@ -21,13 +23,18 @@ from rmqspark.protocol.bodies import (
     QueueExtents,
 )
 from rmqspark.protocol.body_crcs import body_crcs
-from rmqspark.protocol.bulk_rows import AS_ROWS, BulkRows
+from rmqspark.protocol.bulk_rows import BulkRows
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.columns import Column
 from rmqspark.protocol.headers import BulkReadRequestHeader, BulkSendRequestHeader, GetMaxOffsetRequestHeader
+from rmqspark.protocol.properties import encode_properties
 from rmqspark.protocol.record import encode_record
+from rmqspark.protocol.row_properties import RowProperties
 from rmqspark.protocol.unique_keys import IdRange
 from rmqspark.testing.memory_files import MemoryFileSystem
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 pytestmark = pytest.mark.integration
 
@@ -111,18 +118,25 @@ def test_a_bulk_is_stored_in_order_and_placed(on_broker, even) -> None:
     on_broker(talk)
 
 
-def rows(*bodies: bytes, **fields) -> tuple[BulkSendRequestHeader, bytes]:
+def column_of(values: Sequence[bytes]) -> Column:
+    return Column(np.frombuffer(b"".join(values), np.uint8), np.cumsum([0, *map(len, values)]))
+
+
+def rows(*bodies: bytes, keys: Sequence[bytes] = (), **fields) -> tuple[BulkSendRequestHeader, bytes]:
     """A bulk for queue 0 of `orders` whose records the broker makes."""
-    column = Column(np.frombuffer(b"".join(bodies), np.uint8), np.cumsum([0, *map(len, bodies)]))
+    column, count = column_of(bodies), len(bodies)
     crcs = body_crcs(column.values, column.spans())
-    body = b"".join(part.tobytes() for part in BulkRows(5, HOST, 0, IdRange("A" * 20, 9), crcs, column).encode())
-    header = {"topic": "orders", "queueId": 0, "count": len(bodies), "recordSize": AS_ROWS, "bodyCrc32": crc32(body)}
-    return BulkSendRequestHeader(**header | fields), body
+    properties = RowProperties.of(count, column_of([b"paid"] * count), column_of(keys)) if keys else None
+    bulk = BulkRows(5, HOST, 0, IdRange("A" * 20, 9), crcs, column, properties)
+    body = b"".join(part.tobytes() for part in bulk.encode())
+    header = {"topic": "orders", "queueId": 0, "count": count, "recordSize": bulk.record_size}
+    return BulkSendRequestHeader(**header | {"bodyCrc32": crc32(body)} | fields), body
 
 
+@pytest.mark.parametrize("keys", [[], [b"k1", b"", b"k3 k4"]], ids=["bodies", "bodies and keys"])
 @pytest.mark.parametrize("bodies", [[b"aa", b"bb"], [b"a", b"bbb", b"cc"]])
-def test_rows_become_messages(on_broker, bodies) -> None:
-    """Bodies alone are enough: the messages are those of a bulk of their records, in a SYNC_FLUSH store too."""
+def test_rows_become_messages(on_broker, bodies, keys) -> None:
+    """Bodies, tags and keys are enough: the messages are those of a bulk of their records, with SYNC_FLUSH too."""
 
     async def talk(bench) -> None:
         client = await bench.connect()
@@ -130,11 +144,14 @@ def test_rows_become_messages(on_broker, bodies) -> None:
         records = Bulk(
             [
                 bytes(encode_record(topic="orders", body=body, born_timestamp_ms=5, born_host=HOST,
-                                    properties=b"UNIQ_KEY\x01" + f"{'A' * 20}{number:012X}".encode() + b"\x02"))
-                for number, body in enumerate(bodies, 9)
+                                    properties=encode_properties(
+                                        ({"TAGS": "paid", "KEYS": key.decode()} if keys else {})
+                                        | {"UNIQ_KEY": f"{'A' * 20}{number:012X}"}
+                                    )))
+                for number, (body, key) in enumerate(zip_longest(bodies, keys[: len(bodies)]), 9)
             ]
         )  # fmt: skip
-        for request in (rows(*bodies), records.request()):
+        for request in (rows(*bodies, keys=keys[: len(bodies)]), records.request()):
             sent = await client.ask(RequestCode.RMQ_BULK_SEND, *request)
             assert (sent.code, sent.fields["count"]) == (0, str(len(bodies))), sent.remark
         found = bench.records(await client.pull("orders"))
