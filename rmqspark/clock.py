@@ -38,6 +38,11 @@ class SystemClock:
         time.sleep(duration_ms / 1000)
 
 
+def sleep_us(duration_us: int) -> None:
+    """Blocks the calling thread for a moment too short to be waited for by anybody's clock."""
+    time.sleep(duration_us / 1_000_000)
+
+
 class SteadyClock:
     """The wall clock as it is now, and from now on as much later as time has passed: whoever sets the clock forward or
     back meanwhile makes nothing come due early, or never."""

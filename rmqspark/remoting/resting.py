@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Final
 
-REST_S: Final = 60e-6  # the kernel makes some 110 of it
+REST_US: Final = 60  # the kernel makes some 110 of it
 _TURNS_TO_REST_AFTER: Final = range(2, 33)  # by their requests
 _TRIAL_MS: Final = 25
 _KEPT_MS: Final = 1_000

@@ -9,17 +9,17 @@ import asyncio
 import errno
 import itertools
 import socket
-import time
 from typing import TYPE_CHECKING, Any, Self
 
 import structlog
 
+from rmqspark.clock import sleep_us
 from rmqspark.errors import InvalidArgument, PortInUse
 from rmqspark.remoting.address import format_address, is_loopback
 from rmqspark.remoting.closings import Closings
 from rmqspark.remoting.limits import Limits
 from rmqspark.remoting.receive import SHARED_BUFFER_BYTES, Budget
-from rmqspark.remoting.resting import REST_S, Resting
+from rmqspark.remoting.resting import REST_US, Resting
 from rmqspark.remoting.server_connection import ServerConnection, Ticks
 from rmqspark.remoting.unsent import UnsentAnswers
 from rmqspark.remoting.wheel import TimerWheel
@@ -223,7 +223,7 @@ class RemotingServer:
             connection.flush()
         requests, self.small_requests = self.small_requests, 0
         if self._resting.after_turn(requests, self._loop.time() * 1000):
-            time.sleep(REST_S)
+            sleep_us(REST_US)
 
     def _tick(self) -> None:
         self._ticker = self._loop.call_later(self._tick_ms / 1000, self._tick)

@@ -81,25 +81,23 @@ class Rows:
         self, queue: MessageQueue, first: int, end: int, *, born_timestamp_ms: int, born_host: bytes, out: Bytes | None
     ) -> EncodedRecords | BulkRows:
         """The rows from number `first` up to `end`, for one queue; as records, made in `out`, if they must be."""
-        bodies, crcs, sys_flags = part(self.bodies, first, end), self.crcs[first:end], self.sys_flags[first:end]
         if self._encoded is None:
-            ids, properties = self._ids.skip(first), self._properties
-            some = None if properties is None else properties.part(first, end)
-            return BulkRows(born_timestamp_ms, born_host, int(sys_flags[0]), ids, crcs, bodies, some)
+            rows = self.plain(first, end, born_timestamp_ms, born_host)
+            return rows if self._properties is None else rows._replace(properties=self._properties.part(first, end))
         return encode_records(
             queue.topic,
             queue.queue_id,
-            bodies,
+            part(self.bodies, first, end),
             part(self._encoded, first, end),
             born_timestamp_ms=born_timestamp_ms,
             born_host=born_host,
-            sys_flags=sys_flags,
-            crcs=crcs,
+            sys_flags=self.sys_flags[first:end],
+            crcs=self.crcs[first:end],
             out=out,
         )
 
     def plain(self, first: int, end: int, born_timestamp_ms: int, born_host: bytes) -> BulkRows:
-        """The rows from number `first` up to `end`, which have no properties but their ids."""
+        """The rows from number `first` up to `end`, with no properties but their ids."""
         bodies, sys_flag = part(self.bodies, first, end), int(self.sys_flags[first])
         return BulkRows(born_timestamp_ms, born_host, sys_flag, self._ids.skip(first), self.crcs[first:end], bodies)
 

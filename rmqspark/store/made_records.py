@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from rmqspark.protocol.bulk_rows import BulkRows
     from rmqspark.protocol.row_properties import RowProperties
     from rmqspark.protocol.spans import Bytes, Positions
     from rmqspark.protocol.topic_rows import TopicRun

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-PATIENCE_MS: Final = 60_000
+PATIENCE_MS: Final = 300_000
 _LOOK_AGAIN_MS: Final = 10
 _SCHEDULED_TIME: Final = 2  # CPUCLOCK_SCHED of the Linux kernel
 _SMALL: Final = ("--max-topic-nums", "300", "--max-group-nums", "200", "--mapped-file-size-commit-log", str(256 << 20))

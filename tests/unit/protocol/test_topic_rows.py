@@ -68,7 +68,7 @@ def test_each_queue_gets_the_records_of_its_own_bulk(given_runs: list[tuple[str,
         records = mine.records(run.topic, run.queue_id)
         expected += records.buffer.tobytes()
         sizes += records.sizes.tolist()
-        hashes += keys_of_rows(run.topic, [mine], np.arange(count), 5).hashes.tolist()
+        hashes += keys_of_rows(run.topic, [mine], None, np.arange(count), 5).hashes.tolist()
         rest = rest.skip(count)
     assert together.buffer.tobytes() == expected
     assert together.sizes.tolist() == sizes
