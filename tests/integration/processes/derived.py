@@ -21,7 +21,7 @@ def assert_derived(store: Path, copy: Path) -> None:
     """Consume queues and index of a closed store equal, byte for byte, those that are made anew in `copy`."""
     shutil.copytree(store, copy)
     for name in ("consumequeue", "index"):
-        shutil.rmtree(copy / name, ignore_errors=True)  
+        shutil.rmtree(copy / name, ignore_errors=True)
     config = StoreConfig(**SMALL_FILES)
     MessageStore.open(copy, config, files=PosixFileSystem(), clock=SystemClock(), entropy=SystemEntropy()).close()
     assert _queues(store) == _queues(copy)
