@@ -138,6 +138,19 @@ def keys_of_topic_rows(
     return KeyBatch(_absolute(hashes), physical_offsets, np.full(len(hashes), store_timestamp_ms))
 
 
+def keys_of_tables(
+    topic: str, tables: Sequence[NDArray[np.uint8]], physical_offsets: Positions, store_timestamp_ms: int
+) -> KeyBatch:
+    """Hashes keys of ASCII, of each message one of each table: as many rows, their keys as long as each other."""
+    topic_hash = java_hash(f"{topic}#") & _LOW_32
+    hashes = np.empty((len(physical_offsets), len(tables)), np.int32)
+    for column, table in enumerate(tables):
+        left = np.uint32(topic_hash * pow(31, table.shape[1], 1 << 32) & _LOW_32)
+        hashes[:, column] = (hash_ascii_rows(table).view(np.uint32) + left).view(np.int32)
+    offsets = np.repeat(physical_offsets, len(tables))
+    return KeyBatch(_absolute(hashes.reshape(-1)), offsets, np.full(len(offsets), store_timestamp_ms))
+
+
 def has_more_keys(records: RecordBatch, limit: int) -> bool:
     """Whether the KEYS of checked records could make more entries than that."""
     return _has_more_tokens(records.buffer, records.property_spans(b"KEYS"), limit)

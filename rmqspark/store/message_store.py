@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from rmqspark.store.made_records import MadeRecords
     from rmqspark.store.reader import BulkReadResult, ReadResult, Wanted
     from rmqspark.store.scan import Damage
+    from rmqspark.store.single_tables import SingleTable, StoredTable
     from rmqspark.store.singles import Places, Single
     from rmqspark.store.time_search import Boundary
     from rmqspark.store.warming import WarmingPlan
@@ -225,6 +226,10 @@ class MessageStore:
     def append_singles(self, singles: Sequence[Single]) -> Places | None:
         """Stores messages known by their fields, all or none, or None; see `Writer.append_singles`."""
         return self._writer.append_singles(singles)
+
+    def append_table(self, table: SingleTable) -> StoredTable | None:
+        """The same of messages in a table; see `Writer.append_table`."""
+        return self._writer.append_table(table)
 
     def has_room(self, size_bytes: int) -> bool:
         """Whether records of that many bytes would go into the newest file of the log, side by side."""

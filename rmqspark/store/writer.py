@@ -23,6 +23,7 @@ from rmqspark.store.entries import entries_of
 from rmqspark.store.made_records import Room, made_of_records, made_of_rows, made_of_topic_rows
 from rmqspark.store.segment import Segment
 from rmqspark.store.single_entries import SingleEntries
+from rmqspark.store.single_tables import lay_out_table
 from rmqspark.store.singles import lay_out
 from rmqspark.store.warming import Warming
 
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from rmqspark.store.files import Buffer
     from rmqspark.store.index import Index
     from rmqspark.store.made_records import MadeRecords
+    from rmqspark.store.single_tables import SingleTable, StoredTable
     from rmqspark.store.singles import Places, Single
     from rmqspark.store.warming import WarmingPlan
     from rmqspark.store.write_gate import WriteGate
@@ -124,6 +126,21 @@ class Writer:
         with self._gate:
             self._finish(now_ms, [queued], add_to_index)
         return laid.places
+
+    def append_table(self, table: SingleTable) -> StoredTable | None:
+        """The same of messages in a table."""
+        self._admit()
+        if table.records.size > self._log.room:
+            return None
+        now_ms, begin = self._clock.now_ms(), self._log.end_offset
+        places, queued, keys = lay_out_table(table, self._queues, begin, now_ms, self.store_host)
+        add_to_index = None
+        if self._index is not None:
+            add_to_index = partial(self._index.append_keys, keys, int(places.physical_offsets[-1]))
+        self._log.write([(Placement(0, len(table.records), begin, 0), table.records.reshape(-1).data)])
+        with self._gate:
+            self._finish(now_ms, queued, add_to_index)
+        return places
 
     def append_bulk(self, topic: str, queue_id: int, records: RecordBatch) -> BulkAppended:
         """Stores messages of one queue, handed over as finished records that fill a writable buffer.

@@ -16,6 +16,8 @@ from rmqspark.store.config import StoreConfig
 from rmqspark.store.draft import Draft, Run
 from rmqspark.store.made_records import made_of_committed
 from rmqspark.store.message_store import MessageStore
+from rmqspark.store.single_tables import SingleTable
+from rmqspark.store.singles import Single
 from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.memory_files import MemoryFileSystem
 
@@ -52,6 +54,20 @@ def bulk(topic: str, queue_id: int, bodies: Sequence[bytes]) -> tuple[bytearray,
     """The same messages as a bulk send carries them."""
     records = [draft(topic, queue_id, body).record for body in bodies]
     return bytearray().join(records), np.array([len(record) for record in records], np.int32)
+
+
+def single(topic: str, queue_id: int, body: bytes) -> Single:
+    """The same message, known by its fields."""
+    properties = encode_properties({"UNIQ_KEY": body.decode()})
+    return Single(topic, queue_id, body, properties, 0, (body.decode(),), 0, 0, bytes(8), 0)
+
+
+def table(topic: str, queue_ids: Sequence[int], bodies: Sequence[bytes]) -> SingleTable:
+    """Such messages with bodies as long as each other, in columns."""
+    records = [draft(topic, queue_id, body).record for queue_id, body in zip(queue_ids, bodies, strict=True)]
+    rows = np.frombuffer(bytearray().join(records), np.uint8).reshape(len(bodies), -1)
+    keys = np.frombuffer(b"".join(bodies), np.uint8).reshape(len(bodies), -1)
+    return SingleTable(topic, np.array(queue_ids), rows, 0, [keys])
 
 
 class StoreBench:

@@ -16,11 +16,14 @@ from rmqspark.store.checkpoint import Checkpoint
 from rmqspark.store.config import StoreConfig
 from rmqspark.testing.disk_faults import ProcessDied
 
-from .store_bench import SMALL, StoreBench, bulk, draft
+from .store_bench import SMALL, StoreBench, bulk, draft, single, table
 from .store_model import Model, Queue, Sent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from rmqspark.store.single_tables import StoredTable
+    from rmqspark.store.singles import Places
 
 QUEUES: list[Queue] = [("orders", 0), ("orders", 1), ("AaAa", 0), ("BBBB", 0)]  # the last two share their Java hash
 RESERVED_MS = SMALL.file_reserved_time * 3_600_000
@@ -37,6 +40,25 @@ under_a_check = st.sampled_from([*range(12), *range(28, 36), *range(84, 88)])  #
 deaths = st.lists(st.tuples(counts, st.booleans(), seeds), max_size=4)  # in recovery: after so many changes, how
 sizes = st.sampled_from([(1024, 100), (256, 20), (4096, 60), (2048, 400)])  # of log and queue files
 modes = st.sampled_from(["ASYNC_FLUSH", "SYNC_FLUSH"])
+
+
+def alike(sends: Sequence[tuple[Queue, int]]) -> list[tuple[Queue, int]]:
+    """For queues of the first one's topic, as long as it."""
+    (topic, _), length = sends[0]
+    return [((topic, queue_id % 2 if topic == "orders" else 0), length) for (_, queue_id), _ in sends]
+
+
+def to_one_queue(sends: Sequence[tuple[Queue, int]]) -> list[tuple[Queue, int]]:
+    return [(sends[0][0], length) for _, length in sends]
+
+
+APPENDS: dict[str, Callable[[Sequence[tuple[Queue, int]]], list[tuple[Queue, int]]]] = {
+    "append": list,
+    "bulk": to_one_queue,
+    "singles": list,
+    "table": alike,
+}
+"""The ways messages may come, and which can come by each."""
 
 
 class StoreMachine(RuleBasedStateMachine):
@@ -79,6 +101,14 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(queue=queues, lengths=st.lists(st.integers(6, 150), min_size=1, max_size=6))
     def append_bulk(self, queue: Queue, lengths: list[int]) -> None:
         self.store_bulk(self.messages([(queue, length) for length in lengths]))
+
+    @rule(sends=sends)
+    def append_singles(self, sends: list[tuple[Queue, int]]) -> None:
+        self.store_singles(self.messages(sends))
+
+    @rule(sends=sends)
+    def append_table(self, sends: list[tuple[Queue, int]]) -> None:
+        self.store_table(self.messages(alike(sends)))
 
     @rule(queue=queues)
     def consume(self, queue: Queue) -> None:
@@ -133,7 +163,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.come_back(deaths, has_lost_power=has_lost_power)
 
     @rule(
-        what=st.sampled_from(["append", "bulk", "flush", "checkpoint", "expire", "reopen"]),
+        what=st.sampled_from([*APPENDS, "flush", "checkpoint", "expire", "reopen"]),
         sends=sends,
         at=counts,
         after_bytes=torn,
@@ -152,14 +182,14 @@ class StoreMachine(RuleBasedStateMachine):
         deaths: list[tuple[int, bool, int | None]],
     ) -> None:
         self.finish_flush()
-        messages = self.messages(sends if what == "append" else [(sends[0][0], length) for _, length in sends])
+        messages = self.messages(APPENDS.get(what, list)(sends))
         self.bench.disk.stop_at(at, after_bytes=after_bytes)
         try:
             self.carry_out(what, messages)
         except ProcessDied:
-            if what in ("append", "bulk") and not self.has_failed:
+            if what in APPENDS and not self.has_failed:
                 self.model.sent += messages
-            written = len(self.model.sent) - len(messages) if what in ("append", "bulk") else len(self.model.sent)
+            written = len(self.model.sent) - len(messages) if what in APPENDS else len(self.model.sent)
         else:
             written = len(self.model.sent)
         self.end(power, seed)
@@ -168,7 +198,7 @@ class StoreMachine(RuleBasedStateMachine):
     # --- a disk that refuses
 
     @rule(
-        what=st.sampled_from(["append", "bulk", "flush", "checkpoint", "expire", "reopen"]),
+        what=st.sampled_from([*APPENDS, "flush", "checkpoint", "expire", "reopen"]),
         sends=sends,
         at=counts,
         after_bytes=torn,
@@ -176,15 +206,15 @@ class StoreMachine(RuleBasedStateMachine):
     )
     def fail_in(self, what: str, sends: list[tuple[Queue, int]], at: int, after_bytes: int, error: int) -> None:
         self.finish_flush()
-        messages = self.messages(sends if what == "append" else [(sends[0][0], length) for _, length in sends])
+        messages = self.messages(APPENDS.get(what, list)(sends))
         self.bench.disk.fail_at(at, OSError(error, "refused"), after_bytes=after_bytes)
         self.is_behind = True
         try:
             self.carry_out(what, messages)
         except NotWritable:
-            assert what in ("append", "bulk")
+            assert what in APPENDS
         except (OSError, StoreError):
-            assert what not in ("append", "bulk")
+            assert what not in APPENDS
             if what == "reopen":
                 self.bench.disk.heal()
                 self.bench.kill()
@@ -339,6 +369,28 @@ class StoreMachine(RuleBasedStateMachine):
         buffer[:] = bytes(len(buffer))  # the next request is received into it
         self.model.sent += messages
 
+    def store_singles(self, messages: list[Sent]) -> None:
+        """As a broker does: by the common way where the newest file has no room for all of them."""
+        singles = [single(*sent.queue, sent.body) for sent in messages]
+        if self.expects_refusal(lambda: self.bench.store.append_singles(singles)):
+            return
+        self.took(messages, self.bench.store.append_singles(singles))
+
+    def store_table(self, messages: list[Sent]) -> None:
+        rows = table(messages[0].queue[0], [sent.queue[1] for sent in messages], [sent.body for sent in messages])
+        if self.expects_refusal(lambda: self.bench.store.append_table(rows)):
+            return
+        self.took(messages, self.bench.store.append_table(rows))
+
+    def took(self, messages: list[Sent], places: Places | StoredTable | None) -> None:
+        """The store has taken messages, or has not for want of room."""
+        if places is None:
+            self.store_all(messages, together=False)
+            return
+        for sent, queue_offset in zip(messages, places.queue_offsets, strict=True):
+            assert queue_offset == self.model.count(sent.queue, len(self.model.sent))
+            self.model.sent.append(sent)
+
     def expects_refusal(self, send: Callable[[], object]) -> bool:
         if self.has_failed:
             with pytest.raises(NotWritable, match="fsync"):
@@ -350,6 +402,10 @@ class StoreMachine(RuleBasedStateMachine):
             self.store_all(messages, together=False)
         elif what == "bulk":
             self.store_bulk(messages)
+        elif what == "singles":
+            self.store_singles(messages)
+        elif what == "table":
+            self.store_table(messages)
         elif what == "reopen":
             self.reopen()
         elif what == "expire":
