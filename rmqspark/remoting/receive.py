@@ -18,7 +18,7 @@ from rmqspark.errors import Busy, FrameError
 from rmqspark.protocol.command import MAX_HEADER_BYTES, ROCKETMQ, RawCommand, split_frame
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
 
 SHARED_BUFFER_BYTES = 256 * 1024
 _SMALLEST_OWN_BYTES = 4 * 1024
@@ -27,6 +27,7 @@ _HEAD = Struct(">iI")  # length of what follows, header word
 _HEAD_BYTES = _HEAD.size
 _HEADER_BYTES = (1 << 24) - 1  # of the header word: the length of the header
 _MIN_LENGTH = 4  # of the header word
+_NONE_ALIKE = 0, 0, 0, b""
 
 
 class Budget:
@@ -79,6 +80,11 @@ class FrameReceiver:
         """The first byte not handed out yet; -1 if there is none."""
         return self.view[self._at] if self._end > self._at else -1
 
+    @property
+    def has_unread(self) -> bool:
+        """True while bytes have not been handed out."""
+        return self._end > self._at
+
     def writable(self) -> memoryview:
         """Where to receive next. Raises Busy if the bytes set aside may grow no further."""
         if self._end == 0:
@@ -115,6 +121,24 @@ class FrameReceiver:
         if self._end - self._at >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(view, self._at)
             self._announce(length, longest)
+
+    def take_alike(self, words: Container[int]) -> tuple[int, int, int, bytes]:
+        """Takes the whole frames received if all are as long as each other and have the same header word, which is one
+        of these: word, length of each, how many, and a copy of them; nothing if that is not so."""
+        view, begin, end = self.view, self._at, self._end
+        if end - begin < _HEAD_BYTES:
+            return _NONE_ALIKE
+        length, word = _HEAD.unpack_from(view, begin)
+        frame_bytes, shortest = 4 + length, 4 + _MIN_LENGTH + (word & _HEADER_BYTES)
+        if word not in words or not shortest <= frame_bytes <= min(self._max_frame_bytes, end - begin):
+            return _NONE_ALIKE
+        head, last = view[begin : begin + _HEAD_BYTES], end - frame_bytes
+        for at in range(begin, last + 1, frame_bytes):
+            if view[at : at + _HEAD_BYTES] != head:
+                return _NONE_ALIKE
+        total = (end - begin) // frame_bytes
+        self._at = begin + total * frame_bytes
+        return word, frame_bytes, total, view[begin : self._at].tobytes()
 
     def _announce(self, length: int, longest: int) -> None:
         """A frame of this length has begun."""

@@ -35,6 +35,7 @@ from rmqspark.remoting.response import Response
 if TYPE_CHECKING:
     from rmqspark.errors import RmqError
     from rmqspark.protocol.command import Command
+    from rmqspark.remoting.alike import TakesTogether
 
 __all__ = ["Body", "Connection", "Reply", "Request", "Route", "Router", "Routes"]
 
@@ -83,7 +84,13 @@ Routes: TypeAlias = dict[RequestCode, Route]
 class Router:
     """All request codes of one server. Refuses at construction a code given twice or without a class of access."""
 
-    def __init__(self, routes: Iterable[Routes], take_undecoded: TakeUndecoded | None = None) -> None:
+    def __init__(
+        self,
+        routes: Iterable[Routes],
+        take_undecoded: TakeUndecoded | None = None,
+        together: TakesTogether | None = None,
+    ) -> None:
+        self.together = together
         self._take_undecoded = take_undecoded
         self._routes: dict[int, _Way] = {}
         for family in routes:

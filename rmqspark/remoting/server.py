@@ -16,6 +16,7 @@ import structlog
 from rmqspark.clock import sleep_us
 from rmqspark.errors import InvalidArgument, PortInUse
 from rmqspark.remoting.address import format_address, is_loopback
+from rmqspark.remoting.alike import LEAST_TOGETHER, by_shape
 from rmqspark.remoting.closings import Closings
 from rmqspark.remoting.limits import Limits
 from rmqspark.remoting.receive import SHARED_BUFFER_BYTES, Budget
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
     from types import TracebackType
 
+    from rmqspark.remoting.alike import Alike, TakesTogether
     from rmqspark.remoting.request import Connection
     from rmqspark.remoting.router import Router
 
@@ -36,6 +38,7 @@ _LONGEST_TICK_MS = 1_000
 _PORT_PAIRS_TRIED = 64
 _KEEP_LARGE_BUFFER_MS = 10_000
 _REPORT_INTERVAL_MS = 10_000
+_MOST_GATHERED_BYTES = 4 * 1024 * 1024
 
 log = structlog.get_logger("rmqspark.remoting")
 
@@ -72,6 +75,9 @@ class RemotingServer:
         self.going_away = False
         self.now = 0
         self.small_requests = 0
+        self.together: TakesTogether | None = None
+        self._gathered: list[Alike] = []
+        self._gathered_bytes = 0
         self._resting = Resting()
         self._host = host
         self._wanted_port = port
@@ -172,6 +178,25 @@ class RemotingServer:
         if self._on_close is not None:
             self._on_close(connection)
 
+    def gather(self, requests: Alike) -> None:
+        """Hands requests over at the end of the turn."""
+        self._gathered.append(requests)
+        self._gathered_bytes += len(requests.frames)
+        if self._gathered_bytes > _MOST_GATHERED_BYTES:
+            self.hand_over()
+
+    def hand_over(self) -> None:
+        """Does so now: together, where they are many and are taken; else one by one."""
+        gathered, self._gathered, self._gathered_bytes = self._gathered, [], 0
+        together = self.router.together
+        for requests in gathered:
+            requests.connection.gathered = False
+        for alike in by_shape(gathered):
+            is_many = sum([requests.total for requests in alike]) >= LEAST_TOGETHER
+            if together is None or not is_many or not together.take_together(alike):
+                for requests in alike:
+                    requests.connection.work_off_alone(requests)
+
     def flush_soon(self, connection: ServerConnection) -> None:
         """Calls the connection's `flush` in the next turn of the loop."""
         if not self._to_flush:
@@ -218,10 +243,14 @@ class RemotingServer:
         return ServerConnection(self, next(self._ids))
 
     def _flush(self) -> None:
+        if self._gathered:
+            self.hand_over()
         connections, self._to_flush = self._to_flush, []
         for connection in connections:
             connection.flush()
         requests, self.small_requests = self.small_requests, 0
+        if requests:  # what the next turn is expected to be like
+            self.together = self.router.together if requests >= LEAST_TOGETHER else None
         if self._resting.after_turn(requests, self._loop.time() * 1000):
             sleep_us(REST_US)
 

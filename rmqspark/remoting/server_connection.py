@@ -10,6 +10,7 @@ from rmqspark.protocol.codes import Version
 from rmqspark.protocol.command import RawCommand, decode_command, encode_request
 from rmqspark.protocol.message_id import pack_ipv4_host
 from rmqspark.remoting.address import format_address
+from rmqspark.remoting.alike import Alike
 from rmqspark.remoting.pending import PendingCalls
 from rmqspark.remoting.receive import Budget, FrameReceiver, command_at
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     import msgspec
 
+    from rmqspark.remoting.alike import TakesTogether
     from rmqspark.remoting.closings import Closings
     from rmqspark.remoting.limits import Limits
     from rmqspark.remoting.reply import Body, Buffer
@@ -61,12 +63,20 @@ class Host(Protocol):
     """The current tick."""
     small_requests: int
     """Handled in this turn of the loop, counted by the connections."""
+    together: TakesTogether | None
+    """Who wants requests gathered in this turn."""
 
     def admit(self, connection: ServerConnection) -> str | None:
         """Takes a new connection in; a text says why not."""
 
     def forget(self, connection: ServerConnection) -> None:
         """The connection has ended."""
+
+    def gather(self, requests: Alike) -> None:
+        """Hands requests over at the end of the turn."""
+
+    def hand_over(self) -> None:
+        """Does so now."""
 
     def flush_soon(self, connection: ServerConnection) -> None:
         """Calls the connection's `flush` in the next turn of the loop."""
@@ -83,6 +93,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.peer = ("", 0)
         self.ipv4_host: bytes | None = None
         self.under_way = 0
+        self.gathered = False  # has requests that wait for the end of the turn
         self._host = host
         self._transport: asyncio.Transport | None = None
         self._receiver = FrameReceiver(host.shared_buffer, host.newcomers, host.limits.max_frame_bytes)
@@ -124,9 +135,12 @@ class ServerConnection(asyncio.BufferedProtocol):
         """Queues an encoded command."""
         if self._transport is None:
             return
-        for buffer in buffers:
-            self._outgoing.append(buffer)
-            self._outgoing_bytes += len(buffer)
+        self._outgoing += buffers
+        self._queued(sum(map(len, buffers)))
+
+    def _queued(self, count: int) -> None:
+        """So many bytes more are to be sent."""
+        self._outgoing_bytes += count
         if self._outgoing_bytes > _WRITE_AT_ONCE_BYTES:
             self.flush()
         elif not self._flush_due:
@@ -136,7 +150,9 @@ class ServerConnection(asyncio.BufferedProtocol):
     def answer(self, responses: Buffer, count: int) -> None:
         """Queues the encoded answers to so many requests that were counted in `under_way`."""
         self.under_way -= count
-        self.send((responses,))
+        if self._transport is not None:
+            self._outgoing.append(responses)
+            self._queued(len(responses))
 
     def send_request_oneway(self, code: int, header: msgspec.Struct | None = None, body: Body = b"") -> None:
         """Sends a request of ours that needs no answer."""
@@ -232,22 +248,10 @@ class ServerConnection(asyncio.BufferedProtocol):
         handled, waits = 0, False
         try:
             if not self._write_paused:
-                host = self._host
-                view, receive, most_under_way = (
-                    self._receiver.view,
-                    host.router.receive,
-                    host.limits.max_requests_under_way,
-                )
-                for word, header_at, body_at, end in self._receiver.frames():
-                    if host.going_away or self.under_way >= most_under_way:
-                        rest = self._turn_away(command_at(view, word, header_at, body_at, end))
-                    else:
-                        rest = receive(view, word, header_at, body_at, end, self)
-                    if rest is not None:
-                        host.run(rest)
-                    handled += 1
-                    if self._write_paused:
-                        break
+                together = self._host.together
+                handled = 0 if together is None else self._gather(together)
+                if self._receiver.has_unread:
+                    handled += self._handle_each()
             waits = self._receiver.settle()
             if handled and not self._proven:
                 self._proven = True
@@ -265,6 +269,49 @@ class ServerConnection(asyncio.BufferedProtocol):
         if self._flush_due:  # what is answered later in this very turn leaves at its end
             self._host.flush_soon(self)
         return handled
+
+    def _gather(self, together: TakesTogether) -> int:
+        """Sets aside what is wanted together with others like it; returns how many requests."""
+        host = self._host
+        if self.gathered:
+            host.hand_over()  # to keep the order of a connection's requests
+        if host.going_away or self.under_way >= host.limits.max_requests_under_way:
+            return 0
+        word, frame_bytes, total, frames = self._receiver.take_alike(together.words)
+        if total:
+            self.under_way += total
+            self.gathered = True
+            host.gather(Alike(word, frame_bytes, total, frames, self))
+        return total
+
+    def _handle_each(self) -> int:
+        """Handles frames one by one; returns how many."""
+        host, handled = self._host, 0
+        view, receive, most_under_way = self._receiver.view, host.router.receive, host.limits.max_requests_under_way
+        for word, header_at, body_at, end in self._receiver.frames():
+            if self.gathered:
+                host.hand_over()  # as above
+            if host.going_away or self.under_way >= most_under_way:
+                rest = self._turn_away(command_at(view, word, header_at, body_at, end))
+            else:
+                rest = receive(view, word, header_at, body_at, end, self)
+            if rest is not None:
+                host.run(rest)
+            handled += 1
+            if self._write_paused:
+                break
+        return handled
+
+    def work_off_alone(self, requests: Alike) -> None:
+        """Handles requests that were gathered, one by one."""
+        self.under_way -= requests.total
+        host, view = self._host, memoryview(bytearray(requests.frames))
+        body_at = 8 + (requests.word & 0xFFFFFF)
+        for at in range(0, len(view), requests.frame_bytes):
+            end = at + requests.frame_bytes
+            rest = host.router.receive(view, requests.word, at + 8, at + body_at, end, self)
+            if rest is not None:
+                host.run(rest)
 
     def _turn_away(self, raw: RawCommand) -> Coroutine[Any, Any, None] | None:
         """Refuses a request, unless the server is going away and the client would not understand that."""
