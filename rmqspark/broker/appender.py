@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from rmqspark.protocol.topic_rows import TopicRun
     from rmqspark.store.draft import Appended, BulkAppended, Draft
     from rmqspark.store.message_store import MessageStore
+    from rmqspark.store.single_tables import SingleTable, StoredTable
 
 
 log = structlog.get_logger("rmqspark.broker")
@@ -88,6 +89,11 @@ class Appender:
         self._usual: list[UsualSend] = []  # as long as nothing else is gathered
         self._batches: list[BatchSending] = []
         self._batches_bytes = 0
+
+    @property
+    def end_offset(self) -> int:
+        """Of the log."""
+        return self._store.end_offset
 
     def submit(self, sending: Sending) -> None:
         """Appends at the end of this turn of the loop; `sending` hears of the outcome."""
@@ -142,6 +148,15 @@ class Appender:
         appended = self._store.append(drafts, together=True)
         self._stats.count_puts(len(appended), sum(place.size for place in appended))
         return appended
+
+    def append_table(self, table: SingleTable) -> StoredTable | None:
+        """Appends messages, all or none; None, with nothing done, where the newest file has no room for them."""
+        self.append_gathered()
+        begin = self._store.end_offset
+        stored = self._store.append_table(table)
+        if stored is not None:
+            self._stats.count_puts(len(table.records), self._store.end_offset - begin)
+        return stored
 
     def append_bulk(self, topic: str, queue_id: int, bulk: RecordBatch | BulkRows) -> BulkAppended:
         """Appends a buffer of records, all or none, patched in place; or the rows that they are to be made of."""

@@ -52,6 +52,7 @@ from rmqspark.broker.participation import participation
 from rmqspark.broker.queries import SparkQueries
 from rmqspark.broker.receipts import Receipts
 from rmqspark.broker.registration import BrokerIdentity, Registrar
+from rmqspark.broker.send_tables import SendTables
 from rmqspark.broker.stats import BrokerStats
 from rmqspark.broker.tables import BrokerTables
 from rmqspark.broker.topic_publisher import TopicPublisher
@@ -277,7 +278,9 @@ class Broker:
             CapabilityHandlers(store, os.path.abspath(self._store_dir)),
         )
         self._server = RemotingServer(
-            Router((family.routes() for family in families), usual.take_alike),
+            Router(
+                (family.routes() for family in families), usual.take_alike, SendTables(usual, appender, self._receipts)
+            ),
             host=config.bind_address,
             port=config.listen_port,
             limits=self._limits,

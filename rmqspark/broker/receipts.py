@@ -10,6 +10,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from rmqspark.broker.receipt_sheets import ReceiptSheet
 from rmqspark.errors import FlushTimeout, RmqError
 from rmqspark.protocol.binary_header import OPAQUE_AT, BinaryHeader, encode_binary_header
 from rmqspark.protocol.codes import VERSION, Language, ResponseCode
@@ -35,6 +36,7 @@ _INT32: Final = Struct(">i")
 _length: Final = _INT32.pack
 _MSG_ID_CHARACTERS: Final = 32
 _MOST_FORMS: Final = 4096  # of binary answers
+_MOST_SHEETS: Final = 64
 _FORM_FROM_QUEUE: Final = (
     b'","queueId":"%%d","queueOffset":"%%d","transactionId":"%%b"},'
     b'"flag":1,"language":"JAVA","opaque":%%b,"serializeTypeCurrentRPC":"JSON","version":%d}' % VERSION
@@ -120,11 +122,27 @@ class Receipts:
             Form(self._form, Prefixes(JSON)),
             Form(BinaryForm(self._extra, host), Prefixes(ROCKETMQ)),
         )
+        self._sheets: dict[tuple[int, ...], ReceiptSheet] = {}
 
     @property
     def forms(self) -> tuple[Form, Form]:
         """The answers to a send that succeeded, for an id of letters and digits, by how its header is serialized."""
         return self._forms
+
+    def sheet(
+        self, serialize_type: int, queue_id: bytes, queue_offset: int, unique_key: bytes, opaque: bytes
+    ) -> ReceiptSheet | None:
+        """Answers to sends that succeeded, with values as long as these; None where there is none for them."""
+        key = serialize_type, len(queue_id), len(str(queue_offset)), len(unique_key), len(opaque)
+        sheet = self._sheets.get(key)
+        if sheet is None:
+            if len(self._sheets) == _MOST_SHEETS:
+                self._sheets.clear()
+            values = queue_id, queue_offset, unique_key, opaque
+            sheet = ReceiptSheet.of(self._forms[serialize_type], self._host, serialize_type, *values)
+            if sheet is not None:
+                self._sheets[key] = sheet
+        return sheet
 
     def give(
         self, request: Request[Any], message: Admitted, queue_offset: int, physical_offset: int, error: RmqError | None

@@ -60,6 +60,8 @@ class SendStencil(NamedTuple):
     values: Callable[[tuple[bytes, ...]], tuple[bytes, ...]]
     """Opaque, topic, queue id, born timestamp and unique key, of what was unpacked."""
     constant: Constant
+    places: Mapping[str, Place]
+    """Where the values stand: opaque, topic, queue_id, born, and the properties by their names."""
 
 
 def stencil_of(raw: RawCommand, envelope: Envelope[Any], outline: Outline, brokers_own: bytes) -> SendStencil | None:
@@ -94,6 +96,7 @@ def stencil_of(raw: RawCommand, envelope: Envelope[Any], outline: Outline, broke
             getattr(fields, names[_FLAG]),
             getattr(fields, names[_RECONSUME_TIMES]) or 0,
         ),
+        places,
     )
 
 

@@ -27,7 +27,7 @@ from rmqspark.store.draft import Draft
 from rmqspark.store.singles import Places, Single
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
     from rmqspark.broker.appender import Appender
     from rmqspark.broker.config import BrokerConfig
@@ -130,7 +130,7 @@ class UsualSends:
         self._unlike = 0  # requests that no stencil fitted
         self._submit = appender.submit_usual
         self._receipts = receipts
-        self._max_body_bytes = max_body_bytes
+        self.max_body_bytes = max_body_bytes
         self._brokers_own = brokers_own_properties(config)
 
     def take_alike(
@@ -142,7 +142,7 @@ class UsualSends:
         that it cannot change how JSON is read.
         """
         for stencil in self._stencils.get(word, ()):
-            unpack_from, between, pick, constant = stencil
+            unpack_from, between, pick, constant, _ = stencil
             found = unpack_from(view, header_at)
             if found[::2] == between:
                 break
@@ -155,7 +155,7 @@ class UsualSends:
         if (
             self._topics.version is not self._version
             or queue_id >= queues
-            or not 0 < end - body_at <= self._max_body_bytes
+            or not 0 < end - body_at <= self.max_body_bytes
             or born_host is None
             or not born.isdigit()
             or not unique_key.isalnum()
@@ -195,6 +195,21 @@ class UsualSends:
         )
         return True
 
+    @property
+    def words(self) -> Container[int]:
+        """The header words of requests that were taken and may come again."""
+        return self._stencils.keys()
+
+    def known(self, view: memoryview, word: int, header_at: int) -> tuple[SendStencil, str, int] | None:
+        """The stencil that fits a request, its topic, and how many queues that has; None if there is none."""
+        for stencil in self._stencils.get(word, ()):
+            found = stencil.unpack_from(view, header_at)
+            if found[::2] == stencil.between:
+                _, name, *_ = stencil.values(found)
+                topic, queues = self._by_name.get(name, _NOWHERE)
+                return (stencil, topic, queues) if queues and self._topics.version is self._version else None
+        return None
+
     def take(self, envelope: Envelope[Any], raw: RawCommand, connection: Connection) -> bool:
         """Takes a SEND_MESSAGE or SEND_MESSAGE_V2 that is usual; False for any other."""
         fields, body, kind = envelope.extFields, raw.body, raw.serialize_type
@@ -206,7 +221,7 @@ class UsualSends:
         if (
             not text
             or not 0 <= queue_id < queues
-            or not 0 < len(body) <= self._max_body_bytes
+            or not 0 < len(body) <= self.max_body_bytes
             or header.f
             or header.m
             or born_host is None

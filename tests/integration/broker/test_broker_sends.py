@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 
 import pytest
 
+from rmqspark.broker.send_tables import SendTables
 from rmqspark.protocol.batch import BatchElement, encode_batch
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.headers import (
@@ -267,5 +269,44 @@ def test_a_message_that_used_up_its_retries_is_not_delivered_again(on_broker) ->
         refused = await client.send("%RETRY%g", j=17)
         assert refused.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
         assert (await client.send("%RETRY%g", j=2, l=1)).code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+
+    on_broker(talk)
+
+
+def test_each_of_hundreds_at_once_is_told_where_its_message_is(on_broker, monkeypatch) -> None:
+    """Sends of many connections, most of them handled together: every answer is the sender's own and true."""
+    taken = 0
+    take_together = SendTables.take_together
+
+    def counting(self, requests) -> bool:
+        nonlocal taken
+        done = take_together(self, requests)
+        taken += done * sum(alike.total for alike in requests)
+        return done
+
+    monkeypatch.setattr(SendTables, "take_together", counting)
+
+    async def talk(bench) -> None:
+        clients = [await bench.connect() for _ in range(8)]
+        told = {}
+
+        async def send(client: int, number: int) -> None:
+            unique_key = f"{client:02X}{number:06X}"
+            body = b"%s of %d" % (unique_key.encode(), client)
+            answer = await clients[client].send("orders", body, {"UNIQ_KEY": unique_key, "TAGS": "T"}, e=number % 4)
+            assert answer.fields["transactionId"] == unique_key
+            place = int(answer.fields["queueId"]), int(answer.fields["queueOffset"])
+            told[place] = body, parse_offset_msg_id(answer.fields["msgId"])[1]
+
+        for round_number in range(40):
+            numbers = range(round_number * 20, round_number * 20 + 20)
+            await asyncio.gather(*(send(client, number) for client in range(len(clients)) for number in numbers))
+        stored = {}
+        for queue_id, offset in itertools.product(range(4), range(0, 1600, 32)):
+            found = bench.records(await clients[0].pull("orders", offset, queueId=queue_id))
+            stored |= {(queue_id, record.queue_offset): (record.body, record.physical_offset) for record in found}
+        assert stored == told
+        assert len(told) == 8 * 40 * 20
+        assert taken > len(told) // 2
 
     on_broker(talk)

@@ -1,0 +1,173 @@
+"""Sends by the hundred, as they come in a turn of the loop from many connections: read, stored and answered as tables.
+
+What `UsualSends` does for one after the other is done here for all in columns, where they are for one topic and a
+stencil fits them all. Otherwise they are refused, and it does it. A test holds the two against each other.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+import structlog
+
+from rmqspark.broker.send_sheets import HEADER_AT, SendSheet
+from rmqspark.errors import RmqError
+from rmqspark.protocol.command import encode_response
+from rmqspark.protocol.properties import Property
+from rmqspark.protocol.stencil import read_opaque
+from rmqspark.remoting.request import SERIALIZE_NAMES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from rmqspark.broker.appender import Appender
+    from rmqspark.broker.receipts import Receipts
+    from rmqspark.broker.usual_sends import UsualSends
+    from rmqspark.protocol.spans import Bytes
+    from rmqspark.remoting.alike import Alike
+    from rmqspark.store.single_tables import StoredTable
+
+_MOST_SHEETS: Final = 64
+
+log = structlog.get_logger("rmqspark.broker")
+
+
+class _Stored(NamedTuple):
+    """Sends that are in the log, and the frames they came in."""
+
+    requests: Sequence[Alike]
+    sheet: SendSheet
+    frames: NDArray[np.uint8]
+    places: StoredTable
+
+
+class SendTables:
+    """Takes sends together. Implements `remoting.alike.TakesTogether`."""
+
+    def __init__(self, usual: UsualSends, appender: Appender, receipts: Receipts, *, cut_every: int = 8) -> None:
+        """A sheet is cut once in so many turns that lack one: where topics take turns, it would be cut in vain."""
+        self._usual = usual
+        self._appender = appender
+        self._receipts = receipts
+        self._sheets: dict[tuple[object, ...], SendSheet] = {}
+        self._cut_every = cut_every
+        self._without = 0
+        self.words = usual.words
+
+    def take_together(self, requests: Sequence[Alike]) -> bool:
+        """Takes all these sends, in this order, and answers them; or none of them."""
+        try:
+            stored = self._store(requests)
+        except RmqError:  # nothing is stored: each is told by the way it goes now
+            return False
+        except Exception as error:  # want of memory as a rule: nobody can say what is stored
+            log.error("sends could not be stored", exc_info=error)
+            _close_all(requests, "its messages may be stored or not")
+            return True
+        if stored is None:
+            return False
+        waits = stored.sheet.constant.waits_for_flush
+        self._appender.when_safe(self._appender.end_offset, partial(self._answer, stored), waits=waits)
+        return True
+
+    def _store(self, requests: Sequence[Alike]) -> _Stored | None:
+        frame_bytes = requests[0].frame_bytes
+        frames = np.frombuffer(b"".join([alike.frames for alike in requests]), np.uint8).reshape(-1, frame_bytes)
+        found = self._sheet(requests[0], frames[0])
+        hosts = [alike.connection.ipv4_host for alike in requests]
+        if found is None or None in hosts:
+            return None
+        sheet, queues = found
+        if not sheet.fits(frames):
+            return None
+        queue_ids = sheet.queue_ids(frames)
+        if int(queue_ids.max()) >= queues:
+            return None
+        born_hosts = np.repeat(np.array(hosts, "V8"), [alike.total for alike in requests])
+        places = self._appender.append_table(sheet.table(frames, queue_ids, born_hosts))
+        return None if places is None else _Stored(requests, sheet, frames, places)
+
+    def _sheet(self, first: Alike, frame: Bytes) -> tuple[SendSheet, int] | None:
+        """The sheet that the first send calls for, and how many queues there are."""
+        known = self._usual.known(memoryview(first.frames), first.word, HEADER_AT)
+        if known is None:
+            return None
+        stencil, topic, queues = known
+        body_at = HEADER_AT + (first.word & 0xFFFFFF)
+        if not 0 < first.frame_bytes - body_at <= self._usual.max_body_bytes:
+            return None
+        key = stencil.unpack_from, topic, first.frame_bytes
+        sheet = self._sheets.get(key)
+        if sheet is None:
+            self._without += 1
+            if self._without % self._cut_every:
+                return None
+            if len(self._sheets) == _MOST_SHEETS:
+                self._sheets.clear()
+            sheet = self._sheets[key] = SendSheet.of(stencil, topic, frame, body_at)
+        return sheet, queues
+
+    def _answer(self, stored: _Stored, error: RmqError | None) -> None:
+        """Tells all of them where their messages are; `error` says in what their safety falls short."""
+        try:
+            answers = None if error is not None else self._filled(stored)
+            begin = 0
+            for alike in stored.requests:
+                if answers is None:
+                    alike.connection.answer(self._one_by_one(stored, begin, alike.total, error), alike.total)
+                    begin += alike.total
+                else:
+                    end = begin + alike.total * (len(answers) // len(stored.frames))
+                    alike.connection.answer(answers[begin:end], alike.total)
+                    begin = end
+        except MemoryError:  # stored, and nobody can say who has been told
+            _close_all(stored.requests, "there is no memory for its answers")
+
+    def _filled(self, stored: _Stored) -> bytes | None:
+        """All answers, back to back and as long as each other; None where they are not."""
+        _, sheet, frames, (queue_offsets, physical_offsets) = stored
+        lowest, highest = int(queue_offsets.min()), int(queue_offsets.max())
+        queue_id, unique_key, opaque = self._values(stored, 0)
+        receipts = self._receipts.sheet(int(frames[0, 4]), queue_id, lowest, unique_key, opaque)
+        if receipts is None or len(str(lowest)) != len(str(highest)):
+            return None
+        at = sheet.places
+        return receipts.fill(
+            physical_offsets,
+            queue_offsets,
+            frames[:, at["queue_id"]],
+            frames[:, at[Property.UNIQ_KEY]],
+            frames[:, at["opaque"]],
+        )
+
+    def _one_by_one(self, stored: _Stored, begin: int, count: int, error: RmqError | None) -> bytes:
+        """The answers to some of them."""
+        serialize_type, answers = int(stored.frames[0, 4]), []
+        for row in range(begin, begin + count):
+            queue_id, unique_key, opaque = self._values(stored, row)
+            places = int(stored.places.queue_offsets[row]), int(stored.places.physical_offsets[row])
+            reply = self._receipts.reply_to(int(queue_id), unique_key.decode(), *places, error)
+            answers += encode_response(
+                read_opaque(serialize_type, opaque),
+                reply.code,
+                reply.header,
+                remark=reply.remark,
+                extra=reply.extra,
+                serialize=SERIALIZE_NAMES[serialize_type],
+            )
+        return b"".join(answers)
+
+    @staticmethod
+    def _values(stored: _Stored, row: int) -> tuple[bytes, bytes, bytes]:
+        """Queue id, unique key and opaque as they stand in a frame."""
+        frame, at = stored.frames[row], stored.sheet.places
+        return frame[at["queue_id"]].tobytes(), frame[at[Property.UNIQ_KEY]].tobytes(), frame[at["opaque"]].tobytes()
+
+
+def _close_all(requests: Sequence[Alike], reason: str) -> None:
+    for alike in requests:
+        alike.connection.close(reason)

@@ -1,0 +1,253 @@
+"""A bench for sends: a broker's parts between a request and its answer, with one way through them open or another."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hypothesis import strategies as st
+
+from rmqspark.broker.appender import Appender
+from rmqspark.broker.config import BrokerConfig
+from rmqspark.broker.flusher import Flusher
+from rmqspark.broker.groups import SubscriptionGroups
+from rmqspark.broker.handlers.sends import SendHandlers
+from rmqspark.broker.intake import Intake
+from rmqspark.broker.receipts import Receipts
+from rmqspark.broker.send_tables import SendTables
+from rmqspark.broker.stats import BrokerStats
+from rmqspark.broker.topics import TopicTable
+from rmqspark.broker.usual_sends import UsualSends
+from rmqspark.entropy import SystemEntropy
+from rmqspark.errors import HeaderError, NotWritable
+from rmqspark.protocol.bodies import TopicConfig
+from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.command import encode_request
+from rmqspark.protocol.headers import SendMessageRequestHeaderV2
+from rmqspark.protocol.message_id import UniqueIds, pack_ipv4_host
+from rmqspark.remoting.alike import Alike
+from rmqspark.remoting.router import Router
+from rmqspark.store.config import StoreConfig
+from rmqspark.store.message_store import MessageStore
+from rmqspark.testing.manual_clock import ManualClock
+from rmqspark.testing.memory_files import MemoryFileSystem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rmqspark.store.dispatcher import Readable
+
+HOST = bytes([10, 0, 0, 1, 0, 0, 0x2A, 0x9F])
+BORN_MS = 1_700_000_000_000
+
+
+class Send(NamedTuple):
+    """A request, and how it travels."""
+
+    topic: str = "orders"
+    queue_id: int = 0
+    properties: str | None = "UNIQ_KEY\x01A1B2\x02WAIT\x01true\x02"
+    body: bytes = b"paid"
+    flag: int = 0
+    sys_flag: int = 0
+    reconsume_times: int | None = 0
+    is_batch: bool = False
+    connection: int = 0
+    code: RequestCode = RequestCode.SEND_MESSAGE_V2
+    serialize: str = "JSON"
+    is_oneway: bool = False
+    bent: tuple[tuple[bytes, int, int], ...] = ()
+    """Words of the header, how far behind them another byte stands, and which."""
+
+    def frame(self, opaque: int) -> bytes:
+        header = SendMessageRequestHeaderV2(
+            "p", self.topic, "TBW102", 4, self.queue_id, self.sys_flag, BORN_MS + opaque, self.flag
+        )
+        header.i, header.j, header.m = self.properties, self.reconsume_times, self.is_batch
+        fields: Any = header.as_v1() if self.code == RequestCode.SEND_MESSAGE else header
+        settings = {"serialize": self.serialize, "oneway": self.is_oneway}
+        frame = bytearray(b"".join(encode_request(self.code, opaque, fields, self.body, **settings)))
+        header_bytes = int.from_bytes(frame[5:8], "big")
+        for words, distance, byte in self.bent:
+            place = frame.find(words, 8) + len(words) + distance
+            frame[8 + (place - 8) % header_bytes] = byte
+        return bytes(frame)
+
+
+class Client:
+    """A connection that keeps what it is sent."""
+
+    def __init__(self, number: int) -> None:
+        self.id = number
+        self.peer = ("::1" if number == 2 else f"10.0.0.{number}", 4711)
+        self.ipv4_host = pack_ipv4_host(*self.peer)
+        self.under_way = 0
+        self.closed = False
+        self.reason = ""  # why it was closed
+        self.received = b""
+
+    def send(self, buffers: Sequence[bytes]) -> None:
+        self.received += b"".join(buffers)
+
+    def deliver(self, response: object) -> None:
+        self.received += repr(response).encode()
+
+    def close(self, reason: str) -> None:
+        self.closed, self.reason = True, reason
+
+    def answer(self, responses: bytes, count: int) -> None:
+        self.under_way -= count
+        self.send([responses])
+
+
+class Bench:
+    """A broker's sends, from the request to the files and to the answer, with both ways open or one of them closed."""
+
+    def __init__(
+        self, *, shorter: bool, common: bool = True, log_bytes: int = 1 << 20, flush: str = "ASYNC_FLUSH"
+    ) -> None:
+        clock, config = ManualClock(), BrokerConfig()
+        store_config = StoreConfig(
+            mapped_file_size_commit_log=log_bytes,
+            mapped_file_size_consume_queue=400,
+            max_hash_slot_num=50,
+            max_index_num=200,
+            flush_disk_type=flush,
+            max_message_size=200,
+        )
+        self.files = MemoryFileSystem(clock=clock)
+        self.store = MessageStore.open(
+            "store", store_config, files=self.files, clock=clock, entropy=SystemEntropy(1), store_host=HOST
+        )
+        self.woken: list[tuple[object, ...]] = []
+        self.store.on_readable = self._wake
+        self.flusher, self.stats = Flusher(self.store, store_config), BrokerStats(now_ms=0)
+        appender = Appender(self.store, self.flusher, self.stats, sync_flush=flush == "SYNC_FLUSH")
+        topics = TopicTable(max_topics=9, now_ms=0)
+        self.topics = topics
+        topics.put(TopicConfig(topicName="orders", writeQueueNums=4), 0)
+        topics.put(TopicConfig(topicName="many", topicFilterType="MULTI_TAG"), 0)
+        topics.put(TopicConfig(topicName="%RETRY%g"), 0)
+        groups = SubscriptionGroups(auto_create=True, max_groups=9, now_ms=0)
+        receipts = Receipts(region_id="DefaultRegion", trace_on=True)
+        receipts.set_store_host(HOST)
+        ids, entropy = UniqueIds(b"abcd", 1, "127.0.0.1"), SystemEntropy(1)
+        limit = {"max_body_bytes": store_config.max_message_size}
+        intake = Intake(config, topics, groups, unique_ids=ids, clock=clock, entropy=entropy, **limit)
+        usual = UsualSends(config, topics, appender, receipts, **limit, cut_every=1)
+        halves: Any = None  # no message of a transaction is sent here
+        publisher: Any = None  # no topic is made
+        handlers = SendHandlers(intake, usual, appender, receipts, halves, topics, groups, publisher, clock)
+        routes = handlers.routes()
+        if not shorter:
+            routes = {code: route._replace(take=None) for code, route in routes.items()}
+        if not common:
+            routes = {code: route._replace(handle=_refuse_all) for code, route in routes.items()}
+        self.tables = SendTables(usual, appender, receipts, cut_every=1)
+        self.taken_together = 0
+        self._take_alike = usual.take_alike if shorter else None
+        self._router = Router([routes], self._take_alike)
+        self.clients = [Client(number) for number in range(3)]
+
+    def close_decoding(self) -> None:
+        """From now on nothing is taken that has to be decoded."""
+        self._router = Router([], self._take_alike)
+
+    async def turn(self, sends: Sequence[Send]) -> None:
+        """All of them come in one turn of the loop, and are handled one by one."""
+        for opaque, send in enumerate(sends, 10):
+            self._receive(send.frame(opaque), self.clients[send.connection])
+        await asyncio.sleep(0)
+
+    async def turn_together(self, sends: Sequence[Send]) -> None:
+        """The same, and those are handled together that follow each other and are alike."""
+        arrivals = [(send.frame(opaque), self.clients[send.connection]) for opaque, send in enumerate(sends, 10)]
+        for (head, _), frames in groupby(arrivals, lambda arrival: (arrival[0][:8], len(arrival[0]))):
+            requests = [gathered(list(of_client)) for _, of_client in groupby(frames, lambda arrival: arrival[1].id)]
+            for alike_ones in requests:
+                alike_ones.connection.under_way += alike_ones.total
+            is_wanted = int.from_bytes(head[4:], "big") in self.tables.words
+            if is_wanted and self.tables.take_together(requests):
+                self.taken_together += sum(alike_ones.total for alike_ones in requests)
+                continue
+            for refused in requests:
+                refused.connection.under_way -= refused.total
+                for at in range(0, len(refused.frames), refused.frame_bytes):
+                    self._receive(refused.frames[at : at + refused.frame_bytes], refused.connection)
+        await asyncio.sleep(0)
+
+    def _receive(self, frame: bytes, client: Any) -> None:
+        view = memoryview(bytearray(frame))
+        word = int.from_bytes(frame[4:8], "big")
+        try:
+            assert self._router.receive(view, word, 8, 8 + (word & 0xFFFFFF), len(frame), client) is None
+        except HeaderError as error:  # the connection would be closed
+            client.received += repr(error).encode()
+
+    def content(self) -> dict[str, bytes]:
+        """Log, queues and index, byte for byte."""
+        self.store.checkpoint()
+        files, found = self.files.within("store"), {}
+        directories = [name for name in ("commitlog", "consumequeue", "index") if files.exists(name)]
+        for directory in directories:
+            for name in files.listdir(directory):
+                path = f"{directory}/{name}"
+                if files.is_directory(path):
+                    directories.append(path)
+                else:
+                    found[path] = files.open(path, read_only=True).pread(1 << 20, 0)
+        return found
+
+    def outcome(self) -> tuple[object, ...]:
+        """What there is to tell two benches apart by: answers, files, counts, and word to the pulls that wait."""
+        answers = [(client.received, client.under_way) for client in self.clients]
+        return answers, self.content(), self.stats.totals(), self.woken
+
+    def _wake(self, readable: Iterable[Readable]) -> None:
+        self.woken += [(topic, queue_id, end, list(tags_codes)) for topic, queue_id, end, tags_codes in readable]
+
+
+def gathered(arrivals: Sequence[tuple[bytes, Any]]) -> Alike:
+    """What one connection brought, as the server gathers it."""
+    frame, client = arrivals[0]
+    word = int.from_bytes(frame[4:8], "big")
+    return Alike(word, len(frame), len(arrivals), b"".join(frame for frame, _ in arrivals), client)
+
+
+def alike(send: Send) -> list[Send]:
+    """Sends that differ in what may vary: from the second on the header is only compared with the first."""
+    return [send._replace(queue_id=n % 4, body=b"%d" % n, connection=n % 2) for n in range(3)]
+
+
+def _refuse_all(request: object) -> None:
+    raise NotWritable("this way is closed")
+
+
+PROPERTIES = st.sampled_from(
+    [
+        "UNIQ_KEY\x01A1B2\x02WAIT\x01true\x02",
+        "TAGS\x01red\x02UNIQ_KEY\x01C3D4",
+        "KEYS\x01k1 k2\x02UNIQ_KEY\x01E5F6\x02WAIT\x01false\x02",
+        "KEYS\x01k3\x02UNIQ_KEY\x01E5F7\x02TAGS\x01blue\x02",
+        'UNIQ_KEY\x01in "quotes"\x02',
+        "UNIQ_KEY\x01A1\x02DELAY\x013\x02",
+        "UNIQ_KEY\x01A1\x02CLUSTER\x01other\x02",
+        "WAIT\x01true\x02",
+        "ü\x01ä\x02UNIQ_KEY\x01A7\x02",
+        "",
+        None,
+    ]
+)
+USUAL = st.builds(
+    Send,
+    queue_id=st.integers(0, 3),
+    properties=PROPERTIES,
+    body=st.binary(min_size=1, max_size=60),
+    flag=st.integers(-(2**31), 2**31 - 1),
+    reconsume_times=st.none() | st.integers(0, 3),
+    connection=st.integers(0, 1),
+    code=st.sampled_from([RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_MESSAGE]),
+    serialize=st.sampled_from(["JSON", "ROCKETMQ"]),
+    bent=st.just(()),
+)

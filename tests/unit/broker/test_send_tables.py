@@ -1,0 +1,218 @@
+"""Sends that come by the hundred are read, stored and answered as tables, and end as if each had come alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmqspark.errors import FlushTimeout, NotWritable
+from rmqspark.protocol.bodies import TopicConfig
+from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.command import decode_command, split_frame
+
+from .sends_bench import USUAL, Bench, Send
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FORMS = [
+    "UNIQ_KEY\x01%s\x02WAIT\x01true\x02",
+    "TAGS\x01red\x02UNIQ_KEY\x01%s",
+    "KEYS\x01%s\x02UNIQ_KEY\x01%s\x02WAIT\x01false\x02",
+    "UNIQ_KEY\x01%s\x02TAGS\x0150%% b%%b\x02KEYS\x01%s\x02",
+]
+
+
+def many(send: Send, count: int, *, queues: int = 4, clients: int = 2) -> list[Send]:
+    """Sends like this one, of several clients, each with ids of its own."""
+    form = send.properties or ""
+    ids = form.count("%s")
+    return [
+        send._replace(
+            queue_id=n * 7 % queues,
+            properties=form % ((f"{n:04X}Z",) * ids),
+            body=bytes([n % 256]) * max(1, len(send.body)),
+            connection=n * clients // count,
+        )
+        for n in range(count)
+    ]
+
+
+def outcome(bench: Bench) -> tuple[object, ...]:
+    """What there is to tell two benches apart by. Readers may hear of a turn in one piece or in several."""
+    answers, content, totals, _ = bench.outcome()
+    heard: dict[object, list[object]] = defaultdict(list)
+    ends: dict[object, object] = {}
+    for topic, queue_id, end, tags_codes in bench.woken:
+        heard[topic, queue_id] += tags_codes  # type: ignore[arg-type]
+        ends[topic, queue_id] = end
+    return answers, content, totals, heard, ends
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("code", [RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_MESSAGE])
+@pytest.mark.parametrize("serialize", ["JSON", "ROCKETMQ"])
+@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+def test_a_table_of_sends_ends_as_they_would_one_by_one(
+    form: str, code: RequestCode, serialize: str, flush: str
+) -> None:
+    """The same bytes in log, queues and index, the same answers in the same order, the same counts."""
+    send = Send(properties=form, code=code, serialize=serialize, flag=7, reconsume_times=2)
+
+    async def talk() -> None:
+        together, alone = (Bench(shorter=True, flush=flush) for _ in range(2))
+        for bench in (together, alone):
+            bench.flusher.when_flushed = lambda _, done: done(None)
+        for count in (1, 40, 3, 90):
+            await together.turn_together(many(send, count))
+            await alone.turn(many(send, count))
+        for bench in (together, alone):
+            bench.store.checkpoint()  # whereupon they may be read, and are entered into the index
+        assert together.taken_together == 133
+        assert outcome(together) == outcome(alone)
+
+    asyncio.run(talk())
+
+
+def twisted(sends: list[Send], place: int, words: bytes, distance: int, byte: int) -> list[Send]:
+    place %= len(sends)
+    return [*sends[:place], sends[place]._replace(bent=((words, distance, byte),)), *sends[place + 1 :]]
+
+
+GROUPS = st.builds(
+    many,
+    USUAL.flatmap(lambda send: st.sampled_from(FORMS).map(lambda form: send._replace(properties=form))),
+    st.integers(1, 30),
+    queues=st.sampled_from([1, 3, 4, 5]),
+    clients=st.sampled_from([1, 2, 3]),
+)
+BENT = st.builds(
+    twisted,
+    GROUPS,
+    st.integers(0, 29),
+    st.sampled_from([b"", b'"opaque":', b'"g":"', b"\x00\x01g", b'"e":"', b"UNIQ_KEY", b"KEYS", b'"b":"', b"topic"]),
+    st.integers(0, 12) | st.integers(0, 400),
+    st.sampled_from([*b'"\\\x00\x01\x02,:{}_-+ .059aZ', 0x7F, 0x80, 0xFF]),
+)
+TURNS = st.lists(
+    st.lists(GROUPS | BENT, min_size=1, max_size=3).map(lambda groups: [send for group in groups for send in group]),
+    max_size=4,
+)
+
+
+@pytest.mark.parametrize("log_bytes", [1 << 20, 1 << 12], ids=["roomy", "cramped"])
+@given(turns=TURNS)
+def test_whatever_comes_together_ends_as_it_would_alone(turns: list[list[Send]], log_bytes: int) -> None:
+    """Also where one of many is bent anywhere in its header, goes to a queue that is not there or comes from a client
+    without an IPv4 address, and where a file of the log ends among them."""
+
+    async def talk() -> None:
+        together, alone = (Bench(shorter=True, log_bytes=log_bytes) for _ in range(2))
+        for turn in turns:
+            await together.turn_together(turn)
+            await alone.turn(turn)
+        assert outcome(together) == outcome(alone)
+
+    asyncio.run(talk())
+
+
+def test_sends_to_topics_that_change_are_not_taken_by_old_knowledge() -> None:
+    """A topic that has lost its queues is asked for anew."""
+
+    sends = many(Send(properties=FORMS[0]), 40)
+
+    async def talk() -> None:
+        together, alone = (Bench(shorter=True) for _ in range(2))
+        for queues in (4, 1, 3):
+            for bench in (together, alone):
+                bench.topics.put(TopicConfig(topicName="orders", writeQueueNums=queues), 0)
+            await together.turn_together(sends)
+            await alone.turn(sends)
+        assert outcome(together) == outcome(alone)
+        assert together.taken_together == 0
+
+    asyncio.run(talk())
+
+
+@pytest.mark.parametrize("error", [None, FlushTimeout("late"), NotWritable("no disk")])
+def test_those_who_wait_for_the_disk_hear_of_it_when_it_is_done(error: FlushTimeout | NotWritable | None) -> None:
+    """SYNC_FLUSH: a table is answered after its flush, and all of it hears what went wrong with it."""
+    sends = many(Send(properties=FORMS[0]), 40)
+
+    async def talk() -> None:
+        received = []
+        for name in ("turn_together", "turn"):
+            bench = Bench(shorter=True, flush="SYNC_FLUSH")
+            await bench.turn(sends[:1])
+            bench.flusher.close()
+            flushes: list[Any] = []
+            bench.flusher.when_flushed = lambda end, done, flushes=flushes: flushes.append((end, done))
+            before = [len(client.received) for client in bench.clients]
+            await getattr(bench, name)(sends)
+            assert [len(client.received) for client in bench.clients] == before
+            ((end, done),) = flushes
+            assert end == bench.store.end_offset
+            done(error)
+            received.append([(client.received, client.under_way) for client in bench.clients])
+            assert bench.taken_together == (40 if name == "turn_together" else 0)
+        assert received[0] == received[1]
+
+    asyncio.run(talk())
+
+
+async def taught(**settings: Any) -> Bench:
+    """A bench that knows sends of the first form."""
+    bench = Bench(shorter=True, **settings)
+    await bench.turn(many(Send(properties=FORMS[0]), 1))
+    return bench
+
+
+def test_a_disk_that_takes_nothing_refuses_each_by_name() -> None:
+    """Nobody is told that a message is stored which is not."""
+
+    async def talk() -> None:
+        bench = await taught()
+        for _ in range(2):  # the table, and then one by one
+            bench.files.fail_next("pwrite")
+        puts = bench.stats.totals().puts
+        await bench.turn_together(many(Send(properties=FORMS[0]), 40))
+        told = codes_of(bench)[1:]
+        assert len(told) == 40
+        assert told.count(0) == bench.stats.totals().puts - puts
+        assert any(told)
+
+    asyncio.run(talk())
+
+
+def test_where_nobody_can_say_what_is_stored_the_connections_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory that runs out in the middle: a sender learns that it does not know, and sends again."""
+
+    async def talk() -> None:
+        bench = await taught()
+        monkeypatch.setattr(bench.store, "append_table", no_memory)
+        await bench.turn_together(many(Send(properties=FORMS[0]), 40))
+        assert [client.closed for client in bench.clients] == [True, True, False]
+        assert codes_of(bench) == [0]
+
+    asyncio.run(talk())
+
+
+def no_memory(_: object) -> None:
+    raise MemoryError
+
+
+def codes_of(bench: Bench) -> Sequence[int]:
+    """What the clients were told."""
+    codes = []
+    for client in bench.clients:
+        rest = client.received
+        while rest:
+            end = 4 + int.from_bytes(rest[:4], "big")
+            codes.append(decode_command(split_frame(rest[4:end])).code)
+            rest = rest[end:]
+    return codes
