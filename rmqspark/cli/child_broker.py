@@ -15,6 +15,7 @@ import structlog
 
 from rmqspark.cli.broker_order import BrokerOrder, Report
 from rmqspark.cli.main import os_error_story
+from rmqspark.cli.open_files import current_limit
 from rmqspark.cli.servers import make_broker
 from rmqspark.cli.serving import run_until_stopped
 from rmqspark.errors import RmqError
@@ -37,7 +38,7 @@ def main() -> None:
 
 async def _serve(order: BrokerOrder, stopped: asyncio.Future[None]) -> None:
     ended = _end_of_input()
-    async with make_broker(order.settings, order.directory) as broker:
+    async with make_broker(order.settings.within(current_limit()), order.directory) as broker:
         print(Report(broker.address).encode(), flush=True)
         await asyncio.wait((stopped, ended), return_when=asyncio.FIRST_COMPLETED)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 import typer
 
 from rmqspark.broker.config import BrokerConfig
+from rmqspark.cli.open_files import current_limit, limits_within, store_within
 from rmqspark.cli.options import Namesrv
 from rmqspark.cli.setting_flags import ConfigFile, Insecure, Sources, read_config, with_settings
 from rmqspark.errors import PortInUse
@@ -52,7 +53,8 @@ def namesrv(
     from rmqspark.namesrv.server import NameServer
 
     async def serve(stopped: asyncio.Future[None]) -> None:
-        async with NameServer(chosen, clock=SystemClock(), limits=limits) as server:
+        fitting = limits_within(current_limit(), limits)
+        async with NameServer(chosen, clock=SystemClock(), limits=fitting) as server:
             print(f"Name server at {server.address}. Ctrl-C stops it.", flush=True)
             await stopped
 
@@ -97,7 +99,7 @@ def broker(
     from rmqspark.cli.serving import run_until_stopped
 
     async def serve(stopped: asyncio.Future[None]) -> None:
-        async with make_broker(chosen, directory) as server:
+        async with make_broker(chosen.within(current_limit()), directory) as server:
             print(f"Broker {server.name} at {server.address}, store {directory}. Ctrl-C stops it.", flush=True)
             await stopped
 
@@ -119,6 +121,11 @@ class BrokerSettings(NamedTuple):
     def registering_with(self, namesrv: str) -> Self:
         """The same for a broker that registers with this name server and no other."""
         return self._replace(broker=replace(self.broker, namesrv_addr=namesrv))
+
+    def within(self, limit: int | None, *, servers: int = 1) -> Self:
+        """The same for a broker in a process of so many servers that may have so many files open (None: any number)."""
+        store = store_within(limit, self.store)
+        return self._replace(store=store, limits=limits_within(limit, self.limits, store, servers=servers))
 
 
 def make_broker(settings: BrokerSettings, directory: Path) -> Broker:

@@ -1,4 +1,4 @@
-"""Running servers in the foreground: the event loop, signals, logs."""
+"""Running servers in the foreground: the event loop, signals, logs, as many open files as there may be."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import structlog
 import uvloop
 
+from rmqspark.cli.open_files import raise_limit
 from rmqspark.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def run_until_stopped(serve: Callable[[asyncio.Future[None]], Awaitable[None]]) 
     A second signal ends the process at once, also in the middle of a long recovery.
     """
     configure_logs()
+    raise_limit()
 
     async def supervised() -> None:
         loop = asyncio.get_running_loop()

@@ -17,6 +17,7 @@ import typer
 
 from rmqspark.broker.config import BrokerConfig
 from rmqspark.cli.endpoints import ENDPOINTS, announced, claimed, write_endpoints
+from rmqspark.cli.open_files import current_limit, limits_within
 from rmqspark.cli.servers import DEFAULT_STORE, SAID_OTHERWISE, Advertise, BrokerSettings, Host, make_broker
 from rmqspark.cli.setting_flags import ConfigFile, Insecure, Sources, read_config, with_settings
 from rmqspark.client.addresses import DEFAULT_NAMESRV
@@ -118,8 +119,9 @@ def _serve_one(names: NamesrvConfig, settings: BrokerSettings, store: Path) -> S
     from rmqspark.namesrv.server import NameServer
 
     async def serve(stopped: asyncio.Future[None]) -> None:
-        async with NameServer(names, clock=SystemClock(), limits=settings.limits) as namesrv:
-            told = settings.registering_with(_from_here(namesrv, names.bind_address))
+        fitting = settings.within(current_limit(), servers=2)
+        async with NameServer(names, clock=SystemClock(), limits=fitting.limits) as namesrv:
+            told = fitting.registering_with(_from_here(namesrv, names.bind_address))
             async with make_broker(told, store / _name(0)) as broker:
                 brokers = [_Running(broker.name, broker.address, os.getpid())]
                 endpoints = _endpoints(namesrv, brokers)
@@ -138,8 +140,8 @@ def _serve_many(names: NamesrvConfig, settings: Sequence[BrokerSettings], store:
     from rmqspark.namesrv.server import NameServer
 
     async def serve(stopped: asyncio.Future[None]) -> None:
-        clock = SystemClock()
-        async with NameServer(names, clock=clock, limits=settings[0].limits) as namesrv:
+        clock, limits = SystemClock(), limits_within(current_limit(), settings[0].limits)
+        async with NameServer(names, clock=clock, limits=limits) as namesrv:
             address = _from_here(namesrv, names.bind_address)
             orders = [
                 BrokerOrder(told.registering_with(address), (store / told.broker.broker_name).absolute())
