@@ -92,7 +92,8 @@ class Segment:
         return self.writes != self.writes_synced
 
     def touch(self) -> None:
-        """Counts a write: the segment has bytes that may not be on disk."""
+        """Counts a write: the segment has bytes that may not be on disk, and is open until they are."""
+        self.file()  # first: where it cannot be opened, nothing is written that a flush would look for
         if not self.is_dirty:
             self._files.dirty[self] = None
         self.writes += 1
