@@ -63,20 +63,24 @@ def store_within(limit: int | None, store: StoreConfig) -> StoreConfig:
     if limit is None:
         return store
     most = max(_LEAST, (limit - _RESERVED) // _STORE_SHARE)
-    return replace(store, max_open_files=min(store.max_open_files, most))
+    return replace(
+        store,
+        max_open_files=min(store.max_open_files, most),
+        max_unsynced_files=min(store.max_unsynced_files, most),
+    )
 
 
 def limits_within(limit: int | None, limits: Limits, store: StoreConfig | None = None, *, servers: int = 1) -> Limits:
     """The limits of each of so many servers in one process that may have so many files open, those of `store` too.
 
-    Logs a warning where these are fewer than the connections that one server was meant to take, and the files.
+    Logs a warning where all of them would not do for the connections that one server was meant to take.
     """
     if limit is None:
         return limits
-    files = _RESERVED + (2 * store.max_open_files if store is not None else 0)
+    files = _RESERVED + (_files_of(store) if store is not None else 0)
     most = max(_LEAST, (limit - files) // servers)
     fitting = replace(limits, max_connections=min(limits.max_connections, most))
-    if limit < limits.max_connections + files:
+    if limit < limits.max_connections + _RESERVED:
         log.warning(
             "few files may be open at once, and connections are files",
             limit=limit,
@@ -85,3 +89,8 @@ def limits_within(limit: int | None, limits: Limits, store: StoreConfig | None =
             hint=_HINT,
         )
     return fitting
+
+
+def _files_of(store: StoreConfig) -> int:
+    """Those of the log, and of the queues, where all that are open may have bytes that are not on disk."""
+    return store.max_open_files + max(store.max_open_files, store.max_unsynced_files)

@@ -58,6 +58,9 @@ class StoreConfig:
         0, "Ours: bytes of the disk to keep free; where it is not 0 it replaces the ratios.", unit="bytes"
     )
     max_open_files: int = setting(256, "Ours: files of a kind the store holds open; more are opened when needed.")
+    max_unsynced_files: int = setting(
+        8_192, "Ours: queues with bytes that are not on disk; before there are more, the oldest is synced and closed."
+    )
 
     def __post_init__(self) -> None:
         if self.mapped_file_size_commit_log < _SMALLEST_SEGMENT_BYTES:

@@ -35,7 +35,7 @@ class FlushPlan(NamedTuple):
 
     def run(self) -> None:
         for target in self.targets:
-            target.file.fsync()
+            target.sync()
         if self.index_flush is not None:
             self.index_flush.run()
         if self.older_checkpoint is not None:

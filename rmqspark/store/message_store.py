@@ -81,7 +81,7 @@ class MessageStore:
         if self._identity.warning:
             log.warning("the store's identity was read from its copy", reason=self._identity.warning)
         self._log_files = SegmentFiles(files, config.max_open_files)
-        self._queue_files = SegmentFiles(files, config.max_open_files)
+        self._queue_files = SegmentFiles(files, config.max_open_files, config.max_unsynced_files)
         self._log = CommitLog(files, self._log_files, "commitlog", config.mapped_file_size_commit_log)
         self._queues = ConsumeQueues(
             files, self._queue_files, config.consume_queue_segment_bytes, parse_delay_levels(config.message_delay_level)

@@ -9,13 +9,14 @@ segment is clean if the count is still the same. So writes may go on while anoth
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.errors import DamagedFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from rmqspark.store.files import Buffer, File, FileSystem
 
@@ -119,18 +120,30 @@ class SyncTarget(NamedTuple):
     file: File
     writes: int
 
+    def sync(self) -> None:
+        """May be called from any thread. Raises OSError if this fsync fails, or one of these files' has."""
+        if self.files.failure is not None:
+            raise self.files.failure
+        self.file.fsync()
+
 
 class SegmentFiles:
-    """The open files of one kind of segments. At most about `capacity` clean ones stay open, the longest open go first;
-    one with unsynced bytes is kept, since an error of a late write-back is reported to the handle that wrote."""
+    """The open files of one kind of segments. At most about `capacity` clean ones stay open, the longest open go first.
 
-    def __init__(self, files: FileSystem, capacity: int) -> None:
+    One with unsynced bytes is kept, since an error of a late write-back is reported to the handle that wrote. But where
+    `most_unsynced` are open, the first that nobody else is syncing is synced here and now, and closed. If that fails,
+    it is as final as in a flush: nothing is tried again, and the next flush of these files ends with that `failure`.
+    """
+
+    def __init__(self, files: FileSystem, capacity: int, most_unsynced: int = sys.maxsize) -> None:
         self._files = files
         self._capacity = capacity
+        self._most_unsynced = most_unsynced
         self._open: dict[Segment, None] = {}
         self._syncing: dict[Segment, None] = {}
         self._close_after_sync: list[File] = []
-        self.dirty: dict[Segment, None] = {}
+        self.dirty: dict[Segment, None] = {}  # all of them are open
+        self.failure: OSError | None = None
 
     def make(self, path: str, length: int) -> None:
         """Makes a sparse file of full length; its name is durable when this returns."""
@@ -142,10 +155,11 @@ class SegmentFiles:
         self._files.sync_directory(path.rpartition("/")[0])
 
     def opened(self, segment: Segment) -> File:
+        """Opens a segment's file; where many are open, another is closed."""
+        if len(self._open) >= self._capacity:
+            self._close_one()
         file = self._files.open(segment.path)
         self._open[segment] = None
-        if len(self._open) > self._capacity:
-            self._close_one(segment)
         return file
 
     def remove(self, segment: Segment) -> None:
@@ -159,7 +173,7 @@ class SegmentFiles:
             segment.close()
 
     def begin_sync(self) -> list[SyncTarget]:
-        """What is not on disk yet. Each target's `file.fsync()` may be called from another thread."""
+        """What is not on disk yet. Each target's `sync` may be called from another thread."""
         self._syncing = dict(self.dirty)
         return [SyncTarget(self, segment, segment.file(), segment.writes) for segment in self.dirty]
 
@@ -183,9 +197,27 @@ class SegmentFiles:
             segment.close()
         self._open.clear()
 
-    def _close_one(self, keep: Segment) -> None:
-        for segment in self._open:
-            if segment is not keep and segment not in self.dirty:
-                del self._open[segment]
-                segment.close()
-                return
+    def _close_one(self) -> None:
+        segment = self._oldest_outside(self.dirty)
+        if segment is None and len(self._open) >= self._most_unsynced and self.failure is None:
+            segment = self._sync_one()
+        if segment is not None:
+            del self._open[segment]
+            segment.close()
+
+    def _sync_one(self) -> Segment | None:
+        """Brings a segment to the disk, the longest open one; None if they are all being synced, or it failed."""
+        segment = self._oldest_outside(self._syncing)
+        if segment is None:
+            return None
+        try:
+            segment.file().fsync()
+        except OSError as error:
+            self.failure = error
+            return None
+        segment.writes_synced = segment.writes
+        del self.dirty[segment]
+        return segment
+
+    def _oldest_outside(self, kept: Mapping[Segment, None]) -> Segment | None:
+        return next((segment for segment in self._open if segment not in kept), None)

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from rmqspark.client.admin import AdminClient
 from rmqspark.client.cluster_client import ClusterClient
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Self
 
     from rmqspark.client.broker_client import BrokerClient
@@ -103,6 +104,16 @@ class UpProcess:
         if self._process is not None and self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._reap()
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """The process does nothing while the block runs."""
+        os.killpg(self.process.pid, signal.SIGSTOP)
+        try:
+            os.waitpid(self.process.pid, os.WUNTRACED)
+            yield
+        finally:
+            os.killpg(self.process.pid, signal.SIGCONT)
 
     def stop(self) -> int:
         """SIGTERM to the server; the exit code."""

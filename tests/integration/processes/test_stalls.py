@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections import Counter
-from contextlib import contextmanager
 from itertools import count
 from random import Random
 from typing import TYPE_CHECKING
@@ -25,7 +22,7 @@ from .readers import scan
 from .servers import BROKER, UpProcess
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from rmqspark.model import Message
@@ -57,7 +54,7 @@ def test_a_frozen_broker_goes_on(
             for _ in range(wanted):
                 goal = history.acknowledged + rng.randint(1, _BETWEEN_PAUSES)
                 assert history.wait_for(lambda goal=goal: history.acknowledged >= goal, _PATIENCE_S), load.failure
-                with frozen(server):
+                with server.frozen():
                     at = history.acknowledged
                     history.wait_for(lambda: False, rng.uniform(*_PAUSE_S))
                     in_flight += history.under_way
@@ -104,17 +101,6 @@ def test_a_slow_disk_is_admitted(
     trace.unlink()  # it is large
     tell(f"--randomly-seed={seed}: {dict(statuses)}")
     assert set(statuses) == {SendStatus.OK.value, SendStatus.FLUSH_DISK_TIMEOUT.value}
-
-
-@contextmanager
-def frozen(server: UpProcess) -> Iterator[None]:
-    """The process does nothing while the block runs."""
-    os.killpg(server.process.pid, signal.SIGSTOP)
-    try:
-        os.waitpid(server.process.pid, os.WUNTRACED)
-        yield
-    finally:
-        os.killpg(server.process.pid, signal.SIGCONT)
 
 
 def send_some(history: History, producer: Producer, some: list[Message]) -> list[str]:

@@ -30,15 +30,25 @@ def test_the_soft_limit_is_raised_to_the_hard_one(soft: int, hard: int, is_raise
 
 
 @pytest.mark.parametrize(
-    ("limit", "connections", "files"),
-    [(None, 16_384, 256), (1 << 20, 16_384, 256), (4096, 1728, 256), (300, 58, 28), (256, 43, 21), (10, 16, 16)],
+    ("limit", "connections", "files", "unsynced"),
+    [
+        (None, 16_384, 256, 8192),
+        (1 << 20, 16_384, 256, 8192),
+        (65_536, 16_384, 256, 8192),
+        (4096, 1525, 256, 661),
+        (300, 58, 28, 28),
+        (256, 43, 21, 21),
+        (10, 16, 16, 16),
+    ],
 )
-def test_connections_and_files_share_a_low_limit(limit: int | None, connections: int, files: int) -> None:
+def test_connections_and_files_share_a_low_limit(
+    limit: int | None, connections: int, files: int, unsynced: int
+) -> None:
     """All that two servers and a store may have open at once is less than what the process may."""
     store = store_within(limit, STORE)
     with capture_logs():
         limits = limits_within(limit, LIMITS, store, servers=2)
-    assert (limits.max_connections, store.max_open_files) == (connections, files)
+    assert (limits.max_connections, store.max_open_files, store.max_unsynced_files) == (connections, files, unsynced)
 
 
 @pytest.mark.parametrize(

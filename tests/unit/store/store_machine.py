@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from errno import EDQUOT, EIO, ENOSPC
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from hypothesis import strategies as st
@@ -65,6 +65,7 @@ class StoreMachine(RuleBasedStateMachine):
     """One store through kills, power losses, failing and full disks, with tiny files."""
 
     examples = 0
+    bounds: ClassVar[dict[str, int]] = {}  # for all of its stores
 
     @initialize(sizes=sizes, mode=modes, index=st.sampled_from([(5, 4), (50, 40)]))
     def start(self, sizes: tuple[int, int], mode: str, index: tuple[int, int]) -> None:
@@ -76,7 +77,7 @@ class StoreMachine(RuleBasedStateMachine):
             "max_index_num": index[1],
             "flush_disk_type": mode,
         }
-        self.config = StoreConfig(**{**SMALL.__dict__, **settings})
+        self.config = StoreConfig(**{**SMALL.__dict__, **settings, **self.bounds})
         self.bench = StoreBench(self.config)
         self.model = Model()
         self.groups = ConsumerOffsets()
