@@ -2,6 +2,7 @@
 
 One line is a call, or its beginning (`<unfinished ...>`) or its end (`<... NAME resumed>`) where another thread came
 between. The number of a line is the time: of what strace saw of several threads it says that it is in this order.
+strace writes a call down when it begins; if it is killed before anything else happens, the last line stays as it is.
 Strings are hexadecimal, so that no quote or bracket of theirs is mistaken for strace's own.
 """
 
@@ -66,20 +67,27 @@ class Call(NamedTuple):
 
 
 def parse(lines: Iterable[str]) -> list[Call]:
-    """The calls in the order of their beginnings; signals and ends of threads are left out."""
+    """The calls in the order of their beginnings; signals and ends of threads are left out.
+
+    Of a last line without an end, wherever it breaks off, only the beginning of a call counts.
+    """
     calls: dict[int, Call] = {}
     open_calls: dict[int, Call] = {}
     for number, line in enumerate(lines):
-        found = _LINE.match(line.rstrip("\n"))
-        assert found, f"line {number} is no line of strace: {line[:200]}"
+        found, is_whole = _LINE.match(line.rstrip("\n")), line.endswith("\n")
+        assert found or not is_whole, f"line {number} is no line of strace: {line[:200]}"
+        if not found:
+            break
         thread, rest = int(found["thread"]), found["rest"]
         if resumed := _RESUMED.match(rest):
-            begun = open_calls.pop(thread)
-            calls[begun.begun] = _ended(begun, begun.arguments + resumed["arguments"], number)
+            if is_whole:
+                begun = open_calls.pop(thread)
+                calls[begun.begun] = _ended(begun, begun.arguments + resumed["arguments"], number)
         elif call := _BEGUN.match(rest):
             begun = Call(thread, call["name"], call["arguments"], number, inf, None)
-            calls[number] = begun if call["unfinished"] else _ended(begun, begun.arguments, number)
-            if call["unfinished"]:
+            has_ended = is_whole and not call["unfinished"]
+            calls[number] = _ended(begun, begun.arguments, number) if has_ended else begun
+            if not has_ended:
                 open_calls[thread] = begun
     return [calls[number] for number in sorted(calls)]
 

@@ -210,6 +210,34 @@ def test_what_is_no_call_is_passed_over(trace: Trace) -> None:
     assert trace.premature == []
 
 
+def test_a_trace_may_break_off_in_a_call(trace: Trace) -> None:
+    """strace is killed with what it traces: a call that its last line does not end has begun, and not returned."""
+    trace.write(0)
+    trace.sync()
+    written, sync = trace.lines
+    for size in range(len(sync)):
+        _, *calls = parse([written, sync[:size]])
+        assert [(call.name, call.result) for call in calls] == [("fdatasync", None)] * ("(" in sync[:size])
+
+
+def test_a_trace_may_break_off_in_the_end_of_a_call(trace: Trace) -> None:
+    """Nor has one whose end, written on a line of its own, is not whole."""
+    trace.begin_sync()
+    trace.end_sync()
+    begun, resumed = trace.lines
+    for size in range(len(resumed)):
+        (call,) = parse([begun, resumed[:size]])
+        assert (call.name, call.result) == ("fdatasync", None)
+
+
+def test_an_answer_at_which_a_trace_breaks_off_is_judged(trace: Trace) -> None:
+    """It may have gone out."""
+    trace.write(0)
+    trace.answer(0)
+    trace.lines[-1] = trace.lines[-1].rpartition(") = ")[0]
+    assert len(trace.premature) == 1
+
+
 def test_a_string_that_strace_cut_short_is_no_evidence(trace: Trace) -> None:
     """The judge refuses it instead of guessing."""
     trace.add(1, f'write(9<{CLIENT}>, "\\x00"..., 5) = 5')
