@@ -5,13 +5,10 @@ Apart from `options`, whose values go into every task: a task need not know what
 
 from __future__ import annotations
 
-from typing import Final
-
-from rmqspark.options import Option, OptionTable, boolean, choice, integer, size_bytes, text
+from rmqspark.client.cluster_options import LATER, NAMESRV
+from rmqspark.options import Option, OptionTable, boolean, choice, integer, size_bytes
 from rmqspark.protocol.names import check_sendable, check_transactional
 from rmqspark.sink.kafka_names import KAFKA_NAMES
-
-LATER_ACCESS: Final = "This version talks to brokers without access control; leave it out."
 
 
 def transactional_id(value: str) -> str:
@@ -56,13 +53,7 @@ TRANSACTION_OPTIONS = (
 SINK_OPTIONS = OptionTable(
     owner="sink",
     options=(
-        Option(
-            "namesrv",
-            "`$RMQ_NAMESRV`, `$NAMESRV_ADDR`, `127.0.0.1:9876`",
-            "name servers, `host:port;host:port`",
-            text,
-            aliases=("nameServer", "namesrvAddr"),
-        ),
+        NAMESRV,
         Option(
             "topic",
             "the column",
@@ -88,9 +79,6 @@ SINK_OPTIONS = OptionTable(
         Option("queues", "`8`", "queues of a topic that is created", integer(at_least=1)),
     ),
     foreign=KAFKA_NAMES,
-    later={
-        "accessKey": LATER_ACCESS,
-        "secretKey": LATER_ACCESS,
-    },
+    later=LATER,
     ignored=frozenset({"checkpointlocation", "queryname"}),
 )

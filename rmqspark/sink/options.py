@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqspark.client.addresses import resolve_namesrv
-from rmqspark.errors import InvalidArgument, NotSupported
+from rmqspark.errors import InvalidArgument
 from rmqspark.sink.transaction_options import TransactionOptions
 
 if TYPE_CHECKING:
@@ -33,11 +33,10 @@ class SinkOptions(NamedTuple):
     @classmethod
     def parse(cls, given: Mapping[str, str], *, streaming: bool) -> SinkOptions:
         """Reads Spark's options. Raises InvalidArgument or NotSupported naming the option and what to write instead."""
-        from rmqspark.sink.option_table import LATER_ACCESS, SINK_OPTIONS  # tasks have no use for it
+        from rmqspark.client.cluster_options import refuse_tls
+        from rmqspark.sink.option_table import SINK_OPTIONS  # tasks have no use for these
 
-        for name in given:
-            if name.lower().startswith("tls"):
-                raise NotSupported(f"Option {name!r} is not there yet in this version.", hint=LATER_ACCESS)
+        refuse_tls(given)
         values = SINK_OPTIONS.read(given)
         _check(values)
         return cls(

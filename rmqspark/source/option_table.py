@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
-
+from rmqspark.client.cluster_options import LATER, NAMESRV
 from rmqspark.options import (
     Option,
     OptionTable,
@@ -23,18 +22,10 @@ from rmqspark.source.sharing import read_strategy
 from rmqspark.source.subscription import read_pattern, read_topics
 from rmqspark.source.value_options import VALUE_OPTIONS
 
-LATER_ACCESS: Final = "This version talks to brokers without access control; leave it out."
-
 SOURCE_OPTIONS = OptionTable(
     owner="source",
     options=(
-        Option(
-            "namesrv",
-            "`$RMQ_NAMESRV`, `$NAMESRV_ADDR`, `127.0.0.1:9876`",
-            "name servers, `host:port;host:port`",
-            text,
-            aliases=("nameServer", "namesrvAddr"),
-        ),
+        NAMESRV,
         Option(
             "subscribe", "–", 'topics, separated by commas; `load("t")` is the same', read_topics, aliases=("path",)
         ),
@@ -168,8 +159,5 @@ SOURCE_OPTIONS = OptionTable(
         ),
     ),
     foreign=KAFKA_NAMES,
-    later={
-        "accessKey": LATER_ACCESS,
-        "secretKey": LATER_ACCESS,
-    },
+    later=LATER,
 )

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from rmqspark.client.addresses import resolve_namesrv
-from rmqspark.errors import InvalidArgument, NotSupported
+from rmqspark.client.cluster_options import refuse_tls
+from rmqspark.errors import InvalidArgument
 from rmqspark.message_queue import MessageQueue
 from rmqspark.options import exclusive
 from rmqspark.source.admission import DEFAULT_MAX_DELAY_MS, Limits
-from rmqspark.source.option_table import LATER_ACCESS, SOURCE_OPTIONS
+from rmqspark.source.option_table import SOURCE_OPTIONS
 from rmqspark.source.positions import (
     EARLIEST_MARK,
     AtOffsets,
@@ -109,9 +110,7 @@ class SourceOptions:
 
 def read_options(given: Mapping[str, str]) -> dict[str, Any]:
     """The part of `parse` that holds for batch and stream alike: names, values, what excludes each other."""
-    for name in given:
-        if name.lower().startswith("tls"):
-            raise NotSupported(f"Option {name!r} is not there yet in this version.", hint=LATER_ACCESS)
+    refuse_tls(given)
     values = SOURCE_OPTIONS.read(given)
     for names_of_one in (("subscribe", "subscribePattern", "assign"), ("tags", "sql"), _STARTS, _ENDS):
         exclusive(values, names_of_one)
