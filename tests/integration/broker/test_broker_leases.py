@@ -62,17 +62,22 @@ def test_a_queue_is_handed_over_in_one_request(on_broker) -> None:
     on_broker(talk)
 
 
+async def reset_among_three(client, offset: int) -> None:
+    """Three messages are sent to a new queue, and a group that has not been there is reset to one of them."""
+    await client.create_topic("orders", 1)
+    for _ in range(3):
+        await client.send("orders")
+    assert await resets(client) == {}
+    reset = ResetOffsetRequestHeader("orders", "g", timestamp=0, isForce=True, queueId=0, offset=offset)
+    assert (await client.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, reset)).code == 0
+
+
 def test_a_reset_is_there_until_its_reader_has_carried_it_out(on_broker) -> None:
     """Asked for by who does not pull; a commit in between does not undo it; what another reset changed stays."""
 
     async def talk(bench) -> None:
         client = await bench.connect()
-        await client.create_topic("orders", 1)
-        for _ in range(3):
-            await client.send("orders")
-        assert await resets(client) == {}
-        reset = ResetOffsetRequestHeader("orders", "g", timestamp=0, isForce=True, queueId=0, offset=1)
-        assert (await client.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, reset)).code == 0
+        await reset_among_three(client, 1)
         place = MessageQueue("orders", "broker-a", 0)
         assert await resets(client) == {place: 1}
         assert await resets(client, q0=2) == {place: 1}
@@ -87,12 +92,7 @@ def test_a_reset_is_on_disk_when_it_is_answered(on_broker) -> None:
 
     async def talk(bench) -> None:
         client = await bench.connect()
-        await client.create_topic("orders", 1)
-        for _ in range(3):
-            await client.send("orders")
-        assert await resets(client) == {}
-        reset = ResetOffsetRequestHeader("orders", "g", timestamp=0, isForce=True, queueId=0, offset=2)
-        assert (await client.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, reset)).code == 0
+        await reset_among_three(client, 2)
         for name in ("offsetResets", "consumerOffset"):
             saved = files.within("store").open(f"config/{name}.json").pread(1 << 20, 0)
             assert ConsumerOffsetTable.decode(saved).offsetTable == {"orders@g": {0: 2}}

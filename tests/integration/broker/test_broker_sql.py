@@ -88,20 +88,23 @@ def test_subscriptions_of_heartbeats_may_be_expressions(on_broker) -> None:
     on_broker(talk)
 
 
+async def ask_in_all_ways(client, condition: str) -> list:
+    """What a pull with a condition is answered, a bulk read, and the question that clients ask at their start."""
+    subscription = SubscriptionData("orders", subString=condition, expressionType="SQL92")
+    return [
+        await client.pull("orders", **sql(condition)),
+        await client.ask(RequestCode.RMQ_BULK_READ, bulk_header(condition)),
+        await client.ask(RequestCode.CHECK_CLIENT_CONFIG, body=CheckClientConfigBody("c1", "g", subscription).encode()),
+    ]
+
+
 def test_a_mistake_is_answered_with_its_place(on_broker) -> None:
     """23, from a pull, a bulk read and the question that clients ask at their start."""
 
     async def talk(bench) -> None:
         client = await bench.connect()
         await fill(client, 1)
-        check = CheckClientConfigBody(
-            "c1", "g", SubscriptionData("orders", subString="a > '3'", expressionType="SQL92")
-        )
-        answers = [
-            await client.pull("orders", **sql("a > '3'")),
-            await client.ask(RequestCode.RMQ_BULK_READ, bulk_header("a > '3'")),
-            await client.ask(RequestCode.CHECK_CLIENT_CONFIG, body=check.encode()),
-        ]
+        answers = await ask_in_all_ways(client, "a > '3'")
         for answer in answers:
             assert answer.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
             assert "at character 5: '3' is no number" in answer.remark
@@ -117,12 +120,7 @@ def test_where_property_filters_are_off_that_is_said(on_broker) -> None:
     async def talk(bench) -> None:
         client = await bench.connect()
         await fill(client, 1)
-        check = CheckClientConfigBody("c1", "g", SubscriptionData("orders", subString="a > 3", expressionType="SQL92"))
-        answers = [
-            await client.pull("orders", **sql("a > 3")),
-            await client.ask(RequestCode.RMQ_BULK_READ, bulk_header("a > 3")),
-            await client.ask(RequestCode.CHECK_CLIENT_CONFIG, body=check.encode()),
-        ]
+        answers = await ask_in_all_ways(client, "a > 3")
         assert {(answer.code, answer.remark) for answer in answers} == {(ResponseCode.SYSTEM_ERROR, UNSUPPORTED)}
         assert (await client.pull("orders", subscription="paid")).code == ResponseCode.PULL_RETRY_IMMEDIATELY
 
