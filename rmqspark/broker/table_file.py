@@ -11,6 +11,7 @@ import asyncio
 from typing import TYPE_CHECKING, Protocol
 
 from rmqspark.errors import NotWritable
+from rmqspark.store.disk_errors import advice
 from rmqspark.threads import in_thread
 
 if TYPE_CHECKING:
@@ -53,5 +54,5 @@ class TableFile:
                 await in_thread(self._file.save, text)
             except OSError as error:
                 refusal = f"{self._file.path} cannot be written: {error}."
-                raise NotWritable(refusal, hint="Is the disk full or failing?") from error
+                raise NotWritable(refusal, hint=advice(error)) from error
             self._saved_revision = revision

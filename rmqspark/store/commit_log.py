@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqspark.errors import InvalidMessage, MessageNotFound, NotWritable, RecordError
 from rmqspark.protocol.record import BLANK_BYTES, MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES, blank_record, decode_record
+from rmqspark.store.disk_errors import advice
 from rmqspark.store.segment import Segment
 from rmqspark.store.segment_log import SegmentLog
 
@@ -149,7 +150,7 @@ class CommitLog:
         return self.segments.read(physical_offset, size)
 
     def _give_up(self, error: OSError) -> None:
-        refusal = NotWritable(f"The commit log cannot be written: {error}.", hint="Is the disk full or failing?")
+        refusal = NotWritable(f"The commit log cannot be written: {error}.", hint=advice(error))
         try:
             self.tidy()
         except NotWritable as untidy:

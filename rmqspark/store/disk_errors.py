@@ -1,9 +1,9 @@
-"""What the operating system refuses while a store is opened or closed, said so that an operator can do something."""
+"""What the operating system refuses a store, said so that an operator can do something."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
-from errno import EDQUOT, ENOSPC
+from errno import EDQUOT, EMFILE, ENFILE, ENOSPC
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.errors import StoreError
@@ -15,6 +15,13 @@ if TYPE_CHECKING:
     from rmqspark.store.files import FileSystem
 
 _NEEDED_MIB: Final = 1  # for what a new store consists of, and for what recovery notes down
+
+
+def advice(error: OSError) -> str:
+    """What to look at where a file could not be opened or written."""
+    if error.errno in (EMFILE, ENFILE):
+        return "Raise the limit of open files (ulimit -n), or have fewer clients at once."
+    return "Is the disk full or failing?"
 
 
 @contextmanager

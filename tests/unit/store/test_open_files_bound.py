@@ -86,3 +86,14 @@ def test_a_queue_that_cannot_be_synced_ends_writing() -> None:
     bench.disk.crash(None)
     bench.open()
     assert [bench.bodies(f"t{number}", 1) for number in range(5)] == [[b"sent"]] * 5
+
+
+def test_a_log_that_cannot_be_continued_says_why() -> None:
+    """Nothing is stored; the refusal names the limit of open files, not the disk."""
+    bench = StoreBench()
+    bench.disk.fail_next("create", TOO_MANY)
+    with pytest.raises(NotWritable, match="Too many open files") as refused:
+        bench.send("t", 0, b"refused")
+    assert "ulimit -n" in refused.value.hint
+    bench.send("t", 0, b"taken")
+    assert bench.bodies("t", 0) == [b"taken"]
