@@ -134,11 +134,14 @@ def test_more_queues_than_files(tmp_path: Path) -> None:
 def test_more_clients_than_files(tmp_path: Path) -> None:
     """Of 600 clients that come at once those too many are sent away; the others and the store are served as ever, and
     when clients have gone there is room for new ones."""
-    with UpProcess(tmp_path, with_limits(300, 300)) as server:
+    with UpProcess(tmp_path, with_limits(300, 300)) as server, ExitStack() as stack:
         server.start("--min-free-bytes", "1")
+        producer = stack.enter_context(Producer(server.namesrv, config=ONE_TRY))
+        producer.send(Message(TOPIC, b"before"))
         for _ in range(2):
-            with Clients(server) as clients, Producer(server.namesrv, config=ONE_TRY) as producer:
-                producer.send(Message(TOPIC, b"before"))
+            with Clients(server) as clients:
+                while not clients.is_answered(clients.connect()):  # those of the round before are going
+                    pass
                 with server.frozen():
                     crowd = [clients.connect() for _ in range(_CROWD)]
                 answers = [clients.is_answered(connection) for connection in crowd]
