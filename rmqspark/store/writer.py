@@ -17,6 +17,7 @@ from rmqspark.store.beside import WriteBeside, at_once
 from rmqspark.store.bulk_check import check_bulk, check_keys, check_rows, check_topic_rows
 from rmqspark.store.commit_log import Placement
 from rmqspark.store.consume_queue import ENTRY
+from rmqspark.store.disk_errors import advice
 from rmqspark.store.dispatcher import Dispatch, QueuedEntries
 from rmqspark.store.draft import Appended, BulkAppended, Run
 from rmqspark.store.entries import entries_of
@@ -256,7 +257,7 @@ class Writer:
             if self._dispatcher.fault is not None:
                 raise NotWritable(
                     f"A consume queue or the index cannot be written: {self._dispatcher.fault}.",
-                    hint="Is the disk full or failing?",
+                    hint=advice(self._dispatcher.fault),
                 )
 
     def _indexing(self, keys: list[bytes], key_offsets: list[int], now_ms: int) -> Callable[[], None] | None:
