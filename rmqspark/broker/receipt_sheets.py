@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 _HEADER_AT: Final = 8  # in a frame
 _OFFSET_DIGITS: Final = 16  # of the physical offset, which a message id ends with
 _HEX: Final = np.frombuffer(bytes(range(256)).hex().upper().encode(), "V2")
-_ZERO: Final = np.uint8(ord("0"))
+_FOUR_DIGITS: Final = (
+    (np.arange(10_000)[:, None] // (1000, 100, 10, 1) % 10 + ord("0")).astype(np.uint8).view("V4").reshape(-1)
+)
+"""How each number below 10,000 is written."""
 
 
 class ReceiptSheet(NamedTuple):
@@ -81,12 +84,13 @@ class ReceiptSheet(NamedTuple):
 
 
 def _digits(numbers: Positions, place: slice) -> NDArray[np.uint8]:
+    """As many digits of each as there is place for: they have no more."""
     width = place.stop - place.start
-    digits = np.empty((width, len(numbers)), np.uint8)
-    for row in digits[::-1]:
-        numbers, row[:] = np.divmod(numbers, 10)
-    digits += _ZERO
-    return digits.T
+    fours = np.empty((len(numbers), -(-width // 4)), "V4")
+    for column in range(fours.shape[1] - 1, -1, -1):
+        numbers, last = np.divmod(numbers, 10_000)
+        fours[:, column] = _FOUR_DIGITS.take(last)
+    return fours.view(np.uint8)[:, -width:]
 
 
 def _hex(numbers: Positions) -> NDArray[np.uint8]:

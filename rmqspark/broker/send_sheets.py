@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from rmqspark.broker.send_stencils import PLAIN
-from rmqspark.protocol.body_crcs import body_crcs
+from rmqspark.protocol.body_crcs import crcs_of
 from rmqspark.protocol.command import JSON
 from rmqspark.protocol.properties import Property
 from rmqspark.protocol.record import HEAD_BYTES, encode_unplaced
 from rmqspark.protocol.record_heads import HEAD
-from rmqspark.protocol.spans import Spans
 from rmqspark.store.single_tables import SingleTable
 
 if TYPE_CHECKING:
@@ -105,10 +104,10 @@ class SendSheet(NamedTuple):
         for name, place in self.in_record.items():
             records[:, place] = frames[:, self.places[name]]
         body_bytes = frame_bytes - self.body_at
-        records[:, HEAD_BYTES : HEAD_BYTES + body_bytes] = frames[:, self.body_at :]
+        bodies = np.ascontiguousarray(frames[:, self.body_at :])
+        records[:, HEAD_BYTES : HEAD_BYTES + body_bytes] = bodies
         heads = np.ndarray((count,), HEAD, records, 0, (len(self.record),))
-        bodies = Spans(np.arange(self.body_at, frames.size, frame_bytes), np.full(count, body_bytes))
-        heads["body_crc"] = body_crcs(frames.reshape(-1), bodies)
+        heads["body_crc"] = crcs_of(bodies.view(f"V{body_bytes}").ravel().tolist())
         heads["queue_id"] = queue_ids
         heads["born_timestamp"] = _numbers(frames[:, self.places["born"]])
         heads["born_host"] = born_hosts

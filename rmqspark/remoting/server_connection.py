@@ -136,11 +136,11 @@ class ServerConnection(asyncio.BufferedProtocol):
         if self._transport is None:
             return
         self._outgoing += buffers
-        self._queued(sum(map(len, buffers)))
+        self._outgoing_bytes += sum(map(len, buffers))
+        self._leave_soon()
 
-    def _queued(self, count: int) -> None:
-        """So many bytes more are to be sent."""
-        self._outgoing_bytes += count
+    def _leave_soon(self) -> None:
+        """What is queued is written at the end of this turn, or now where it is much."""
         if self._outgoing_bytes > _WRITE_AT_ONCE_BYTES:
             self.flush()
         elif not self._flush_due:
@@ -152,7 +152,9 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.under_way -= count
         if self._transport is not None:
             self._outgoing.append(responses)
-            self._queued(len(responses))
+            self._outgoing_bytes += len(responses)
+            if not self._flush_due or self._outgoing_bytes > _WRITE_AT_ONCE_BYTES:
+                self._leave_soon()
 
     def send_request_oneway(self, code: int, header: msgspec.Struct | None = None, body: Body = b"") -> None:
         """Sends a request of ours that needs no answer."""

@@ -59,18 +59,19 @@ def lay_out_table(
     count, size = table.records.shape
     positions = np.arange(0, count * size, size)
     physical_offsets = positions + physical_offset
-    entries = entries_of(physical_offsets, np.full(count, size), np.full(count, table.tags_code))
-    queue_offsets = np.empty(count, np.int64)
-    queued = []
-    for queue_id, rows in _by_queue(table.queue_ids):
-        queue = queues.get_or_make(table.topic, queue_id)
-        of_queue = entries[rows]
-        length = len(of_queue)
+    order, lengths = _by_queue(table.queue_ids)
+    entries = entries_of(physical_offsets[order], np.full(count, size), np.full(count, table.tags_code))
+    queue_offsets, queued, end = np.empty(count, np.int64), [], 0
+    in_order = np.arange(count)
+    for queue_id, length in lengths:
+        queue, of_queue = queues.get_or_make(table.topic, queue_id), slice(end, end + length)
         if queue.delay_ms:
-            of_queue["tags_code"] = now_ms + queue.delay_ms
-        queue_offsets[rows] = np.arange(queue.next_offset, queue.next_offset + length)
-        encoded = of_queue.view(np.uint8).data
+            entries["tags_code"][of_queue] = now_ms + queue.delay_ms
+        in_order[of_queue] += queue.next_offset - end
+        encoded = entries[of_queue].view(np.uint8).data
         queued.append(QueuedEntries(queue, queue.next_offset, encoded, [table.tags_code] * length))
+        end += length
+    queue_offsets[order] = in_order
     patch(
         table.records.reshape(-1),
         positions,
@@ -83,15 +84,8 @@ def lay_out_table(
     return LaidOutTable(StoredTable(queue_offsets, physical_offsets), queued, keys)
 
 
-def _by_queue(queue_ids: NDArray[np.int64]) -> list[tuple[int, Positions | slice]]:
-    """The rows of each queue, in their order."""
+def _by_queue(queue_ids: NDArray[np.int64]) -> tuple[Positions | slice, list[tuple[int, int]]]:
+    """The rows queue by queue, each queue's in their order, and how many of them each queue has."""
     counts = np.bincount(queue_ids)
-    present = np.flatnonzero(counts)
-    if len(present) == 1:
-        return [(int(present[0]), slice(None))]
-    order = np.argsort(queue_ids, kind="stable")
-    ends = counts[present].cumsum()
-    return [
-        (queue_id, order[end - count : end])
-        for queue_id, count, end in zip(present.tolist(), counts[present].tolist(), ends.tolist(), strict=True)
-    ]
+    lengths = [(queue_id, count) for queue_id, count in enumerate(counts.tolist()) if count]
+    return (slice(None) if len(lengths) == 1 else np.argsort(queue_ids, kind="stable")), lengths
