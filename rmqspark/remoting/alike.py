@@ -21,7 +21,7 @@ LEAST_TOGETHER = 96
 
 
 class Alike(NamedTuple):
-    """Requests of one connection that came in one read and nothing else, counted in its `under_way`."""
+    """Requests of one connection that came in one read, and nothing else in that; counted in its `under_way`."""
 
     word: int
     """The header word of each."""

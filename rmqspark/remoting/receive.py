@@ -80,11 +80,6 @@ class FrameReceiver:
         """The first byte not handed out yet; -1 if there is none."""
         return self.view[self._at] if self._end > self._at else -1
 
-    @property
-    def has_unread(self) -> bool:
-        """True while bytes have not been handed out."""
-        return self._end > self._at
-
     def writable(self) -> memoryview:
         """Where to receive next. Raises Busy if the bytes set aside may grow no further."""
         if self._end == 0:
@@ -123,22 +118,25 @@ class FrameReceiver:
             self._announce(length, longest)
 
     def take_alike(self, words: Container[int]) -> tuple[int, int, int, bytes]:
-        """Takes the whole frames received if all are as long as each other and have the same header word, which is one
-        of these: word, length of each, how many, and a copy of them; nothing if that is not so."""
-        view, begin, end = self.view, self._at, self._end
-        if end - begin < _HEAD_BYTES:
+        """Takes all that was received, if that is whole frames as long as each other, with the same header word, which
+        is one of these: word, length of each, how many, and a copy of them. Nothing if that is not so."""
+        view, end = self.view, self._end
+        if view is not self._shared or end < _HEAD_BYTES:
             return _NONE_ALIKE
-        length, word = _HEAD.unpack_from(view, begin)
-        frame_bytes, shortest = 4 + length, 4 + _MIN_LENGTH + (word & _HEADER_BYTES)
-        if word not in words or not shortest <= frame_bytes <= min(self._max_frame_bytes, end - begin):
+        length, word = _HEAD.unpack_from(view, 0)
+        frame_bytes = 4 + length
+        if word not in words or not _HEAD_BYTES + (word & _HEADER_BYTES) <= frame_bytes <= self._max_frame_bytes:
             return _NONE_ALIKE
-        head, last = view[begin : begin + _HEAD_BYTES], end - frame_bytes
-        for at in range(begin, last + 1, frame_bytes):
-            if view[at : at + _HEAD_BYTES] != head:
+        total, rest = divmod(end, frame_bytes)
+        if rest or not total:
+            return _NONE_ALIKE
+        frames = view[:end].tobytes()
+        head = frames[:_HEAD_BYTES]
+        for at in range(frame_bytes, end, frame_bytes):
+            if not frames.startswith(head, at):
                 return _NONE_ALIKE
-        total = (end - begin) // frame_bytes
-        self._at = begin + total * frame_bytes
-        return word, frame_bytes, total, view[begin : self._at].tobytes()
+        self._end = 0
+        return word, frame_bytes, total, frames
 
     def _announce(self, length: int, longest: int) -> None:
         """A frame of this length has begun."""

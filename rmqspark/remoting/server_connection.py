@@ -212,7 +212,10 @@ class ServerConnection(asyncio.BufferedProtocol):
             return
         self._receiver.received(nbytes)
         self._active = self._host.now
-        handled = self._work_off()
+        together = self._host.together
+        handled = 0 if together is None else self._gather(together)
+        if not handled:
+            handled = self._work_off()
         if nbytes < _SMALL_BYTES:
             self._host.small_requests += handled
 
@@ -250,10 +253,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         handled, waits = 0, False
         try:
             if not self._write_paused:
-                together = self._host.together
-                handled = 0 if together is None else self._gather(together)
-                if self._receiver.has_unread:
-                    handled += self._handle_each()
+                handled = self._handle_each()
             waits = self._receiver.settle()
             if handled and not self._proven:
                 self._proven = True
@@ -273,17 +273,22 @@ class ServerConnection(asyncio.BufferedProtocol):
         return handled
 
     def _gather(self, together: TakesTogether) -> int:
-        """Sets aside what is wanted together with others like it; returns how many requests."""
+        """Sets aside what was received, if it is all wanted together with others like it; returns how many requests."""
         host = self._host
-        if self.gathered:
-            host.hand_over()  # to keep the order of a connection's requests
-        if host.going_away or self.under_way >= host.limits.max_requests_under_way:
+        if self._write_paused or not self._proven or host.going_away:
+            return 0
+        if self.under_way >= host.limits.max_requests_under_way:
             return 0
         word, frame_bytes, total, frames = self._receiver.take_alike(together.words)
         if total:
-            self.under_way += total
+            if self.gathered:
+                host.hand_over()  # to keep the order of a connection's requests
             self.gathered = True
+            self.under_way += total
             host.gather(Alike(word, frame_bytes, total, frames, self))
+            if not self._flush_due:
+                self._flush_due = True
+                host.flush_soon(self)
         return total
 
     def _handle_each(self) -> int:
@@ -352,7 +357,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             return
         self._active = self._host.now
         if size <= _JOIN_BELOW_BYTES:
-            transport.write(b"".join(outgoing))
+            transport.write(outgoing[0] if len(outgoing) == 1 else b"".join(outgoing))
         else:
             transport.writelines(_joined(outgoing))
         if transport.get_write_buffer_size() or self._holds:
