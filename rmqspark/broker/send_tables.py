@@ -7,10 +7,10 @@ stencil fits them all. Otherwise they are refused, and it does it. A test holds 
 from __future__ import annotations
 
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
-import structlog
 
 from rmqspark.broker.send_sheets import HEADER_AT, SendSheet
 from rmqspark.errors import RmqError
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from rmqspark.store.single_tables import StoredTable
 
 _MOST_SHEETS: Final = 64
-
-log = structlog.get_logger("rmqspark.broker")
 
 
 class _Stored(NamedTuple):
@@ -59,15 +57,12 @@ class SendTables:
         self.words = usual.words
 
     def take_together(self, requests: Sequence[Alike]) -> bool:
-        """Takes all these sends, in this order, and answers them; or none of them."""
+        """Takes all these sends, in this order, and answers them; or none of them. Raises MemoryError; then nobody can
+        say what is stored, and the server ends their connections."""
         try:
             stored = self._store(requests)
         except RmqError:  # nothing is stored: each is told by the way it goes now
             return False
-        except Exception as error:  # want of memory as a rule: nobody can say what is stored
-            log.error("sends could not be stored", exc_info=error)
-            _close_all(requests, "its messages may be stored or not")
-            return True
         if stored is None:
             return False
         waits = stored.sheet.constant.waits_for_flush
@@ -115,17 +110,13 @@ class SendTables:
         """Tells all of them where their messages are; `error` says in what their safety falls short."""
         try:
             answers = None if error is not None else self._filled(stored)
-            begin = 0
-            for alike in stored.requests:
-                if answers is None:
-                    alike.connection.answer(self._one_by_one(stored, begin, alike.total, error), alike.total)
-                    begin += alike.total
-                else:
-                    end = begin + alike.total * (len(answers) // len(stored.frames))
-                    alike.connection.answer(answers[begin:end], alike.total)
-                    begin = end
+            if answers is None:
+                self._answer_each(stored, error)
+            else:
+                _hand_out(answers, stored.requests, len(answers) // len(stored.frames))
         except MemoryError:  # stored, and nobody can say who has been told
-            _close_all(stored.requests, "there is no memory for its answers")
+            for alike in stored.requests:
+                alike.connection.close("there is no memory for its answers")
 
     def _filled(self, stored: _Stored) -> bytes | None:
         """All answers, back to back and as long as each other; None where they are not."""
@@ -144,22 +135,28 @@ class SendTables:
             frames[:, at["opaque"]],
         )
 
-    def _one_by_one(self, stored: _Stored, begin: int, count: int, error: RmqError | None) -> bytes:
-        """The answers to some of them."""
-        serialize_type, answers = int(stored.frames[0, 4]), []
-        for row in range(begin, begin + count):
-            queue_id, unique_key, opaque = self._values(stored, row)
-            places = int(stored.places.queue_offsets[row]), int(stored.places.physical_offsets[row])
-            reply = self._receipts.reply_to(int(queue_id), unique_key.decode(), *places, error)
-            answers += encode_response(
-                read_opaque(serialize_type, opaque),
-                reply.code,
-                reply.header,
-                remark=reply.remark,
-                extra=reply.extra,
-                serialize=SERIALIZE_NAMES[serialize_type],
+    def _answer_each(self, stored: _Stored, error: RmqError | None) -> None:
+        rows = iter(range(len(stored.frames)))
+        for alike in stored.requests:
+            alike.connection.answer(
+                b"".join([self._encoded(stored, row, error) for row in islice(rows, alike.total)]), alike.total
             )
-        return b"".join(answers)
+
+    def _encoded(self, stored: _Stored, row: int, error: RmqError | None) -> bytes:
+        """The answer to one of them."""
+        serialize_type = int(stored.frames[row, 4])
+        queue_id, unique_key, opaque = self._values(stored, row)
+        places = int(stored.places.queue_offsets[row]), int(stored.places.physical_offsets[row])
+        reply = self._receipts.reply_to(int(queue_id), unique_key.decode(), *places, error)
+        response = encode_response(
+            read_opaque(serialize_type, opaque),
+            reply.code,
+            reply.header,
+            remark=reply.remark,
+            extra=reply.extra,
+            serialize=SERIALIZE_NAMES[serialize_type],
+        )
+        return b"".join(response)
 
     @staticmethod
     def _values(stored: _Stored, row: int) -> tuple[bytes, bytes, bytes]:
@@ -168,6 +165,10 @@ class SendTables:
         return frame[at["queue_id"]].tobytes(), frame[at[Property.UNIQ_KEY]].tobytes(), frame[at["opaque"]].tobytes()
 
 
-def _close_all(requests: Sequence[Alike], reason: str) -> None:
+def _hand_out(answers: bytes, requests: Sequence[Alike], answer_bytes: int) -> None:
+    """Gives each connection its own of these answers, which are as long as each other."""
+    begin = 0
     for alike in requests:
-        alike.connection.close(reason)
+        end = begin + alike.total * answer_bytes
+        alike.connection.answer(answers[begin:end], alike.total)
+        begin = end

@@ -188,14 +188,21 @@ class RemotingServer:
     def hand_over(self) -> None:
         """Does so now: together, where they are many and are taken; else one by one."""
         gathered, self._gathered, self._gathered_bytes = self._gathered, [], 0
-        together = self.router.together
         for requests in gathered:
             requests.connection.gathered = False
-        for alike in by_shape(gathered):
-            is_many = sum([requests.total for requests in alike]) >= LEAST_TOGETHER
-            if together is None or not is_many or not together.take_together(alike):
-                for requests in alike:
-                    requests.connection.work_off_alone(requests)
+        try:
+            for alike in by_shape(gathered):
+                if not self._taken_together(alike):
+                    for requests in alike:
+                        requests.connection.work_off_alone(requests)
+        except Exception as error:  # want of memory as a rule; nobody else would tell those who wait
+            log.error("requests that came together could not be handled", exc_info=error)
+            for requests in gathered:
+                requests.connection.close("its requests could not be handled")
+
+    def _taken_together(self, alike: Sequence[Alike]) -> bool:
+        together, total = self.router.together, sum([requests.total for requests in alike])
+        return together is not None and total >= LEAST_TOGETHER and together.take_together(alike)
 
     def flush_soon(self, connection: ServerConnection) -> None:
         """Calls the connection's `flush` in the next turn of the loop."""

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmqspark.broker.receipt_sheets import ReceiptSheet
 from rmqspark.errors import FlushTimeout, NotWritable
 from rmqspark.protocol.bodies import TopicConfig
 from rmqspark.protocol.codes import RequestCode
@@ -189,20 +190,36 @@ def test_a_disk_that_takes_nothing_refuses_each_by_name() -> None:
     asyncio.run(talk())
 
 
-def test_where_nobody_can_say_what_is_stored_the_connections_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Memory that runs out in the middle: a sender learns that it does not know, and sends again."""
+def test_where_nobody_can_say_what_is_stored_the_server_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory that runs out in the middle: it ends the connections, and no send is tried again here."""
 
     async def talk() -> None:
         bench = await taught()
         monkeypatch.setattr(bench.store, "append_table", no_memory)
-        await bench.turn_together(many(Send(properties=FORMS[0]), 40))
-        assert [client.closed for client in bench.clients] == [True, True, False]
+        with pytest.raises(MemoryError):
+            await bench.turn_together(many(Send(properties=FORMS[0]), 40))
         assert codes_of(bench) == [0]
 
     asyncio.run(talk())
 
 
-def no_memory(_: object) -> None:
+def test_messages_that_are_stored_without_memory_for_the_answers_end_their_connections(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A sender learns that it does not know, and sends again."""
+
+    async def talk() -> None:
+        bench = await taught()
+        monkeypatch.setattr(ReceiptSheet, "fill", no_memory)
+        await bench.turn_together(many(Send(properties=FORMS[0]), 20))
+        assert [client.closed for client in bench.clients] == [True, True, False]
+        assert bench.taken_together == 20
+        assert bench.stats.totals().puts == 21
+
+    asyncio.run(talk())
+
+
+def no_memory(*_: object) -> None:
     raise MemoryError
 
 

@@ -32,9 +32,12 @@ class Handlers:
     def __init__(self) -> None:
         self.words: set[int] = set()
         self.takes = True
+        self.has_no_memory = False
         self.came: list[tuple[str, int, int]] = []  # how, by which connection, opaque
 
     def take_together(self, requests: Sequence[Alike]) -> bool:
+        if self.has_no_memory:
+            raise MemoryError
         if self.takes:
             for alike in requests:
                 for at in range(0, len(alike.frames), alike.frame_bytes):
@@ -153,6 +156,21 @@ def test_what_is_refused_is_handled_one_by_one() -> None:
             came = await clients.turn([stream] * CLIENTS)
             assert came == [("alone", client, n) for client in range(CLIENTS) for n in range(MANY)]
             assert not any(connection.under_way for connection in clients.connections)
+
+    asyncio.run(talk())
+
+
+def test_where_that_fails_the_connections_end() -> None:
+    """Nobody waits for an answer that will not come, and others are served."""
+
+    async def talk() -> None:
+        async with connected() as clients:
+            clients.handlers.has_no_memory = True
+            stream = b"".join(request(n) for n in range(LEAST_TOGETHER))
+            assert await clients.turn([stream]) == []
+            assert [wire.ended for wire in clients.wires[:2]] == [True, False]
+            other = request(7, RequestCode.GET_BROKER_RUNTIME_INFO, b"")
+            assert await clients.turn([b"", other]) == [("alone", 1, 7)]
 
     asyncio.run(talk())
 
