@@ -1,7 +1,7 @@
 """Sends by the hundred, as they come in a turn of the loop from many connections: read, stored and answered as tables.
 
-What `UsualSends` does for one after the other is done here for all in columns, where they are for one topic and a
-stencil fits them all. Otherwise they are refused, and it does it. A test holds the two against each other.
+What `UsualSends` does for one after the other is done here for all in columns, where a stencil fits them all. Otherwise
+they are refused, and it does it. A test holds the two against each other.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class SendTables:
     """Takes sends together. Implements `remoting.alike.TakesTogether`."""
 
     def __init__(self, usual: UsualSends, appender: Appender, receipts: Receipts, *, cut_every: int = 8) -> None:
-        """A sheet is cut once in so many turns that lack one: where topics take turns, it would be cut in vain."""
+        """A sheet is cut once in so many turns that lack one: where lengths take turns, it would be cut in vain."""
         self._usual = usual
         self._appender = appender
         self._receipts = receipts
@@ -72,30 +72,35 @@ class SendTables:
     def _store(self, requests: Sequence[Alike]) -> _Stored | None:
         frame_bytes = requests[0].frame_bytes
         frames = np.frombuffer(b"".join([alike.frames for alike in requests]), np.uint8).reshape(-1, frame_bytes)
-        found = self._sheet(requests[0], frames[0])
+        sheet = self._sheet(requests[0], frames[0])
         hosts = [alike.connection.ipv4_host for alike in requests]
-        if found is None or None in hosts:
+        if sheet is None or None in hosts or not sheet.fits(frames):
             return None
-        sheet, queues = found
-        if not sheet.fits(frames):
-            return None
-        queue_ids = sheet.queue_ids(frames)
-        if int(queue_ids.max()) >= queues:
+        found = self._targets(sheet, frames)
+        if found is None:
             return None
         born_hosts = np.repeat(np.array(hosts, "V8"), [alike.total for alike in requests])
-        places = self._appender.append_table(sheet.table(frames, queue_ids, born_hosts))
+        places = self._appender.append_table(sheet.table(frames, *found, born_hosts))
         return None if places is None else _Stored(requests, sheet, frames, places)
 
-    def _sheet(self, first: Alike, frame: Bytes) -> tuple[SendSheet, int] | None:
-        """The sheet that the first send calls for, and how many queues there are."""
-        known = self._usual.known(memoryview(first.frames), first.word, HEADER_AT)
-        if known is None:
-            return None
-        stencil, topic, queues = known
+    def _targets(
+        self, sheet: SendSheet, frames: NDArray[np.uint8]
+    ) -> tuple[Sequence[tuple[str, int]], NDArray[np.intp]] | None:
+        """The queues that the sends go to, and which of these each goes to; None if one is not there."""
+        numbers: dict[bytes, int] = {}
+        target_of = [numbers.setdefault(name, len(numbers)) for name in sheet.names(frames)]
+        topic_bytes = sheet.topic_bytes
+        targets = [self._usual.target(name[:topic_bytes], name[topic_bytes:]) for name in numbers]
+        known = [target for target in targets if target is not None]
+        return (known, np.array(target_of)) if len(known) == len(targets) else None
+
+    def _sheet(self, first: Alike, frame: Bytes) -> SendSheet | None:
+        """The sheet that the first send calls for."""
+        stencil = self._usual.stencil_for(memoryview(first.frames), first.word, HEADER_AT)
         body_at = HEADER_AT + (first.word & 0xFFFFFF)
-        if not 0 < first.frame_bytes - body_at <= self._usual.max_body_bytes:
+        if stencil is None or not 0 < first.frame_bytes - body_at <= self._usual.max_body_bytes:
             return None
-        key = stencil.unpack_from, topic, first.frame_bytes
+        key = stencil.unpack_from, first.frame_bytes
         sheet = self._sheets.get(key)
         if sheet is None:
             self._without += 1
@@ -103,8 +108,8 @@ class SendTables:
                 return None
             if len(self._sheets) == _MOST_SHEETS:
                 self._sheets.clear()
-            sheet = self._sheets[key] = SendSheet.of(stencil, topic, frame, body_at)
-        return sheet, queues
+            sheet = self._sheets[key] = SendSheet.of(stencil, frame, body_at)
+        return sheet
 
     def _answer(self, stored: _Stored, error: RmqError | None) -> None:
         """Tells all of them where their messages are; `error` says in what their safety falls short."""

@@ -200,15 +200,18 @@ class UsualSends:
         """The header words of requests that were taken and may come again."""
         return self._stencils.keys()
 
-    def known(self, view: memoryview, word: int, header_at: int) -> tuple[SendStencil, str, int] | None:
-        """The stencil that fits a request, its topic, and how many queues that has; None if there is none."""
+    def stencil_for(self, view: memoryview, word: int, header_at: int) -> SendStencil | None:
+        """The stencil that fits a request; None if there is none."""
         for stencil in self._stencils.get(word, ()):
-            found = stencil.unpack_from(view, header_at)
-            if found[::2] == stencil.between:
-                _, name, *_ = stencil.values(found)
-                topic, queues = self._by_name.get(name, _NOWHERE)
-                return (stencil, topic, queues) if queues and self._topics.version is self._version else None
+            if stencil.unpack_from(view, header_at)[::2] == stencil.between:
+                return stencil
         return None
+
+    def target(self, name: bytes, queue: bytes) -> tuple[str, int] | None:
+        """The topic and queue that a request names; None unless it is known to be there."""
+        topic, queues = self._by_name.get(name, _NOWHERE)
+        queue_id = _QUEUE_IDS.get(queue, queues)
+        return (topic, queue_id) if queue_id < queues and self._topics.version is self._version else None
 
     def take(self, envelope: Envelope[Any], raw: RawCommand, connection: Connection) -> bool:
         """Takes a SEND_MESSAGE or SEND_MESSAGE_V2 that is usual; False for any other."""

@@ -139,13 +139,17 @@ def keys_of_topic_rows(
 
 
 def keys_of_tables(
-    topic: str, tables: Sequence[NDArray[np.uint8]], physical_offsets: Positions, store_timestamp_ms: int
+    topics: NDArray[np.uint8],
+    tables: Sequence[NDArray[np.uint8]],
+    physical_offsets: Positions,
+    store_timestamp_ms: int,
 ) -> KeyBatch:
-    """Hashes keys of ASCII, of each message one of each table: as many rows, their keys as long as each other."""
-    topic_hash = java_hash(f"{topic}#") & _LOW_32
+    """Hashes keys of messages in a table, of each one of each of these tables; topics and keys are of ASCII, those of a
+    table as long as each other."""
+    topic_hashes = hash_ascii_rows(topics).view(np.uint32) * np.uint32(31) + np.uint32(ord("#"))
     hashes = np.empty((len(physical_offsets), len(tables)), np.int32)
     for column, table in enumerate(tables):
-        left = np.uint32(topic_hash * pow(31, table.shape[1], 1 << 32) & _LOW_32)
+        left = topic_hashes * np.uint32(pow(31, table.shape[1], 1 << 32))
         hashes[:, column] = (hash_ascii_rows(table).view(np.uint32) + left).view(np.int32)
     offsets = np.repeat(physical_offsets, len(tables))
     return KeyBatch(_absolute(hashes.reshape(-1)), offsets, np.full(len(offsets), store_timestamp_ms))

@@ -1,4 +1,4 @@
-"""Messages that came one by one, by the hundred: as long as each other, for one topic, one row each.
+"""Messages that came one by one, by the hundred: as long as each other, one row each.
 
 What `singles.py` does in a loop is done here in columns, and comes to the same bytes; a test holds the two against each
 other.
@@ -6,14 +6,16 @@ other.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from rmqspark.protocol.record_builder import patch
+from rmqspark.store.consume_queue import ENTRY_BYTES
 from rmqspark.store.dispatcher import QueuedEntries
 from rmqspark.store.entries import entries_of
 from rmqspark.store.index_keys import keys_of_tables
+from rmqspark.store.single_entries import SingleEntries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,18 +23,27 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from rmqspark.protocol.spans import Positions
+    from rmqspark.store.consume_queue import ConsumeQueue, Entries
     from rmqspark.store.consume_queues import ConsumeQueues
+    from rmqspark.store.dispatcher import Queued
     from rmqspark.store.index_keys import KeyBatch
 
 
-class SingleTable(NamedTuple):
-    """Such messages, whose topic and queues are known to be there."""
+_LEAST_OF_A_QUEUE: Final = 8  # messages, to be worth a column of their own
 
-    topic: str
-    queue_ids: NDArray[np.int64]
+
+class SingleTable(NamedTuple):
+    """Such messages, whose topics have names as long as each other."""
+
+    targets: Sequence[tuple[str, int]]
+    """Topics and ids of the queues they go to."""
+    target_of: NDArray[np.intp]
+    """Which of these each goes to."""
     records: NDArray[np.uint8]
     """A row each: complete, but for what they learn by being stored. Written to."""
     tags_code: int
+    topics: NDArray[np.uint8]
+    """The name of the topic of each, a column a byte."""
     keys: Sequence[NDArray[np.uint8]]
     """Of each message one key of ASCII of each of these tables, in the order in which the index enters them."""
 
@@ -48,7 +59,7 @@ class LaidOutTable(NamedTuple):
     """What is to be done once the records are in the log."""
 
     places: StoredTable
-    queued: Sequence[QueuedEntries]
+    queued: Sequence[Queued]
     keys: KeyBatch
 
 
@@ -59,19 +70,14 @@ def lay_out_table(
     count, size = table.records.shape
     positions = np.arange(0, count * size, size)
     physical_offsets = positions + physical_offset
-    order, lengths = _by_queue(table.queue_ids)
-    entries = entries_of(physical_offsets[order], np.full(count, size), np.full(count, table.tags_code))
-    queue_offsets, queued, end = np.empty(count, np.int64), [], 0
-    in_order = np.arange(count)
-    for queue_id, length in lengths:
-        queue, of_queue = queues.get_or_make(table.topic, queue_id), slice(end, end + length)
-        if queue.delay_ms:
-            entries["tags_code"][of_queue] = now_ms + queue.delay_ms
-        in_order[of_queue] += queue.next_offset - end
-        encoded = entries[of_queue].view(np.uint8).data
-        queued.append(QueuedEntries(queue, queue.next_offset, encoded, [table.tags_code] * length))
-        end += length
-    queue_offsets[order] = in_order
+    targets = [queues.get_or_make(*target) for target in table.targets]
+    codes = np.array([now_ms + queue.delay_ms if queue.delay_ms else table.tags_code for queue in targets])
+    entries = entries_of(physical_offsets, np.full(count, size), codes[table.target_of])
+    queued: Sequence[Queued]
+    if len(targets) * _LEAST_OF_A_QUEUE <= count:
+        queue_offsets, queued = _queue_by_queue(table, targets, entries)
+    else:
+        queue_offsets, queued = _one_by_one(table, targets, entries, queues)
     patch(
         table.records.reshape(-1),
         positions,
@@ -80,12 +86,34 @@ def lay_out_table(
         store_timestamp_ms=now_ms,
         store_host=store_host,
     )
-    keys = keys_of_tables(table.topic, table.keys, physical_offsets, now_ms)
+    keys = keys_of_tables(table.topics, table.keys, physical_offsets, now_ms)
     return LaidOutTable(StoredTable(queue_offsets, physical_offsets), queued, keys)
 
 
-def _by_queue(queue_ids: NDArray[np.int64]) -> tuple[Positions | slice, list[tuple[int, int]]]:
-    """The rows queue by queue, each queue's in their order, and how many of them each queue has."""
-    counts = np.bincount(queue_ids)
-    lengths = [(queue_id, count) for queue_id, count in enumerate(counts.tolist()) if count]
-    return (slice(None) if len(lengths) == 1 else np.argsort(queue_ids, kind="stable")), lengths
+def _queue_by_queue(
+    table: SingleTable, targets: Sequence[ConsumeQueue], entries: Entries
+) -> tuple[Positions, list[QueuedEntries]]:
+    """Queue offsets, and what goes into the queues, where each gets many."""
+    target_of, tags_code, begin = table.target_of, table.tags_code, 0
+    order = np.argsort(target_of, kind="stable") if len(targets) > 1 else slice(None)
+    entries, offsets, queued = entries[order], np.arange(len(target_of)), []
+    for queue, length in zip(targets, np.bincount(target_of).tolist(), strict=True):
+        rows = slice(begin, begin + length)
+        offsets[rows] += queue.next_offset - begin
+        of_queue = entries[rows].view(np.uint8).data
+        queued.append(QueuedEntries(queue, queue.next_offset, of_queue, [tags_code] * length))
+        begin += length
+    queue_offsets = np.empty_like(offsets)
+    queue_offsets[order] = offsets
+    return queue_offsets, queued
+
+
+def _one_by_one(
+    table: SingleTable, targets: Sequence[ConsumeQueue], entries: Entries, queues: ConsumeQueues
+) -> tuple[Positions, list[SingleEntries]]:
+    """The same where each gets few."""
+    queued = SingleEntries(queues)
+    encoded: list[bytes] = entries.view(f"V{ENTRY_BYTES}").tolist()
+    for target, entry in zip(table.target_of.tolist(), encoded, strict=True):
+        queued.add(targets[target], entry, table.tags_code)
+    return np.array(queued.queue_offsets), [queued]

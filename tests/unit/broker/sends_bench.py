@@ -127,6 +127,7 @@ class Bench:
         topics = TopicTable(max_topics=9, now_ms=0)
         self.topics = topics
         topics.put(TopicConfig(topicName="orders", writeQueueNums=4), 0)
+        topics.put(TopicConfig(topicName="refund", writeQueueNums=4), 0)
         topics.put(TopicConfig(topicName="many", topicFilterType="MULTI_TAG"), 0)
         topics.put(TopicConfig(topicName="%RETRY%g"), 0)
         groups = SubscriptionGroups(auto_create=True, max_groups=9, now_ms=0)

@@ -29,12 +29,15 @@ FORMS = [
 ]
 
 
-def many(send: Send, count: int, *, queues: int = 4, clients: int = 2) -> list[Send]:
+def many(
+    send: Send, count: int, *, queues: int = 4, clients: int = 2, topics: Sequence[str] = ("orders",)
+) -> list[Send]:
     """Sends like this one, of several clients, each with ids of its own."""
     form = send.properties or ""
     ids = form.count("%s")
     return [
         send._replace(
+            topic=topics[n * n % len(topics)],
             queue_id=n * 7 % queues,
             properties=form % ((f"{n:04X}Z",) * ids),
             body=bytes([n % 256]) * max(1, len(send.body)),
@@ -69,9 +72,11 @@ def test_a_table_of_sends_ends_as_they_would_one_by_one(
         together, alone = (Bench(shorter=True, flush=flush) for _ in range(2))
         for bench in (together, alone):
             bench.flusher.when_flushed = lambda _, done: done(None)
-        for count in (1, 40, 3, 90):
-            await together.turn_together(many(send, count))
-            await alone.turn(many(send, count))
+        for count, topics in ((1, ["orders"]), (40, ["orders", "refund"]), (3, ["refund"]), (90, ["orders"])):
+            for bench in (together, alone):
+                await bench.turn(many(send, 1, topics=["refund"]))
+            await together.turn_together(many(send, count, topics=topics))
+            await alone.turn(many(send, count, topics=topics))
         for bench in (together, alone):
             bench.store.checkpoint()  # whereupon they may be read, and are entered into the index
         assert together.taken_together == 133
@@ -91,6 +96,7 @@ GROUPS = st.builds(
     st.integers(1, 30),
     queues=st.sampled_from([1, 3, 4, 5]),
     clients=st.sampled_from([1, 2, 3]),
+    topics=st.sampled_from([("orders",), ("orders", "refund"), ("orders", "refund", "no one"), ("SELF_T",)]),
 )
 BENT = st.builds(
     twisted,

@@ -62,12 +62,16 @@ def single(topic: str, queue_id: int, body: bytes) -> Single:
     return Single(topic, queue_id, body, properties, 0, (body.decode(),), 0, 0, bytes(8), 0)
 
 
-def table(topic: str, queue_ids: Sequence[int], bodies: Sequence[bytes]) -> SingleTable:
-    """Such messages with bodies as long as each other, in columns."""
-    records = [draft(topic, queue_id, body).record for queue_id, body in zip(queue_ids, bodies, strict=True)]
+def table(queues: Sequence[tuple[str, int]], bodies: Sequence[bytes]) -> SingleTable:
+    """Such messages in columns, with bodies as long as each other, for topics with names as long as each other."""
+    records = [draft(*queue, body).record for queue, body in zip(queues, bodies, strict=True)]
+    targets = list(dict.fromkeys(queues))
+    topics, keys = (
+        np.frombuffer(b"".join(texts), np.uint8).reshape(len(bodies), -1)
+        for texts in ([topic.encode() for topic, _ in queues], bodies)
+    )
     rows = np.frombuffer(bytearray().join(records), np.uint8).reshape(len(bodies), -1)
-    keys = np.frombuffer(b"".join(bodies), np.uint8).reshape(len(bodies), -1)
-    return SingleTable(topic, np.array(queue_ids), rows, 0, [keys])
+    return SingleTable(targets, np.array([targets.index(queue) for queue in queues]), rows, 0, topics, [keys])
 
 
 class StoreBench:

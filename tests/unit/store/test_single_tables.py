@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,12 +12,15 @@ from hypothesis import strategies as st
 from rmqspark.protocol.names import SCHEDULE_TOPIC
 from rmqspark.store.index_keys import key_hash, keys_of_tables
 
-from .store_bench import StoreBench, single, table
+from .store_bench import SMALL, StoreBench, single, table
 
-if TYPE_CHECKING:
-    from rmqspark.store.singles import Places
+ORDERS = [(topic, queue_id) for topic in ("orders", "refund") for queue_id in range(4)]
+DELAYS = [(SCHEDULE_TOPIC, level) for level in range(1, 7)]
 
-QUEUES = st.lists(st.integers(1, 6), min_size=1, max_size=8)
+
+def lists_of(queues: list[tuple[str, int]]) -> st.SearchStrategy[list[tuple[str, int]]]:
+    few = st.lists(st.sampled_from(queues), min_size=1, max_size=8)
+    return few | st.lists(st.sampled_from(queues[:2]), min_size=16, max_size=20)
 
 
 def content(bench: StoreBench) -> dict[str, bytes]:
@@ -27,31 +30,32 @@ def content(bench: StoreBench) -> dict[str, bytes]:
     }
 
 
-@pytest.mark.parametrize("topic", ["orders", "%RETRY%g", SCHEDULE_TOPIC])
-@given(turns=st.lists(st.tuples(QUEUES, st.integers(2, 40)), min_size=1, max_size=5))
-def test_a_table_is_stored_as_singles_are(topic: str, turns: list[tuple[list[int], int]]) -> None:
+@pytest.mark.parametrize("queues", [ORDERS, DELAYS], ids=["topics", "delays"])
+@given(data=st.data())
+def test_a_table_is_stored_as_singles_are(queues: list[tuple[str, int]], data: st.DataObject) -> None:
     """The same places, and the same bytes in log, queues and index; no room for one is none for the other."""
-    alone, together = StoreBench(), StoreBench()
+    config = replace(SMALL, mapped_file_size_commit_log=4096)
+    alone, together = StoreBench(config), StoreBench(config)
     number = 0
-    for queue_ids, length in turns:
-        bodies = [b"%d" % (number + nth) + b"." * length for nth in range(len(queue_ids))]
-        bodies = [body[-length:] for body in bodies]
-        number += len(queue_ids)
-        singles = [single(topic, queue_id, body) for queue_id, body in zip(queue_ids, bodies, strict=True)]
-        one: Places | None = alone.store.append_singles(singles)
-        all_at_once = together.store.append_table(table(topic, queue_ids, bodies))
-        assert (one is None) == (all_at_once is None)
-        if one is not None and all_at_once is not None:
-            assert [places.tolist() for places in all_at_once] == list(one)
+    for _ in range(data.draw(st.integers(1, 5))):
+        some, length = data.draw(lists_of(queues)), data.draw(st.integers(2, 40))
+        bodies = [(b"%d" % (number + nth) + b"." * length)[-length:] for nth in range(len(some))]
+        number += len(some)
+        places = alone.store.append_singles([single(*q, body) for q, body in zip(some, bodies, strict=True)])
+        stored = together.store.append_table(table(some, bodies))
+        assert (places is None) == (stored is None)
+        if places is not None and stored is not None:
+            assert [column.tolist() for column in stored] == list(places)
     assert content(alone) == content(together)
 
 
-@pytest.mark.parametrize("topic", ["t", "größe", "AaAa" * 30])
-def test_keys_of_tables_are_hashed_as_single_keys_are(topic: str) -> None:
+@pytest.mark.parametrize("topics", [["t"], ["orders", "refund"], ["AaAa" * 30]])
+def test_keys_of_tables_are_hashed_as_single_keys_are(topics: list[str]) -> None:
     """Message by message, each with its keys in the order of the tables."""
-    texts = [[f"{n:05}Z" for n in range(40)], [f"k{n * n:04}" for n in range(40)]]
-    tables = [np.array([list(text.encode()) for text in column], np.uint8) for column in texts]
-    keys = keys_of_tables(topic, tables, np.arange(0, 400, 10), 7)
-    assert keys.hashes.tolist() == [key_hash(topic, text) for pair in zip(*texts, strict=True) for text in pair]
+    texts = [(topics[n % len(topics)], f"{n:05}Z", f"{n:04}") for n in range(40)]
+    columns = zip(*texts, strict=True)
+    named, *tables = [np.array([list(text.encode()) for text in column], np.uint8) for column in columns]
+    keys = keys_of_tables(named, tables, np.arange(0, 400, 10), 7)
+    assert keys.hashes.tolist() == [key_hash(topic, key) for topic, *both in texts for key in both]
     assert keys.physical_offsets.tolist() == [at for at in range(0, 400, 10) for _ in tables]
     assert set(keys.store_timestamps_ms.tolist()) == {7}
