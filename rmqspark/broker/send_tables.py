@@ -89,10 +89,8 @@ class SendTables:
         """The queues that the sends go to, and which of these each goes to; None if one is not there."""
         numbers: dict[bytes, int] = {}
         target_of = [numbers.setdefault(name, len(numbers)) for name in sheet.names(frames)]
-        topic_bytes = sheet.topic_bytes
-        targets = [self._usual.target(name[:topic_bytes], name[topic_bytes:]) for name in numbers]
-        known = [target for target in targets if target is not None]
-        return (known, np.array(target_of)) if len(known) == len(targets) else None
+        targets = self._usual.targets(numbers, sheet.topic_bytes)
+        return None if targets is None else (targets, np.array(target_of))
 
     def _sheet(self, first: Alike, frame: Bytes) -> SendSheet | None:
         """The sheet that the first send calls for."""

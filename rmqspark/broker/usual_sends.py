@@ -11,6 +11,7 @@ Most of them are not even decoded: those whose header is that of one taken befor
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
 from rmqspark.broker.intake import MULTI_TAG, brokers_own_properties
@@ -27,7 +28,7 @@ from rmqspark.store.draft import Draft
 from rmqspark.store.singles import Places, Single
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Container, Iterable, Sequence
 
     from rmqspark.broker.appender import Appender
     from rmqspark.broker.config import BrokerConfig
@@ -125,6 +126,8 @@ class UsualSends:
         self._version: DataVersion | None = None  # of the topics, when the next two were last begun
         self._write_queues: dict[str, int] = {}  # of each topic that takes such messages, for the others 0
         self._by_name: dict[bytes, tuple[str, int]] = {}  # the former, by their names as they stand in headers
+        self._targets: defaultdict[int, dict[bytes, tuple[str, int]]] = defaultdict(dict)
+        """Queues that sends have gone to, by the length of the topic and what `targets` is asked for."""
         self._stencils: ByLength[SendStencil] = ByLength()  # by header word, which is a length and the serialization
         self._cut_every = cut_every
         self._unlike = 0  # requests that no stencil fitted
@@ -207,11 +210,24 @@ class UsualSends:
                 return stencil
         return None
 
-    def target(self, name: bytes, queue: bytes) -> tuple[str, int] | None:
-        """The topic and queue that a request names; None unless it is known to be there."""
+    def targets(self, names: Iterable[bytes], topic_bytes: int) -> list[tuple[str, int]] | None:
+        """Topics and ids of queues named as in headers, the topic in so many bytes, the id behind it; None unless all
+        are known to be there."""
+        if self._topics.version is not self._version:
+            return None
+        known, targets = self._targets[topic_bytes], []
+        for name in names:
+            target = known.get(name) or self._target(name[:topic_bytes], name[topic_bytes:])
+            if target is None:
+                return None
+            known[name] = target
+            targets.append(target)
+        return targets
+
+    def _target(self, name: bytes, queue: bytes) -> tuple[str, int] | None:
         topic, queues = self._by_name.get(name, _NOWHERE)
         queue_id = _QUEUE_IDS.get(queue, queues)
-        return (topic, queue_id) if queue_id < queues and self._topics.version is self._version else None
+        return (topic, queue_id) if queue_id < queues else None
 
     def take(self, envelope: Envelope[Any], raw: RawCommand, connection: Connection) -> bool:
         """Takes a SEND_MESSAGE or SEND_MESSAGE_V2 that is usual; False for any other."""
@@ -275,6 +291,7 @@ class UsualSends:
             self._version = self._topics.version
             self._write_queues.clear()
             self._by_name.clear()
+            self._targets.clear()
         config = self._topics.get(topic)
         if config is None:
             return 0  # and not remembered: there are more names than topics

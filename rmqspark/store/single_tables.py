@@ -111,9 +111,14 @@ def _queue_by_queue(
 def _one_by_one(
     table: SingleTable, targets: Sequence[ConsumeQueue], entries: Entries, queues: ConsumeQueues
 ) -> tuple[Positions, list[SingleEntries]]:
-    """The same where each gets few."""
+    """The same where each gets few. One loop, for the reason that `singles.py` gives."""
     queued = SingleEntries(queues)
-    encoded: list[bytes] = entries.view(f"V{ENTRY_BYTES}").tolist()
-    for target, entry in zip(table.target_of.tolist(), encoded, strict=True):
-        queued.add(targets[target], entry, table.tags_code)
-    return np.array(queued.queue_offsets), [queued]
+    next_offsets, queue_offsets = queued.next_offsets, queued.queue_offsets
+    queued.queues = [targets[target] for target in table.target_of.tolist()]
+    for queue in queued.queues:
+        queue_offset = next_offsets.get(queue) or queue.next_offset
+        queue_offsets.append(queue_offset)
+        next_offsets[queue] = queue_offset + 1
+    queued.entries = entries.view(f"V{ENTRY_BYTES}").tolist()
+    queued.tags_codes = [table.tags_code] * len(queue_offsets)
+    return np.array(queue_offsets), [queued]

@@ -32,13 +32,13 @@ FORMS = [
 def many(
     send: Send, count: int, *, queues: int = 4, clients: int = 2, topics: Sequence[str] = ("orders",)
 ) -> list[Send]:
-    """Sends like this one, of several clients, each with ids of its own."""
+    """Sends like this one, of several clients, each with ids of its own; all to its queue if `queues` is 0."""
     form = send.properties or ""
     ids = form.count("%s")
     return [
         send._replace(
             topic=topics[n * n % len(topics)],
-            queue_id=n * 7 % queues,
+            queue_id=n * 7 % queues if queues else send.queue_id,
             properties=form % ((f"{n:04X}Z",) * ids),
             body=bytes([n % 256]) * max(1, len(send.body)),
             connection=n * clients // count,
@@ -142,6 +142,24 @@ def test_sends_to_topics_that_change_are_not_taken_by_old_knowledge() -> None:
             await alone.turn(sends)
         assert outcome(together) == outcome(alone)
         assert together.taken_together == 0
+
+    asyncio.run(talk())
+
+
+def test_topic_and_queue_are_told_apart() -> None:
+    """Queue 12 of `t` is not queue 2 of `t1`, though both are written t12."""
+    sends = [Send(topic, queue_id, FORMS[0]) for topic, queue_id in (("t1", 2), ("t", 12), ("t1", 2), ("t", 12))]
+
+    async def talk() -> None:
+        together, alone = (Bench(shorter=True) for _ in range(2))
+        for bench in (together, alone):
+            for topic in ("t", "t1"):
+                bench.topics.put(TopicConfig(topicName=topic, writeQueueNums=16), 0)
+        for send in sends:
+            await together.turn_together(many(send, 5, topics=[send.topic], queues=0))
+            await alone.turn(many(send, 5, topics=[send.topic], queues=0))
+        assert together.taken_together == 10
+        assert outcome(together) == outcome(alone)
 
     asyncio.run(talk())
 
