@@ -153,7 +153,7 @@ class Appender:
         """Appends messages, all or none; None, with nothing done, where the newest file has no room for them."""
         self.append_gathered()
         begin = self._store.end_offset
-        stored = self._store.append_table(table)
+        stored = self._store.writer.append_table(table)
         if stored is not None:
             self._stats.count_puts(len(table.records), self._store.end_offset - begin)
         return stored
@@ -163,7 +163,7 @@ class Appender:
         self.append_gathered()
         begin = self._store.end_offset
         if isinstance(bulk, BulkRows):
-            (appended,) = self._store.append_rows(topic, [RowRun(queue_id, bulk)])
+            (appended,) = self._store.writer.append_rows(topic, [RowRun(queue_id, bulk)])
         else:
             appended = self._store.append_bulk(topic, queue_id, bulk)
         self._stats.count_puts(appended.count, self._store.end_offset - begin)
@@ -173,7 +173,7 @@ class Appender:
         """Appends rows for many queues, all or none; returns where those of the first are."""
         self.append_gathered()
         begin = self._store.end_offset
-        first, *_ = self._store.append_topic_rows(runs, rows)
+        first, *_ = self._store.writer.append_topic_rows(runs, rows)
         self._stats.count_puts(len(rows.crcs), self._store.end_offset - begin)
         return first
 
@@ -189,7 +189,7 @@ class Appender:
     def _append_usual(self, sendings: list[UsualSend]) -> None:
         begin = self._store.end_offset
         try:
-            places = self._store.append_singles(sendings)
+            places = self._store.writer.append_singles(sendings)
         except RmqError as error:
             self._refuse(sendings, error)
             return
@@ -246,12 +246,12 @@ class Appender:
         that is not possible or not worth it."""
         batches = [sending.batch for sending in sendings]
         found = records_of(batches) if sum(len(batch.body) for batch in batches) >= _LEAST_BULK_BYTES else None
-        if found is None or not self._store.has_room(len(found.records.buffer)):
+        if found is None or not self._store.writer.has_room(len(found.records.buffer)):
             return False
         records, counts = found
         runs = found.runs(batches)
         try:
-            appended = self._store.append_runs(runs, records)
+            appended = self._store.writer.append_runs(runs, records)
         except InvalidMessage:
             return False  # one of them is at fault: which, and why, shows one by one
         except RmqError as error:

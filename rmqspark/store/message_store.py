@@ -8,7 +8,7 @@ It belongs to one thread; only `FlushPlan.run` may be called from another. READM
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Final, Unpack
 
 import structlog
 
@@ -46,20 +46,15 @@ if TYPE_CHECKING:
 
     from rmqspark.clock import Clock
     from rmqspark.entropy import Entropy
-    from rmqspark.protocol.bulk_rows import BulkRows
-    from rmqspark.protocol.topic_rows import TopicRun
-    from rmqspark.store.beside import Begin, Work
+    from rmqspark.store.beside import Begin
     from rmqspark.store.config import StoreConfig
     from rmqspark.store.dispatcher import OnReadable
-    from rmqspark.store.draft import Appended, BulkAppended, Draft, RowRun, Run
+    from rmqspark.store.draft import Appended, BulkAppended, Draft
     from rmqspark.store.expiry import ExpireReport
     from rmqspark.store.files import Buffer, DiskUsage, File, FileSystem
     from rmqspark.store.flush import FlushPlan
-    from rmqspark.store.made_records import MadeRecords
     from rmqspark.store.reader import BulkReadResult, ReadResult, Wanted
     from rmqspark.store.scan import Damage
-    from rmqspark.store.single_tables import SingleTable, StoredTable
-    from rmqspark.store.singles import Places, Single
     from rmqspark.store.time_search import Boundary
     from rmqspark.store.warming import WarmingPlan
 
@@ -90,8 +85,8 @@ class MessageStore:
         self._checkpoint_file = CheckpointFile(files)
         self._gate = WriteGate()
         self._dispatcher = Dispatcher()
-        self._writer = Writer(config, self._log, self._queues, self._index, self._dispatcher, self._gate, clock)
-        self._writer.store_host = store_host
+        self.writer: Final = Writer(config, self._log, self._queues, self._index, self._dispatcher, self._gate, clock)
+        self.writer.store_host = store_host
         self._flusher = Flusher(
             self._log,
             self._log_files,
@@ -99,7 +94,7 @@ class MessageStore:
             self._queue_files,
             self._index,
             self._dispatcher,
-            self._writer,
+            self.writer,
             self._checkpoint_file,
             self._gate,
         )
@@ -153,7 +148,7 @@ class MessageStore:
         ).run()
         self.damage = recovered.damage
         newest_ms = recovered.store_timestamp_ms or checkpoint.log_timestamp_ms
-        self._writer.store_timestamp_ms = self._dispatcher.store_timestamp_ms = newest_ms
+        self.writer.store_timestamp_ms = self._dispatcher.store_timestamp_ms = newest_ms
         self._dispatcher.offset = self._log.end_offset
         self._flush_to_disk()
         run_marker.mark_running(self._files, self._config.flush_disk_type)
@@ -198,7 +193,7 @@ class MessageStore:
 
     def set_store_host(self, host: bytes) -> None:
         """The broker's address (8 bytes, `protocol.message_id.pack_host`), written into every record from now on."""
-        self._writer.store_host = host
+        self.writer.store_host = host
 
     @property
     def on_readable(self) -> OnReadable | None:
@@ -211,29 +206,17 @@ class MessageStore:
 
     def warm_with(self, call: Callable[[WarmingPlan], object]) -> None:
         """Has `call` see to it that each plan runs, on whichever thread (`warming.py`)."""
-        self._writer.on_warming = call
+        self.writer.on_warming = call
 
     def write_beside(self, begin: Begin) -> None:
         """Has large appends written by whom `begin` asks (`beside.py`)."""
-        self._writer.beside = begin
+        self.writer.beside = begin
 
-    # --- messages in
+    # --- messages in; in other forms than these they go to the `writer` itself
 
     def append(self, drafts: Sequence[Draft], *, together: bool = False) -> list[Appended]:
         """Stores messages in this order, all or none, with one write; see `Writer.append`."""
-        return self._writer.append(drafts, together=together)
-
-    def append_singles(self, singles: Sequence[Single]) -> Places | None:
-        """Stores messages known by their fields, all or none, or None; see `Writer.append_singles`."""
-        return self._writer.append_singles(singles)
-
-    def append_table(self, table: SingleTable) -> StoredTable | None:
-        """The same of messages in a table; see `Writer.append_table`."""
-        return self._writer.append_table(table)
-
-    def has_room(self, size_bytes: int) -> bool:
-        """Whether records of that many bytes would go into the newest file of the log, side by side."""
-        return size_bytes <= self._log.room
+        return self.writer.append(drafts, together=together)
 
     def append_bulk(
         self, topic: str, queue_id: int, records: RecordBatch | Buffer, sizes: NDArray[np.int32] | None = None
@@ -245,27 +228,7 @@ class MessageStore:
         if not isinstance(records, RecordBatch):
             buffer = as_bytes(records)
             records = RecordBatch.scan(buffer) if sizes is None else RecordBatch.from_sizes(buffer, sizes)
-        return self._writer.append_bulk(topic, queue_id, records)
-
-    def append_runs(self, runs: Sequence[Run], records: RecordBatch) -> list[BulkAppended]:
-        """Stores records made here for queues of one topic, all or none; see `Writer.append_runs`."""
-        return self._writer.append_runs(runs, records)
-
-    def append_rows(self, topic: str, runs: Sequence[RowRun]) -> list[BulkAppended]:
-        """Stores rows for queues of one topic, all or none; see `Writer.append_rows`."""
-        return self._writer.append_rows(topic, runs)
-
-    def append_topic_rows(self, runs: Sequence[TopicRun], rows: BulkRows) -> list[BulkAppended]:
-        """Stores rows for many queues, all or none; see `Writer.append_topic_rows`."""
-        return self._writer.append_topic_rows(runs, rows)
-
-    def append_parts(self, topic: str, queue_id: int, head: bytearray, rest: Sequence[Buffer]) -> Appended:
-        """Stores one message handed over in parts, the head first; see `Writer.append_parts`."""
-        return self._writer.append_parts(topic, queue_id, head, rest)
-
-    def append_made(self, made: MadeRecords, meanwhile: Work) -> list[BulkAppended]:
-        """Stores the messages of half batches that are committed; see `Writer.append_made`."""
-        return self._writer.append_made(made, meanwhile)
+        return self.writer.append_bulk(topic, queue_id, records)
 
     @contextmanager
     def publishing_together(self) -> Iterator[None]:
@@ -275,7 +238,7 @@ class MessageStore:
             yield
         finally:
             self._dispatcher.release()
-            self._writer.dispatch_safe()
+            self.writer.dispatch_safe()
 
     # --- onto the disk
 
@@ -436,7 +399,7 @@ class MessageStore:
             flushed_physical_offset=log.flushed_offset,
             readable_physical_offset=self._dispatcher.offset,
             earliest_timestamp_ms=log.earliest_timestamp_ms(),
-            newest_timestamp_ms=self._writer.store_timestamp_ms,
+            newest_timestamp_ms=self.writer.store_timestamp_ms,
             indexed_physical_offset=index.end_physical_offset if index is not None else -1,
             disk=self.disk_usage(),
         )

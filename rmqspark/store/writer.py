@@ -114,13 +114,17 @@ class Writer:
             self._finish(now_ms, [tick.queued], add_to_index)
         return tick.appended
 
+    def has_room(self, size_bytes: int) -> bool:
+        """Whether records of that many bytes would go into the newest file of the log, side by side."""
+        return size_bytes <= self._log.room
+
     def append_singles(self, singles: Sequence[Single]) -> Places | None:
         """Stores messages in this order with one write, all or none; None, with nothing done, where the newest file
         has no room for all of them. Raises NotWritable."""
         self._admit()
         now_ms, begin, queued = self._clock.now_ms(), self._log.end_offset, SingleEntries(self._queues)
         laid = lay_out(singles, self._queues, queued, begin, now_ms, self.store_host)
-        if len(laid.records) > self._log.room:
+        if not self.has_room(len(laid.records)):
             return None
         add_to_index = self._indexing(laid.keys, laid.key_offsets, now_ms)
         self._log.write([(Placement(0, len(singles), begin, 0), laid.records)])
@@ -131,7 +135,7 @@ class Writer:
     def append_table(self, table: SingleTable) -> StoredTable | None:
         """The same of messages in a table."""
         self._admit()
-        if table.records.size > self._log.room:
+        if not self.has_room(table.records.size):
             return None
         now_ms, begin = self._clock.now_ms(), self._log.end_offset
         places, queued, keys = lay_out_table(table, self._queues, begin, now_ms, self.store_host)

@@ -72,7 +72,7 @@ class HalfStore:
     def put(self, half: HalfBatch, body: memoryview) -> HalfBatch:
         """Stores a half batch whose body has been checked; returns it with its place. Raises NotWritable."""
         head, tail = encode_half(half, born_timestamp_ms=self._clock.now_ms())
-        appended = self._store.append_parts(HALF_BATCH_TOPIC, HALF_BATCH_QUEUE, head, (body, tail))
+        appended = self._store.writer.append_parts(HALF_BATCH_TOPIC, HALF_BATCH_QUEUE, head, (body, tail))
         self.next_half = appended.queue_offset + 1
         return half._replace(queue_offset=appended.queue_offset, physical_offset=appended.physical_offset)
 
@@ -113,7 +113,7 @@ class HalfStore:
         was stored.
         """
         made = preparation.made()
-        queues = self._store.append_made(made, meanwhile)
+        queues = self._store.writer.append_made(made, meanwhile)
         next_offsets = {run.queue_id: queue.queue_offset for run, queue in zip(made.runs, queues, strict=True)}
         appended = []
         for half in preparation.halves:

@@ -219,7 +219,7 @@ def test_where_nobody_can_say_what_is_stored_the_server_is_told(monkeypatch: pyt
 
     async def talk() -> None:
         bench = await taught()
-        monkeypatch.setattr(bench.store, "append_table", no_memory)
+        monkeypatch.setattr(bench.store.writer, "append_table", no_memory)
         with pytest.raises(MemoryError):
             await bench.turn_together(many(Send(properties=FORMS[0]), 40))
         assert codes_of(bench) == [0]

@@ -176,7 +176,7 @@ def test_what_is_sent_is_stored(is_alike: bool, sent_as: str, opened: Callable[[
 
         def work() -> None:
             if sent_as != "records":
-                store.append_rows("t", [RowRun(0, rows, None)])
+                store.writer.append_rows("t", [RowRun(0, rows, None)])
             else:
                 store.append_bulk("t", 0, raw, sizes)
             store.flush()

@@ -119,7 +119,7 @@ class StoreBench:
     def commit(self, topic: str, queue_id: int, records: RecordBatch, half_offset: int) -> BulkAppended:
         """Appends the records of a half batch that is committed."""
         made = made_of_committed(Run(topic, queue_id, len(records)), records, half_offset)
-        (appended,) = self.store.append_made(made, lambda: None)
+        (appended,) = self.store.writer.append_made(made, lambda: None)
         return appended
 
     def bodies(self, topic: str, queue_id: int, start: int | None = None) -> list[bytes]:

@@ -373,15 +373,15 @@ class StoreMachine(RuleBasedStateMachine):
     def store_singles(self, messages: list[Sent]) -> None:
         """As a broker does: by the common way where the newest file has no room for all of them."""
         singles = [single(*sent.queue, sent.body) for sent in messages]
-        if self.expects_refusal(lambda: self.bench.store.append_singles(singles)):
+        if self.expects_refusal(lambda: self.bench.store.writer.append_singles(singles)):
             return
-        self.took(messages, self.bench.store.append_singles(singles))
+        self.took(messages, self.bench.store.writer.append_singles(singles))
 
     def store_table(self, messages: list[Sent]) -> None:
         rows = table([sent.queue for sent in messages], [sent.body for sent in messages])
-        if self.expects_refusal(lambda: self.bench.store.append_table(rows)):
+        if self.expects_refusal(lambda: self.bench.store.writer.append_table(rows)):
             return
-        self.took(messages, self.bench.store.append_table(rows))
+        self.took(messages, self.bench.store.writer.append_table(rows))
 
     def took(self, messages: list[Sent], places: Places | StoredTable | None) -> None:
         """The store has taken messages, or has not for want of room."""

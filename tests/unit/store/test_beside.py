@@ -46,7 +46,7 @@ def test_what_is_written_and_what_is_done_meanwhile_overlap(tmp_path: Path) -> N
 
     with ThreadPoolExecutor(1) as pool:
         bench.store.write_beside(late)
-        bench.store.append_made(made(b"1", b"2"), done_meanwhile.set)
+        bench.store.writer.append_made(made(b"1", b"2"), done_meanwhile.set)
     assert threads
     assert threading.get_ident() not in threads
     assert bench.bodies("t", 0) == [b"1", b"2"]
@@ -63,10 +63,10 @@ def test_a_write_that_is_refused_leaves_nothing() -> None:
         bench.store.write_beside(lambda work: pool.submit(work).result)
         bench.disk.fail_at(1, OSError(EIO, "refused"), after_bytes=30)
         with pytest.raises(NotWritable):
-            bench.store.append_made(made(b"1", b"2"), lambda: seen.append("meanwhile"))
+            bench.store.writer.append_made(made(b"1", b"2"), lambda: seen.append("meanwhile"))
         bench.disk.heal()
         assert (bench.store.end_offset, seen) == (end, ["meanwhile"])
-        bench.store.append_made(made(b"3"), lambda: None)
+        bench.store.writer.append_made(made(b"3"), lambda: None)
     bench.kill()
     assert bench.bodies("t", 0) == [b"before", b"3"]
 
@@ -80,7 +80,7 @@ def test_what_fails_meanwhile_leaves_nothing() -> None:
         raise MemoryError
 
     with pytest.raises(MemoryError):
-        bench.store.append_made(made(b"1", b"2"), no_memory)
+        bench.store.writer.append_made(made(b"1", b"2"), no_memory)
     bench.send("t", 0, b"after")
     bench.kill()
     assert bench.bodies("t", 0) == [b"before", b"after"]

@@ -74,7 +74,7 @@ def test_rows_are_stored_as_their_records_would_be(shape: str, half_offset: int 
     by_rows, by_records = StoreBench(), StoreBench()
     rows = rows_of(BODIES[shape], values=values)
     for _ in range(3):
-        (appended,) = by_rows.store.append_rows("t", [RowRun(0, rows, half_offset)])
+        (appended,) = by_rows.store.writer.append_rows("t", [RowRun(0, rows, half_offset)])
         records = RecordBatch.from_sizes(*rows.records("t", 0))
         if half_offset is None:
             assert appended == by_records.store.append_bulk("t", 0, records)
@@ -93,9 +93,9 @@ def test_rows_of_several_senders_are_stored_together() -> None:
     """Bulks with properties beside bulks without, for several queues: as each alone, tags codes and keys included."""
     bulks = [rows_of(BODIES["equal"], values=values) for values in (None, "of one length", "here and there")]
     together, alone = StoreBench(), StoreBench()
-    appended = together.store.append_rows("t", [RowRun(queue_id, bulk) for queue_id, bulk in enumerate(bulks)])
+    appended = together.store.writer.append_rows("t", [RowRun(queue_id, bulk) for queue_id, bulk in enumerate(bulks)])
     assert appended == [
-        alone.store.append_rows("t", [RowRun(queue_id, bulk)])[0] for queue_id, bulk in enumerate(bulks)
+        alone.store.writer.append_rows("t", [RowRun(queue_id, bulk)])[0] for queue_id, bulk in enumerate(bulks)
     ]
     assert files_of(together) == files_of(alone)
 

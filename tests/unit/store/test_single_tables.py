@@ -41,8 +41,8 @@ def test_a_table_is_stored_as_singles_are(queues: list[tuple[str, int]], data: s
         some, length = data.draw(lists_of(queues)), data.draw(st.integers(2, 40))
         bodies = [(b"%d" % (number + nth) + b"." * length)[-length:] for nth in range(len(some))]
         number += len(some)
-        places = alone.store.append_singles([single(*q, body) for q, body in zip(some, bodies, strict=True)])
-        stored = together.store.append_table(table(some, bodies))
+        places = alone.store.writer.append_singles([single(*q, body) for q, body in zip(some, bodies, strict=True)])
+        stored = together.store.writer.append_table(table(some, bodies))
         assert (places is None) == (stored is None)
         if places is not None and stored is not None:
             assert [column.tolist() for column in stored] == list(places)

@@ -26,7 +26,7 @@ def test_message_in_parts(bench: StoreBench, size: int) -> None:
     for number in range(4):
         record = encode_record(topic="half", body=b"x" * size, properties=b"A\x01b\x02")
         rest = [memoryview(record)[HEAD_BYTES : HEAD_BYTES + size], bytes(record[HEAD_BYTES + size :])]
-        place = bench.store.append_parts("half", 0, bytearray(record[:HEAD_BYTES]), rest)
+        place = bench.store.writer.append_parts("half", 0, bytearray(record[:HEAD_BYTES]), rest)
         assert place.queue_offset == number
         found = decode_record(bench.store.read_at(place.physical_offset))
         assert (found.body, found.property_map(), found.queue_offset) == (b"x" * size, {"A": "b"}, number)
@@ -38,7 +38,7 @@ def test_message_in_parts(bench: StoreBench, size: int) -> None:
 def test_message_in_parts_too_large(bench: StoreBench) -> None:
     """One that no file can take is refused, and nothing has moved."""
     with pytest.raises(InvalidMessage, match="cannot take"):
-        bench.store.append_parts("half", 0, bytearray(HEAD_BYTES), [bytes(2000)])
+        bench.store.writer.append_parts("half", 0, bytearray(HEAD_BYTES), [bytes(2000)])
     assert (bench.store.end_offset, bench.store.max_offset("half", 0)) == (0, 0)
 
 

@@ -60,7 +60,7 @@ def test_others_write_in_between() -> None:
     attempt = bench.send(N0, *(Sent("t", 0, [b"1", b"22"], tags="x") for _ in range(20)))
 
     def disturb() -> None:
-        bench.store.append_parts("t", 0, *other_message())
+        bench.store.writer.append_parts("t", 0, *other_message())
 
     bench.vote(N0, attempt)
     bench.commit(N0, attempt, each_step=disturb)

@@ -73,7 +73,7 @@ def test_readers_see_a_transaction_at_once(bench: ParticipantBench) -> None:
 
     def look() -> None:
         seen.append(len(bench.bodies("t")) + len(bench.bodies("u")))
-        bench.store.append_parts("t", 0, *other_message())
+        bench.store.writer.append_parts("t", 0, *other_message())
 
     assert bench.commit(N0, attempt, each_step=look)[0] == ("t", 0, 0, 15 + 4)
     assert seen == [0] * 6

@@ -155,4 +155,4 @@ def test_many_idle_ids_do_not_keep_the_log_from_expiring() -> None:
 
 def fill_files(bench: ParticipantBench) -> None:
     for _ in range(30):
-        bench.store.append_parts("u", 0, *other_message(b"x" * 900))
+        bench.store.writer.append_parts("u", 0, *other_message(b"x" * 900))

@@ -81,7 +81,7 @@ class Driver:
     def _step(self) -> None:
         self.look()
         record = encode_record(topic="t", body=OTHER)
-        self.bench.store.append_parts("t", 0, record[:HEAD_BYTES], [bytes(record[HEAD_BYTES:])])
+        self.bench.store.writer.append_parts("t", 0, record[:HEAD_BYTES], [bytes(record[HEAD_BYTES:])])
 
     def check(self) -> None:
         self.look()
