@@ -314,11 +314,14 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.under_way -= requests.total
         host, view = self._host, memoryview(bytearray(requests.frames))
         body_at = 8 + (requests.word & 0xFFFFFF)
-        for at in range(0, len(view), requests.frame_bytes):
-            end = at + requests.frame_bytes
-            rest = host.router.receive(view, requests.word, at + 8, at + body_at, end, self)
-            if rest is not None:
-                host.run(rest)
+        try:
+            for at in range(0, len(view), requests.frame_bytes):
+                end = at + requests.frame_bytes
+                rest = host.router.receive(view, requests.word, at + 8, at + body_at, end, self)
+                if rest is not None:
+                    host.run(rest)
+        except DecodeError as error:
+            self._broken(error)
 
     def _turn_away(self, raw: RawCommand) -> Coroutine[Any, Any, None] | None:
         """Refuses a request, unless the server is going away and the client would not understand that."""

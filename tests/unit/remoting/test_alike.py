@@ -234,6 +234,25 @@ def test_a_stream_that_makes_no_sense_behind_them_costs_its_own_connection() -> 
     asyncio.run(talk())
 
 
+@pytest.mark.parametrize("takes", [True, False], ids=["few", "refused"])
+def test_a_header_that_makes_no_sense_costs_its_own_connection(takes: bool) -> None:
+    """Though it came together with those of others, which are handled. What its own connection sent behind it is
+    not."""
+
+    async def talk() -> None:
+        async with connected() as clients:
+            clients.handlers.takes = takes
+            count = 1 if takes else MANY
+            whole = b"".join(request(n) for n in range(count))
+            senseless = whole[:17] + b"\x7f" * (len(request(0)) - 18) + whole[len(request(0)) - 1 :]
+            came = await clients.turn([whole, request(7) + senseless] + [whole] * 3)
+            assert [wire.ended for wire in clients.wires[:5]] == [False, True, False, False, False]
+            others = [("alone", client, n) for client in (0, 2, 3, 4) for n in range(count)]
+            assert sorted(came) == sorted([*others, ("alone", 1, 7)])
+
+    asyncio.run(talk())
+
+
 def test_what_is_gathered_is_bounded() -> None:
     """A turn of megabytes is handed over in pieces."""
 
