@@ -86,12 +86,13 @@ class Client:
         self.closed = False
         self.reason = ""  # why it was closed
         self.received = b""
+        self.beside: list[str] = []  # answers of its own that were delivered, and what would have ended it
 
     def send(self, buffers: Sequence[bytes]) -> None:
         self.received += b"".join(buffers)
 
     def deliver(self, response: object) -> None:
-        self.received += repr(response).encode()
+        self.beside.append(repr(response))
 
     def close(self, reason: str) -> None:
         self.closed, self.reason = True, reason
@@ -183,8 +184,8 @@ class Bench:
         word = int.from_bytes(frame[4:8], "big")
         try:
             assert self._router.receive(view, word, 8, 8 + (word & 0xFFFFFF), len(frame), client) is None
-        except HeaderError as error:  # the connection would be closed
-            client.received += repr(error).encode()
+        except HeaderError as error:
+            client.beside.append(repr(error))
 
     def content(self) -> dict[str, bytes]:
         """Log, queues and index, byte for byte."""
@@ -202,7 +203,7 @@ class Bench:
 
     def outcome(self) -> tuple[object, ...]:
         """What there is to tell two benches apart by: answers, files, counts, and word to the pulls that wait."""
-        answers = [(client.received, client.under_way) for client in self.clients]
+        answers = [(client.received, client.beside, client.under_way) for client in self.clients]
         return answers, self.content(), self.stats.totals(), self.woken
 
     def _wake(self, readable: Iterable[Readable]) -> None:
