@@ -313,11 +313,14 @@ class ServerConnection(asyncio.BufferedProtocol):
         """Handles requests that were gathered, one by one."""
         self.under_way -= requests.total
         host, view = self._host, memoryview(bytearray(requests.frames))
-        body_at = 8 + (requests.word & 0xFFFFFF)
+        most_under_way, body_at = host.limits.max_requests_under_way, 8 + (requests.word & 0xFFFFFF)
         try:
             for at in range(0, len(view), requests.frame_bytes):
-                end = at + requests.frame_bytes
-                rest = host.router.receive(view, requests.word, at + 8, at + body_at, end, self)
+                places = requests.word, at + 8, at + body_at, at + requests.frame_bytes
+                if host.going_away or self.under_way >= most_under_way:
+                    rest = self._turn_away(command_at(view, *places))
+                else:
+                    rest = host.router.receive(view, *places, self)
                 if rest is not None:
                     host.run(rest)
         except DecodeError as error:

@@ -11,6 +11,7 @@ import pytest
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.command import encode_request
 from rmqspark.remoting.alike import LEAST_TOGETHER
+from rmqspark.remoting.limits import Limits
 from rmqspark.remoting.receive import Budget, FrameReceiver
 from rmqspark.remoting.router import Route, Router
 from rmqspark.remoting.server import RemotingServer
@@ -115,13 +116,13 @@ class Clients:
 
 
 @asynccontextmanager
-async def connected() -> AsyncIterator[Clients]:
+async def connected(limits: Limits | None = None) -> AsyncIterator[Clients]:
     """Clients that are taken together from the next turn on."""
     handlers = Handlers()
     route = Route(None, handlers.handle)
     routes = {RequestCode.SEND_MESSAGE_V2: route, RequestCode.GET_BROKER_RUNTIME_INFO: route}
     router = Router([routes], None, handlers)
-    async with RemotingServer(router, host="127.0.0.1", port=0) as server:
+    async with RemotingServer(router, host="127.0.0.1", port=0, limits=limits) as server:
         clients = Clients(server, handlers)
         await clients.turn([b"".join(request(n) for n in range(MANY + 1))] * CLIENTS)
         handlers.words.add(int.from_bytes(request(1)[4:8], "big"))
@@ -156,6 +157,21 @@ def test_what_is_refused_is_handled_one_by_one() -> None:
             came = await clients.turn([stream] * CLIENTS)
             assert came == [("alone", client, n) for client in range(CLIENTS) for n in range(MANY)]
             assert not any(connection.under_way for connection in clients.connections)
+
+    asyncio.run(talk())
+
+
+def test_no_more_are_under_way_than_may_be() -> None:
+    """Of those that are handled one by one, too: the others are told to come later."""
+
+    async def talk() -> None:
+        async with connected(Limits(max_requests_under_way=30)) as clients:
+            clients.handlers.takes = False
+            stream = b"".join(request(n) for n in range(LEAST_TOGETHER))
+            assert await clients.turn([stream]) == [("alone", 0, n) for n in range(30)]
+            assert clients.connections[0].under_way == 0
+            told = b"".join(clients.wires[0].written)
+            assert told.count(b"too many requests of this connection are under way") == LEAST_TOGETHER - 30
 
     asyncio.run(talk())
 
