@@ -99,6 +99,10 @@ class NotFound(RmqError):
     """Something that was named does not exist."""
 
 
+class BrokerNotRegistered(NotFound):
+    """No name server knows a broker of that name: there never was one, or it is away just now."""
+
+
 class TopicNotFound(NotFound):
     def __init__(self, topic: str, *, hint: str = "") -> None:
         super().__init__(f"Topic {topic!r} does not exist.", hint=hint or f"Create it with: rmq topic create {topic}")

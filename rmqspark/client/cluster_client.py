@@ -19,7 +19,7 @@ from rmqspark.client.namesrv_client import NameServers
 from rmqspark.client.routes import RouteCache, TopicRoute, borrowed_route, topic_route
 from rmqspark.clock import SystemClock
 from rmqspark.entropy import SystemEntropy
-from rmqspark.errors import AlreadyClosed, NotFound, TopicNotFound, Unreachable
+from rmqspark.errors import AlreadyClosed, BrokerNotRegistered, TopicNotFound, Unreachable
 from rmqspark.protocol.names import AUTO_CREATE_TOPIC, check_topic
 
 if TYPE_CHECKING:
@@ -176,7 +176,8 @@ class ClusterClient:
     def broker_address(self, broker_name: str) -> str:
         """Where the broker is: its master, else the slave with the lowest id.
 
-        NotFound for one that no name server has ever named; while a known one is away, where it was last.
+        BrokerNotRegistered for one that no name server has named to this client; while a known one is away, where it
+        was last.
         """
         address = self._addresses.get(broker_name)
         if address is not None and broker_name not in self._suspects:
@@ -189,7 +190,7 @@ class ClusterClient:
             return address
         address = self._addresses.get(broker_name)
         if address is None:
-            raise NotFound(
+            raise BrokerNotRegistered(
                 f"Broker {broker_name!r} is not registered.",
                 hint=f"Registered are: {', '.join(sorted(known)) or 'none'}.",
             )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
-from rmqspark.errors import NotFound, NotSupported, ServerFault, Unreachable
+from rmqspark.errors import BrokerNotRegistered, NotFound, NotSupported, ServerFault, Unreachable
 from rmqspark.protocol.bodies_txn import TxnDecision
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers_txn import (
@@ -140,7 +140,14 @@ class Coordinator:
             owner = chosen_broker(self._client, self._id)
             self._client.coordinators.note(self._id, owner)
         broker = self._client.broker(owner)
-        require_transactions(broker)
+        try:
+            require_transactions(broker)
+        except BrokerNotRegistered as error:  # another broker says that there is one
+            raise Unreachable(
+                f"Broker {owner!r}, which coordinates transactional id {self._id!r}, is not registered.",
+                address=owner,
+                hint="Is it running? The batch goes on when it is back.",
+            ) from error
         return broker
 
 

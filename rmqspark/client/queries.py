@@ -1,7 +1,7 @@
 """Spark queries, as their listeners and tasks tell the brokers about them.
 
-A query's reports go to the broker that keeps what its tasks read (`client.txn.input_keeper`); whoever lists queries
-asks every broker of ours.
+What a listener reports goes to one broker (`client.txn.input_keeper`), what tasks read to two (`input_keepers`), which
+differ from task to task; whoever lists queries asks every broker of ours, and puts together what they say.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from rmqspark.protocol.headers_queries import QueryListRequestHeader
 if TYPE_CHECKING:
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.protocol.bodies_queries import QueryReport
+    from rmqspark.protocol.bodies_txn import InputRange
 
 
 @dataclass(frozen=True, slots=True)
 class SeenQuery:
-    """A query and how long ago its broker last heard of it."""
+    """A query and how long ago a broker last heard of it."""
 
     known: KnownQuery
     silent_ms: int
@@ -36,17 +37,32 @@ def report_query(client: ClusterClient, report: QueryReport) -> None:
 
 
 def seen_queries(client: ClusterClient, query_id: str | None = None) -> list[SeenQuery]:
-    """RMQ_QUERY_LIST of all brokers, by name and id. One that changed its keeper is there once, as heard of last."""
+    """RMQ_QUERY_LIST of all brokers, by name and id."""
     found: dict[str, SeenQuery] = {}
     for broker in able_brokers(client):
         response = broker.call(RequestCode.RMQ_QUERY_LIST, QueryListRequestHeader(query_id), timeout_ms=LIST_TIMEOUT_MS)
         table = QueryTable.decode(response.body)
         for known in table.queries:
             seen = SeenQuery(known, max(0, table.now - _heard_ms(known)))
-            other = found.setdefault(known.queryId, seen)
-            if seen.silent_ms < other.silent_ms:
-                found[known.queryId] = seen
+            other = found.get(known.queryId)
+            found[known.queryId] = seen if other is None else _together(seen, other)
     return sorted(found.values(), key=lambda seen: (name_of(seen.known), seen.known.queryId))
+
+
+def _together(one: SeenQuery, other: SeenQuery) -> SeenQuery:
+    """What two brokers know of the same query: the newest report of its listener, and what its newest batch reads."""
+    told = max(one.known, other.known, key=_reported_ms)
+    newest = max(one.known.batchId, other.known.batchId)
+    heard_ms = max(one.known.heardAt, other.known.heardAt)
+    read = [piece for each in (one.known, other.known) if each.batchId == newest for piece in each.inputs]
+    known = KnownQuery(told.queryId, told.report, told.history, newest, heard_ms, _farthest(read))
+    return SeenQuery(known, min(one.silent_ms, other.silent_ms))
+
+
+def _farthest(read: list[InputRange]) -> list[InputRange]:
+    """One range for each queue, though two brokers may have told of it."""
+    by_end = sorted(read, key=lambda piece: piece.toOffset)
+    return list({(piece.group, piece.topic, piece.brokerName, piece.queueId): piece for piece in by_end}.values())
 
 
 def seen_query(client: ClusterClient, query: str) -> SeenQuery:
@@ -80,4 +96,8 @@ _SHORTEST_ID = 4  # letters of an id that may stand for it
 
 
 def _heard_ms(known: KnownQuery) -> int:
-    return max(known.heardAt, known.report.reportedAt if known.report is not None else 0)
+    return max(known.heardAt, _reported_ms(known))
+
+
+def _reported_ms(known: KnownQuery) -> int:
+    return known.report.reportedAt if known.report is not None else 0

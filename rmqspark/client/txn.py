@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from rmqspark.client.coordinator import chosen_broker
+from rmqspark.client.coordinator import chosen_broker, masters
 from rmqspark.client.futures import then
-from rmqspark.errors import RequestTimeout, Unreachable
+from rmqspark.errors import RequestTimeout, RmqError, Unreachable
 from rmqspark.protocol.bodies_txn import AuditedBatches, InputRanges, TxnStates
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers_txn import (
@@ -21,6 +21,7 @@ from rmqspark.protocol.headers_txn import (
     TxnListRequestHeader,
     TxnReportInputRequestHeader,
 )
+from rmqspark.protocol.rendezvous import chosen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
     from rmqspark.client.broker_client import BrokerClient
     from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.errors import RmqError
     from rmqspark.protocol.bodies_txn import AuditedBatch, HeldVersion, InputRange, TxnState
     from rmqspark.remoting.reply import Body
     from rmqspark.remoting.response import Response
@@ -52,8 +52,21 @@ def submit_half(broker: BrokerClient, header: TxnHalfRequestHeader, body: Body) 
 
 
 def input_keeper(client: ClusterClient, query_id: str) -> BrokerClient:
-    """The broker that keeps what a query has read, batch by batch."""
-    return client.broker(chosen_broker(client, f"spark-{query_id}"))
+    """The broker that keeps what is reported of a query, whatever is read of whom."""
+    return client.broker(chosen_broker(client, _key(query_id)))
+
+
+def input_keepers(client: ClusterClient, query_id: str, owner: str) -> list[BrokerClient]:
+    """Those that keep what a query reads of broker `owner`: itself, and another one if there is any.
+
+    So either may be away when the batch is committed. Where no name server says who there is, it is `owner` alone.
+    """
+    try:
+        others = [name for name in masters(client) if name != owner]
+    except RmqError:
+        others = []
+    names = [owner, chosen(_key(query_id), others)] if others else [owner]
+    return [client.broker(name) for name in names]
 
 
 def report_input(keeper: BrokerClient, query_id: str, batch_id: int, ranges: list[InputRange]) -> Future[Response]:
@@ -137,6 +150,10 @@ def _pages_of(
         if page.cursor is None:
             return
         header.cursor = page.cursor
+
+
+def _key(query_id: str) -> str:
+    return f"spark-{query_id}"
 
 
 def able_brokers(client: ClusterClient) -> Iterator[BrokerClient]:

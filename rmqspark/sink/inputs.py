@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rmqspark.client.coordinator import masters
 from rmqspark.client.patience import patiently
 from rmqspark.client.txn import reported_inputs
-from rmqspark.errors import RmqError
+from rmqspark.errors import BrokerNotRegistered, RmqError
 from rmqspark.sink.refusals import not_committed
 
 if TYPE_CHECKING:
@@ -27,10 +27,10 @@ _log = logging.getLogger(__name__)
 def inputs_of(client: ClusterClient, attempt: Attempt, participants: Iterable[str]) -> list[InputRange]:
     """The ranges that the batch of `attempt` has read, each queue's in as few pieces as there are.
 
-    Every broker is asked, those that hold rows of the batch too: while the one that keeps such reports is away they go
-    to another. A batch is not held up by what is only told about it: where that cannot be had, it is a warning. But
-    what it read of a shared group has to be known in full, for it may be another member's by now: else NotCommitted.
-    What an earlier run of the batch has read of a shared group counts only if this one has read it, too.
+    Every broker is asked, those that hold rows of the batch too: each range was told to two of them. A batch is not
+    held up by what is only told about it: where that cannot be had, it is a warning. But what it read of a shared group
+    has to be known in full, for it may be another member's by now: else NotCommitted. What an earlier run of the batch
+    has read of a shared group counts only if this one has read it, too.
     """
     if not attempt.query_id:
         return []
@@ -38,7 +38,12 @@ def inputs_of(client: ClusterClient, attempt: Attempt, participants: Iterable[st
     failure: RmqError | None = None
     for name in _brokers(client, participants):
         try:
-            reported += patiently(partial(_reported_to, client, name, attempt), _PAUSES_MS, client.clock.sleep_ms)
+            reported += patiently(
+                partial(_reported_to, client, name, attempt),
+                _PAUSES_MS,
+                client.clock.sleep_ms,
+                besides=(BrokerNotRegistered,),
+            )
         except RmqError as error:
             failure = error
     if failure is not None:

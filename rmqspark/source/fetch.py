@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rmqspark.client.broker_client import BrokerClient, PullResult, PullStatus
 from rmqspark.client.futures import then
 from rmqspark.client.patience import patiently
-from rmqspark.errors import DataLoss, OffsetMoved, RmqError
+from rmqspark.errors import BrokerNotRegistered, DataLoss, OffsetMoved, RmqError
 from rmqspark.protocol.filters import TagFilter
 from rmqspark.protocol.record_batch import RecordBatch
 from rmqspark.source.loss import HINT
@@ -122,7 +122,9 @@ class _Chunks:
 def _request(client: ClusterClient, wanted: QueueRange, options: TaskOptions, *, is_filtered: bool) -> Request:
     """How to ask the broker for the records at an offset."""
     broker = client.broker(wanted.queue.broker_name)
-    capabilities = patiently(broker.capabilities, options.retry.pauses_ms, client.clock.sleep_ms)
+    capabilities = patiently(
+        broker.capabilities, options.retry.pauses_ms, client.clock.sleep_ms, besides=(BrokerNotRegistered,)
+    )  # it was there when the read was planned
     if capabilities.reads_in_bulk(options.sql):
         return lambda at: _bulk_read(broker, wanted, options, at, is_filtered=is_filtered)
     _log.info("Broker %s is a stock broker: queue %s is read by ordinary pulls.", broker.name, wanted.queue)

@@ -1,8 +1,9 @@
-"""What a read task tells the broker: which messages which batch of which query reads.
+"""What a read task tells the brokers: which messages which batch of which query reads.
 
 A sink of ours has it recorded in the same decision as what the batch writes, and audit, hand-over after a crash and
-the group's committed offsets rest on it. It is one small request a task. A read does not fail because it could not be
-said: then the record of that batch has a gap, and this a warning. Under a lease it does: what is not said, the
+the group's committed offsets rest on it. Two brokers are told, each in one small request: the one that is read from,
+and another. Whichever is away when the batch is committed, the other knows. A read does not fail because neither could
+be told: then the record of that batch has a gap, and this a warning. Under a lease it does: what is not said, the
 coordinator cannot look at, and would commit what another member reads too.
 """
 
@@ -14,14 +15,15 @@ from typing import TYPE_CHECKING
 from pyspark import TaskContext
 
 from rmqspark.client.patience import patiently
-from rmqspark.client.txn import input_keeper, report_input
-from rmqspark.errors import RmqError
+from rmqspark.client.txn import input_keepers, report_input
+from rmqspark.errors import BrokerNotRegistered, RmqError
 from rmqspark.protocol.bodies_txn import InputRange
 from rmqspark.streaming_batch import StreamingBatch, streaming_batch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rmqspark.client.broker_client import BrokerClient
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.source.partitions import QueueLease
     from rmqspark.source.queue_range import QueueRange
@@ -40,25 +42,38 @@ def report(client: ClusterClient, read: Sequence[QueueRange], held: Sequence[Que
 
 
 def tell(client: ClusterClient, batch: StreamingBatch, read: Sequence[QueueRange], held: Sequence[QueueLease]) -> None:
-    """Reports ranges for a batch, patiently. Raises what the last try did where a queue is read under a lease."""
-    try:
-        patiently(lambda: report_batch(client, batch, read, held), _PAUSES_MS, client.clock.sleep_ms)
-    except RmqError as error:
-        if any(each.number for each in held):
-            raise
-        ranges = ", ".join(f"{start} to {end} of {queue}" for queue, start, end in read)
-        _log.warning("That batch %d reads offsets %s could not be reported: %s", batch.batch_id, ranges, error)
+    """Reports ranges of one broker for a batch, patiently.
 
-
-def report_batch(
-    client: ClusterClient, batch: StreamingBatch, read: Sequence[QueueRange], held: Sequence[QueueLease]
-) -> None:
-    """The same for a known batch. Stock brokers keep no such thing and are not asked to."""
-    keeper = input_keeper(client, batch.query_id)
-    if not keeper.capabilities().transactions:
-        return
+    Raises what the last try did where nobody could be told of a queue that is read under a lease.
+    """
+    keepers = input_keepers(client, batch.query_id, read[0].queue.broker_name)
     pieces = [_input_range(batch, *each) for each in zip(read, held, strict=True)]
-    report_input(keeper, batch.query_id, batch.batch_id, pieces).result().raise_for_code()
+    failures = [failure for keeper in keepers if (failure := _failure(client, keeper, batch, pieces)) is not None]
+    if len(failures) < len(keepers):
+        return
+    if any(each.number for each in held):
+        raise failures[0]
+    ranges = ", ".join(f"{start} to {end} of {queue}" for queue, start, end in read)
+    _log.warning("That batch %d reads offsets %s could not be reported: %s", batch.batch_id, ranges, failures[0])
+
+
+def _failure(
+    client: ClusterClient, keeper: BrokerClient, batch: StreamingBatch, pieces: list[InputRange]
+) -> RmqError | None:
+    """Why this keeper could not be told, if it could not."""
+    try:
+        patiently(
+            lambda: _report_to(keeper, batch, pieces), _PAUSES_MS, client.clock.sleep_ms, besides=(BrokerNotRegistered,)
+        )
+    except RmqError as error:
+        return error
+    return None
+
+
+def _report_to(keeper: BrokerClient, batch: StreamingBatch, pieces: list[InputRange]) -> None:
+    """Stock brokers keep no such thing and are not asked to."""
+    if keeper.capabilities().transactions:
+        report_input(keeper, batch.query_id, batch.batch_id, pieces).result().raise_for_code()
 
 
 def _input_range(batch: StreamingBatch, read: QueueRange, held: QueueLease) -> InputRange:

@@ -12,12 +12,18 @@ from rmqspark.client.admin import AdminClient
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.txn import audited_batches, input_keeper, report_input, transactions
 from rmqspark.errors import Fenced, InvalidArgument, NotCommitted, ReplayMismatch, RmqError, StaleVersion
+from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.bodies import InputRange
 from rmqspark.sink.attempt import Attempt, AttemptWritten
 from rmqspark.sink.attempt_write import write_attempt
 from rmqspark.sink.commit import abort, commit
+from rmqspark.sink.inputs import inputs_of
 from rmqspark.sink.options import SinkOptions
 from rmqspark.sink.transaction_options import TransactionOptions
+from rmqspark.source.partitions import QueueLease
+from rmqspark.source.queue_range import QueueRange
+from rmqspark.source.report import tell
+from rmqspark.streaming_batch import StreamingBatch
 from rmqspark.testing import LocalCluster, assert_exactly_once, cluster, crash_at, in_process
 from rmqspark.testing.rmq import Rmq
 
@@ -225,6 +231,25 @@ def test_what_was_read_is_recorded_and_moves_the_group(sink: Sink) -> None:
             return
         sink.client.clock.sleep_ms(20)
     pytest.fail("the group has not moved")
+
+
+@pytest.mark.parametrize("away", ["broker-a", "broker-b"])
+def test_what_was_read_is_known_though_a_broker_is_away(sink: Sink, away: str) -> None:
+    """Whichever brokers' queues a batch has read, and whichever is gone when the driver asks what that was."""
+    attempt = Attempt(sink.name, "run-1", 0, 0, "x", query_id=f"q-{sink.name}", batch_id=0)
+    batch = StreamingBatch(attempt.query_id, attempt.batch_id, attempt.run)
+    ranges = [QueueRange(MessageQueue(sink.name, name, 0), 0, 7) for name in ("broker-a", "broker-b")]
+    for each in ranges:
+        tell(sink.client, batch, [each], [QueueLease("readers", "", 0)])
+    sink.mq.stop_broker(away)
+    try:
+        known = inputs_of(sink.client, attempt, ())
+    finally:
+        sink.mq.start_broker(away)
+    assert [(piece.brokerName, piece.fromOffset, piece.toOffset) for piece in known] == [
+        ("broker-a", 0, 7),
+        ("broker-b", 0, 7),
+    ]
 
 
 def test_how_it_stands_is_listed(sink: Sink) -> None:

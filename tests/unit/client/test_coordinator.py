@@ -10,7 +10,7 @@ from rmqspark.client.broker_client import Capabilities
 from rmqspark.client.coordinator import Coordinator, Run, chosen_broker
 from rmqspark.client.known_coordinators import KnownCoordinators
 from rmqspark.client.txn import audited_batches, transactions
-from rmqspark.errors import ConnectionLost, NotSupported, ServerFault, Unreachable
+from rmqspark.errors import BrokerNotRegistered, ConnectionLost, NotSupported, ServerFault, Unreachable
 from rmqspark.protocol.bodies import AuditedBatch, AuditedBatches, BrokerData, ClusterInfo, TxnDecision, TxnState
 from rmqspark.protocol.bodies import TxnStates as States
 from rmqspark.protocol.bodies_txn import HeldVersion
@@ -39,6 +39,7 @@ class Cluster:
         self.able = able
         self.coordinators = KnownCoordinators()
         self.asked: list[str] = []
+        self.unregistered: set[str] = set()
         self.headers: list[msgspec.Struct] = []
 
     def cluster_info(self) -> ClusterInfo:
@@ -55,6 +56,8 @@ class Broker:
         self._cluster = cluster
 
     def capabilities(self) -> Capabilities:
+        if self.name in self._cluster.unregistered:
+            raise BrokerNotRegistered(f"Broker {self.name!r} is not registered.")
         return Capabilities(transactions=self._cluster.able if self.name != "slave" else 0)
 
     def call(self, code: RequestCode, header: msgspec.Struct, body: bytes = b"", *, timeout_ms: int) -> Response:
@@ -124,6 +127,15 @@ def test_an_owner_that_is_away_is_looked_for_again() -> None:
         asking.abort(RUN)
     assert asking.abort(RUN) == "FENCED"
     assert cluster.asked == [OWNER, OTHERS[0], OWNER]
+
+
+def test_an_owner_that_no_name_server_knows_just_now_is_away() -> None:
+    """Another broker names it, so it is worth waiting for: not an error that nothing mends."""
+    cluster = Cluster({OWNER: [{"outcome": "REDIRECT", "coordinator": OTHERS[0]}], OTHERS[0]: [{"outcome": "FENCED"}]})
+    cluster.unregistered = {OTHERS[0]}
+    with pytest.raises(Unreachable, match=f"{OTHERS[0]}', which coordinates transactional id 'T', is not registered"):
+        coordinator(cluster).abort(RUN)
+    assert cluster.asked == [OWNER]
 
 
 def test_a_recorded_decision_comes_with_the_answer() -> None:

@@ -11,7 +11,16 @@ import pytest
 
 from rmqspark.client.broker_client import Capabilities, PullResult, PullStatus
 from rmqspark.client.bulk import BulkChunk
-from rmqspark.errors import ConnectionLost, DataLoss, NoPermission, OffsetMoved, RequestTimeout, RmqError
+from rmqspark.errors import (
+    BrokerNotRegistered,
+    ConnectionLost,
+    DataLoss,
+    NoPermission,
+    OffsetMoved,
+    RequestTimeout,
+    RmqError,
+    Unreachable,
+)
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.properties import encode_properties
 from rmqspark.protocol.record import encode_record
@@ -42,6 +51,7 @@ class Queue:
         self.name = "broker-a"
         self.asked: list[int] = []
         self.failures: dict[int, list[RmqError]] = {}  # by number of the request
+        self.away: list[RmqError] = []  # what looking for the broker ends in, before it is there
         self.tags_of: Callable[[int], str] = lambda offset: "paid"
         self.damaged: set[int] = set()  # offsets that the broker steps over
 
@@ -49,6 +59,8 @@ class Queue:
         return self
 
     def capabilities(self) -> Capabilities:
+        if self.away:
+            raise self.away.pop()
         return Capabilities(bulk_read=self.bulk)
 
     def _offsets(self, at: int, end: int) -> range:
@@ -133,6 +145,16 @@ def test_a_request_that_fails_is_made_again(error: RmqError) -> None:
     queue.failures = {2: [error]}
     assert read(queue, 0, 9) == list(range(9))
     assert queue.asked == [0, 3, 3, 6]
+
+
+def test_a_broker_that_nobody_has_registered_yet() -> None:
+    """It was there when the read was planned, so it is waited for; a task's fresh process knows no address of it."""
+    queue = Queue(0, 9)
+    queue.away = [BrokerNotRegistered("Broker 'broker-a' is not registered."), Unreachable("nobody", address="a")]
+    assert read(queue, 0, 9) == list(range(9))
+    queue.away = [BrokerNotRegistered("Broker 'broker-a' is not registered.")] * 3
+    with pytest.raises(BrokerNotRegistered):
+        read(queue, 0, 9)
 
 
 def test_retries_end() -> None:

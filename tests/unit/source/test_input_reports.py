@@ -1,4 +1,4 @@
-"""What a read task tells the broker about its range."""
+"""What a read task tells brokers about its ranges."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqspark.client.broker_client import Capabilities
-from rmqspark.errors import ServerFault
+from rmqspark.errors import BrokerNotRegistered, RmqError, ServerFault, Unreachable
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies import BrokerData, ClusterInfo, InputRange, InputRanges
 from rmqspark.protocol.codes import RequestCode
@@ -16,7 +16,7 @@ from rmqspark.remoting.response import Response
 from rmqspark.source.offsets import Offsets
 from rmqspark.source.partitions import Holder, QueueLease
 from rmqspark.source.planner import QueueRange
-from rmqspark.source.report import report, report_batch, tell
+from rmqspark.source.report import report, tell
 from rmqspark.streaming_batch import StreamingBatch, streaming_batch
 from rmqspark.testing.manual_clock import ManualClock
 
@@ -28,25 +28,25 @@ BILLING, NOBODY = [QueueLease("billing", "", 0)] * 2, [QueueLease("", "", 0)] * 
 BATCH = StreamingBatch("q", 5, "run-1")
 
 
-class Cluster:
-    """One broker that notes what it is told."""
+AWAY = Unreachable("Nobody is there.", address="h:1")
 
-    namesrv = "ns:1"
 
-    def __init__(self, code: int = 0, transactions: int = 1) -> None:
-        self.code = code
-        self.clock = ManualClock()
-        self.able = Capabilities(transactions=transactions)
+class Broker:
+    """Notes what it is told, and answers with `code`; or cannot be reached."""
+
+    def __init__(self, name: str, code: int, transactions: int, away: RmqError | None) -> None:
+        self.name = name
+        self._code = code
+        self._able = Capabilities(transactions=transactions)
+        self._away = away
         self.told: list[tuple[str, int, list[InputRange]]] = []
-
-    def cluster_info(self) -> ClusterInfo:
-        return ClusterInfo(brokerAddrTable={"a": BrokerData(brokerName="a", brokerAddrs={0: "h:1"})})
-
-    def broker(self, name: str) -> Cluster:
-        return self
+        self.asked = 0
 
     def capabilities(self) -> Capabilities:
-        return self.able
+        self.asked += 1
+        if self._away is not None:
+            raise self._away
+        return self._able
 
     def submit(
         self, code: RequestCode, header: TxnReportInputRequestHeader, body: bytes, *, timeout_ms: int
@@ -54,8 +54,36 @@ class Cluster:
         assert code == RequestCode.RMQ_TXN_REPORT_INPUT
         self.told.append((header.queryId, header.batchId, InputRanges.decode(body).inputs))
         answer: Future[Response] = Future()
-        answer.set_result(Response(self.code, 1, "no", 479, {}, b""))
+        answer.set_result(Response(self._code, 1, "no", 479, {}, b""))
         return answer
+
+
+class Cluster:
+    """Brokers by name, those that are away with the error that asking them ends in."""
+
+    namesrv = "ns:1"
+
+    def __init__(self, *names: str, code: int = 0, transactions: int = 1, **away: RmqError) -> None:
+        self.clock = ManualClock()
+        self.registered = set(names or ("broker-b",))
+        self.brokers = {
+            name: Broker(name, code, transactions, away.get(name.replace("-", "_")))
+            for name in self.registered | {"broker-b"}
+        }
+
+    @property
+    def told(self) -> dict[str, list[tuple[str, int, list[InputRange]]]]:
+        return {name: broker.told for name, broker in self.brokers.items() if broker.told}
+
+    def cluster_info(self) -> ClusterInfo:
+        if not self.registered:
+            raise AWAY
+        return ClusterInfo(
+            brokerAddrTable={name: BrokerData(brokerName=name, brokerAddrs={0: "h:1"}) for name in self.registered}
+        )
+
+    def broker(self, name: str) -> Broker:
+        return self.brokers[name]
 
 
 class Task:
@@ -68,19 +96,54 @@ class Task:
         return self._properties.get(key.replace(".", "_"))
 
 
+def pieces(group: str = "billing") -> list[InputRange]:
+    return [InputRange(group, "orders", "broker-b", queue_id, 10, 20, topicEpoch=0) for queue_id in (3, 4)]
+
+
 def test_one_small_request_a_task() -> None:
     """Query, batch, queue, from, to, and the group whose offsets are to move."""
     cluster: Any = Cluster()
-    report_batch(cluster, BATCH, READ, BILLING)
-    pieces = [InputRange("billing", "orders", "broker-b", queue_id, 10, 20, topicEpoch=0) for queue_id in (3, 4)]
-    assert cluster.told == [("q", 5, pieces)]
+    tell(cluster, BATCH, READ, BILLING)
+    assert cluster.told == {"broker-b": [("q", 5, pieces())]}
+
+
+def test_two_brokers_are_told() -> None:
+    """The one that is read from, and another: always the same one, as long as the same brokers are there."""
+    for names in (("broker-a", "broker-b"), ("broker-a", "broker-b", "broker-c", "broker-d")):
+        clusters: list[Any] = [Cluster(*names), Cluster(*reversed(names))]
+        for cluster in clusters:
+            tell(cluster, BATCH, READ, BILLING)
+            assert len(cluster.told) == 2
+            assert all(told == [("q", 5, pieces())] for told in cluster.told.values())
+            assert "broker-b" in cluster.told
+        assert clusters[0].told == clusters[1].told
+
+
+@pytest.mark.parametrize("error", [AWAY, BrokerNotRegistered("Broker 'x' is not registered.")])
+@pytest.mark.parametrize("away", ["broker-a", "broker-b"])
+def test_one_of_them_is_enough(away: str, error: RmqError, caplog: pytest.LogCaptureFixture) -> None:
+    """Either may be away: it is tried for some seconds, and no warning says that a record has a gap."""
+    cluster: Any = Cluster("broker-a", "broker-b", **{away.replace("-", "_"): error})
+    tell(cluster, BATCH, READ, [QueueLease("billing", "me", 7)] * 2)
+    assert len(cluster.told) == 1
+    assert away not in cluster.told
+    assert cluster.brokers[away].asked == 5
+    assert "could not be reported" not in caplog.text
+
+
+def test_the_owner_is_told_where_nobody_says_who_else_there_is() -> None:
+    """Name servers may be away while brokers are there."""
+    cluster: Any = Cluster("broker-b")
+    cluster.registered = set()
+    tell(cluster, BATCH, READ, BILLING)
+    assert list(cluster.told) == ["broker-b"]
 
 
 def test_a_member_of_a_shared_group_tells_its_lease() -> None:
     """And the run: what a later run of the batch leaves out is not among its inputs."""
     cluster: Any = Cluster()
-    report_batch(cluster, BATCH, READ[:1], [QueueLease("billing", "me", 7)])
-    ((_, _, (piece,)),) = cluster.told
+    tell(cluster, BATCH, READ[:1], [QueueLease("billing", "me", 7)])
+    ((_, _, (piece,)),) = cluster.told["broker-b"]
     assert (piece.member, piece.lease, piece.run) == ("me", 7, "run-1")
 
 
@@ -88,24 +151,21 @@ def test_a_topic_that_is_read_from_elsewhere_is_told_by_its_epoch() -> None:
     """An audit then knows that what comes twice, or not at all, was wanted so."""
     cluster: Any = Cluster()
     end = Offsets("billing", epochs={"orders": 2})
-    report_batch(cluster, BATCH, READ[:1], Holder(end.group, epochs=end.epochs).of(READ[:1]))
-    ((_, _, (piece,)),) = cluster.told
+    tell(cluster, BATCH, READ[:1], Holder(end.group, epochs=end.epochs).of(READ[:1]))
+    ((_, _, (piece,)),) = cluster.told["broker-b"]
     assert (piece.topicEpoch, piece.lease) == (2, None)
 
 
-def test_what_cannot_be_told() -> None:
-    """A stock broker is told nothing; a refusal is an error here, and a warning to the task."""
-    stock: Any = Cluster(transactions=0)
-    report_batch(stock, BATCH, READ, NOBODY)
-    assert stock.told == []
-    refusing: Any = Cluster(code=1)
-    with pytest.raises(ServerFault):
-        report_batch(refusing, BATCH, READ, NOBODY)
+def test_a_stock_broker_is_told_nothing() -> None:
+    """It keeps no such thing, and that is no failure."""
+    stock: Any = Cluster("broker-a", "broker-b", transactions=0)
+    tell(stock, BATCH, READ, [QueueLease("billing", "me", 7)] * 2)
+    assert stock.told == {}
 
 
 def test_a_lease_is_not_read_under_in_silence(caplog: pytest.LogCaptureFixture) -> None:
-    """A task that could not say what it reads goes on with a warning, and fails where the group is shared."""
-    refusing: Any = Cluster(code=1)
+    """A task that could tell nobody what it reads goes on with a warning, and fails where the group is shared."""
+    refusing: Any = Cluster("broker-a", "broker-b", code=1)
     tell(refusing, BATCH, READ, BILLING)
     assert "offsets 10 to 20 of orders/broker-b/3" in caplog.text
     with pytest.raises(ServerFault):
@@ -116,7 +176,7 @@ def test_outside_of_a_micro_batch_nothing_is_reported() -> None:
     """A batch query has no batch to report, and Spark's properties say so."""
     cluster: Any = Cluster()
     report(cluster, READ, BILLING)
-    assert cluster.told == []
+    assert cluster.told == {}
     assert streaming_batch(Task()) is None
     assert streaming_batch(Task(sql_streaming_queryId="q")) is None
     inside = Task(sql_streaming_queryId="q", streaming_sql_batchId="5", spark_jobGroup_id="run-1")
