@@ -1,4 +1,4 @@
-"""The Python process that Spark runs tasks in, and two habits of it that cost small tasks more than their work does.
+"""The Python process that Spark runs tasks in, and habits of it that cost more than a task's work does.
 
 After every task PySpark has all garbage looked for (`pyspark/daemon.py`), and with it what pandas and PyArrow brought
 with their modules, which never is any: 25 ms of a core per task, on each side of a query.
@@ -6,6 +6,8 @@ with their modules, which never is any: 25 ms of a core per task, on each side o
 To a process that is used again Spark sends a task in two pieces, the second small. It does not leave Spark (Nagle's
 algorithm) before the first is acknowledged, and the kernel acknowledges late (40 ms) what comes in by a connection that
 was just answered by: so every task waits that long before it begins.
+
+And what it gives to Spark may be paced, as if a network were in between (`pacing.py`).
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
+from rmqspark.pacing import stop_pacing
+
 _SETTLING_TASKS: Final = 4  # of a process; modules are imported by the first that needs them, reading or writing
 _ALL_GENERATIONS: Final = 2
 _tasks: dict[int, int] = {}  # by process: forked workers begin anew
@@ -25,7 +29,7 @@ _tasks: dict[int, int] = {}  # by process: forked workers begin anew
 
 def settle() -> None:
     """To be called as a task begins: puts what the process holds then where nobody looks for garbage, and sees to it
-    that the next task will not wait.
+    that rows go to Spark unpaced and the next task will not wait.
 
     Only the first tasks of a process do so. What later ones make is collected as ever, and what nobody holds any more
     is freed as ever.
@@ -34,15 +38,16 @@ def settle() -> None:
     if begun < _SETTLING_TASKS:
         _tasks[os.getpid()] = begun + 1
         gc.freeze()
-    if begun == 0:
-        _acknowledge_at_once()
+    connection = _connection_to_spark() if begun == 0 else None
+    if connection is not None:
+        stop_pacing(connection)
+        _acknowledge_at_once(connection)
 
 
-def _acknowledge_at_once() -> None:
+def _acknowledge_at_once(connection: socket.socket) -> None:
     """Has what Spark sends acknowledged at once. The kernel forgets that with every answer, so it is told again when
     one was given: Spark's daemon looks for garbage just then, which is the only moment between two tasks to be had."""
-    connection = _connection_to_spark()
-    if connection is not None and hasattr(socket, "TCP_QUICKACK"):
+    if hasattr(socket, "TCP_QUICKACK"):
         gc.callbacks.append(partial(_after_a_task, connection))
 
 

@@ -27,6 +27,7 @@ from rmqspark.errors import (
     ServerFault,
     Unreachable,
 )
+from rmqspark.pacing import LARGE_BYTES, stop_pacing
 from rmqspark.protocol.codes import ResponseCode
 from rmqspark.protocol.command import (
     MAX_RESPONSE_HEADER_BYTES,
@@ -97,6 +98,7 @@ class BlockingConnection:
         self._lost: str | None = None  # why, in words
         self._going_away = False  # the server has said that it shuts down
         self._looks_without_bytes = 0
+        self._has_sent_large = False
         self._socket = _connect(address, connect_timeout_ms)
         self._reader = FrameReader(self._receive_into)
         self._thread = threading.Thread(target=self._read_all, name=f"rmqspark reader of {address}", daemon=True)
@@ -177,6 +179,9 @@ class BlockingConnection:
         with self._send_lock:
             if self._lost is not None:
                 raise ConnectionLost(self._lost, address=self.address)
+            if not self._has_sent_large and sum(map(len, buffers)) >= LARGE_BYTES:
+                self._has_sent_large = True
+                stop_pacing(self._socket)
             try:
                 _send_all(self._socket, buffers)
             except OSError as error:  # part of the command may be out: nothing can follow it

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from rmqspark.errors import Busy, DecodeError, GoingAway, RmqError
+from rmqspark.pacing import LARGE_BYTES, stop_pacing
 from rmqspark.protocol.codes import Version
 from rmqspark.protocol.command import RawCommand, decode_command, encode_request
 from rmqspark.protocol.message_id import pack_ipv4_host
@@ -103,6 +104,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._flush_due = False
         self._working = False  # in the middle of the frames received
         self._write_paused = False
+        self._has_sent_large = False
         self._holds = False  # answers that the client has not taken, when last noted
         self._unsent_bytes = 0  # at the last check, while writing was paused
         self._proven = False  # has sent a whole frame
@@ -365,6 +367,9 @@ class ServerConnection(asyncio.BufferedProtocol):
         if size <= _JOIN_BELOW_BYTES:
             transport.write(outgoing[0] if len(outgoing) == 1 else b"".join(outgoing))
         else:
+            if size >= LARGE_BYTES and not self._has_sent_large:
+                self._has_sent_large = True
+                stop_pacing(transport.get_extra_info("socket"))
             transport.writelines(_joined(outgoing))
         if transport.get_write_buffer_size() or self._holds:
             self._note_unsent()
