@@ -2,7 +2,7 @@
 
 Records wanted together mostly lie together: a queue alone in its log is one run of bytes, several busy queues take
 turns. So neighbours are read in one go, the bytes between them too where that is cheaper than another system call, and
-what came along is left behind by one vectorised copy.
+what came along is left behind by one vectorised copy. Of several queues wanted together, neighbours may be of any.
 """
 
 from __future__ import annotations
@@ -42,14 +42,22 @@ class Collector:
         """The same into a buffer of the caller's, which is filled by them."""
         ends = np.cumsum(sizes)
         starts = ends - sizes
-        for first, last in _extents(physical_offsets, sizes):
-            begin, end = int(physical_offsets[first]), int(physical_offsets[last - 1] + sizes[last - 1])
-            wanted = target[int(starts[first]) : int(ends[last - 1])]
-            if end - begin == len(wanted):
-                self._segments.read_into(wanted.data, begin)
-            else:
-                spans = Spans(physical_offsets[first:last] - begin, sizes[first:last])
-                copy_spans(self._read_scratch(begin, end), spans, wanted, starts[first:last] - starts[first])
+        gaps = _gaps(physical_offsets, sizes)
+        if _are_scattered(gaps, len(target)):
+            order = np.argsort(physical_offsets, kind="stable")
+            physical_offsets, sizes, starts = physical_offsets[order], sizes[order], starts[order]
+            gaps = _gaps(physical_offsets, sizes)
+        for first, last in _extents(physical_offsets, sizes, gaps):
+            self._read(target, physical_offsets[first:last], sizes[first:last], starts[first:last])
+
+    def _read(self, target: Bytes, physical_offsets: Positions, sizes: Positions, starts: Positions) -> None:
+        """Records in one go, each to its place; straight there if they are neighbours in the log and in `target`."""
+        begin, end = int(physical_offsets[0]), int(physical_offsets[-1] + sizes[-1])
+        first, last = int(starts[0]), int(starts[-1] + sizes[-1])
+        if end - begin == last - first == int(sizes.sum()) and (starts[1:] - starts[:-1] == sizes[:-1]).all():
+            self._segments.read_into(target[first:last].data, begin)
+        else:
+            copy_spans(self._read_scratch(begin, end), Spans(physical_offsets - begin, sizes), target, starts)
 
     def collect_sound(
         self, physical_offsets: Positions, sizes: Positions
@@ -73,16 +81,25 @@ class Collector:
         return covering
 
 
-def _extents(physical_offsets: Positions, sizes: Positions) -> list[tuple[int, int]]:
+def _gaps(physical_offsets: Positions, sizes: Positions) -> Positions:
+    """The bytes between each record and the next; below 0 where that lies ahead of it."""
+    return physical_offsets[1:] - (physical_offsets[:-1] + sizes[:-1])
+
+
+def _are_scattered(gaps: Positions, size_bytes: int) -> bool:
+    """Whether records are of several queues, and in pieces so small that they had better be read in the log's order."""
+    pieces = int(np.count_nonzero(gaps)) + 1
+    return pieces * _BRIDGED_GAP_BYTES > size_bytes and bool((gaps < 0).any())
+
+
+def _extents(physical_offsets: Positions, sizes: Positions, gaps: Positions) -> list[tuple[int, int]]:
     """Ranges of records to be read in one go each."""
     count = len(sizes)
     if not count:
         return []
-    ends = physical_offsets + sizes
-    gaps = physical_offsets[1:] - ends[:-1]
     if not gaps.any():
         return [(0, count)]
-    shares = (ends - physical_offsets[0]) // _EXTENT_BYTES
+    shares = (physical_offsets + sizes - physical_offsets[0]) // _EXTENT_BYTES
     breaks = np.flatnonzero((gaps > _BRIDGED_GAP_BYTES) | (gaps < 0) | (shares[1:] != shares[:-1])) + 1
     edges = [0, *breaks.tolist(), count]
     return list(pairwise(edges))

@@ -18,6 +18,7 @@ from rmqspark.protocol.record_batch import RecordBatch
 from rmqspark.protocol.spans import as_bytes
 from rmqspark.store import run_marker
 from rmqspark.store.checkpoint import CheckpointFile
+from rmqspark.store.collect import Collector
 from rmqspark.store.commit_log import CommitLog
 from rmqspark.store.config import memory_bytes, parse_delay_levels
 from rmqspark.store.consume_queues import ConsumeQueues
@@ -29,6 +30,7 @@ from rmqspark.store.flush import Flusher
 from rmqspark.store.identity import StoreIdentity
 from rmqspark.store.index import Index
 from rmqspark.store.measuring import Extent, measure
+from rmqspark.store.range_reader import RangeReader
 from rmqspark.store.reader import Reader
 from rmqspark.store.recovery import Recovery
 from rmqspark.store.scan import LogScan, Records
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 
     from rmqspark.clock import Clock
     from rmqspark.entropy import Entropy
+    from rmqspark.protocol.topic_ranges import FoundRanges, TopicRange
     from rmqspark.store.beside import Begin
     from rmqspark.store.config import StoreConfig
     from rmqspark.store.dispatcher import OnReadable
@@ -98,7 +101,9 @@ class MessageStore:
             self._checkpoint_file,
             self._gate,
         )
-        self._reader = Reader(self._log, self._queues)
+        collector = Collector(self._log.segments)
+        self._reader = Reader(self._log, self._queues, collector)
+        self._range_reader = RangeReader(self._log, self._queues, collector)
         self._times = TimeSearch(self._log)
         self._expiry = Expiry(config, files, self._log, self._queues, self._index, self._gate)
         self._recent_bytes = memory_bytes() * config.access_message_in_memory_max_ratio // 100
@@ -301,6 +306,12 @@ class MessageStore:
     ) -> BulkReadResult:
         """Records of [queue_offset, end_offset) with their sizes; see `Reader.read_bulk`."""
         return self._reader.read_bulk(topic, queue_id, queue_offset, end_offset, **wanted)
+
+    def read_ranges(
+        self, ranges: Sequence[TopicRange], *, max_count: int, max_bytes: int, tag_codes: frozenset[int] | None = None
+    ) -> FoundRanges:
+        """Records of the first of these ranges, of any queues; see `RangeReader.read`."""
+        return self._range_reader.read(ranges, max_count=max_count, max_bytes=max_bytes, tag_codes=tag_codes)
 
     def read_at(self, physical_offset: int) -> bytes:
         """The record at a physical offset. Raises MessageNotFound."""

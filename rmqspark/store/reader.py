@@ -16,20 +16,20 @@ from numpy.typing import NDArray
 
 from rmqspark.errors import DamagedFile, OffsetMoved
 from rmqspark.protocol.record import MIN_RECORD_BYTES, PHYSICAL_OFFSET_AT
-from rmqspark.store.collect import Collector
 from rmqspark.store.consume_queue import ENTRY_BYTES
 from rmqspark.store.filtered_scan import FilteredScan, Found, Limits, RecordFilter
+from rmqspark.store.wanted_entries import as_wanted, rows_wanted
 
 if TYPE_CHECKING:
     from rmqspark.protocol.spans import Positions
+    from rmqspark.store.collect import Collector
     from rmqspark.store.commit_log import CommitLog
-    from rmqspark.store.consume_queue import ConsumeQueue, Entries
+    from rmqspark.store.consume_queue import ConsumeQueue
     from rmqspark.store.consume_queues import ConsumeQueues
 
 _FEWEST_SCANNED: Final = 16_000 // ENTRY_BYTES
 _MOST_SCANNED_IN_BULK: Final = 1 << 20
 _WINDOW_ENTRIES: Final = 1 << 15
-_FEW_TAGS: Final = 8  # so many comparisons cost less than one look into a sorted array
 _NO_BYTES: Final = np.empty(0, np.uint8)
 _NOWHERE: Final = np.empty(0, np.int64)
 _PLACE: Final = Struct(f">i{PHYSICAL_OFFSET_AT - 4}xq")  # of a record: its size and where it says it is
@@ -91,10 +91,10 @@ class _Selection(NamedTuple):
 class Reader:
     """Reads messages by queue offset."""
 
-    def __init__(self, log: CommitLog, queues: ConsumeQueues) -> None:
+    def __init__(self, log: CommitLog, queues: ConsumeQueues, collector: Collector) -> None:
         self._log = log
         self._queues = queues
-        self._collector = Collector(log.segments)
+        self._collector = collector
 
     def read(
         self,
@@ -187,7 +187,9 @@ class Reader:
         return _result(queue, self._scan(queue, queue_offset, end, limits, record_filter))
 
     def _scan(self, queue: ConsumeQueue, start: int, end: int, limits: Limits, record_filter: RecordFilter) -> Found:
-        scan = FilteredScan(queue, self._collector, lambda entries: self._matching(entries, None)[0], record_filter)
+        scan = FilteredScan(
+            queue, self._collector, lambda entries: rows_wanted(self._log, entries, None)[0], record_filter
+        )
         return scan.run(start, end, limits)
 
     def _collect(self, chosen: _Selection) -> Found:
@@ -206,7 +208,7 @@ class Reader:
     ) -> _Selection:
         """Goes through entries [start, end) window by window until a limit is reached."""
         max_count, max_bytes = limits
-        wanted = None if tag_codes is None else np.fromiter(tag_codes, np.int64, len(tag_codes)).astype(np.int32)
+        wanted = as_wanted(tag_codes)
         parts: list[tuple[Positions, Positions]] = []
         count = size_bytes = 0
         all_gone = start < end
@@ -214,7 +216,7 @@ class Reader:
         window = min(_WINDOW_ENTRIES, max(1, max_count), max_bytes // MIN_RECORD_BYTES + 1)
         while offset < end and (not count or (count < max_count and size_bytes < max_bytes)):
             entries = queue.entries(offset, min(end, offset + window))
-            rows, is_any_there = self._matching(entries, wanted)
+            rows, is_any_there = rows_wanted(self._log, entries, wanted)
             all_gone = all_gone and not is_any_there
             if not len(rows):
                 offset, window = offset + len(entries), min(_WINDOW_ENTRIES, window * 2)
@@ -234,29 +236,6 @@ class Reader:
             return _Selection(offset, *(parts[0] if parts else (_NOWHERE, _NOWHERE)), all_gone)
         physical_offsets, sizes = (np.concatenate([part[column] for part in parts]) for column in (0, 1))
         return _Selection(offset, physical_offsets, sizes, all_gone)
-
-    def _matching(self, entries: Entries, wanted: NDArray[np.int32] | None) -> tuple[NDArray[np.int64], bool]:
-        """The rows that have a message with these tags, and whether any has a message at all."""
-        physical_offsets, sizes = entries["physical_offset"], entries["size"]
-        there = (
-            (physical_offsets >= self._log.min_offset)
-            & (sizes >= MIN_RECORD_BYTES)
-            & (sizes <= self._log.end_offset - physical_offsets)
-        )
-        if wanted is None:
-            rows = np.flatnonzero(there)
-            return rows, len(rows) > 0
-        matches = there & _is_one_of(entries["tags_code"].astype(np.int32), wanted)
-        return np.flatnonzero(matches), bool(there.any())
-
-
-def _is_one_of(codes: NDArray[np.int32], wanted: NDArray[np.int32]) -> NDArray[np.bool_]:
-    if not 0 < len(wanted) <= _FEW_TAGS:
-        return np.isin(codes, wanted)
-    found: NDArray[np.bool_] = codes == wanted[0]
-    for code in wanted[1:]:
-        found |= codes == code
-    return found
 
 
 def _as_int32(code: int) -> int:

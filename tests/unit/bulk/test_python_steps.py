@@ -20,6 +20,7 @@ from rmqspark.protocol.message_id import pack_host
 from rmqspark.protocol.properties import encode_properties
 from rmqspark.protocol.record import encode_record
 from rmqspark.protocol.record_batch import RecordBatch
+from rmqspark.protocol.topic_ranges import TopicRange, decode_found, encode_found
 from rmqspark.protocol.unique_keys import IdRange
 from rmqspark.sink.rows import Rows
 from rmqspark.source.arrow import ArrowColumns
@@ -195,6 +196,29 @@ def test_a_range_of_a_queue_is_read(is_alike: bool, opened: Callable[[], Message
         store.append_bulk("t", 0, *records_of(count, is_alike))
         assert store.max_offset("t", 0) == count
         return lambda: store.read_bulk("t", 0, 0, count, **EVERYTHING)
+
+    assert steps_a_message(work_of) < STEPS_OF_BLOCKS
+
+
+@alike
+def test_ranges_are_read_together(is_alike: bool, opened: Callable[[], MessageStore]) -> None:
+    """The broker gathers those of several in one go, and a client takes them apart in one."""
+    count_of_ranges = 8
+
+    def work_of(count: int) -> Callable[[], object]:
+        store = opened()
+        raw, sizes = records_of(-(-count // count_of_ranges), is_alike)
+        for _ in range(count_of_ranges):
+            store.append_bulk("t", 0, bytearray(raw), sizes)
+        end = store.max_offset("t", 0)
+        wanted = [TopicRange("t", 0, start, start + len(sizes)) for start in range(0, end, len(sizes))]
+
+        def work() -> None:
+            found = store.read_ranges(wanted, **EVERYTHING)
+            answer = memoryview(b"".join(encode_found(found)))
+            assert len(decode_found(answer, count_of_ranges, end).sizes) == end
+
+        return work
 
     assert steps_a_message(work_of) < STEPS_OF_BLOCKS
 
