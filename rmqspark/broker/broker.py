@@ -39,6 +39,7 @@ from rmqspark.broker.handlers.progress import ProgressHandlers
 from rmqspark.broker.handlers.pulls import PullHandlers
 from rmqspark.broker.handlers.queries import QueryHandlers
 from rmqspark.broker.handlers.queue_offsets import QueueOffsetHandlers
+from rmqspark.broker.handlers.range_reads import RangeReadHandlers
 from rmqspark.broker.handlers.runtime import RuntimeHandlers
 from rmqspark.broker.handlers.send_backs import SendBackHandlers
 from rmqspark.broker.handlers.sends import SendHandlers
@@ -258,6 +259,7 @@ class Broker:
                 max_body_bytes=store_config.max_message_size,
             ),
             BulkHandlers(config, store, topics, appender, self._stats),
+            RangeReadHandlers(config, store, topics, self._stats),
             MeasuringHandlers(store),
             self._pulls,
             ConsumerOffsetHandlers(

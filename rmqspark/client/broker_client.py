@@ -65,6 +65,7 @@ class Capabilities(NamedTuple):
     measure: int = 0
     groups: int = 0
     topics_send: int = 0
+    topics_read: int = 0
     store_path: str = ""  # where its files are, on its own machine
 
     @property
@@ -160,6 +161,7 @@ class BrokerClient:
             answer.capabilities.get("measure", 0),
             answer.capabilities.get("groups", 0),
             answer.capabilities.get("topicsSend", 0),
+            answer.capabilities.get("topicsRead", 0),
             answer.storePath,
         )
 

@@ -160,6 +160,7 @@ class RequestCode(IntEnum):
     RMQ_BULK_READ = 30002
     RMQ_MEASURE = 30003
     RMQ_TOPICS_SEND = 30004
+    RMQ_TOPICS_READ = 30005
     RMQ_TXN_PREPARE = 30010
     RMQ_TXN_HALF = 30011
     RMQ_TXN_DECIDE = 30012
@@ -315,6 +316,7 @@ _CODES_BY_ACCESS: Final[Mapping[Access, tuple[RequestCode, ...]]] = {
         RequestCode.RMQ_CAPABILITIES,
         RequestCode.RMQ_BULK_READ,
         RequestCode.RMQ_MEASURE,
+        RequestCode.RMQ_TOPICS_READ,
         RequestCode.RMQ_TXN_INPUTS,
         RequestCode.RMQ_TXN_REPORT_INPUT,  # said by tasks that read, also of a query that writes elsewhere
         RequestCode.RMQ_QUERY_REPORT,

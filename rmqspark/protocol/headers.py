@@ -106,6 +106,7 @@ REQUEST_HEADERS: Final[Mapping[RequestCode, type[Header]]] = MappingProxyType(
         RequestCode.RMQ_BULK_SEND: bulk.BulkSendRequestHeader,
         RequestCode.RMQ_BULK_READ: bulk.BulkReadRequestHeader,
         RequestCode.RMQ_TOPICS_SEND: bulk.TopicsSendRequestHeader,
+        RequestCode.RMQ_TOPICS_READ: bulk.TopicsReadRequestHeader,
         RequestCode.RMQ_TXN_PREPARE: txn.TxnPrepareRequestHeader,
         RequestCode.RMQ_TXN_HALF: txn.TxnHalfRequestHeader,
         RequestCode.RMQ_TXN_DECIDE: txn.TxnDecideRequestHeader,

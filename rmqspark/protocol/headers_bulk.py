@@ -86,3 +86,21 @@ class BulkReadResponseHeader(Header):
     minOffset: Int64
     maxOffset: Int64
     count: Int32
+
+
+class TopicsReadRequestHeader(Header):
+    """RMQ_TOPICS_READ: the records of `ranges` ranges of any queues, as far as maxCount and maxBytes allow, at least
+    one (`topic_ranges.py`). `tags` as in RMQ_BULK_READ. Never waits."""
+
+    ranges: Int32
+    maxCount: Int32
+    maxBytes: Int32
+    tags: str | None = None
+    bname: str | None = None
+
+
+class TopicsReadResponseHeader(Header):
+    """Body: what was found in the first `ranges` of the ranges asked for, `count` records in all."""
+
+    ranges: Int32
+    count: Int32

@@ -28,7 +28,15 @@ class CapabilityHandlers:
             storeId=store.store_id,
             incarnation=store.incarnation,
             storePath=store_path,
-            capabilities={"bulkSend": 2, "bulkRead": 2, "transactions": 1, "measure": 1, "groups": 1, "topicsSend": 1},
+            capabilities={
+                "bulkSend": 2,
+                "bulkRead": 2,
+                "transactions": 1,
+                "measure": 1,
+                "groups": 1,
+                "topicsSend": 1,
+                "topicsRead": 1,
+            },
         )
         self._answer = Reply(body=body.encode())
 

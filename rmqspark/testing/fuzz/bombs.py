@@ -22,6 +22,7 @@ from rmqspark.protocol.headers import (
     PullFlag,
     PullMessageRequestHeader,
     SendMessageRequestHeaderV2,
+    TopicsReadRequestHeader,
     TopicsSendRequestHeader,
 )
 from rmqspark.protocol.record import encode_record
@@ -104,6 +105,10 @@ def _counts(topic: str) -> Iterator[Bomb]:
             topics = TopicsSendRequestHeader(queues, count, zlib.crc32(body))
             request = _request(RequestCode.RMQ_TOPICS_SEND, topics, body)
             yield Bomb(f"rows: {count} for each of {queues} queues", True, request)
+    for ranges in (-1, 0, 1, 1_000, 2**31 - 1):
+        body = struct.pack(">qqiB", 0, 2**63 - 1, 0, len(topic)) + topic.encode()
+        of_topics = TopicsReadRequestHeader(ranges, 2**31 - 1, 2**31 - 1)
+        yield Bomb(f"read of {ranges} ranges", True, _request(RequestCode.RMQ_TOPICS_READ, of_topics, body * 1_000))
     yield bulk("sizes that wrap around", struct.pack(">4i", 2**31 - 1, 2**31 - 1, -(2**31), 2) + bytes(400), 4, 0)
     smallest = bytes(encode_record(topic=topic, body=b"x"))
     count = FULL_BODY // len(smallest)

@@ -19,12 +19,13 @@ from rmqspark.protocol.compression import decompress
 from rmqspark.protocol.faults import from_response
 from rmqspark.protocol.frame import FrameDecoder
 from rmqspark.protocol.headers import REQUEST_HEADERS
-from rmqspark.protocol.headers_bulk import BulkSendRequestHeader, TopicsSendRequestHeader
+from rmqspark.protocol.headers_bulk import BulkSendRequestHeader, TopicsReadRequestHeader, TopicsSendRequestHeader
 from rmqspark.protocol.headers_cluster import RegisterBrokerRequestHeader
 from rmqspark.protocol.properties import decode_properties
 from rmqspark.protocol.record import decode_record
 from rmqspark.protocol.record_batch import RecordBatch
 from rmqspark.protocol.register import decode_register_body
+from rmqspark.protocol.topic_ranges import decode_found, decode_ranges, encode_ranges
 from rmqspark.protocol.topic_rows import decode_topic_rows, records_bytes, records_of_topic_rows
 from rmqspark.remoting.response import Response
 from rmqspark.store.bulk_check import check_bulk, check_rows, check_topic_rows
@@ -86,6 +87,8 @@ def take_body(code: int, envelope: Envelope[msgspec.Struct] | None, body: memory
             check_topic_rows(runs, rows, _MAX_BODY_BYTES)
             out = np.empty(records_bytes(runs, rows), np.uint8)
             _look_at(RecordBatch.scan(records_of_topic_rows(runs, rows, out).buffer))
+        case TopicsReadRequestHeader() as header:
+            encode_ranges(decode_ranges(body, header.ranges))
         case RegisterBrokerRequestHeader() as header:
             decode_register_body(
                 body, compressed=bool(header.compressed), version=envelope.version, crc32=header.bodyCrc32 or 0
@@ -100,6 +103,8 @@ def receive_answer(data: bytes) -> None:
             response = Response.of(decode_command(raw), raw.body)
             str(from_response(response.code, response.remark, topic="t"))
             read_records(bytes(raw.body))
+            with suppress(RmqError):
+                decode_found(raw.body, response.opaque & 3, response.opaque >> 2 & 3)
     except RmqError:
         return
 

@@ -257,6 +257,22 @@ def _topic_rows(rng: Random, fields: dict[str, str], names: Names) -> bytes:
     return _described(rng, fields, ahead + rows, 0, count, -1)
 
 
+def _topic_ranges(rng: Random, fields: dict[str, str], names: Names) -> bytes:
+    edges = (0, 1, 7, -1, 2**63 - 1, -(2**63))
+    ranges = [
+        (rng.choice(edges), rng.choice(edges), rng.choice((0, 1, 5, -1)), _encodable(rng.choice(names.topics)).encode())
+        for _ in range(rng.choice((1, 1, 2, 20)))
+    ]
+    encoded = [
+        struct.pack(">qqiB", start, end, queue_id, len(topic[:255])) + topic[:255]
+        for start, end, queue_id, topic in ranges
+    ]
+    if rng.random() < 0.9:
+        fields.update(ranges=str(len(ranges)), maxCount=str(rng.choice((1, 100, -1))), maxBytes=str(1 << 20))
+    body = b"".join(encoded)
+    return hostile.mutated(rng, body) if rng.random() < 0.1 else body
+
+
 def _rows(rng: Random, *, with_properties: bool = False) -> tuple[bytes, int]:
     """What a bulk of rows has in its body, and how many they are."""
     bodies_of_rows = [hostile.noise(rng) for _ in range(rng.choice((1, 2, 17)))]
@@ -333,6 +349,7 @@ _MAKERS: Final[Mapping[int, Callable[[Random, dict[str, str], Names], bytes]]] =
     RequestCode.SEND_BATCH_MESSAGE: _batch,
     RequestCode.RMQ_BULK_SEND: _bulk,
     RequestCode.RMQ_TOPICS_SEND: _topic_rows,
+    RequestCode.RMQ_TOPICS_READ: _topic_ranges,
     RequestCode.RMQ_TXN_HALF: _bulk,
     RequestCode.REGISTER_BROKER: _registration,
 }

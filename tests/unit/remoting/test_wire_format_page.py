@@ -16,6 +16,8 @@ from rmqspark.protocol.headers_bulk import (
     BulkReadResponseHeader,
     BulkSendRequestHeader,
     BulkSendResponseHeader,
+    TopicsReadRequestHeader,
+    TopicsReadResponseHeader,
     TopicsSendRequestHeader,
     TopicsSendResponseHeader,
 )
@@ -32,7 +34,7 @@ def test_every_request_is_there_with_its_right() -> None:
 
 
 BULK = [BulkSendRequestHeader, BulkSendResponseHeader, BulkReadRequestHeader, BulkReadResponseHeader]
-TOPICS = [TopicsSendRequestHeader, TopicsSendResponseHeader]
+TOPICS = [TopicsSendRequestHeader, TopicsSendResponseHeader, TopicsReadRequestHeader, TopicsReadResponseHeader]
 TRANSACTIONS = [
     kind
     for module in (headers_txn, bodies_txn, headers_queries, bodies_queries)
