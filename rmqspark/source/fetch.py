@@ -12,19 +12,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.client.broker_client import BrokerClient, PullResult, PullStatus
 from rmqspark.client.futures import then
 from rmqspark.client.patience import patiently
-from rmqspark.errors import BrokerNotRegistered, DataLoss, OffsetMoved, RmqError
+from rmqspark.errors import BrokerNotRegistered, OffsetMoved
 from rmqspark.protocol.filters import TagFilter
 from rmqspark.protocol.record_batch import RecordBatch
-from rmqspark.source.loss import HINT
+from rmqspark.source.asking import answer, ask
+from rmqspark.source.loss import BEYOND_THE_END, DAMAGED, REMOVED, lose
 from rmqspark.source.tags import matching
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from rmqspark.client.broker_client import Capabilities
     from rmqspark.client.bulk import BulkChunk
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.source.queue_range import QueueRange
@@ -71,61 +75,48 @@ class _Chunks:
 
     def __iter__(self) -> Iterator[Chunk]:
         at = self._wanted.start
-        ahead = self._ask(at)
+        ahead = ask(partial(self._request, at))
         while at < self._wanted.end:
             chunk = self._receive(ahead, at)
             at = self._next(chunk, at)
             if at < self._wanted.end:
-                ahead = self._ask(at)
+                ahead = ask(partial(self._request, at))
             yield chunk
-
-    def _ask(self, at: int) -> Future[Chunk]:
-        try:
-            return self._request(at)
-        except RmqError as error:  # a lost connection shows here too: keep it for whoever waits for the answer
-            failed: Future[Chunk] = Future()
-            failed.set_exception(error)
-            return failed
 
     def _receive(self, ahead: Future[Chunk], at: int) -> Chunk:
         """The answer; asked again where that may help; of messages that have expired, where to go on."""
-        pending: list[Future[Chunk]] = [ahead]
-
-        def attempt() -> Chunk:
-            return (pending.pop() if pending else self._ask(at)).result()
-
         try:
-            return patiently(attempt, self._options.retry.pauses_ms, self._sleep_ms)
+            return answer(ahead, partial(self._request, at), self._options.retry.pauses_ms, self._sleep_ms)
         except OffsetMoved as moved:
             next_offset = min(moved.next_offset, self._wanted.end)
             if next_offset > at:
-                self._lose(at, next_offset, "were removed before they were read")
+                self._lose(at, next_offset, REMOVED)
             return Chunk(RecordBatch.scan(b""), next_offset)
 
     def _next(self, chunk: Chunk, at: int) -> int:
         if chunk.next_offset <= at:
-            self._lose(at, self._wanted.end, "are not there: the queue ends before them")
+            self._lose(at, self._wanted.end, BEYOND_THE_END)
             return self._wanted.end
         if chunk.missing:
-            self._lose(at, chunk.next_offset, "are damaged or gone from the broker's store", count=chunk.missing)
+            self._lose(at, chunk.next_offset, DAMAGED, count=chunk.missing)
         return chunk.next_offset
 
     def _lose(self, first: int, end: int, story: str, *, count: int | None = None) -> None:
         """Messages that cannot be read, all of these or `count` among them: an error, or a warning that counts them."""
-        which = f"offsets {first} to {end - 1}" if count is None else f"among offsets {first} to {end - 1}"
-        text = f"{end - first if count is None else count} messages of queue {self._wanted.queue}, {which}, {story}."
-        if self._options.fail_on_data_loss:
-            raise DataLoss(text, hint=HINT)
-        _log.warning("%s failOnDataLoss is false: they are skipped.", text)
+        lose(self._wanted.queue, first, end, story, tolerant=not self._options.fail_on_data_loss, count=count)
+
+
+def able(client: ClusterClient, broker: BrokerClient, options: TaskOptions) -> Capabilities:
+    """What a broker can do, which was there when the read was planned. Raises what a last try raised."""
+    return patiently(
+        broker.capabilities, options.retry.pauses_ms, client.clock.sleep_ms, besides=(BrokerNotRegistered,)
+    )
 
 
 def _request(client: ClusterClient, wanted: QueueRange, options: TaskOptions, *, is_filtered: bool) -> Request:
     """How to ask the broker for the records at an offset."""
     broker = client.broker(wanted.queue.broker_name)
-    capabilities = patiently(
-        broker.capabilities, options.retry.pauses_ms, client.clock.sleep_ms, besides=(BrokerNotRegistered,)
-    )  # it was there when the read was planned
-    if capabilities.reads_in_bulk(options.sql):
+    if able(client, broker, options).reads_in_bulk(options.sql):
         return lambda at: _bulk_read(broker, wanted, options, at, is_filtered=is_filtered)
     _log.info("Broker %s is a stock broker: queue %s is read by ordinary pulls.", broker.name, wanted.queue)
     return lambda at: _pull(broker, wanted, options, at)

@@ -1,4 +1,4 @@
-"""What a query can no longer read: found by comparing its offset with what the cluster says now.
+"""What a query can no longer read: found by comparing its offset with what the cluster says now, or when it is read.
 
 Option failOnDataLoss decides what follows: an error that names queue and range, or a warning and a place to go on from.
 """
@@ -112,3 +112,17 @@ def bear(losses: list[Loss], *, tolerant: bool) -> None:
         raise DataLoss(f"{losses[0]}{more}", hint=HINT)
     for loss in losses:
         _log.warning("%s failOnDataLoss is false: the query goes on with what is there.", loss)
+
+
+def lose(queue: MessageQueue, first: int, end: int, story: str, *, tolerant: bool, count: int | None = None) -> None:
+    """The same of messages that a task finds missing: all of [first, end), or `count` among them."""
+    which = f"offsets {first} to {end - 1}" if count is None else f"among offsets {first} to {end - 1}"
+    text = f"{end - first if count is None else count} messages of queue {queue}, {which}, {story}."
+    if not tolerant:
+        raise DataLoss(text, hint=HINT)
+    _log.warning("%s failOnDataLoss is false: they are skipped.", text)
+
+
+REMOVED = "were removed before they were read"
+BEYOND_THE_END = "are not there: the queue ends before them"
+DAMAGED = "are damaged or gone from the broker's store"

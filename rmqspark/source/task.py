@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rmqspark.client.shared import shared_client
 from rmqspark.gathering import gathered
 from rmqspark.source.columns import columns_of
-from rmqspark.source.fetch import fetch
+from rmqspark.source.fetch_together import fetch_together
 from rmqspark.source.leases import make_sure
 from rmqspark.source.partitions import DirectPartition, QueuePartition
 from rmqspark.source.report import report
@@ -56,6 +56,5 @@ def _from_broker(
     client: ClusterClient, wanted: Sequence[QueueRange], options: TaskOptions, schema: StructType
 ) -> Iterator[Any]:
     columns = columns_of(options, schema, *(each.queue for each in wanted))
-    for each in wanted:
-        for records in fetch(client, each, options):
-            yield from columns.batches(records)
+    for records in fetch_together(client, wanted, options):
+        yield from columns.batches(records)

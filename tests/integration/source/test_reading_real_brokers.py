@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,6 +17,7 @@ from rmqspark.model import Message, MessageQueue
 from rmqspark.source.admission import Limits
 from rmqspark.source.cluster_view import MAX_AGE_MS, ROUTE_MAX_AGE_MS, ClusterView
 from rmqspark.source.fetch import fetch
+from rmqspark.source.fetch_together import fetch_together
 from rmqspark.source.group import GroupProgress
 from rmqspark.source.offsets import Offsets
 from rmqspark.source.options import RetryPolicy, SourceOptions, Subscription
@@ -269,6 +270,41 @@ def test_reading_by_bulk_and_by_pulls_is_the_same(mq: LocalCluster, client: Clus
     assert read(None) == list(range(10, 120))
     assert read("b") == [offset for offset in range(10, 120) if offset // 25 % 2]
     assert read("c") == []
+
+
+class QueueByQueue(Stock):
+    """Of such brokers, rmqspark's own that answer about one queue at a time."""
+
+    def broker(self, name: str) -> BrokerClient:
+        broker = self._client.broker(name)
+        able = broker.capabilities()._replace(topics_read=0)
+        broker.capabilities = lambda: able  # type: ignore[method-assign]
+        return broker
+
+
+@pytest.mark.parametrize("tags", [None, "b", "c"])
+def test_reading_ranges_together_and_one_by_one_is_the_same(
+    mq: LocalCluster, client: ClusterClient, tags: str | None
+) -> None:
+    """From our brokers, from those that answer about one queue at a time, and from stock ones."""
+    for tag in ("a", "b") * 2:
+        send(mq, 25, tags=tag)
+        send(mq, 25, queue=1, tags=tag)
+    wanted = [QueueRange(Q0, 10, 60), QueueRange(Q1, 0, 100), QueueRange(Q0, 60, 61)]
+    options = TaskOptions(tags=tags, retry=AT_ONCE)
+
+    def read(reached: Any) -> list[tuple[int, int, bytes]]:
+        return [
+            (queue_id, offset, body)
+            for records in fetch_together(reached, wanted, options)
+            for queue_id, offset, body in zip(
+                records.queue_ids.tolist(), records.queue_offsets.tolist(), records.checked_bodies(), strict=True
+            )
+        ]
+
+    together = read(client)
+    assert len(together) == {None: 151, "b": 75, "c": 0}[tags]
+    assert read(QueueByQueue(client)) == read(Stock(client)) == together
 
 
 def test_a_process_keeps_one_client_for_each_cluster(mq: LocalCluster) -> None:

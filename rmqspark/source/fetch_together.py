@@ -1,0 +1,109 @@
+"""The records of many ranges of queues of one broker, as batches: some of several ranges, each range in its order.
+
+With a few messages in each of a thousand queues it is the requests that cost, one and more for each range, and all that
+is done once for each answer. So brokers that can are asked for many ranges at a time, and what comes is handled
+together. Each range is read, lost and tried again as `fetch` does it, and of other brokers, or by SQL92, it is `fetch`
+that does.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rmqspark.protocol.filters import TagFilter
+from rmqspark.protocol.record_batch import RecordBatch
+from rmqspark.source.asking import answer, ask
+from rmqspark.source.fetch import CHUNK_BYTES, CHUNK_RECORDS, able, fetch
+from rmqspark.source.loss import BEYOND_THE_END, DAMAGED, REMOVED, lose
+from rmqspark.source.tags import matching
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from concurrent.futures import Future
+
+    from rmqspark.client.broker_client import BrokerClient
+    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.protocol.topic_ranges import FoundRanges
+    from rmqspark.source.queue_range import QueueRange
+    from rmqspark.source.task_options import TaskOptions
+
+
+def fetch_together(client: ClusterClient, wanted: Sequence[QueueRange], options: TaskOptions) -> Iterator[RecordBatch]:
+    """The records of ranges of one broker that match the tags or the expression. Raises DataLoss, or what a last try
+    raised."""
+    broker = client.broker(wanted[0].queue.broker_name)
+    if len(wanted) == 1 or options.sql is not None or not able(client, broker, options).topics_read:
+        for each in wanted:
+            yield from fetch(client, each, options)
+        return
+    tags = TagFilter.parse(options.tags)
+    for found in _Rounds(client, broker, wanted, options, is_filtered=tags is not None):
+        records = RecordBatch.from_sizes(found.records, found.sizes)
+        records = records if tags is None else matching(records, tags)
+        if len(records):
+            yield records
+
+
+class _Rounds:
+    """Iterates over the answers about ranges, one request ahead."""
+
+    def __init__(
+        self,
+        client: ClusterClient,
+        broker: BrokerClient,
+        wanted: Sequence[QueueRange],
+        options: TaskOptions,
+        *,
+        is_filtered: bool,
+    ) -> None:
+        self._broker = broker
+        self._sleep_ms = client.clock.sleep_ms
+        self._wanted = wanted
+        self._options = options
+        self._is_filtered = is_filtered
+
+    def __iter__(self) -> Iterator[FoundRanges]:
+        left = list(self._wanted)
+        ahead = ask(partial(self._request, left))
+        while left:
+            found = answer(ahead, partial(self._request, left), self._options.retry.pauses_ms, self._sleep_ms)
+            left = self._left(found, left)
+            if left:
+                ahead = ask(partial(self._request, left))
+            yield found
+
+    def _request(self, ranges: Sequence[QueueRange]) -> Future[FoundRanges]:
+        from rmqspark.client.topics_read import topics_read
+        from rmqspark.protocol.topic_ranges import TopicRange
+
+        asked = [TopicRange(queue.topic, queue.queue_id, start, end) for queue, start, end in ranges]
+        return topics_read(self._broker, asked, max_count=CHUNK_RECORDS, max_bytes=CHUNK_BYTES, tags=self._options.tags)
+
+    def _left(self, found: FoundRanges, asked: Sequence[QueueRange]) -> list[QueueRange]:
+        """What is to be asked for yet: the ranges that were begun, from where they go on, and those not answered."""
+        answers = zip(
+            asked, found.next_offsets.tolist(), found.min_offsets.tolist(), found.counts.tolist(), strict=False
+        )
+        begun = [
+            each._replace(start=next_offset)
+            for each, *told in answers
+            if (next_offset := self._reached(each, *told)) < each.end
+        ]
+        return [*begun, *asked[len(found.counts) :]]
+
+    def _reached(self, asked: QueueRange, next_offset: int, min_offset: int, count: int) -> int:
+        """Where a range goes on. What cannot be read of it is an error, or a warning."""
+        _, at, end = asked
+        if min_offset > at:
+            self._lose(asked, min(min_offset, end), REMOVED)
+        elif next_offset <= at:
+            self._lose(asked, end, BEYOND_THE_END)
+            return end
+        elif not self._is_filtered and next_offset - at > count:
+            self._lose(asked, next_offset, DAMAGED, next_offset - at - count)
+        return next_offset
+
+    def _lose(self, asked: QueueRange, end: int, story: str, count: int | None = None) -> None:
+        tolerant = not self._options.fail_on_data_loss
+        lose(asked.queue, asked.start, end, story, tolerant=tolerant, count=count)
