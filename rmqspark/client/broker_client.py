@@ -66,6 +66,7 @@ class Capabilities(NamedTuple):
     groups: int = 0
     topics_send: int = 0
     topics_read: int = 0
+    queue_bounds: int = 0
     store_path: str = ""  # where its files are, on its own machine
 
     @property
@@ -162,6 +163,7 @@ class BrokerClient:
             answer.capabilities.get("groups", 0),
             answer.capabilities.get("topicsSend", 0),
             answer.capabilities.get("topicsRead", 0),
+            answer.capabilities.get("queueBounds", 0),
             answer.storePath,
         )
 

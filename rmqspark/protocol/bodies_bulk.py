@@ -10,6 +10,9 @@ from rmqspark.protocol.header_types import Int32, Int64
 MAX_MEASURED_QUEUES: Final = 1_000
 """Queues that one RMQ_MEASURE asks about at most."""
 
+MAX_BOUNDED_QUEUES: Final = 1_000
+"""Queues that one RMQ_QUEUE_BOUNDS asks about at most."""
+
 
 class QueueBudget(Body):
     """How many of the messages of [fromOffset, toOffset) fit into `maxBytes`?"""
@@ -42,3 +45,30 @@ class QueueExtents(Body):
     """Answers RMQ_MEASURE, in the order of the question."""
 
     queues: list[QueueExtent] = []
+
+
+class QueueOfTopic(Body):
+    """One queue that is asked about."""
+
+    topic: str = ""
+    queueId: Int32 = 0
+
+
+class QueuesOfTopics(Body):
+    """RMQ_QUEUE_BOUNDS."""
+
+    queues: list[QueueOfTopic] = []
+
+
+class QueueBounds(Body):
+    """What GET_MIN_OFFSET and GET_MAX_OFFSET answer; `topicDeleted` 0 says that no topic of this name was."""
+
+    minOffset: Int64 = 0
+    maxOffset: Int64 = 0
+    topicDeleted: Int64 = 0
+
+
+class BoundsOfQueues(Body):
+    """Answers RMQ_QUEUE_BOUNDS, in the order of the question."""
+
+    queues: list[QueueBounds] = []

@@ -161,6 +161,7 @@ class RequestCode(IntEnum):
     RMQ_MEASURE = 30003
     RMQ_TOPICS_SEND = 30004
     RMQ_TOPICS_READ = 30005
+    RMQ_QUEUE_BOUNDS = 30006
     RMQ_TXN_PREPARE = 30010
     RMQ_TXN_HALF = 30011
     RMQ_TXN_DECIDE = 30012
@@ -317,6 +318,7 @@ _CODES_BY_ACCESS: Final[Mapping[Access, tuple[RequestCode, ...]]] = {
         RequestCode.RMQ_BULK_READ,
         RequestCode.RMQ_MEASURE,
         RequestCode.RMQ_TOPICS_READ,
+        RequestCode.RMQ_QUEUE_BOUNDS,
         RequestCode.RMQ_TXN_INPUTS,
         RequestCode.RMQ_TXN_REPORT_INPUT,  # said by tasks that read, also of a query that writes elsewhere
         RequestCode.RMQ_QUERY_REPORT,

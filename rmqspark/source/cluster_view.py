@@ -2,8 +2,9 @@
 
 Spark asks an idle query for its latest offset every ten milliseconds or so. An answer is kept for the rest of one such
 look, not until the next: `processAllAvailable` promises what was sent before it, and Spark keeps the promise by looking
-once more. Requests for all queues travel together, and one that fails is tried again within the limits that
-fetchOffset.numRetries and fetchOffset.retryIntervalMs set: an error that leaves here ends the query.
+once more. Requests for all queues travel together, one for all queues of a broker that can answer so. One that fails is
+tried again within the limits that fetchOffset.numRetries and fetchOffset.retryIntervalMs set: an error that leaves here
+ends the query.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from rmqspark.client.group_reading import committed_offsets
 from rmqspark.client.measuring import Budget, submit_measure
 from rmqspark.client.patience import patiently
+from rmqspark.client.queue_bounds import submit_bounds
 from rmqspark.client.user_topics import user_topics
 from rmqspark.errors import InvalidArgument, NotSupported, TopicNotFound
 from rmqspark.protocol.codes import RequestCode
@@ -33,9 +35,10 @@ if TYPE_CHECKING:
 
     import msgspec
 
-    from rmqspark.client.broker_client import BrokerClient
+    from rmqspark.client.broker_client import BrokerClient, Capabilities
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.client.measuring import Extent
+    from rmqspark.client.queue_bounds import Bounds
     from rmqspark.errors import RmqError
     from rmqspark.message_queue import MessageQueue
     from rmqspark.remoting.response import Response
@@ -74,7 +77,14 @@ class ClusterView:
 
     def begins(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
         """The lowest offset of each of these queues."""
-        return self._patiently(lambda: self._offsets(RequestCode.GET_MIN_OFFSET, queues, _min_header))
+        asked = list(queues)
+
+        def ask() -> dict[MessageQueue, int]:
+            bounds, others = self._bounds(asked, self._able(asked))
+            begins = {queue: each.begin for queue, each in bounds.items()}
+            return begins | self._offsets(RequestCode.GET_MIN_OFFSET, others, _min_header)
+
+        return self._patiently(ask)
 
     def offsets_at(self, queues: Iterable[MessageQueue], timestamp_ms: int) -> dict[MessageQueue, int]:
         """The first message of each queue stored at or after that time, or the end where there is none."""
@@ -138,20 +148,39 @@ class ClusterView:
 
     def _look(self, missing_topics_allowed: bool) -> Snapshot:
         queues = self._queues(missing_topics_allowed)
-        stores = self._stores(queues)
-        answers = self._submit(RequestCode.GET_MAX_OFFSET, queues, _max_header)
-        found = {
-            queue: answer.result().raise_for_code().header(MaxOffsetResponseHeader) for queue, answer in answers.items()
-        }
-        if self._stores(queues) != stores:  # a broker was started again in between: whose ends are these?
+        able = self._able(queues)
+        bounds, others = self._bounds(queues, able)
+        ends = {queue: each.end for queue, each in bounds.items()}
+        deletions_ms = {(q.topic, q.broker_name): each.topic_deleted_ms for q, each in bounds.items()}
+        for queue, answer in self._submit(RequestCode.GET_MAX_OFFSET, others, _max_header).items():
+            told = answer.result().raise_for_code().header(MaxOffsetResponseHeader)
+            ends[queue], deletions_ms[queue.topic, queue.broker_name] = told.offset, told.topicDeleted or 0
+        stores = _stores(able)
+        if _stores(self._able(queues)) != stores:  # a broker was started again in between: whose ends are these?
             return self._look(missing_topics_allowed)
-        deletions_ms = {(queue.topic, queue.broker_name): found[queue].topicDeleted or 0 for queue in queues}
-        return Snapshot({queue: found[queue].offset for queue in queues}, stores, deletions_ms=deletions_ms)
+        return Snapshot({queue: ends[queue] for queue in queues}, stores, deletions_ms=deletions_ms)
 
-    def _stores(self, queues: Iterable[MessageQueue]) -> dict[str, StoreIdentity]:
-        """Which store each broker of these queues serves; asked once per connection."""
-        said = {name: self._client.broker(name).capabilities() for name in {queue.broker_name for queue in queues}}
-        return {name: StoreIdentity(each.store_id, each.incarnation) for name, each in said.items()}
+    def _able(self, queues: Iterable[MessageQueue]) -> dict[str, Capabilities]:
+        """What the brokers of these queues can do and which stores they serve; asked once per connection."""
+        return {name: self._client.broker(name).capabilities() for name in {queue.broker_name for queue in queues}}
+
+    def _bounds(
+        self, queues: Iterable[MessageQueue], able: Mapping[str, Capabilities]
+    ) -> tuple[dict[MessageQueue, Bounds], list[MessageQueue]]:
+        """Where queues begin and end, and those that have to be asked about one by one."""
+        together: dict[str, list[MessageQueue]] = {}
+        others: list[MessageQueue] = []
+        for queue in queues:
+            is_able = able[queue.broker_name].queue_bounds
+            (together.setdefault(queue.broker_name, []) if is_able else others).append(queue)
+        answers = [
+            (asked, submit_bounds(self._client.broker(name), asked, OFFSET_TIMEOUT_MS))
+            for name, asked in together.items()
+        ]
+        found: dict[MessageQueue, Bounds] = {}
+        for asked, pieces in answers:
+            found.update(zip(asked, chain.from_iterable(piece.result() for piece in pieces), strict=True))
+        return found, others
 
     def _queues(self, missing_topics_allowed: bool) -> list[MessageQueue]:
         found: list[MessageQueue] = []
@@ -202,6 +231,11 @@ class ClusterView:
 
     def _patiently(self, ask: Callable[[], T], *, besides: tuple[type[RmqError], ...] = ()) -> T:
         return patiently(ask, self._retry.pauses_ms, self._clock.sleep_ms, besides=besides)
+
+
+def _stores(able: Mapping[str, Capabilities]) -> dict[str, StoreIdentity]:
+    """Which store each broker serves."""
+    return {name: StoreIdentity(said.store_id, said.incarnation) for name, said in able.items()}
 
 
 def _max_header(queue: MessageQueue) -> msgspec.Struct:

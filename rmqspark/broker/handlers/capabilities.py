@@ -36,6 +36,7 @@ class CapabilityHandlers:
                 "groups": 1,
                 "topicsSend": 1,
                 "topicsRead": 1,
+                "queueBounds": 1,
             },
         )
         self._answer = Reply(body=body.encode())

@@ -1,6 +1,9 @@
 """SEARCH_OFFSET_BY_TIMESTAMP (29), GET_MAX_OFFSET (30), GET_MIN_OFFSET (31), GET_EARLIEST_MSG_STORETIME (32): what a
 queue holds. RocketMQ's AdminBrokerProcessor; spec: requests, section 5, storage, section 3.
 
+RMQ_QUEUE_BOUNDS (30006) is rmqspark's own: what 30 and 31 tell, of up to a thousand queues. A query of a thousand
+topics asks with each of its batches, and all the time while it waits for one.
+
 A topic or queue that is not there is answered like one that is empty, as RocketMQ does: 0, or -1 for the store time.
 """
 
@@ -8,6 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rmqspark.errors import InvalidArgument
+from rmqspark.protocol.bodies import MAX_BOUNDED_QUEUES, BoundsOfQueues, QueueBounds, QueuesOfTopics
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers_consume import (
     GetEarliestMsgStoretimeRequestHeader,
@@ -23,7 +28,9 @@ from rmqspark.remoting.router import Route, Routes
 
 if TYPE_CHECKING:
     from rmqspark.broker.topics import TopicTable
+    from rmqspark.protocol.bodies import QueueOfTopic
     from rmqspark.remoting.request import Request
+    from rmqspark.remoting.router import NoFields
     from rmqspark.store.message_store import MessageStore
     from rmqspark.store.time_search import Boundary
 
@@ -41,6 +48,7 @@ class QueueOffsetHandlers:
             RequestCode.GET_MAX_OFFSET: Route(GetMaxOffsetRequestHeader, self.max_offset),
             RequestCode.GET_MIN_OFFSET: Route(GetMinOffsetRequestHeader, self.min_offset),
             RequestCode.GET_EARLIEST_MSG_STORETIME: Route(GetEarliestMsgStoretimeRequestHeader, self.earliest),
+            RequestCode.RMQ_QUEUE_BOUNDS: Route(None, self.bounds),
         }
 
     def search(self, request: Request[SearchOffsetRequestHeader]) -> Reply:
@@ -61,3 +69,14 @@ class QueueOffsetHandlers:
     def earliest(self, request: Request[GetEarliestMsgStoretimeRequestHeader]) -> Reply:
         timestamp = self._store.earliest_store_time(request.header.topic, request.header.queueId)
         return Reply(GetEarliestMsgStoretimeResponseHeader(timestamp))
+
+    def bounds(self, request: Request[NoFields]) -> Reply:
+        asked = QueuesOfTopics.decode_request(request.body).queues
+        if len(asked) > MAX_BOUNDED_QUEUES:
+            raise InvalidArgument(f"{len(asked)} queues in one request; {MAX_BOUNDED_QUEUES} are allowed.")
+        return Reply(body=BoundsOfQueues([self._bounds(queue) for queue in asked]).encode(standard=True))
+
+    def _bounds(self, queue: QueueOfTopic) -> QueueBounds:
+        topic, queue_id = queue.topic, queue.queueId
+        begin, end = self._store.min_offset(topic, queue_id), self._store.max_offset(topic, queue_id)
+        return QueueBounds(begin, end, self._topics.deleted_ms(topic))

@@ -39,6 +39,7 @@ BODIES: Final[Mapping[RequestCode, type[bodies.Body]]] = {
     RequestCode.QUERY_ASSIGNMENT: bodies.QueryAssignmentBody,
     RequestCode.SET_MESSAGE_REQUEST_MODE: bodies.MessageRequestModeBody,
     RequestCode.RMQ_MEASURE: bodies.QueueBudgets,
+    RequestCode.RMQ_QUEUE_BOUNDS: bodies.QueuesOfTopics,
     RequestCode.RMQ_GROUP_RESETS: bodies.ResetOffsetBody,
     RequestCode.RMQ_GROUP_LEASES: bodies.GroupLeasesBody,
     RequestCode.RMQ_TXN_DECIDE: bodies_txn.TxnDecision,

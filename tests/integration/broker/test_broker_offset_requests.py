@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from rmqspark.protocol.bodies import ConsumerData, HeartbeatData, SubscriptionData
+from rmqspark.protocol.bodies import (
+    BoundsOfQueues,
+    ConsumerData,
+    HeartbeatData,
+    QueueBounds,
+    QueueOfTopic,
+    QueuesOfTopics,
+    SubscriptionData,
+)
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.headers import (
     GetEarliestMsgStoretimeRequestHeader,
@@ -179,5 +187,22 @@ def test_commits_do_not_undo_a_reset_that_is_not_known_yet(on_broker) -> None:
         assert (answer.code, answer.remark) == (0, "Offset has been previously reset")
         query = QueryConsumerOffsetRequestHeader("g", "orders", 0)
         assert (await client.ask(RequestCode.QUERY_CONSUMER_OFFSET, query)).fields["offset"] == "0"
+
+    on_broker(talk)
+
+
+def test_bounds_of_many_queues(on_broker) -> None:
+    """What each tells by itself, in the order of the question, also of those that are not there; a crowd is refused."""
+
+    async def talk(bench) -> None:
+        client = await ready(bench)
+        for _ in range(3):
+            await client.send("orders")
+        asked = QueuesOfTopics([QueueOfTopic("nowhere", 0), QueueOfTopic("orders", 0), QueueOfTopic("orders", 9)])
+        answer = await client.ask(RequestCode.RMQ_QUEUE_BOUNDS, None, asked.encode())
+        assert BoundsOfQueues.decode(answer.body).queues == [QueueBounds(), QueueBounds(0, 3, 0), QueueBounds()]
+        crowd = QueuesOfTopics([QueueOfTopic("orders", 0)] * 1_001).encode(standard=True)
+        refused = await client.ask(RequestCode.RMQ_QUEUE_BOUNDS, None, crowd)
+        assert refused.code == ResponseCode.INVALID_PARAMETER
 
     on_broker(talk)

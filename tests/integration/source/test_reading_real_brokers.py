@@ -22,7 +22,7 @@ from rmqspark.source.group import GroupProgress
 from rmqspark.source.offsets import Offsets
 from rmqspark.source.options import RetryPolicy, SourceOptions, Subscription
 from rmqspark.source.ownership import WholeGroup
-from rmqspark.source.planner import QueueRange
+from rmqspark.source.planner import QueueRange, Snapshot
 from rmqspark.source.progress import Progress
 from rmqspark.source.rewinds import Rewinds
 from rmqspark.source.task_options import TaskOptions
@@ -82,6 +82,29 @@ def test_ends_and_begins(mq: LocalCluster, client: ClusterClient) -> None:
     assert view.begins([Q0, Q1]) == {Q0: 0, Q1: 0}
     assert view.offsets_at([Q0], 0) == {Q0: 0}
     assert view.offsets_at([Q0], 1 << 45) == {Q0: 3}
+
+
+def test_bounds_asked_together_and_one_by_one_are_the_same(
+    mq: LocalCluster, admin: AdminClient, client: ClusterClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of brokers that tell them of many queues at once, and of those that do not; a deletion is told either way."""
+    admin.delete_topic("orders")
+    admin.create_topic("orders", queues=2)
+    admin.create_topic("more", queues=1)
+    send(mq, 3)
+
+    def looked() -> tuple[Snapshot, dict[MessageQueue, int]]:
+        view = ClusterView(client, Subscription(("more", "orders")), AT_ONCE)
+        found = view.snapshot()
+        return found, view.begins(found.ends)
+
+    together = looked()
+    assert together[0].ends == {Q0: 3, Q1: 0, MessageQueue("more", "broker-a", 0): 0}
+    assert together[0].deletions_ms["orders", "broker-a"] > 0
+    able = client.broker("broker-a").capabilities()._replace(queue_bounds=0)
+    monkeypatch.setattr(BrokerClient, "capabilities", lambda self: able)
+    assert looked() == together
+    admin.delete_topic("more")
 
 
 def test_an_idle_query_does_not_hammer_the_broker(mq: LocalCluster, client: ClusterClient, clock: ManualClock) -> None:
