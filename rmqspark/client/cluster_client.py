@@ -7,6 +7,7 @@ routes for 30 seconds, and opens one pipelined connection per address.
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rmqspark.client.addresses import parse_addresses, resolve_namesrv
@@ -23,7 +24,7 @@ from rmqspark.errors import AlreadyClosed, BrokerNotRegistered, TopicNotFound, U
 from rmqspark.protocol.names import AUTO_CREATE_TOPIC, check_topic
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from types import TracebackType
     from typing import Self
 
@@ -118,6 +119,16 @@ class ClusterClient:
             return last
         self._forget(topic)
         raise TopicNotFound(topic)
+
+    def look_up(self, topics: Sequence[str]) -> None:
+        """Asks for the routes of these topics together, as far as they are not known, so that `route` need not ask for
+        each. It raises nothing of its own: what is missing afterwards, `route` asks for and tells."""
+        now_ms = self.clock.monotonic_ms()
+        unknown = [topic for topic in topics if (known := self._routes.fresh(topic, now_ms)) is None or known.borrowed]
+        if len(unknown) > 1:
+            with suppress(Unreachable):
+                for topic, data in self.name_servers.known_routes(unknown).items():
+                    self._keep(topic_route(topic, data))
 
     def route_to_publish(self, topic: str) -> TopicRoute:
         """The topic's route; for a topic that does not exist one borrowed from TBW102, if the cluster auto-creates.

@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 
     from rmqspark.client.connections import Connections
     from rmqspark.remoting.blocking import BlockingConnection
+    from rmqspark.remoting.response import Response
 
 T = TypeVar("T")
+
+_ROUTES_UNDER_WAY = 256  # asked for before an answer is awaited
 
 
 class NameServers:
@@ -36,6 +39,11 @@ class NameServers:
         One that has just started knows nothing until the brokers have registered, so its word alone is not enough.
         """
         return self._ask_one(lambda connection: self._route(connection, topic), lambda data: data is not None)
+
+    def known_routes(self, topics: Sequence[str]) -> dict[str, TopicRouteData]:
+        """Those of these topics' routes that the first name server to answer knows, asked for together: one at a time,
+        each costs both sides some wakings. Whether a topic exists is for `route` to say."""
+        return self._ask_one(lambda connection: self._known_routes(connection, topics))
 
     def route_seen_everywhere(self, topic: str, accept: Callable[[TopicRouteData | None], bool]) -> bool:
         """Whether every name server that answers gives a route that `accept` takes (None: topic unknown)."""
@@ -71,13 +79,18 @@ class NameServers:
 
     def _route(self, connection: BlockingConnection, topic: str) -> TopicRouteData | None:
         header = GetRouteInfoRequestHeader(topic, acceptStandardJsonOnly=True)
-        response = connection.call(RequestCode.GET_ROUTEINFO_BY_TOPIC, header, timeout_ms=self._timeout_ms)
-        try:
-            response.raise_for_code()
-        except NotFound:
-            return None
-        data = TopicRouteData.decode(response.body)
-        return data if data.queueDatas and data.brokerDatas else None
+        return _route_in(connection.call(RequestCode.GET_ROUTEINFO_BY_TOPIC, header, timeout_ms=self._timeout_ms))
+
+    def _known_routes(self, connection: BlockingConnection, topics: Sequence[str]) -> dict[str, TopicRouteData]:
+        code, found = RequestCode.GET_ROUTEINFO_BY_TOPIC, {}
+        for first in range(0, len(topics), _ROUTES_UNDER_WAY):
+            asked = topics[first : first + _ROUTES_UNDER_WAY]
+            headers = [GetRouteInfoRequestHeader(topic, acceptStandardJsonOnly=True) for topic in asked]
+            answers = [connection.submit(code, header, timeout_ms=self._timeout_ms) for header in headers]
+            for topic, answer in zip(asked, answers, strict=True):
+                if (data := _route_in(answer.result())) is not None:
+                    found[topic] = data
+        return found
 
     def _ask_one(
         self, question: Callable[[BlockingConnection], T], is_enough: Callable[[T], bool] = lambda answer: True
@@ -129,3 +142,13 @@ class NameServers:
             address=where,
             hint="Start one with: rmq up, or say where yours is with --namesrv, namesrv= or $RMQ_NAMESRV.",
         )
+
+
+def _route_in(response: Response) -> TopicRouteData | None:
+    """The route that a name server answers; None where it knows no such topic."""
+    try:
+        response.raise_for_code()
+    except NotFound:
+        return None
+    data = TopicRouteData.decode(response.body)
+    return data if data.queueDatas and data.brokerDatas else None

@@ -11,7 +11,7 @@ from rmqspark.sink.bulk_send import STOCK_BATCH_BYTES
 from rmqspark.sink.outbox import RETRY_PAUSES_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from rmqspark.client.broker_client import Capabilities
     from rmqspark.client.cluster_client import ClusterClient
@@ -27,12 +27,23 @@ class Targets:
         self._options = options
         self._queues: dict[str, list[MessageQueue]] = {}
         self._turns: dict[str, int] = {}
+        self._looked_up: set[str] = set()
 
     def queues(self, topic: str) -> list[MessageQueue]:
         """The queues of `topic` that may be written to, by broker name and id. Raises TopicNotFound, NoPermission …"""
         if topic not in self._queues:
-            self._queues[topic] = self._look_up(check_sendable(topic))
+            self.look_up((topic,))
+            self._queues[topic] = self._find(topic)
         return self._queues[topic]
+
+    def look_up(self, topics: Sequence[str]) -> None:
+        """Asks for those of these topics that are new, all together. The worker may know them from a task before;
+        queues may have been added since. Raises what is wrong with the name of one."""
+        new = [check_sendable(topic) for topic in topics if topic not in self._looked_up]
+        for topic in new:
+            self._client.expire_route(topic)
+        self._client.look_up(new)
+        self._looked_up.update(new)
 
     def max_bytes(self, topic: str) -> int:
         """How large a send to `topic` may be: stock brokers take batches up to the size of one message only."""
@@ -60,8 +71,7 @@ class Targets:
         pauses_ms, sleep_ms = RETRY_PAUSES_MS, self._client.clock.sleep_ms
         return patiently(broker.capabilities, pauses_ms, sleep_ms, besides=(BrokerNotRegistered,))
 
-    def _look_up(self, topic: str) -> list[MessageQueue]:
-        self._client.expire_route(topic)  # the worker may have one from a task before; queues may have been added since
+    def _find(self, topic: str) -> list[MessageQueue]:
         try:
             queues = patiently(lambda: self._client.publish_queues(topic), RETRY_PAUSES_MS, self._client.clock.sleep_ms)
         except TopicNotFound as missing:

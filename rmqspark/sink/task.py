@@ -83,6 +83,7 @@ class WriteTask:
             row = self._written.rows + int(np.argmin(topics.is_valid().to_numpy(zero_copy_only=False)))
             raise InvalidMessage(f"Row {row} of this task's input cannot be sent: column 'topic' is null.")
         names = topics.dictionary.to_pylist()
+        self._targets.look_up(names)
         order, runs = grouped(np.asarray(topics.indices).astype(np.int64))
         if len(names) > 1 and self._may_join(batch.schema.names) and self._targets.take_topics(names):
             self._write_joined(batch, names, order, runs)

@@ -184,7 +184,9 @@ class ClusterView:
 
     def _queues(self, missing_topics_allowed: bool) -> list[MessageQueue]:
         found: list[MessageQueue] = []
-        for topic in self._topics():
+        topics = self._topics()
+        self._client.look_up(topics)
+        for topic in topics:
             try:
                 found += filter(self._subscription.includes, self._client.subscribe_queues(topic))
             except TopicNotFound:

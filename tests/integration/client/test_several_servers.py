@@ -10,7 +10,7 @@ import pytest
 from rmqspark import AdminClient, Message, Producer, PullConsumer
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.outgoing import SendConfig
-from rmqspark.errors import RmqError
+from rmqspark.errors import RmqError, TopicNotFound, Unreachable
 from rmqspark.testing import LocalCluster, cluster
 from rmqspark.testing.manual_clock import ManualClock
 
@@ -61,6 +61,35 @@ def test_a_topic_is_made_on_all_brokers_and_spread_over_them(mq: LocalCluster) -
         receipts = send(producer, "spread", 60)
         assert set(Counter(receipt.queue for receipt in receipts).values()) == {10}
         assert read(mq.namesrv, "spread") == Counter(receipt.msg_id for receipt in receipts)
+
+
+def test_routes_that_are_looked_up_together(mq: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are those that are found one by one, and not asked for again; one that is not there is told when used."""
+    topics = [f"together-{number}" for number in range(300)]
+    with AdminClient(mq.namesrv) as admin:
+        for topic in topics[:3]:
+            admin.create_topic(topic, queues=2)
+    with ClusterClient(mq.namesrv) as one_by_one, ClusterClient(mq.namesrv) as client:
+        client.look_up(topics)
+        asked: list[str] = []
+        alone = client.name_servers.route
+        monkeypatch.setattr(client.name_servers, "route", lambda topic: asked.append(topic) or alone(topic))
+        assert [client.route(topic) for topic in topics[:3]] == [one_by_one.route(topic) for topic in topics[:3]]
+        assert asked == []
+        with pytest.raises(TopicNotFound):
+            client.route(topics[3])
+        client.expire_route(topics[0])
+        client.look_up(topics[:2])
+        assert client.route(topics[0]) == one_by_one.route(topics[0])
+        assert asked == [topics[3], topics[0]]  # one alone is left to whoever uses it
+
+
+def test_nobody_answers_a_look_up() -> None:
+    """It is told when a route is used."""
+    with ClusterClient("127.0.0.1:1") as client:
+        client.look_up(["a", "b"])
+        with pytest.raises(Unreachable):
+            client.route("a")
 
 
 def test_a_broker_that_dies_is_avoided_and_used_again() -> None:
