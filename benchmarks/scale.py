@@ -119,13 +119,12 @@ def fill(namesrv: str, queues: Sequence[MessageQueue], first: int, count: int) -
 def send_cost_us(running: Servers, queues: Sequence[MessageQueue]) -> float:
     """Server time of one of 100,000 single sends, spread over these queues."""
     each = max(DEPTH, -(-len(queues) // CONNECTIONS))
-    stamp = time.monotonic_ns() & 0xFFFFFFFFFFFF
+    stamp, now_ms = time.monotonic_ns() & 0xFFFFFFFFFFFF, time.time_ns() // 1_000_000
     lanes = []
     for number in range(CONNECTIONS):
         mine = [queues[(number * each + at) % len(queues)] for at in range(each)]
-        frames = [
-            SendFrame(queue, 1 + at, 1, BODY_BYTES, f"{stamp:012X}{number:08X}", 0) for at, queue in enumerate(mine)
-        ]
+        run = f"{stamp:012X}{number:08X}"
+        frames = [SendFrame(queue, 1 + at, 1, BODY_BYTES, run, now_ms) for at, queue in enumerate(mine)]
         lanes.append(Lane(running.broker, frames))
     load = SendLoad(lanes, 1)
     try:
