@@ -29,11 +29,11 @@ _POLL_MS = 100  # positions also move where nothing matches the tags, without a 
 def consume(
     topic: Annotated[str, typer.Argument(help="The topic to read.")],
     from_: Annotated[
-        str | None, typer.Option("--from", help="earliest, latest, a time, or relative: -10m. Default: earliest.")
+        str | None, typer.Option("--from", help="earliest, latest, a time (UTC), or -10m. Default: earliest.")
     ] = None,
     to: Annotated[str | None, typer.Option(help="Where to stop: a time or relative, like --from.")] = None,
     offset: Annotated[
-        str | None, typer.Option("--offset", "-o", help="42, -5 (the last five), 5:10, start, end, @-1h, @t1..t2.")
+        str | None, typer.Option("--offset", "-o", help="42, -5 (the last five), +5, 5:10, start, end, @-1h, @t1..t2.")
     ] = None,
     count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="Stop after this many messages.")] = None,
     tags: Annotated[str, typer.Option(help="Only these tags: 'paid || shipped'.")] = "*",
@@ -165,6 +165,8 @@ def resolve(consumer: PullConsumer, queue: MessageQueue, position: Position) -> 
         return last
     if position.timestamp_ms is not None:
         return consumer.offset_by_time(queue, position.timestamp_ms)
+    if position.after_first is not None:
+        return min(last, first + position.after_first)
     offset = position.offset or 0
     return min(last, max(first, offset if offset >= 0 else last + offset))
 

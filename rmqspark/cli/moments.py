@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import datetime
 
 from rmqspark.errors import InvalidArgument
+from rmqspark.options import moment
 
-_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_RELATIVE = re.compile(r"-(\d+)(ms|s|m|h|d)")
+_TIMES = re.compile(r"([se]?)@(.*)")
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where to begin or end in each queue: exactly one of the three is set.
+    """Where to begin or end in each queue: exactly one of the four is set.
 
-    `offset` counts from the queue's beginning, or back from its end where it is negative.
+    `offset` is a queue offset, or counts back from the queue's end where it is negative. `after_first` counts from the
+    oldest message that is still there.
     """
 
     name: str | None = None  # "earliest" or "latest"
     timestamp_ms: int | None = None
     offset: int | None = None
+    after_first: int | None = None
 
 
 EARLIEST = Position(name="earliest")
@@ -29,34 +30,34 @@ LATEST = Position(name="latest")
 
 
 def parse_moment(text: str, *, now_ms: int, option: str) -> Position:
-    """`earliest`, `latest`, relative (`-10m`), milliseconds since 1970, or ISO 8601 (local without a zone)."""
+    """`earliest`, `latest`, relative (`-10m`), milliseconds since 1970, or ISO 8601.
+
+    A time without a zone is UTC: as every time that `rmq` prints, as `rmq group reset`, and as Spark's options.
+    """
     word = text.strip()
     if word in ("earliest", "beginning", "start"):
         return EARLIEST
     if word in ("latest", "end"):
         return LATEST
-    if match := _RELATIVE.fullmatch(word):
-        return Position(timestamp_ms=now_ms - int(match[1]) * _UNITS_MS[match[2]])
-    if word.isdigit():
-        return Position(timestamp_ms=int(word))
     try:
-        return Position(timestamp_ms=int(datetime.fromisoformat(word).timestamp() * 1000))
+        return Position(timestamp_ms=moment(word).resolve(now_ms))
     except ValueError:
         raise InvalidArgument(
             f"{option} {text!r} is not a moment.",
-            hint="Use earliest, latest, -10m (s, m, h, d), milliseconds since 1970, or 2026-01-31T12:00.",
+            hint="Use earliest, latest, -10m (s, m, h, d), milliseconds since 1970, or 2026-01-31T12:00 (UTC).",
         ) from None
 
 
 def parse_offsets(text: str, *, now_ms: int) -> tuple[Position, Position | None]:
-    """rpk's and kcat's `-o`: `start`, `end`, `42`, `-5` (the last five), `5:10`, `:10`, `@-1h`, `@t1:t2`.
+    """rpk's and kcat's `-o`: `start`, `end`, `42`, `-5` (the last five), `+5` (all but the first five), `5:10`, `:10`,
+    `@-1h`, `@t1:t2`, and kcat's `s@t1` and `e@t2`.
 
     Returns where to begin and where to end (exclusive), None for the end of the queue.
     """
-    if text.startswith("@"):
-        begin, end = _split_times(text[1:])
+    if match := _TIMES.fullmatch(text):
+        begin, end = ("", match[2]) if match[1] == "e" else _split_times(match[2])
         return (
-            parse_moment(begin, now_ms=now_ms, option="--offset"),
+            parse_moment(begin, now_ms=now_ms, option="--offset") if begin else EARLIEST,
             parse_moment(end, now_ms=now_ms, option="--offset") if end else None,
         )
     begin, _, end = text.partition(":")
@@ -76,8 +77,9 @@ def _offset(text: str, whole: str) -> Position:
     if text in ("end", "latest"):
         return LATEST
     try:
-        return Position(offset=int(text))
+        return Position(after_first=int(text)) if text.startswith("+") else Position(offset=int(text))
     except ValueError:
         raise InvalidArgument(
-            f"--offset {whole!r} is not an offset or a range.", hint="Use 42, -5, 5:10, start, end, @-1h or @t1..t2."
+            f"--offset {whole!r} is not an offset or a range.",
+            hint="Use 42, -5, +5, 5:10, start, end, @-1h or @t1..t2.",
         ) from None

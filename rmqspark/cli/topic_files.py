@@ -37,15 +37,15 @@ KeepQueues = Annotated[
     ),
 ]
 
-After = Annotated[str | None, typer.Option("--from", help="Only what was stored then or later: a time, or -10m.")]
+After = Annotated[str | None, typer.Option("--from", help="Only what was stored then or later: a time (UTC), or -10m.")]
 Before = Annotated[str | None, typer.Option("--to", help="Only what was stored before then.")]
 
 
 def export(
     topic: Annotated[str, typer.Argument(help="The topic to read.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="F.jsonl or F.parquet.")],
-    from_: Annotated[str | None, typer.Option("--from", help="Where to begin: a time, or relative: -10m.")] = None,
-    to: Annotated[str | None, typer.Option(help="Where to stop: a time, or relative. Default: the end.")] = None,
+    from_: Annotated[str | None, typer.Option("--from", help="Where to begin: a time (UTC), or -10m.")] = None,
+    to: Annotated[str | None, typer.Option(help="Where to stop: the same. Default: the end.")] = None,
     tags: Annotated[str, typer.Option(help="Only these tags: 'paid || shipped'.")] = "*",
     yes: Yes = False,
     namesrv: Namesrv = None,

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+import time
+from typing import TYPE_CHECKING
 
 import pytest
 
 from rmqspark.cli.moments import EARLIEST, LATEST, Position, parse_moment, parse_offsets
+from rmqspark.client.group_resets import ResetTarget
 from rmqspark.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 NOW = 1_700_000_000_000
 
@@ -22,12 +27,32 @@ NOW = 1_700_000_000_000
         ("-2d", Position(timestamp_ms=NOW - 172_800_000)),
         ("1699999999000", Position(timestamp_ms=1_699_999_999_000)),
         ("2023-11-14T22:13:20+00:00", Position(timestamp_ms=NOW)),
-        ("2023-11-14", Position(timestamp_ms=int(datetime(2023, 11, 14).timestamp() * 1000))),  # noqa: DTZ001 - local
+        ("2023-11-14T23:13:20+01:00", Position(timestamp_ms=NOW)),
+        ("2023-11-14T22:13:20", Position(timestamp_ms=NOW)),
+        ("2023-11-14", Position(timestamp_ms=NOW - 80_000_000)),
     ],
 )
 def test_moments_are_read_as_people_write_them(text: str, expected: Position) -> None:
     """Names, relative times, milliseconds and ISO 8601 all say when."""
     assert parse_moment(text, now_ms=NOW, option="--from") == expected
+
+
+@pytest.fixture
+def far_from_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("far_from_utc")
+def test_a_time_means_the_same_to_every_verb() -> None:
+    """`rmq consume --from` and `rmq group reset --to` go to one place, wherever they are typed."""
+    text = "2023-11-14T22:13:20"
+    target = ResetTarget.parse(text).moment
+    assert target is not None
+    assert parse_moment(text, now_ms=0, option="--from").timestamp_ms == target.resolve(0) == NOW
 
 
 @pytest.mark.parametrize("text", ["yesterday", "-10x", "", "10m"])
@@ -45,9 +70,15 @@ def test_what_is_no_moment_is_refused_with_examples(text: str) -> None:
         ("42", Position(offset=42), None),
         ("-5", Position(offset=-5), None),
         ("5:10", Position(offset=5), Position(offset=10)),
+        ("+5", Position(after_first=5), None),
         (":10", EARLIEST, Position(offset=10)),
+        (":end", EARLIEST, LATEST),
         ("5:", Position(offset=5), None),
         ("@-1h", Position(timestamp_ms=NOW - 3_600_000), None),
+        ("@-1h:-30m", Position(timestamp_ms=NOW - 3_600_000), Position(timestamp_ms=NOW - 1_800_000)),
+        ("@:2000", EARLIEST, Position(timestamp_ms=2000)),
+        ("s@1000", Position(timestamp_ms=1000), None),
+        ("e@2000", EARLIEST, Position(timestamp_ms=2000)),
         ("@1000:2000", Position(timestamp_ms=1000), Position(timestamp_ms=2000)),
         (
             "@2023-11-14T22:13:19+00:00..2023-11-14T22:13:20+00:00",
