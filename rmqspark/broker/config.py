@@ -39,6 +39,7 @@ class BrokerConfig:
     max_topic_nums: int = setting(20_000, "(ours) Topics this broker holds at most, retry topics included.")
     max_group_nums: int = setting(10_000, "(ours) Consumer groups, and producer groups at a time, at most.")
     max_queue_nums: int = setting(1024, "(ours) Queues a topic may have at most.")
+    enable_mixed_message_type: bool = setting(False, "Topics may be for MIXED messages, of all kinds.")
 
     enable_property_filter: bool = setting(True, "Consumers may filter by SQL92 (off in RocketMQ).")
     long_polling_enable: bool = setting(True, "Pulls at the end of a queue wait for messages.")

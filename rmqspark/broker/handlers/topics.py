@@ -52,6 +52,7 @@ class TopicHandlers:
         clock: Clock,
     ) -> None:
         self._max_queues = config.max_queue_nums
+        self._allows_mixed = config.enable_mixed_message_type
         self._topics = topics
         self._offsets = offsets
         self._store = store
@@ -145,8 +146,11 @@ class TopicHandlers:
         if self._topics.is_system(name):
             raise InvalidName(f"Topic {name!r} belongs to the broker.", hint="Choose another name.")
         check_attributes(config.attributes)
-        if config.attributes.get(MESSAGE_TYPE) == "MIXED":
-            raise InvalidArgument("A topic for MIXED messages is not supported.", hint="Make a topic for each kind.")
+        if config.attributes.get(MESSAGE_TYPE) == "MIXED" and not self._allows_mixed:
+            raise InvalidArgument(
+                "This broker makes no topics for MIXED messages.",
+                hint="Make a topic for each kind, or start the broker with enable_mixed_message_type = true.",
+            )
         if not 0 <= config.readQueueNums <= self._max_queues or not 0 <= config.writeQueueNums <= self._max_queues:
             raise InvalidArgument(
                 f"Topic {name!r} cannot have {config.readQueueNums} read and {config.writeQueueNums} write queues.",

@@ -115,6 +115,16 @@ def test_topics_that_cannot_be_are_refused(on_broker, topic, fields, code) -> No
     on_broker(talk)
 
 
+def test_topics_for_mixed_messages_are_made_where_the_broker_allows_them(on_broker) -> None:
+    """RocketMQ's enableMixedMessageType."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        assert (await client.create_topic("orders", attributes="+message.type=MIXED")).code == 0
+
+    on_broker(talk, enable_mixed_message_type=True)
+
+
 def test_a_list_of_topics_is_taken_as_a_whole(on_broker) -> None:
     """One that cannot be, and none is made."""
 
