@@ -88,6 +88,7 @@ def update(
     read_queues: ReadQueues = None,
     write_queues: WriteQueues = None,
     perm: Perm = None,
+    type_: Annotated[TopicType | None, typer.Option("--type", help="What the topic is for.")] = None,
     yes: Yes = False,
     namesrv: Namesrv = None,
 ) -> None:
@@ -95,15 +96,23 @@ def update(
 
     Asks before it takes away queues that hold messages.
     """
-    if queues is None and read_queues is None and write_queues is None and perm is None:
-        raise InvalidArgument("Nothing to change.", hint="Give --queues, --read-queues, --write-queues or --perm.")
+    if all(given is None for given in (queues, read_queues, write_queues, perm, type_)):
+        hint = "Give --queues, --read-queues, --write-queues, --perm or --type."
+        raise InvalidArgument("Nothing to change.", hint=hint)
     from rmqspark.client.admin import AdminClient
 
     readable = read_queues if read_queues is not None else queues
     with AdminClient(namesrv) as admin:
         if readable is not None and (hidden := _messages_beyond(admin.topic(topic), readable)):
             confirm(f"Take away queues of topic {topic} that hold {hidden:,} messages?", yes=yes)
-        admin.update_topic(topic, queues, read_queues=read_queues, write_queues=write_queues, perm=perm)
+        admin.update_topic(
+            topic,
+            queues,
+            read_queues=read_queues,
+            write_queues=write_queues,
+            perm=perm,
+            message_type=None if type_ is None else type_.value,
+        )
         updated = admin.topic(topic)
     print(f"Topic {topic} updated: {_where(updated)}")
 

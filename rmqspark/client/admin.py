@@ -75,6 +75,7 @@ class AdminClient:
         read_queues: int | None = None,
         write_queues: int | None = None,
         perm: str | int | None = None,
+        message_type: str | None = None,
     ) -> None:
         """Changes what is given on every broker that has the topic. To shrink, take write queues away first."""
         admin_topics.update_topic(
@@ -83,6 +84,7 @@ class AdminClient:
             read_queues=queues if read_queues is None else read_queues,
             write_queues=queues if write_queues is None else write_queues,
             perm=perm,
+            message_type=message_type,
         )
 
     def delete_topic(self, name: str) -> None:

@@ -42,9 +42,16 @@ def create_topic(cluster: ClusterClient, config: TopicConfig, brokers: Sequence[
 
 
 def update_topic(
-    cluster: ClusterClient, topic: str, *, read_queues: int | None, write_queues: int | None, perm: str | int | None
+    cluster: ClusterClient,
+    topic: str,
+    *,
+    read_queues: int | None,
+    write_queues: int | None,
+    perm: str | int | None,
+    message_type: str | None,
 ) -> None:
     """Changes what is given on every broker that has the topic; returns when every name server shows it."""
+    attributes = {} if message_type is None else _type_attribute(message_type)
     changed: dict[str, TopicConfig] = {}
     for broker_name, config in _configs(cluster, topic).items():
         changed[broker_name] = msgspec.structs.replace(
@@ -52,7 +59,7 @@ def update_topic(
             readQueueNums=config.readQueueNums if read_queues is None else read_queues,
             writeQueueNums=config.writeQueueNums if write_queues is None else write_queues,
             perm=config.perm if perm is None else parse_perm(perm),
-            attributes={},  # `+name=value` only for what changes
+            attributes=attributes,  # `+name=value` only for what changes
         )
         BrokerAdmin(cluster.broker(broker_name)).put_topic(changed[broker_name])
     _wait_until_visible(cluster, topic, changed)
@@ -93,12 +100,17 @@ def queue_bounds(cluster: ClusterClient, topic: str, broker_name: str) -> list[Q
 
 def topic_config(topic: str, *, read_queues: int, write_queues: int, perm: str | int, message_type: str) -> TopicConfig:
     """What a broker is told of a new topic. InvalidArgument names what cannot be."""
-    if message_type not in MESSAGE_TYPES:
-        raise InvalidArgument(f"A topic's type is one of {', '.join(MESSAGE_TYPES)}, not {message_type!r}.")
+    attribute = _type_attribute(message_type)
     if read_queues < 1 or write_queues < 1:
         raise InvalidArgument("A topic needs at least one queue.")
-    attributes = {} if message_type == "normal" else {MESSAGE_TYPE_ATTRIBUTE: message_type.upper()}
+    attributes = {} if message_type == "normal" else attribute
     return TopicConfig(topic, read_queues, write_queues, parse_perm(perm), attributes=attributes)
+
+
+def _type_attribute(message_type: str) -> dict[str, str]:
+    if message_type not in MESSAGE_TYPES:
+        raise InvalidArgument(f"A topic's type is one of {', '.join(MESSAGE_TYPES)}, not {message_type!r}.")
+    return {MESSAGE_TYPE_ATTRIBUTE: message_type.upper()}
 
 
 def masters(cluster: ClusterClient) -> list[str]:

@@ -33,6 +33,9 @@ def test_the_life_of_a_topic(ok: Run, cli: Run, rmq: Rmq) -> None:
     assert "max offset" in ok("topic", "describe", "lives").out
     assert "4 queues (r) on broker-a" in ok("topic", "update", "lives", "--queues", "4", "--perm", "r").out
 
+    ok("topic", "update", "lives", "--type", "delay")
+    assert ok("topic", "describe", "lives", "--json").json["brokers"][0]["attributes"] == {"message.type": "DELAY"}
+
     refused = cli("topic", "delete", "lives")
     assert refused.code == 2
     assert "1 messages" in refused.err

@@ -65,6 +65,18 @@ def test_a_topic_is_changed(admin: AdminClient, topic: str) -> None:
     assert (on_broker.read_queues, on_broker.write_queues, on_broker.perm) == (6, 6, "r")
 
 
+def test_what_a_topic_is_for_is_changed(admin: AdminClient, topic: str) -> None:
+    """The type changes alone, and a later change of something else leaves it."""
+    admin.update_topic(topic, message_type="fifo")
+    admin.update_topic(topic, queues=6)
+    (on_broker,) = admin.topic(topic).brokers
+    assert (on_broker.read_queues, on_broker.attributes) == (6, {"message.type": "FIFO"})
+    admin.update_topic(topic, message_type="normal")
+    assert admin.topic(topic).brokers[0].attributes == {"message.type": "NORMAL"}
+    with pytest.raises(InvalidArgument, match="'ordered'"):
+        admin.update_topic(topic, message_type="ordered")
+
+
 def test_a_deleted_topic_is_gone(mq: LocalCluster, admin: AdminClient, topic: str) -> None:
     """After delete_topic the topic is on no broker and no name server, and its messages are not found."""
     with Producer(mq.namesrv) as producer:
