@@ -109,9 +109,15 @@ def from_object(topic: str, record: dict[str, Any], place: str) -> Message:
 
 
 def compile_input(template: str) -> Callable[[str, str], Message]:
-    """The reverse for `rmq send --format`: `%k:%v` cuts a line into key and body. Verbs: %k %v %{tags} and literals."""
+    """The reverse for `rmq send --format`: `%k:%v` cuts a line into key and body. Verbs: %k %v %{tags} and literals.
+
+    A `\\n` at the end may stand or not: a line comes without its end, and so one format serves `rmq consume`, too.
+    """
     pattern, names, place = "", [], 0
-    for match in _TOKEN.finditer(template):
+    tokens = list(_TOKEN.finditer(template))
+    if tokens and tokens[-1][3] == "n" and tokens[-1].end() == len(template):
+        template = template[: tokens.pop().start()]
+    for match in tokens:
         name = {"k": "keys", "v": "body"}.get(match[2] or "", match[1] or "")
         if match[3] is None and name not in ("keys", "body", "tags"):
             raise InvalidArgument(f"--format {match.group()} cannot be sent.", hint="Use %k, %v, %{tags} and literals.")

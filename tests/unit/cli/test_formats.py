@@ -70,3 +70,11 @@ def test_lines_are_cut_as_the_format_says() -> None:
     assert (message.keys, message.body) == (["42"], b"a:b")
     with pytest.raises(InvalidArgument, match="shape"):
         compile_input("%k:%v")("t", "no colon")
+
+
+def test_the_format_of_consume_is_one_for_send() -> None:
+    """`rmq consume a --format '%k:%v\\n' | rmq send b --format '%k:%v\\n'` copies; a line has lost its end by then."""
+    template = r"%{tags} %k:%v\n"
+    message = compile_input(template)("t", compile_format(template)(READ).removesuffix("\n"))
+    assert (message.tags, message.keys, message.body) == (READ.tags, READ.keys, READ.body)
+    assert compile_input(r"%v\\n")("t", r"a\n").body == b"a"
