@@ -27,5 +27,10 @@ def confirm(question: str, *, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise InvalidArgument(f"{question} Nobody can be asked here.", hint="Say --yes to go ahead.")
-    if not typer.confirm(question):
+    try:
+        agreed = typer.confirm(question)
+    except typer.Abort:  # Ctrl-C, or Ctrl-D: as anywhere else
+        print(file=sys.stderr)
+        raise KeyboardInterrupt from None
+    if not agreed:
         raise typer.Exit(1)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+_NUMBER = re.compile(r"-?[\d,]*(\.\d+)?")  # also none, and a dash in the place of one
+_ANY_WIDTH = 10_000
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -19,7 +21,10 @@ def print_json(document: Any) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, empty: str) -> None:
-    """Rows under their headings; numbers to the right; `empty` where there are none."""
+    """Rows under their headings; numbers to the right; `empty` where there are none.
+
+    A table that is wider than the terminal is wrapped by it and never cut: a number without its last digits is wrong.
+    """
     cells = [[_cell(value) for value in row] for row in rows]
     if not cells:
         print(empty)
@@ -30,12 +35,11 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, empty:
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for index, column in enumerate(columns):
-        numeric = all(row[index].replace(",", "").lstrip("-").isdigit() or not row[index] for row in cells)
+        numeric = all(_NUMBER.fullmatch(row[index]) for row in cells)
         table.add_column(column, justify="right" if numeric else "left", no_wrap=True, overflow="ignore")
     for row in cells:
         table.add_row(*row)
-    width = None if sys.stdout.isatty() else 10_000  # a pipe has no right margin
-    console = Console(width=width, markup=False, highlight=False, soft_wrap=True)
+    console = Console(width=_ANY_WIDTH, markup=False, highlight=False, soft_wrap=True)
     with console.capture() as drawn:  # rich has its own ideas about a reader that has gone
         console.print(table)
     print(drawn.get(), end="")

@@ -170,31 +170,43 @@ def _say(text: str, *, quiet: bool) -> None:
 
 
 def _print(figures: list[StageFigures]) -> None:
-    rows = [
-        (
-            figure.stage,
-            figure.messages,
-            round(figure.rate),
-            f"{figure.rate * figure.body_bytes / 1e6:.1f}",
-            *_latency_cells(figure),
-            _microseconds(figure.server_cpu_us),
-            _microseconds(figure.generator_cpu_us),
-        )
-        for figure in figures
-    ]
-    columns = ("stage", "messages", "a second", "MB/s", "p50 us", "p99 us", "p99.9 us", "longest us")
-    print_table((*columns, "server CPU us", "own CPU us"), rows, empty="Nothing was measured.")
+    """A stage in each column, so that it fits a terminal."""
+    names = (
+        "messages",
+        "a second",
+        "MB/s",
+        "p50 us",
+        "p99 us",
+        "p99.9 us",
+        "longest us",
+        "server CPU us",
+        "own CPU us",
+    )
+    cells = zip(*map(_cells, figures), strict=True)
+    rows = [(name, *row) for name, row in zip(names, cells, strict=False)]
+    print_table(("", *(figure.stage for figure in figures)), rows, empty="Nothing was measured.")
     if any(figure.errors for figure in figures):
         print(f"Refused: {sum(figure.errors for figure in figures):,} sends.")
     print("Times are of a send, of a poll that gave messages, and of a message from send to poll; CPU is per message.")
 
 
-def _latency_cells(figure: StageFigures) -> tuple[Any, ...]:
+def _cells(figure: StageFigures) -> tuple[str, ...]:
+    return (
+        f"{figure.messages:,}",
+        f"{figure.rate:,.0f}",
+        f"{figure.rate * figure.body_bytes / 1e6:.1f}",
+        *_latency_cells(figure),
+        _microseconds(figure.server_cpu_us),
+        _microseconds(figure.generator_cpu_us),
+    )
+
+
+def _latency_cells(figure: StageFigures) -> tuple[str, ...]:
     if figure.latencies is None:
         return ("-",) * 4
     percentiles = figure.latencies.percentiles
     times = (percentiles["p50"], percentiles["p99"], percentiles["p99.9"], figure.latencies.longest)
-    return tuple(round(time) for time in times)
+    return tuple(f"{time:,.0f}" for time in times)
 
 
 def _microseconds(value: float | None) -> str:

@@ -43,6 +43,17 @@ def test_tables_say_unknown_rather_than_guess(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out == "None yet.\ntopic   t\noffset  1,000\n"
 
 
+def test_a_narrow_terminal_cuts_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What does not fit is wrapped by the terminal; a figure without its last digits would be another one."""
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setenv("COLUMNS", "40")
+    columns = [f"column {number}" for number in range(10)]
+    print_table(columns, [[1_234_567] * 10], empty="")
+    assert terminal.getvalue().count("1,234,567") == 10
+    assert all(column in terminal.getvalue() for column in columns)
+
+
 def test_json_is_one_line_in_a_pipe(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Scripts get one document on one line, people an indented one."""
     print_json({"größe": 1})
@@ -85,6 +96,13 @@ def test_what_cannot_be_undone_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> 
     confirm("Delete?", yes=True)
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
     with pytest.raises(InvalidArgument, match="Nobody can be asked here.*--yes"):
+        confirm("Delete?", yes=False)
+
+
+def test_ctrl_c_at_a_question_is_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends `rmq` with 130 as everywhere, and not as if the verb had failed; so does the end of the input."""
+    monkeypatch.setattr(sys, "stdin", Terminal(""))
+    with pytest.raises(KeyboardInterrupt):
         confirm("Delete?", yes=False)
 
 
