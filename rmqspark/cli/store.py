@@ -15,6 +15,7 @@ import typer
 from rmqspark.cli.main import os_error_story
 from rmqspark.cli.options import Json
 from rmqspark.cli.output import print_facts, print_json, print_table, safe
+from rmqspark.cli.words import counted
 
 if TYPE_CHECKING:
     from rmqspark.store.inspection.findings import StoreReport
@@ -133,16 +134,17 @@ def _print(report: StoreReport) -> None:
     state = "in use: the tail may have moved while it was read" if report.is_open else "closed in order"
     if not report.is_open and not report.was_closed:
         state = "not closed in order: the next start of a broker recovers it"
+    index_entries = counted(sum(file.entries for file in report.index), "entry", "entries")
     facts = {
         "store": report.path,
         "state": state,
         "written by": report.written_by,
         "identity": f"{report.store_id}, incarnation {report.incarnation}" if report.store_id else "none (RocketMQ's)",
-        "log": f"{report.segments:,} files, bytes {report.start:,} to {report.end:,}, {report.records:,} records, "
-        f"known to be on disk up to {report.watermark:,}",
+        "log": f"{counted(report.segments, 'file')}, bytes {report.start:,} to {report.end:,}, "
+        f"{counted(report.records, 'record')}, known to be on disk up to {report.watermark:,}",
         "stored": f"{_time(report.first_timestamp_ms)} to {_time(report.last_timestamp_ms)}",
-        "in no queue": f"{report.unqueued:,} records: half messages, and those of deleted topics",
-        "index": f"{len(report.index):,} files, {sum(file.entries for file in report.index):,} entries",
+        "in no queue": f"{counted(report.unqueued, 'record')}: half messages, and those of deleted topics",
+        "index": f"{counted(len(report.index), 'file')}, {index_entries}",
         "tables": ", ".join(report.tables) or "none",
     }
     print_facts(facts)

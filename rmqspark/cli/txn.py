@@ -47,7 +47,16 @@ def list_transactions(namesrv: Namesrv = None, as_json: Json = False) -> None:
         return
     columns = ("id", "epoch", "version", "state", "age", "brokers", "rows", "size")
     rows = [
-        (s.transactionalId, s.epoch, s.version, s.state, duration(s.ageMs), ", ".join(s.brokers), s.rows, size(s.bytes))
+        (
+            s.transactionalId,
+            str(s.epoch),  # a name, not an amount
+            s.version,
+            s.state,
+            duration(s.ageMs),
+            ", ".join(s.brokers),
+            s.rows,
+            size(s.bytes),
+        )
         for s in states
     ]
     print_table(columns, rows, empty="No transactions yet. One appears when Spark writes exactly-once.")
@@ -68,7 +77,7 @@ def describe(transactional_id: Id, namesrv: Namesrv = None, as_json: Json = Fals
             "id": state.transactionalId,
             "query": state.queryId or "none",
             "coordinator": state.coordinator,
-            "epoch": state.epoch,
+            "epoch": str(state.epoch),
             "version": state.version,
             "state": state.state,
             "for": duration(state.ageMs),
