@@ -21,6 +21,11 @@ def resolve_namesrv(explicit: str | None = None, environ: Mapping[str, str] = os
     Several are written as RocketMQ writes them, "h1:9876;h2:9876". InvalidArgument says what is wrong with the rest.
     """
     candidates = [("namesrv", explicit), *((f"${name}", environ.get(name)) for name in VARIABLES)]
+    if not isinstance(explicit, str | None):
+        raise InvalidArgument(
+            f"namesrv is {explicit!r:.80}, but must be text.",
+            hint='Separate several with semicolons: "h1:9876;h2:9876".',
+        )
     for source, text in candidates:
         if text:
             return ";".join(parse_addresses(text, source))

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from rmqspark.errors import InvalidMessage
-
-if TYPE_CHECKING:
-    from rmqspark.model import Message
+from rmqspark.model import Message
 
 _INT32 = range(-(2**31), 2**31)
 
 
 def check_kinds(message: Message, shard: str | None) -> None:
     """Raises InvalidMessage naming the first argument of the wrong kind and what it should be."""
+    if not isinstance(message, Message):
+        raise InvalidMessage(
+            f"{message!r:.80} is no message.", hint='Make one: Message("orders", b"..."), from rmqspark import Message.'
+        )
     _require("topic", "text", message.topic, isinstance(message.topic, str))
     _require("tags", "one tag, as text, or None", message.tags, isinstance(message.tags, str | None))
     _require("keys", "a list of texts", message.keys, _is_keys(message.keys))

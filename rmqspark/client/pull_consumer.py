@@ -20,6 +20,7 @@ from rmqspark.client.cursor import CHUNK_BYTES, Cursor
 from rmqspark.client.fetcher import Fetcher
 from rmqspark.client.received import received_all
 from rmqspark.errors import AlreadyClosed, GroupNotFound, InvalidArgument, RmqError
+from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.names import check_group
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from rmqspark.client.cursor import Fetched
     from rmqspark.client.fetcher import Arrival
     from rmqspark.clock import Clock
-    from rmqspark.message_queue import MessageQueue
     from rmqspark.model import ReceivedMessage
 
 MAX_AHEAD_BYTES = 64 << 20  # fetched or asked for beyond what was handed out, all queues together
@@ -89,9 +89,10 @@ class PullConsumer:
 
     def assign(self, queues: Iterable[MessageQueue]) -> None:
         """Reads these queues from now on, and no others. Those it reads already keep their place."""
+        wanted = _checked_queues(queues)
         with self._turn:
             self._check_open()
-            self._cursors = {queue: self._cursors.get(queue) or Cursor(queue) for queue in queues}
+            self._cursors = {queue: self._cursors.get(queue) or Cursor(queue) for queue in wanted}
             self._order = deque(self._cursors.values())
 
     @property
@@ -287,6 +288,17 @@ class PullConsumer:
     def _check_open(self) -> None:
         if self._closed:
             raise AlreadyClosed("This consumer was closed.", hint="Make a new one.")
+
+
+def _checked_queues(queues: Iterable[MessageQueue]) -> list[MessageQueue]:
+    """A topic's name in their place would be taken for queues letter by letter."""
+    listed = list(queues)
+    if isinstance(queues, str) or not all(isinstance(queue, MessageQueue) for queue in listed):
+        name = queues if isinstance(queues, str) else "orders"
+        raise InvalidArgument(
+            f"{queues!r:.80} are no queues.", hint=f'Those of a topic: consumer.assign(consumer.queues("{name}")).'
+        )
+    return listed
 
 
 def _check_sql(sql: str, tags: str) -> None:

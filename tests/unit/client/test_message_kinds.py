@@ -40,6 +40,15 @@ def test_an_argument_of_the_wrong_kind_is_named(name: str, value: Any, wanted: s
         outgoing_batch([message], ["ID"], SendConfig(), shard)
 
 
+@pytest.mark.parametrize("slip", [b"x", {"topic": "t", "body": b"x"}, None])
+def test_what_is_no_message_is_said(slip: Any) -> None:
+    """A body alone, or a dictionary, is answered with the line that works."""
+    with pytest.raises(InvalidMessage, match=r"is no message.*Message\("):
+        outgoing(slip, "ID", SendConfig())
+    with pytest.raises(InvalidMessage, match="is no message"):
+        outgoing_batch([slip], ["ID"], SendConfig())
+
+
 @pytest.mark.parametrize(("name", "hint"), [("tags", 'tags="5"'), ("keys", r'keys=\["5"\]'), ("shard", 'shard="5"')])
 def test_numbers_are_to_be_written_as_text(name: str, hint: str) -> None:
     """The commonest slip, an id that is a number, is answered with the line that works."""

@@ -34,6 +34,12 @@ def test_what_is_no_address_is_refused_with_the_right_form(wrong: str) -> None:
         parse_addresses(wrong)
 
 
+def test_several_are_one_text() -> None:
+    """A list, as other clients take it, is answered with the way it is written here."""
+    with pytest.raises(InvalidArgument, match=r"namesrv is \['h1:9876'\].*semicolons"):
+        resolve_namesrv(["h1:9876"], {})  # type: ignore[arg-type]
+
+
 def test_the_error_names_the_variable_it_came_from() -> None:
     """Who set a wrong address in the environment learns which variable it was."""
     with pytest.raises(InvalidArgument, match="RMQ_NAMESRV"):

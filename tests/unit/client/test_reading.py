@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
@@ -260,6 +260,13 @@ def test_a_closed_consumer_says_so() -> None:
     for call in (lambda: consumer.poll(0), lambda: consumer.seek(QUEUE, 0), lambda: consumer.queues("t")):
         with pytest.raises(AlreadyClosed):
             call()
+
+
+@pytest.mark.parametrize("slip", ["orders", ["orders"], [("orders", "broker-a", 0)]])
+def test_what_is_no_queue_is_not_assigned(slip: Any) -> None:
+    """A topic's name in the place of its queues is answered with the line that gives them."""
+    with PullConsumer("127.0.0.1:9") as consumer, pytest.raises(InvalidArgument, match=r"consumer\.queues\(.orders.\)"):
+        consumer.assign(slip)
 
 
 def test_misuse_says_what_to_do() -> None:
