@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _MODULE = "rmqspark.cli.demo.pipeline"
 _SAYS = '{"demo": '
+_NOT_FETCHED = "unresolved dependency: io.delta"  # Ivy's words
+_STORY_CHARS = 2_000
 
 
 class Driver:
@@ -58,7 +60,17 @@ class Driver:
         """Raises RmqError unless it ended as it should: by SIGKILL, or well."""
         code = self._process.wait()
         if code != (-signal.SIGKILL if killed else 0):
-            story = self._log.read_text(errors="replace")[-2_000:]
+            story = what_went_wrong(self._log.read_text(errors="replace"))
             raise RmqError(
                 f"The demo's Spark driver ended with {code}: {story}", hint=f"All it said is in {self._log}."
             )
+
+
+def what_went_wrong(said: str) -> str:
+    """The reason in what a driver said: its last lines, unless there is one that we know."""
+    if _NOT_FETCHED in said:
+        return (
+            "the jars of Delta Lake could not be fetched. Spark gets them from Maven Central when it uses them first, "
+            "so this machine needs the network once, or a mirror in Spark's spark.jars.ivySettings."
+        )
+    return "\n".join(said[-_STORY_CHARS:].splitlines()[1:] or [said])
