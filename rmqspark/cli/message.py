@@ -1,4 +1,4 @@
-"""`rmq message`: one message, by its id."""
+"""`rmq message`: one message by its id, or those with a key."""
 
 from __future__ import annotations
 
@@ -8,11 +8,18 @@ from typing import Annotated
 import typer
 
 from rmqspark.cli.formats import as_object
+from rmqspark.cli.moments import time_span
 from rmqspark.cli.options import Json, Namesrv
-from rmqspark.cli.output import print_facts, print_json, safe
+from rmqspark.cli.output import print_facts, print_json, print_table, safe
+from rmqspark.clock import SystemClock
+from rmqspark.display import time_text
+
+_FOUND = 64  # RocketMQ's tools ask for that many
+_MOST_FOUND = 10_000
+_GLIMPSE_CHARS = 60
 
 app = typer.Typer(
-    help="Single messages. Example: rmq message get 7F0000010A3B18B4AAC25E0BE0F50007",
+    help="Single messages, by id or key. Example: rmq message get 7F0000010A3B18B4AAC25E0BE0F50007",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -49,6 +56,48 @@ def get(
     print_facts(facts)
     print()
     print(safe(message.body.decode("utf-8", "replace")))
+
+
+@app.command("query")
+def query(
+    topic: Annotated[str, typer.Argument(help="The topic to look in.")],
+    key: Annotated[str, typer.Option(help="One of the keys that the messages were sent with.")],
+    from_: Annotated[str | None, typer.Option("--from", help="Stored then or later: a time (UTC), or -10m.")] = None,
+    to: Annotated[str | None, typer.Option(help="Stored before then: a time (UTC), or -10m.")] = None,
+    count: Annotated[
+        int, typer.Option("--count", "-n", min=1, max=_MOST_FOUND, help="The newest so many of each broker.")
+    ] = _FOUND,
+    namesrv: Namesrv = None,
+    as_json: Json = False,
+) -> None:
+    """Lists the messages with a key, oldest first. Example: rmq message query orders --key 42"""
+    from rmqspark.client.admin import AdminClient
+
+    span = time_span(from_, to, SystemClock().now_ms())
+    with AdminClient(namesrv) as admin:
+        found = admin.query(topic, key, begin_ms=span.start, end_ms=span.stop - 1, max_count=count)
+    if as_json:
+        print_json([{**as_object(message), "offsetMsgId": message.offset_msg_id} for message in found])
+        return
+    rows = [
+        (
+            message.msg_id,
+            str(message.queue),
+            str(message.queue_offset),
+            time_text(message.store_timestamp_ms),
+            message.tags or "-",
+            _glimpse(message.body),
+        )
+        for message in found
+    ]
+    columns = ("message id", "queue", "offset", "stored", "tags", "body")
+    print_table(columns, rows, empty=f"No message with key {key} is in topic {topic}. Expired messages are gone.")
+
+
+def _glimpse(body: bytes) -> str:
+    """The beginning of a body, in one line."""
+    text = " ".join(body[: 4 * _GLIMPSE_CHARS].decode("utf-8", "replace").split())
+    return text if len(text) <= _GLIMPSE_CHARS and len(body) <= 4 * _GLIMPSE_CHARS else f"{text[:_GLIMPSE_CHARS]} ..."
 
 
 def _time(timestamp_ms: int) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from rmqspark.errors import InvalidArgument
 from rmqspark.options import moment
 
+_NEVER_MS = (1 << 63) - 1
 _TIMES = re.compile(r"([se]?)@(.*)")
 
 
@@ -46,6 +47,19 @@ def parse_moment(text: str, *, now_ms: int, option: str) -> Position:
             f"{option} {text!r} is not a moment.",
             hint="Use earliest, latest, -10m (s, m, h, d), milliseconds since 1970, or 2026-01-31T12:00 (UTC).",
         ) from None
+
+
+def time_span(from_: str | None, to: str | None, now_ms: int) -> range:
+    """The milliseconds in [--from, --to); without them, and with earliest and latest, all there are."""
+    begin = parse_moment(from_ or "earliest", now_ms=now_ms, option="--from")
+    end = parse_moment(to or "latest", now_ms=now_ms, option="--to")
+    return range(_ms(begin), _ms(end))
+
+
+def _ms(moment_: Position) -> int:
+    if moment_.timestamp_ms is not None:
+        return moment_.timestamp_ms
+    return 0 if moment_ == EARLIEST else _NEVER_MS
 
 
 def parse_offsets(text: str, *, now_ms: int) -> tuple[Position, Position | None]:

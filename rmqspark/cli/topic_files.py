@@ -11,7 +11,7 @@ import typer
 from rmqspark.cli.consume import resolve
 from rmqspark.cli.in_time_order import Span, in_time_order
 from rmqspark.cli.message_files import Recorded, read_file, writing
-from rmqspark.cli.moments import EARLIEST, LATEST, Position, parse_moment
+from rmqspark.cli.moments import EARLIEST, LATEST, Position, parse_moment, time_span
 from rmqspark.cli.options import Json, Namesrv, Yes, confirm
 from rmqspark.cli.output import print_json
 from rmqspark.cli.progress import counting
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from rmqspark.client.pull_consumer import PullConsumer
     from rmqspark.clock import Clock
-
-_NEVER_MS = 1 << 63
 
 Target = Annotated[str | None, typer.Option("--topic", help="Send to this topic instead of the one that a row names.")]
 KeepQueues = Annotated[
@@ -123,11 +121,9 @@ def between(records: Iterable[Recorded], from_: str | None, to: str | None, plac
     if from_ is None and to is None:
         yield from records
         return
-    now_ms = SystemClock().now_ms()
-    begin_ms = _bound_ms(from_ or "earliest", "--from", now_ms)
-    end_ms = _bound_ms(to or "latest", "--to", now_ms)
+    span = time_span(from_, to, SystemClock().now_ms())
     for number, record in enumerate(records, start=1):
-        if begin_ms <= _stored_ms(record, place, number, "Leave --from and --to out.") < end_ms:
+        if _stored_ms(record, place, number, "Leave --from and --to out.") in span:
             yield record
 
 
@@ -142,13 +138,6 @@ def at_pace(records: Iterable[Recorded], speed: float, clock: Clock, place: str)
         if (ahead_ms := due_ms - clock.monotonic_ms()) > 0:
             clock.sleep_ms(ahead_ms)
         yield record
-
-
-def _bound_ms(text: str, option: str, now_ms: int) -> int:
-    moment = parse_moment(text, now_ms=now_ms, option=option)
-    if moment.timestamp_ms is not None:
-        return moment.timestamp_ms
-    return 0 if moment == EARLIEST else _NEVER_MS
 
 
 def _stored_ms(record: Recorded, place: str, number: int, hint: str) -> int:

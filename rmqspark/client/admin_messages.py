@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.model import ReceivedMessage
 
+_INDEX_STEP_MS = 1_000  # an index tells store times in whole seconds, rounded down
 UNIQUE_MATCHES = 32  # RocketMQ's brokers look at that many entries for a unique id
 
 
@@ -44,8 +45,13 @@ def messages_by_key(
     cluster: ClusterClient, topic: str, key: str, *, begin_ms: int, end_ms: int, max_count: int
 ) -> list[ReceivedMessage]:
     """The newest `max_count` messages of each broker with this key, stored in [begin_ms, end_ms], oldest first."""
-    found = _query(cluster, topic, key, unique=False, max_count=max_count, begin_ms=begin_ms, end_ms=end_ms)
-    matching = (message for message in found if message.topic == topic and key in message.keys)
+    begin_of_second_ms = max(0, begin_ms - _INDEX_STEP_MS)
+    found = _query(cluster, topic, key, unique=False, max_count=max_count, begin_ms=begin_of_second_ms, end_ms=end_ms)
+    matching = (
+        message
+        for message in found
+        if message.topic == topic and key in message.keys and begin_ms <= message.store_timestamp_ms <= end_ms
+    )
     return sorted(matching, key=lambda message: (message.store_timestamp_ms, message.queue, message.queue_offset))
 
 

@@ -180,7 +180,7 @@ def test_output_that_there_is_no_room_for(cli: Run, rmq: Rmq, topic: str, words:
     ]
 
 
-# --- message get -----------------------------------------------------------------------------------------------------
+# --- message get, query ----------------------------------------------------------------------------------------------
 
 
 def test_a_message_is_found_by_either_id(ok: Run, cli: Run, topic: str) -> None:
@@ -193,3 +193,24 @@ def test_a_message_is_found_by_either_id(ok: Run, cli: Run, topic: str) -> None:
     shown = ok("message", "get", receipt["msgId"])
     assert f"offset {receipt['queueOffset']}" in shown.out
     assert shown.lines[-1] == "body"
+
+
+def test_messages_are_found_by_a_key(ok: Run, cli: Run, topic: str) -> None:
+    """All that have it, oldest first, with where they are; part of them by time; none is a sentence."""
+    first = ok("send", topic, "body\nof 42", "--key", "42", "--key", "x", "--json").json
+    ok("send", topic, "other", "--key", "43")
+    last = ok("send", topic, "y" * 500, "--key", "42", "--json").json
+    found = ok("message", "query", topic, "--key", "42", "--json").json
+    assert [message["msgId"] for message in found] == [first["msgId"], last["msgId"]]
+    assert found[0]["offsetMsgId"] == first["offsetMsgId"]
+    shown = ok("message", "query", topic, "--key", "42").out
+    assert "body of 42" in shown
+    assert "y" * 60 + " ..." in shown
+    assert "y" * 61 not in shown
+    stored = str(found[1]["storeTimestamp"])
+    later = ok("message", "query", topic, "--key", "42", "--from", stored, "--json").json
+    earlier = ok("message", "query", topic, "--key", "42", "--to", stored, "--json").json
+    assert [later[-1]["msgId"], earlier[0]["msgId"]] == [last["msgId"], first["msgId"]]
+    assert len(later) + len(earlier) == 2
+    assert "No message with key none" in ok("message", "query", topic, "--key", "none").out
+    assert cli("message", "query", "no-such-topic", "--key", "42").code == 1
