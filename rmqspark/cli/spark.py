@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -36,9 +37,10 @@ def list_queries(namesrv: Namesrv = None, as_json: Json = False) -> None:
         print_json([_summary(view) for view in views])
         return
     columns = ("query", "state", "batch", "batch time", "rows", "lag", "behind", "queues", "group", "heard of")
+    times_named = Counter(view.name for view in views)
     rows = [
         (
-            view.name or view.query_id,
+            _called(view, is_only_one=times_named[view.name] == 1),
             view.state,
             view.batch_id,
             _batch_time(view),
@@ -52,6 +54,13 @@ def list_queries(namesrv: Namesrv = None, as_json: Json = False) -> None:
         for view in views
     ]
     print_table(columns, rows, empty="No queries yet. One appears when Spark reads a micro-batch from here.")
+
+
+def _called(view: QueryView, *, is_only_one: bool) -> str:
+    """With the beginning of its id, which is enough to name it, where others had the same name."""
+    if not view.name:
+        return view.query_id
+    return view.name if is_only_one else f"{view.name} ({view.query_id[:8]})"
 
 
 @app.command("describe")

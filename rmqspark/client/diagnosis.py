@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
+from rmqspark.client.queries import SILENT_MS
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -23,7 +25,6 @@ SKEW = 3.0  # the fullest queue, as a multiple of the mean
 ENOUGH_ROWS = 1_000  # for queues of a batch to be compared
 LARGE_SHARE = 0.25  # of a batch's time
 NOTABLE_MS = 100
-SILENT_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True)

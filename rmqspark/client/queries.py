@@ -21,12 +21,28 @@ if TYPE_CHECKING:
     from rmqspark.protocol.bodies_txn import InputRange
 
 
+SILENT_MS = 60_000  # a listener says something every ten seconds or so
+
+
 @dataclass(frozen=True, slots=True)
 class SeenQuery:
     """A query and how long ago a broker last heard of it."""
 
     known: KnownQuery
     silent_ms: int
+
+    @property
+    def state(self) -> str:
+        """What its listener said last: running, stopped or failed. `silent` where it said running and then no more: a
+        driver that was killed cannot say so. `unknown` without a listener."""
+        if self.known.report is None:
+            return "unknown"
+        is_silent = self.known.report.state == "running" and self.silent_ms > SILENT_MS
+        return "silent" if is_silent else self.known.report.state
+
+    @property
+    def may_live(self) -> bool:
+        return self.state in ("running", "unknown") and self.silent_ms <= SILENT_MS
 
 
 def report_query(client: ClusterClient, report: QueryReport) -> None:
@@ -67,10 +83,10 @@ def _farthest(read: list[InputRange]) -> list[InputRange]:
 
 def seen_query(client: ClusterClient, query: str) -> SeenQuery:
     """The query with this id, or this name, or whose id begins so, or that reads for this group, which is known without
-    a listener, too. NotFound, also where several would fit."""
-    fitting = seen_queries(client, query) or [
-        seen for seen in seen_queries(client) if _may_be_called(seen.known, query)
-    ]
+    a listener, too. Of several the one that lives; NotFound, also where that does not decide it."""
+    fitting = seen_queries(client, query) or only_living(
+        [seen for seen in seen_queries(client) if _may_be_called(seen.known, query)]
+    )
     if len(fitting) > 1:
         ids = ", ".join(seen.known.queryId for seen in fitting)
         raise NotFound(f"{query!r} may be any of {len(fitting)} queries.", hint=f"Name it by its id: {ids}")
@@ -80,6 +96,12 @@ def seen_query(client: ClusterClient, query: str) -> SeenQuery:
             hint="It takes a query's name, id or group: rmq spark list. One is heard of when it runs a micro-batch.",
         )
     return fitting[0]
+
+
+def only_living(fitting: list[SeenQuery]) -> list[SeenQuery]:
+    """Those that may live, if there are any: a query that was started with a new checkpoint has a new id, and the one
+    before it is remembered under the same name."""
+    return [seen for seen in fitting if seen.may_live] or fitting
 
 
 def name_of(known: KnownQuery) -> str:

@@ -42,7 +42,10 @@ class OwnedQueue:
 
 @dataclass(frozen=True, slots=True)
 class QueryView:
-    """`state` is running, stopped, failed, or unknown: nobody tells. `heard_ms` ago a broker last heard of it."""
+    """`state` is running, stopped, failed, silent (it was running when last heard of), or unknown: nobody tells.
+
+    `heard_ms` ago a broker last heard of it.
+    """
 
     query_id: str
     name: str
@@ -100,7 +103,7 @@ def _reported(seen: SeenQuery, report: QueryReport) -> QueryView:
     return QueryView(
         report.queryId,
         name_of(seen.known),
-        report.state,
+        seen.state,
         seen.silent_ms,
         report.batchId,
         queues,
