@@ -79,7 +79,9 @@ def plan_reset(
     nothing would be set at all.
     """
     check_group(group)
-    topics = [topic] if topic is not None else _topics_of(cluster, group)
+    brokers = [BrokerAdmin(cluster.broker(name)) for name in sorted(cluster.cluster_info().brokerAddrTable)]
+    _require(group, brokers)
+    topics = [topic] if topic is not None else _topics_of(cluster, group, brokers)
     plan = [
         reset
         for each in topics
@@ -98,10 +100,15 @@ def carry_out(cluster: ClusterClient, group: str, plan: Collection[QueueReset]) 
         BrokerAdmin(cluster.broker(reset.queue.broker_name)).reset_offset(group, reset.queue, reset.target)
 
 
-def _topics_of(cluster: ClusterClient, group: str) -> list[str]:
-    brokers = [BrokerAdmin(cluster.broker(name)) for name in sorted(cluster.cluster_info().brokerAddrTable)]
+def _require(group: str, brokers: list[BrokerAdmin]) -> None:
+    """No broker resets a group that it does not know; that is said before anything is planned and shown."""
     if not any(group in admin.groups() for admin in brokers):
-        raise GroupNotFound(group, hint="rmq group list shows those that exist.")
+        raise GroupNotFound(
+            group, hint="One comes into being when something first reads for it; rmq group list shows those there are."
+        )
+
+
+def _topics_of(cluster: ClusterClient, group: str, brokers: list[BrokerAdmin]) -> list[str]:
     return sorted({topic for admin in brokers for topic in admin.group_topics(group) if _exists(cluster, topic)})
 
 

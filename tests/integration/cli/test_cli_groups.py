@@ -41,3 +41,6 @@ def test_a_reset_is_shown_before_it_is_done(ok: Run, cli: Run, mq: LocalCluster,
     assert "4 queues" in cli("group", "delete", group).err
     ok("group", "delete", group, "--yes")
     assert cli("group", "describe", group).code == 1
+    gone = cli("group", "reset", group, "--to", "earliest", "--topic", topic, "--yes")
+    assert (gone.code, gone.out) == (1, "")  # no preview of what cannot be done
+    assert "first reads" in gone.err
