@@ -41,7 +41,9 @@ def check(
     ],
     as_json: Json = False,
 ) -> None:
-    """Says what is in a store and what is broken in it; changes nothing, also while a broker runs.
+    """Says what is in a store, and what is broken in it.
+
+    Changes nothing, and may be used while a broker runs.
 
     Exit codes: 0 sound, 1 something is broken, 3 it cannot be read.
 

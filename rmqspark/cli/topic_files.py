@@ -49,7 +49,7 @@ def export(
     namesrv: Namesrv = None,
     as_json: Json = False,
 ) -> None:
-    """Writes a topic's messages to a file, in the order in which they were stored.
+    """Writes a topic's messages to a file, as they were stored.
 
     Examples: rmq topic export orders -o orders.parquet | rmq topic export orders -o last.jsonl --from -1h
 
@@ -104,7 +104,7 @@ def replay(
     namesrv: Namesrv = None,
     as_json: Json = False,
 ) -> None:
-    """Sends the messages of a file at the pace at which they were stored.
+    """Sends a file's messages at the pace they were stored at.
 
     Examples: rmq topic replay orders.parquet --speed 10 --topic orders-test | rmq topic replay orders.parquet
     --from 2026-01-31T12:00 --to 2026-01-31T13:00

@@ -25,7 +25,7 @@ def schema(
     namesrv: Namesrv = None,
     as_json: Json = False,
 ) -> None:
-    """Samples bodies and prints the Spark DDL that fits them, for valueFormat=json.
+    """Prints the Spark DDL that fits the bodies (valueFormat=json).
 
     Examples: rmq topic schema orders | rmq topic schema orders -n 10000 --json
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rmqspark.protocol.headers_txn import TxnOutcome
 
 app = typer.Typer(
-    help="Exactly-once transactions of Spark's batches: how they stand, decide one. Example: rmq txn list",
+    help="Exactly-once transactions of Spark's batches. Example: rmq txn list",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -36,7 +36,7 @@ Version = Annotated[
 
 @app.command("list")
 def list_transactions(namesrv: Namesrv = None, as_json: Json = False) -> None:
-    """Lists transactional ids with what was decided last and what is open. Example: rmq txn list --json"""
+    """Lists transactional ids: what was decided, what is open. Example: rmq txn list --json"""
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.client.txn import transactions
 

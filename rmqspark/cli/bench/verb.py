@@ -50,7 +50,7 @@ def bench(
     namesrv: Namesrv = None,
     as_json: Json = False,
 ) -> None:
-    """Measures sends, reads and the way from one end to the other, with percentiles.
+    """Measures sends, reads, and the way from end to end.
 
     Against the servers that run, or, where none do, against its own: started for it on free ports, their files in a
     temporary directory. Ctrl-C gives the figures so far. The load comes from one process on this machine: its time on

@@ -37,7 +37,9 @@ def demo(
     ),
     keep: Annotated[bool, typer.Option(help="Keep store, checkpoint and table, to look into them afterwards.")] = False,
 ) -> None:
-    """Real flights in, Spark's event-time aggregate out, its driver killed on the way, compared with pandas.
+    """Sends real flights through queue and Spark; checks the sums.
+
+    Spark aggregates them by event time, its driver is killed on the way, and every number is compared with pandas'.
 
     Takes two to three minutes and needs pip install 'rmqspark[demo]' and a Java runtime. Example: rmq demo -o /tmp/demo
     """

@@ -6,8 +6,9 @@ import subprocess
 import sys
 
 import pytest
+from typer.testing import CliRunner
 
-from rmqspark.cli.verbs import HOMES, LoadedVerbs
+from rmqspark.cli.verbs import HOMES, LoadedVerbs, app
 
 SERVER = ("rmqspark.broker", "rmqspark.namesrv", "rmqspark.store", "numpy", "uvloop", "structlog")
 CLIENT_VERBS = ("send", "consume", "topic", "group", "message", "doctor")
@@ -33,6 +34,18 @@ def test_a_verb_for_clients_loads_nothing_of_the_servers(verb: str) -> None:
     """`rmq send` does not wait for the broker's code to be imported."""
     statement = f"from rmqspark.cli.verbs import LoadedVerbs; LoadedVerbs()[{verb!r}]"
     assert loaded_after(statement, SERVER) == []
+
+
+GROUPS = [(), *((name,) for name, home in HOMES.items() if home.endswith(":app"))]
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=lambda group: " ".join(("rmq", *group)))
+def test_no_list_of_verbs_breaks_off(group: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal of 80 columns each verb is described by a whole sentence."""
+    monkeypatch.setenv("COLUMNS", "80")
+    listed = CliRunner().invoke(app, [*group, "--help"]).output.partition("Commands:")[2]
+    assert listed.strip()
+    assert [line for line in listed.splitlines() if line.endswith("...")] == []
 
 
 def test_the_names_of_verbs_load_none_of_them() -> None:
