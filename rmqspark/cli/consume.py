@@ -14,7 +14,7 @@ from rmqspark.cli.moments import EARLIEST, Position, parse_moment, parse_offsets
 from rmqspark.cli.options import Json, Namesrv
 from rmqspark.cli.output import safe
 from rmqspark.clock import SystemClock
-from rmqspark.errors import InvalidArgument
+from rmqspark.errors import InvalidArgument, RmqError
 from rmqspark.model import MessageQueue, ReceivedMessage
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def consume(
     from rmqspark.client.pull_consumer import PullConsumer
 
     with PullConsumer(namesrv, group=group, tags=tags, sql=sql) as consumer:
-        done = commit_to(consumer) if group is not None else flush
+        done = commit_to(consumer, follow=follow) if group is not None else flush
         resume = group is not None and begin is None
         batches = read(consumer, topic, begin or EARLIEST, end, follow=follow, resume=resume)
         print_all(batches, write, done, count)
@@ -87,14 +87,22 @@ def flush(_: Batch) -> None:
     sys.stdout.flush()
 
 
-def commit_to(consumer: PullConsumer) -> Callable[[Batch], None]:
-    """For the group, consumed is what was written out: after a crash it may be printed again, never left out."""
+def commit_to(consumer: PullConsumer, *, follow: bool = False) -> Callable[[Batch], None]:
+    """For the group, consumed is what was written out: after a crash it may be printed again, never left out.
+
+    Who follows a topic outlives a restart of its broker: what could not be committed is, with the next batch.
+    """
     committed: dict[MessageQueue, int] = {}
 
     def commit(batch: Batch) -> None:
         sys.stdout.flush()
         if moved := dict(batch.positions.items() - committed.items()):
-            consumer.commit(moved)
+            try:
+                consumer.commit(moved)
+            except RmqError as error:
+                if not (follow and error.retriable):
+                    raise
+                return
             committed.update(moved)
 
     return commit
@@ -149,12 +157,22 @@ def read(
     remaining = queues
     while remaining := [queue for queue in remaining if follow or consumer.position(queue) < ends[queue]]:
         consumer.assign(remaining)
-        messages = consumer.poll(_FOLLOW_POLL_MS if follow else _POLL_MS)
+        messages = _following(consumer) if follow else consumer.poll(_POLL_MS)
         positions = {queue: consumer.position(queue) for queue in remaining}
         if not follow:
             messages = [message for message in messages if message.queue_offset < ends[message.queue]]
             positions = {queue: min(position, ends[queue]) for queue, position in positions.items()}
         yield Batch(messages, positions)
+
+
+def _following(consumer: PullConsumer) -> list[ReceivedMessage]:
+    """Goes on where a broker is away for a while: the consumer says so, and tries again every second."""
+    try:
+        return consumer.poll(_FOLLOW_POLL_MS)
+    except RmqError as error:
+        if not error.retriable:
+            raise
+        return []
 
 
 def resolve(consumer: PullConsumer, queue: MessageQueue, position: Position) -> int:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqspark import Message
+from rmqspark.testing import cluster
+from rmqspark.testing.rmq import Rmq
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rmqspark.testing import LocalCluster
-    from rmqspark.testing.rmq import Rmq
 
     Run = Callable[..., Any]
 
@@ -152,6 +153,25 @@ def test_following_prints_at_once_and_ends_cleanly(processes: Any, mq: LocalClus
     process.send_signal(signal.SIGINT)
     assert process.wait(60) == 130
     assert "Traceback" not in processes.errors
+
+
+def test_following_outlives_a_restart_of_the_broker(processes: Any) -> None:
+    """It says that the broker is away, goes on when it is back, and commits what it printed before and after."""
+    with cluster(brokers=1) as mq, Rmq(mq) as rmq:
+        rmq.create_topic("followed", queues=1)
+        process = processes.start("consume", "followed", "-f", "--group", "tail", RMQ_NAMESRV=mq.namesrv)
+        rmq.send("followed", b"before")
+        assert process.stdout.readline() == b"before\n"
+        mq.stop_broker("broker-a")
+        while "tried again every second" not in processes.errors:
+            assert process.poll() is None
+        mq.start_broker("broker-a")
+        rmq.send("followed", b"after")
+        assert process.stdout.readline() == b"after\n"
+        while rmq.admin.group("tail").lag != 0:
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
 
 
 @pytest.mark.parametrize("words", [("consume", "{topic}", "-f"), ("topic", "list")])
