@@ -28,7 +28,7 @@ Topic = Annotated[str, typer.Argument(help="The topic's name.")]
 Queues = Annotated[int | None, typer.Option(min=1, help="Queues on each broker, to read and to write.")]
 ReadQueues = Annotated[int | None, typer.Option(min=1, help="Queues that are read, if not the same.")]
 WriteQueues = Annotated[int | None, typer.Option(min=1, help="Queues that are written, if not the same.")]
-Perm = Annotated[str | None, typer.Option(help="r, w or rw.")]
+Perm = Annotated[str | None, typer.Option(help="r, w or rw; or RocketMQ's number: 4, 2 or 6.")]
 
 
 class TopicType(StrEnum):
@@ -66,7 +66,7 @@ def create(
     queues: Annotated[int, typer.Option(min=1, help="Queues on each broker, to read and to write.")] = 8,
     read_queues: ReadQueues = None,
     write_queues: WriteQueues = None,
-    perm: Annotated[str, typer.Option(help="r, w or rw.")] = "rw",
+    perm: Annotated[str, typer.Option(help="r, w or rw; or RocketMQ's number: 4, 2 or 6.")] = "rw",
     type_: Annotated[TopicType, typer.Option("--type", help="What the topic is for.")] = TopicType.NORMAL,
     namesrv: Namesrv = None,
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -120,12 +121,12 @@ def masters(cluster: ClusterClient) -> list[str]:
 
 
 def parse_perm(perm: str | int) -> int:
-    """ "rw", "r", "w", "" or RocketMQ's number."""
-    if isinstance(perm, int):
-        return perm
+    """ "rw", "r", "w", "" or RocketMQ's number, as text too: 2 writes, 4 reads, 6 does both."""
+    if isinstance(perm, int) or re.fullmatch(r"[0-9]", perm):
+        return int(perm)
     letters = {"r": Perm.READ, "w": Perm.WRITE}
     if not set(perm) <= set(letters):
-        raise InvalidArgument(f"A permission is 'rw', 'r', 'w' or '', not {perm!r}.")
+        raise InvalidArgument(f"A permission is 'rw', 'r', 'w' or '' (or 6, 4, 2, 0), not {perm!r}.")
     return sum(letters[letter] for letter in set(perm))
 
 

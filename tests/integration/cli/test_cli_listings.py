@@ -33,6 +33,7 @@ def test_the_life_of_a_topic(ok: Run, cli: Run, rmq: Rmq) -> None:
     assert "max offset" in ok("topic", "describe", "lives").out
     assert "4 queues (r) on broker-a" in ok("topic", "update", "lives", "--queues", "4", "--perm", "r").out
 
+    assert "4 queues (w) on broker-a" in ok("topic", "update", "lives", "--perm", "2").out
     ok("topic", "update", "lives", "--type", "delay")
     assert ok("topic", "describe", "lives", "--json").json["brokers"][0]["attributes"] == {"message.type": "DELAY"}
 
