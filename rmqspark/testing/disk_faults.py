@@ -50,6 +50,7 @@ class DiskFaults:
 
     def __init__(self) -> None:
         self.log: deque[Operation] = deque(maxlen=_LOG_LENGTH)
+        self.failed: Operation | None = None
         self._next: dict[str, deque[Failure]] = {}
         self._countdown = 0
         self._counted: Collection[str] = ()
@@ -61,6 +62,7 @@ class DiskFaults:
         self._next.setdefault(operation, deque()).append(failure)
 
     def fail_at(self, count: int, failure: Failure, counted: Collection[str]) -> None:
+        self.failed = None
         self._countdown, self._at_zero, self._counted = count, failure, counted
 
     def before(self, operation: str, path: str) -> Failure | None:
@@ -69,6 +71,8 @@ class DiskFaults:
             raise ProcessDied
         self.log.append(Operation(operation, path))
         failure = self._due(operation)
+        if failure is not None:
+            self.failed = self.log[-1]
         if failure is not None and isinstance(failure.error, ProcessDied):
             self._dead = True
         return failure

@@ -163,6 +163,11 @@ class MemoryFileSystem:
         return self._machine.faults.log
 
     @property
+    def failed(self) -> Operation | None:
+        """What the newest failure of those planned has met; None while `fail_at` or `stop_at` waits for it."""
+        return self._machine.faults.failed
+
+    @property
     def bytes_read(self) -> int:
         """How many bytes were read from all files so far."""
         return self._machine.bytes_read

@@ -222,6 +222,12 @@ class StoreMachine(RuleBasedStateMachine):
                 self.settle(at_least=len(self.model.sent))
             else:  # of an expiry it may be a file that could not be deleted
                 self.has_failed = what != "expire" or not self.bench.store.is_writable
+        else:
+            failed = self.bench.disk.failed
+            if failed is not None and failed.name == "fsync":  # to make room for a file: a later flush would tell
+                self.bench.disk.heal()
+                self.bench.kill()
+                self.settle(at_least=len(self.model.sent))
         finally:
             self.bench.disk.heal()
             self.is_behind = True
