@@ -192,6 +192,7 @@ BODIES = (
 @given(st.lists(BODIES, min_size=1, max_size=6))
 @example([b'{"s":"}', b'{"}'])
 @example([b"{}null{}", b"{}"])
+@example([b'{"d": "NaN"}'])
 def test_both_ways_are_the_same(bodies: list[bytes]) -> None:
     """Bodies read together give what each gives alone in the slower way, whatever they are."""
     parser = JsonBodies(FAST)
@@ -200,4 +201,4 @@ def test_both_ways_are_the_same(bodies: list[bytes]) -> None:
     assert together.bad == alone.bad
     for column, other in zip(together.columns, alone.columns, strict=True):
         column.validate(full=True)
-        assert column.to_pylist() == other.to_pylist()
+        assert repr(column.to_pylist()) == repr(other.to_pylist())  # NaN is not equal to itself, but written the same
