@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -64,6 +65,9 @@ def up(
             help="More than one is a process each, their ports ten apart; one that dies is started again.",
         ),
     ] = 1,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="A sample topic with traffic, a consumer and, where PySpark is, a query.")
+    ] = False,
     insecure: Insecure = False,
     config: ConfigFile = None,
     *,
@@ -74,7 +78,7 @@ def up(
     The ports are printed, and written to DIR/endpoints.json once everything answers. Every setting of broker and
     store is a flag too (rmq broker --help lists them), for instance --flush-disk-type SYNC_FLUSH.
 
-    Examples: rmq up | rmq up --brokers 4 | rmq up --store /tmp/q --namesrv-port 0 --broker-port 0
+    Examples: rmq up | rmq up --demo | rmq up --brokers 4 | rmq up --store /tmp/q --namesrv-port 0 --broker-port 0
     """
     del admin_port  # taken so that scripts need not change when REST comes
     flags = {
@@ -94,9 +98,9 @@ def up(
     if brokers > 1:
         if "broker_name" in sources.file:
             _leave_aside(config, "brokerName", f"the brokers are {_name(0)} to {_name(brokers - 1)}")
-        serve = _serve_many(names, _numbered(chosen, brokers), store)
+        serve = _serve_many(names, _numbered(chosen, brokers), store, demo=demo)
     else:
-        serve = _serve_one(names, chosen, store)
+        serve = _serve_one(names, chosen, store, demo=demo)
     with claimed(store):
         run_until_stopped(serve)
 
@@ -113,7 +117,7 @@ class _Running(NamedTuple):
     pid: int
 
 
-def _serve_one(names: NamesrvConfig, settings: BrokerSettings, store: Path) -> Serve:
+def _serve_one(names: NamesrvConfig, settings: BrokerSettings, store: Path, *, demo: bool) -> Serve:
     """Name server and broker on one event loop."""
     from rmqspark.clock import SystemClock
     from rmqspark.namesrv.server import NameServer
@@ -124,15 +128,13 @@ def _serve_one(names: NamesrvConfig, settings: BrokerSettings, store: Path) -> S
             told = fitting.registering_with(_from_here(namesrv, names.bind_address))
             async with make_broker(told, store / _name(0)) as broker:
                 brokers = [_Running(broker.name, broker.address, os.getpid())]
-                endpoints = _endpoints(namesrv, brokers)
-                with announced(store / ENDPOINTS, endpoints):
-                    _greet(endpoints["namesrv"], brokers, store)
+                async with _open(_endpoints(namesrv, brokers), brokers, store, demo=demo):
                     await stopped
 
     return serve
 
 
-def _serve_many(names: NamesrvConfig, settings: Sequence[BrokerSettings], store: Path) -> Serve:
+def _serve_many(names: NamesrvConfig, settings: Sequence[BrokerSettings], store: Path, *, demo: bool) -> Serve:
     """The name server here, and each broker in a process of its own."""
     from rmqspark.cli.broker_order import BrokerOrder
     from rmqspark.cli.broker_processes import broker_processes
@@ -157,13 +159,28 @@ def _serve_many(names: NamesrvConfig, settings: Sequence[BrokerSettings], store:
                 except StoreError as error:  # everything serves; the pids in the file are old, that is all
                     print(error, file=sys.stderr)
 
-            async with broker_processes(orders, clock, announce_again) as processes:
-                endpoints = _endpoints(namesrv, running())
-                with announced(store / ENDPOINTS, endpoints):
-                    _greet(endpoints["namesrv"], running(), store)
-                    await stopped
+            async with (
+                broker_processes(orders, clock, announce_again) as processes,
+                _open(_endpoints(namesrv, running()), running(), store, demo=demo),
+            ):
+                await stopped
 
     return serve
+
+
+@asynccontextmanager
+async def _open(
+    endpoints: Mapping[str, Any], brokers: Sequence[_Running], store: Path, *, demo: bool
+) -> AsyncIterator[None]:
+    """Everything answers: programs are told by endpoints.json, people by the terminal; and the demo may begin."""
+    from rmqspark.cli.sample.processes import Sample
+
+    namesrv = endpoints["namesrv"]
+    sample = Sample(namesrv, store / "demo") if demo else None
+    with announced(store / ENDPOINTS, endpoints):
+        _greet(namesrv, brokers, store, sample.lines if sample else ())
+        async with sample.running() if sample else nullcontext():
+            yield
 
 
 def _numbered(settings: BrokerSettings, count: int) -> list[BrokerSettings]:
@@ -206,16 +223,19 @@ def _from_here(namesrv: NameServer, bind_address: str) -> str:
     return format_address(host, namesrv.port)
 
 
-def _greet(namesrv: str, brokers: Sequence[_Running], store: Path) -> None:
+def _greet(namesrv: str, brokers: Sequence[_Running], store: Path, going_on: Sequence[str]) -> None:
     elsewhere = "" if namesrv == DEFAULT_NAMESRV else f" --namesrv {namesrv}"
     print(f"name server  {namesrv}")
     for number, (name, address, pid) in enumerate(brokers):
         process = "" if pid == os.getpid() else f"process {pid}, "
         print(f"broker       {address}  ({name}, {process}files in {store / _name(number)})")
+    for line in going_on:
+        print(f"demo         {line}")
+    tries = ("consume demo -f", "spark list", "group list") if going_on else ("send hello world", "consume hello")
+    commands = "\n       ".join(f"rmq {words}{elsewhere}" for words in tries)
     print(
-        f"\nTry:   rmq send hello world{elsewhere}\n"
-        f"       rmq consume hello{elsewhere}\n"
-        f"Spark: spark.read.format('rmq').option('namesrv', '{namesrv}').load('hello')\n\n"
+        f"\nTry:   {commands}\n"
+        f"Spark: spark.read.format('rmq').option('namesrv', '{namesrv}').load('{'demo' if going_on else 'hello'}')\n\n"
         "Ctrl-C stops it.",
         flush=True,
     )

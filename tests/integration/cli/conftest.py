@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import rmqspark
+from rmqspark.clock import SystemClock
 from rmqspark.testing import LocalCluster, cluster
 from rmqspark.testing.rmq import Rmq
 
@@ -34,6 +35,15 @@ def environment(variables: dict[str, str]) -> dict[str, str]:
     package = str(Path(rmqspark.__file__).parents[1])
     paths = (variables.get("PYTHONPATH"), package, os.environ.get("PYTHONPATH"))
     return {**kept, "COLUMNS": "100", **variables, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
+def wait_until(condition: Callable[[], Any], what: str) -> None:
+    """Looks again and again; what did not happen in time stands in the failure."""
+    clock = SystemClock()
+    deadline_ms = clock.monotonic_ms() + 1_000 * TIMEOUT_S
+    while not condition():
+        assert clock.monotonic_ms() < deadline_ms, f"not within {TIMEOUT_S} s: {what}"
+        clock.sleep_ms(10)
 
 
 @dataclass(frozen=True)

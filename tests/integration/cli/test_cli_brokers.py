@@ -19,21 +19,15 @@ from rmqspark.clock import SystemClock
 from rmqspark.errors import RmqError
 from rmqspark.testing.ports import reserved_port
 
+from .conftest import wait_until
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from rmqspark.model import SendReceipt
 
 pytestmark = pytest.mark.integration
-CLOCK = SystemClock()
 PATIENCE_MS = 60_000
-
-
-def wait_until(condition: Callable[[], Any], what: str) -> None:
-    deadline_ms = CLOCK.monotonic_ms() + PATIENCE_MS
-    while not condition():
-        assert CLOCK.monotonic_ms() < deadline_ms, f"not within {PATIENCE_MS} ms: {what}"
-        CLOCK.sleep_ms(10)
 
 
 def runs(pid: int) -> bool:
