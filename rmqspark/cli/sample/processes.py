@@ -20,7 +20,7 @@ from rmqspark.cli.sample.names import A_SECOND, GROUP, LARGE, LARGE_AMOUNT, QUER
 
 log = structlog.get_logger("rmqspark.up")
 
-_STOP_TIMEOUT_S: Final = 20  # in which Spark ends its batch
+_STOP_TIMEOUT_S: Final = 5  # of a query that is just starting it is too short, and harmless: nothing is lost or doubled
 
 
 class _Child(NamedTuple):

@@ -33,6 +33,8 @@ from rmqspark.store.message_store import MessageStore
 from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.memory_files import MemoryFileSystem
 
+from .store_content import content_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -189,17 +191,7 @@ class Bench:
 
     def content(self) -> dict[str, bytes]:
         """Log, queues and index, byte for byte."""
-        self.store.checkpoint()
-        files, found = self.files.within("store"), {}
-        directories = [name for name in ("commitlog", "consumequeue", "index") if files.exists(name)]
-        for directory in directories:
-            for name in files.listdir(directory):
-                path = f"{directory}/{name}"
-                if files.is_directory(path):
-                    directories.append(path)
-                else:
-                    found[path] = files.open(path, read_only=True).pread(1 << 20, 0)
-        return found
+        return content_of(self.store, self.files.within("store"))
 
     def outcome(self) -> tuple[object, ...]:
         """What there is to tell two benches apart by: answers, files, counts, and word to the pulls that wait."""

@@ -20,6 +20,8 @@ from rmqspark.store.message_store import MessageStore
 from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.memory_files import MemoryFileSystem
 
+from .store_content import content_of
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -90,18 +92,7 @@ class Bench:
 
     def content(self) -> dict[str, bytes]:
         """Log, queues and index, byte for byte."""
-        self.store.checkpoint()
-        files = self.files.within("store")
-        found: dict[str, bytes] = {}
-        directories = [name for name in ("commitlog", "consumequeue", "index") if files.exists(name)]
-        for directory in directories:
-            for name in files.listdir(directory):
-                path = f"{directory}/{name}"
-                if files.is_directory(path):
-                    directories.append(path)
-                else:
-                    found[path] = files.open(path, read_only=True).pread(1 << 20, 0)
-        return found
+        return content_of(self.store, self.files.within("store"))
 
 
 @given(st.lists(REQUESTS, min_size=1, max_size=9))
