@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, TypeVar
 
-from rmqspark.errors import RmqError
+from rmqspark.errors import BrokerNotRegistered, RmqError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,13 +23,15 @@ def patiently(
 ) -> T:
     """Calls `attempt`; where it fails in a way that may pass, again after each of the pauses. Raises the last failure.
 
-    `besides` are errors that may pass here although in general they do not.
+    So may the want of a broker: whoever is patient was told of it by a route, a plan or another broker, and no name
+    server knows one that is being restarted. `besides` are other errors that may pass here and in general do not.
     """
+    passing: tuple[type[RmqError], ...] = (BrokerNotRegistered, *besides)
     for tries_left, pause_ms in zip(range(len(pauses_ms), 0, -1), pauses_ms, strict=True):
         try:
             return attempt()
         except RmqError as error:
-            if not (error.retriable or isinstance(error, besides)):
+            if not (error.retriable or isinstance(error, passing)):
                 raise
             _log.warning("%s Trying again in %d ms, %d more times.", error, pause_ms, tries_left)
             sleep_ms(pause_ms)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rmqspark.client.coordinator import masters
 from rmqspark.client.patience import patiently
 from rmqspark.client.txn import reported_inputs
-from rmqspark.errors import BrokerNotRegistered, RmqError
+from rmqspark.errors import RmqError
 from rmqspark.sink.refusals import not_committed
 
 if TYPE_CHECKING:
@@ -38,12 +38,7 @@ def inputs_of(client: ClusterClient, attempt: Attempt, participants: Iterable[st
     failure: RmqError | None = None
     for name in _brokers(client, participants):
         try:
-            reported += patiently(
-                partial(_reported_to, client, name, attempt),
-                _PAUSES_MS,
-                client.clock.sleep_ms,
-                besides=(BrokerNotRegistered,),
-            )
+            reported += patiently(partial(_reported_to, client, name, attempt), _PAUSES_MS, client.clock.sleep_ms)
         except RmqError as error:
             failure = error
     if failure is not None:

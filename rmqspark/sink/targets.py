@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqspark.client.patience import patiently
-from rmqspark.errors import BrokerNotRegistered, NoPermission, TopicNotFound
+from rmqspark.errors import NoPermission, TopicNotFound
 from rmqspark.protocol.names import check_sendable
 from rmqspark.sink.bulk_send import STOCK_BATCH_BYTES
 from rmqspark.sink.outbox import RETRY_PAUSES_MS
@@ -68,8 +68,7 @@ class Targets:
 
     def _able(self, broker_name: str) -> Capabilities:
         broker = self._client.broker(broker_name)
-        pauses_ms, sleep_ms = RETRY_PAUSES_MS, self._client.clock.sleep_ms
-        return patiently(broker.capabilities, pauses_ms, sleep_ms, besides=(BrokerNotRegistered,))
+        return patiently(broker.capabilities, RETRY_PAUSES_MS, self._client.clock.sleep_ms)
 
     def _find(self, topic: str) -> list[MessageQueue]:
         try:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rmqspark.client.broker_client import BrokerClient, PullResult, PullStatus
 from rmqspark.client.futures import then
 from rmqspark.client.patience import patiently
-from rmqspark.errors import BrokerNotRegistered, OffsetMoved
+from rmqspark.errors import OffsetMoved
 from rmqspark.protocol.filters import TagFilter
 from rmqspark.protocol.record_batch import RecordBatch
 from rmqspark.source.asking import answer, ask
@@ -107,10 +107,8 @@ class _Chunks:
 
 
 def able(client: ClusterClient, broker: BrokerClient, options: TaskOptions) -> Capabilities:
-    """What a broker can do, which was there when the read was planned. Raises what a last try raised."""
-    return patiently(
-        broker.capabilities, options.retry.pauses_ms, client.clock.sleep_ms, besides=(BrokerNotRegistered,)
-    )
+    """What a broker can do. Raises what a last try raised."""
+    return patiently(broker.capabilities, options.retry.pauses_ms, client.clock.sleep_ms)
 
 
 def _request(client: ClusterClient, wanted: QueueRange, options: TaskOptions, *, is_filtered: bool) -> Request:

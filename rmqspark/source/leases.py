@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqspark.client.patience import patiently
-from rmqspark.errors import BrokerNotRegistered, LeaseLost
+from rmqspark.errors import LeaseLost
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,12 +36,7 @@ def make_sure(
     keep = {wanted.queue: Held(each.number, _NOT_COMMITTED) for wanted, each in leases if each.number}
     (group, member, *_), steps = held[0], Steps(keep, {}, [])
     broker = client.broker(read[0].queue.broker_name)
-    answer = patiently(
-        lambda: lease(broker, group, member, steps).result(),
-        retry.pauses_ms,
-        client.clock.sleep_ms,
-        besides=(BrokerNotRegistered,),
-    )
+    answer = patiently(lambda: lease(broker, group, member, steps).result(), retry.pauses_ms, client.clock.sleep_ms)
     for queue in keep:
         if queue not in answer.granted:
             raise lease_lost(queue, group)

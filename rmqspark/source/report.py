@@ -16,7 +16,7 @@ from pyspark import TaskContext
 
 from rmqspark.client.patience import patiently
 from rmqspark.client.txn import input_keepers, report_input
-from rmqspark.errors import BrokerNotRegistered, RmqError
+from rmqspark.errors import RmqError
 from rmqspark.protocol.bodies_txn import InputRange
 from rmqspark.streaming_batch import StreamingBatch, streaming_batch
 
@@ -62,9 +62,7 @@ def _failure(
 ) -> RmqError | None:
     """Why this keeper could not be told, if it could not."""
     try:
-        patiently(
-            lambda: _report_to(keeper, batch, pieces), _PAUSES_MS, client.clock.sleep_ms, besides=(BrokerNotRegistered,)
-        )
+        patiently(lambda: _report_to(keeper, batch, pieces), _PAUSES_MS, client.clock.sleep_ms)
     except RmqError as error:
         return error
     return None

@@ -57,8 +57,11 @@ def test_a_demo_has_a_query(processes: Any) -> None:
         consumer.assign(consumer.queues("demo-large"))
         consumer.seek_to_beginning()
         assert all(json.loads(message.body)["amount"] > 900 for message in consumer.poll(60_000))
-    (query,) = processes.run("spark", "list", "--json", "--namesrv", namesrv).json
-    assert (query["name"], query["state"]) == ("demo", "running")
+    told = ("spark", "list", "--json", "--namesrv", namesrv)
+    wait_until(
+        lambda: [(each["name"], each["state"]) for each in processes.run(*told).json] == [("demo", "running")],
+        "its listener reports",
+    )
     assert len(_demo_processes(namesrv)) == 2
     assert server.end(signal.SIGINT) == 0
     assert _demo_processes(namesrv) == []
