@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from rmqspark.errors import InvalidArgument, StoreLocked
+from rmqspark.store import disk_room
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,6 +77,10 @@ class File(Protocol):
 
     def warm(self, start: int, end: int) -> None:
         """Has memory taken for [start, end), where nothing was written yet. Changes nothing; from any thread."""
+
+    def reserve(self, start: int, end: int) -> None:
+        """Has room on disk taken for [start, end) if there is plenty (`disk_room.py`). Changes nothing; from any
+        thread."""
 
     def forget(self, start: int, end: int) -> None:
         """Nobody will read [start, end) again soon: what of it is on disk need not stay in memory. Changes nothing."""
@@ -244,6 +249,9 @@ class PosixFile:
     def warm(self, start: int, end: int) -> None:
         if sys.platform == "linux":
             _read_through(f"/proc/self/fd/{self._fd}", start, end)
+
+    def reserve(self, start: int, end: int) -> None:
+        disk_room.reserve(self._fd, start, end)
 
     def forget(self, start: int, end: int) -> None:
         if sys.platform == "linux":

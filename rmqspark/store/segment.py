@@ -1,7 +1,7 @@
 """One file of fixed length, and the set of them that is open or has bytes not yet on disk.
 
-A segment is made sparse in its full length and never gets shorter, so a reader in another process never meets an end
-that moves. Unwritten bytes read as zero.
+A segment is made in its full length, sparse or with its room on disk, and never gets shorter, so a reader in another
+process never meets an end that moves. Unwritten bytes read as zero.
 
 Who knows what is on disk: a segment counts its writes. A sync notes the count when it begins; when it has ended, the
 segment is clean if the count is still the same. So writes may go on while another thread runs the fsync.
@@ -145,11 +145,13 @@ class SegmentFiles:
         self.dirty: dict[Segment, None] = {}  # all of them are open
         self.failure: OSError | None = None
 
-    def make(self, path: str, length: int) -> None:
-        """Makes a sparse file of full length; its name is durable when this returns."""
+    def make(self, path: str, length: int, *, reserve: bool) -> None:
+        """Makes a file of full length, sparse or with all its room on disk; its name is durable when this returns."""
         file = self._files.open(path, create=True)
         try:
             file.truncate(length)
+            if reserve:
+                file.reserve(0, length)
         finally:
             file.close()
         self._files.sync_directory(path.rpartition("/")[0])

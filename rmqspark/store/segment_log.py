@@ -169,7 +169,8 @@ class SegmentLog:
         if not self._segments:
             make_directories(self._files, self.directory)
         path = f"{self.directory}/{base:020d}"
-        self._segment_files.make(path, self.segment_bytes)
+        follows_a_full_one = bool(self._segments) and self.capacity_end == base  # so this one will be filled, too
+        self._segment_files.make(path, self.segment_bytes, reserve=follows_a_full_one)
         segment = Segment(self._segment_files, path, base, self.segment_bytes)
         self._segments[base] = segment
         return segment

@@ -95,6 +95,9 @@ class MemoryFile:
     def warm(self, start: int, end: int) -> None:
         """All of it is memory."""
 
+    def reserve(self, start: int, end: int) -> None:
+        """Memory is given page by page."""
+
     def forget(self, start: int, end: int) -> None:
         """It has to stay: there is no disk below."""
 

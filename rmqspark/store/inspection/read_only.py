@@ -46,6 +46,9 @@ class PaddedFile:
     def warm(self, start: int, end: int) -> None:
         """What is looked at is not written next."""
 
+    def reserve(self, start: int, end: int) -> None:
+        """Nothing will be written."""
+
     def forget(self, start: int, end: int) -> None:
         """Who looks at a store does not decide what its owner keeps in memory."""
 

@@ -103,7 +103,7 @@ def _run_and_never_mind(plan: FlushPlan) -> None:
         _run_flush(plan)
 
 
-def _make_without_syncing_the_name(files: SegmentFiles, path: str, length: int) -> None:
+def _make_without_syncing_the_name(files: SegmentFiles, path: str, length: int, *, reserve: bool) -> None:
     file = files._files.open(path, create=True)
     file.truncate(length)
     file.close()

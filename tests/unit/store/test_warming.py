@@ -10,7 +10,7 @@ import pytest
 from rmqspark.protocol.record import encode_record
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.files import PosixFileSystem
-from rmqspark.store.warming import DEAR_NS_PER_MIB, LEAST_WRITTEN_BYTES, MOST_AHEAD_BYTES
+from rmqspark.store.warming import DEAR_NS_PER_MIB, LEAST_WRITTEN_BYTES, MOST_AHEAD_BYTES, RESERVED_AFTER_BYTES
 from rmqspark.testing.manual_clock import ManualClock
 
 from .store_bench import StoreBench
@@ -102,6 +102,20 @@ def test_warming_changes_nothing(tmp_path: Path) -> None:
     assert file.pread(MIB, 0) == b"here".rjust(100_004, b"\0").ljust(MIB, b"\0")
     assert file.next_data(200_000) == MIB
     file.close()
+
+
+def test_the_first_file_gets_its_room_once_there_is_traffic(bench: StoreBench) -> None:
+    """All that is left of it, by one plan; files that follow have theirs when they are made."""
+    plans: list[WarmingPlan] = []
+    bench.store.warm_with(plans.append)
+    while bench.store.end_offset < SEGMENT_BYTES * 2 - 8 * MIB:
+        bench.store.append_bulk("t", 0, bytearray(RECORD))
+        for plan in plans:
+            assert not plan.reserve_end or bench.store.end_offset >= RESERVED_AFTER_BYTES
+    (plan,) = (plan for plan in plans if plan.reserve_end)
+    assert plan.file.path == f"commitlog/{0:020d}"
+    assert plan.start < 32 * MIB
+    assert plan.reserve_end == SEGMENT_BYTES
 
 
 def test_forgetting_changes_nothing(tmp_path: Path) -> None:
