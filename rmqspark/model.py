@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from rmqspark.message_queue import MessageQueue as MessageQueue  # one of the nouns, and of this module's names
+
+if TYPE_CHECKING:
+    from typing import Self
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,17 +78,13 @@ class TransactionReceipt:
         return _facts_html(f"Transaction: {self.state.name}", self.receipt)
 
 
-class ReceivedMessage(msgspec.Struct, frozen=True, gc=False):
-    """A message read. `msg_id` is the sender's unique id where it set one, else the broker's id.
-
-    A struct of msgspec's because consumers make hundreds of thousands of these a second: 0.07 µs each instead of the
-    1.4 µs of a frozen dataclass. `gc=False`: it holds strings, numbers and flat containers, never a cycle.
-    """
+class _Received(msgspec.Struct, frozen=True, gc=False):
+    """What a ReceivedMessage holds."""
 
     topic: str
     body: bytes
     tags: str | None
-    keys: list[str]
+    keys: list[str]  # may be a tuple, see ReceivedMessage
     properties: dict[str, str]
     msg_id: str
     queue: MessageQueue
@@ -94,6 +94,48 @@ class ReceivedMessage(msgspec.Struct, frozen=True, gc=False):
     reconsume_times: int = 0
     flag: int = 0
     offset_msg_id: str = ""
+
+
+class ReceivedMessage(_Received, frozen=True, gc=False):
+    """A message read. `msg_id` is the sender's unique id where it set one, else the broker's id.
+
+    A struct of msgspec's because consumers make hundreds of thousands of these a second: 0.07 µs each instead of the
+    1.4 µs of a frozen dataclass. `gc=False`: it holds strings, numbers and flat containers, never a cycle.
+
+    Nor should what it holds occupy the garbage collector. That leaves dicts and tuples of strings alone, but goes
+    through every list again and again, an empty one too, and one list for each of thousands of messages makes one
+    collection after the other due. So keys are received as a tuple, and become a list when they are asked for.
+    """
+
+    if not TYPE_CHECKING:  # to type checkers it is the field it was
+
+        @property
+        def keys(self) -> list[str]:
+            held = _held_keys(self)
+            if isinstance(held, tuple):
+                held = list(held)
+                _hold_keys(self, held)
+            return held
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ReceivedMessage):
+            return NotImplemented
+        return super(ReceivedMessage, self._with_list()).__eq__(other._with_list())
+
+    def __repr__(self) -> str:
+        return super(ReceivedMessage, self._with_list()).__repr__()
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return super(ReceivedMessage, self._with_list()).__rich_repr__()
+
+    def _with_list(self) -> Self:
+        """Itself, with keys that are a list: what msgspec compares and shows is what it holds."""
+        _ = self.keys
+        return self
+
+
+_held_keys = _Received.__dict__["keys"].__get__
+_hold_keys = _Received.__dict__["keys"].__set__
 
 
 def _facts_html(title: str, receipt: SendReceipt) -> str:
