@@ -9,7 +9,7 @@ shape go through `decode_properties` one by one, with the same outcome.
 from __future__ import annotations
 
 from itertools import repeat
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from rmqspark.protocol.properties import PAIR_END, decode_properties
 from rmqspark.protocol.spans import Spans, equal_to, sliding
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rmqspark.protocol.record_batch import RecordBatch
     from rmqspark.protocol.spans import Bytes
 
+T = TypeVar("T")
 _PAIR_END: Final = bytes((PAIR_END,))
 
 
@@ -31,28 +32,38 @@ class DecodedProperties(NamedTuple):
     shared: dict[str, str] | None = None
     differing: dict[str, list[str]] = {}  # noqa: RUF012 never changed
 
-    def values(self, name: str) -> Iterable[str | None]:
-        """The value of one property in each record, None where it has none."""
+    def values(self, name: str, absent: T) -> Iterable[str | T]:
+        """The value of one property in each record, `absent` where it has none."""
         if self.shared is None:
-            return [properties.get(name) for properties in self.maps]
-        return self.differing.get(name) or repeat(self.shared.get(name), len(self.maps))
+            return [properties.get(name, absent) for properties in self.maps]
+        return self.differing.get(name) or repeat(self.shared.get(name, absent), len(self.maps))
 
 
-def decoded_properties(batch: RecordBatch, raw: bytes) -> DecodedProperties:
+def decoded_properties(batch: RecordBatch, raw: bytes | memoryview) -> DecodedProperties:
     """The properties of each record of a checked batch, at least one; `raw` is the batch's buffer."""
-    counts, names, values = batch.property_pairs()
-    width = int(counts[0])
-    name_columns, value_columns = _columns(names, width), _columns(values, width)
-    if (counts != width).any() or not all(alike(batch.buffer, column) for column in name_columns):
+    columns = batch.property_columns() or _columns_of_pairs(batch)
+    if columns is None:
         return DecodedProperties([decode_properties(encoded) for encoded in slices(raw, batch.properties)])
     shared: dict[str, str] = {}
     differing: dict[str, list[str]] = {}
-    for name_column, column in zip(name_columns, value_columns, strict=True):
-        name = next(texts(raw, name_column))
-        shared[name] = next(texts(raw, column))
+    for encoded_name, column in columns.items():
+        name = encoded_name.decode("utf-8", "replace")
+        shared[name] = span_bytes(batch.buffer, column, 0).decode("utf-8", "replace")
+        differing.pop(name, None)  # names that are no UTF-8 may read alike
         if not alike(batch.buffer, column):
             differing[name] = _values(batch.buffer, raw, column)
     return DecodedProperties(_maps(shared, differing, len(batch)), shared, differing)
+
+
+def _columns_of_pairs(batch: RecordBatch) -> dict[bytes, Spans] | None:
+    """The values of each name, where all records have the same names in the same order; else None."""
+    counts, names, values = batch.property_pairs()
+    width = int(counts[0])
+    name_columns = _columns(names, width)
+    if (counts != width).any() or not all(alike(batch.buffer, column) for column in name_columns):
+        return None
+    first_names = [span_bytes(batch.buffer, column, 0) for column in name_columns]
+    return dict(zip(first_names, _columns(values, width), strict=True))
 
 
 def _maps(shared: dict[str, str], differing: dict[str, list[str]], count: int) -> list[dict[str, str]]:
@@ -66,7 +77,7 @@ def _maps(shared: dict[str, str], differing: dict[str, list[str]], count: int) -
     return maps
 
 
-def _values(buffer: Bytes, raw: bytes, column: Spans) -> list[str]:
+def _values(buffer: Bytes, raw: bytes | memoryview, column: Spans) -> list[str]:
     """The values of a property in all records. Those of one length are taken out at once, with the separator that
     stands behind each and in none."""
     width = int(column.lengths[0])
@@ -79,19 +90,25 @@ def _values(buffer: Bytes, raw: bytes, column: Spans) -> list[str]:
 
 def alike(buffer: Bytes, spans: Spans) -> bool:
     """Whether all spans, at least one, hold the same bytes."""
-    start, length = int(spans.starts[0]), int(spans.lengths[0])
-    if (spans.lengths != length).any():
+    first, last = span_bytes(buffer, spans, 0), span_bytes(buffer, spans, -1)
+    if first != last or (spans.lengths != len(first)).any():
         return False
-    return bool(equal_to(buffer, spans.starts, buffer[start : start + length].tobytes()).all())
+    return bool(equal_to(buffer, spans.starts, first).all())
 
 
-def slices(raw: bytes, spans: Spans) -> Iterator[bytes]:
+def span_bytes(buffer: Bytes, spans: Spans, row: int) -> bytes:
+    """What one span holds."""
+    start = int(spans.starts[row])
+    return buffer[start : start + int(spans.lengths[row])].tobytes()
+
+
+def slices(raw: bytes | memoryview, spans: Spans) -> Iterator[bytes | memoryview]:
     return (raw[start:end] for start, end in zip(spans.starts.tolist(), spans.ends.tolist(), strict=True))
 
 
-def texts(raw: bytes, spans: Spans) -> Iterator[str]:
+def texts(raw: bytes | memoryview, spans: Spans) -> Iterator[str]:
     """What is no UTF-8 becomes U+FFFD, as in RocketMQ."""
-    return (piece.decode("utf-8", "replace") for piece in slices(raw, spans))
+    return (str(piece, "utf-8", "replace") for piece in slices(raw, spans))
 
 
 def _columns(spans: Spans, width: int) -> list[Spans]:

@@ -192,6 +192,10 @@ class RecordBatch:
         """Whether any record has a property of one of these names. Cheap where none has."""
         return self._properties.has_any(names)
 
+    def property_columns(self) -> dict[bytes, Spans] | None:
+        """The values of each property in every record, where all records are laid out alike; else None."""
+        return self._properties.columns()
+
     def property_pairs(self) -> PropertyMaps:
         """All properties of all records: what a map column is built from."""
         return self._properties.maps()

@@ -49,6 +49,12 @@ class RecordProperties:
             return any(pairs.has(name) for pairs in self._pairs() for name in names)
         return not self._layout.places.keys().isdisjoint(names)
 
+    def columns(self) -> dict[bytes, Spans] | None:
+        """The values of each name, one for every record, where all are laid out alike; else None."""
+        if self._layout is None:
+            return None
+        return {name: self._layout.values(name, self._spans) for name in self._layout.places}
+
     def maps(self) -> PropertyMaps:
         """All pairs of all records, as maps."""
         if self._layout is not None:
