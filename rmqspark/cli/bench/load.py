@@ -30,7 +30,8 @@ _TIMEOUT_S: Final = 10
 
 
 class LoadResult(NamedTuple):
-    """What a load came to: messages stored, how long it took, how long each request, refusals, our own time."""
+    """What a load came to: messages stored or read, how long it took, how long each request or poll that gave some,
+    refusals, our own time on a processor."""
 
     messages: int
     seconds: float

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rmqspark.cli.bench.cpu import ServerCpu
 from rmqspark.cli.bench.figures import Latencies, StageFigures
 from rmqspark.cli.bench.frames import SendFrame
-from rmqspark.cli.bench.load import Lane, SendLoad
+from rmqspark.cli.bench.load import Lane, LoadResult, SendLoad
 from rmqspark.client.producer import Producer
 from rmqspark.client.pull_consumer import PullConsumer
 from rmqspark.errors import RmqError
@@ -68,6 +68,10 @@ class Bench:
     def server_pids(self) -> list[int]:
         return self._cpu.pids
 
+    @property
+    def _warm_up_ns(self) -> int:
+        return int(1e9 * min(1.0, self._plan.seconds / _WARM_UP_SHARE))
+
     # --- sending
 
     def produce(self) -> StageFigures:
@@ -75,8 +79,8 @@ class Bench:
         plan = self._plan
         load = SendLoad(self._lanes(plan), plan.batch)
         try:
-            warm_up_ns = 0 if plan.messages else int(1e9 * min(1.0, plan.seconds / _WARM_UP_SHARE))
-            if warm_up_ns:
+            if not plan.messages:
+                warm_up_ns = self._warm_up_ns
                 load.run(plan.depth, lambda messages, ns: ns >= warm_up_ns or self._is_stopped())
             used = self._cpu.seconds()
             result = load.run(plan.depth, self._is_enough)
@@ -128,28 +132,45 @@ class Bench:
     # --- reading
 
     def consume(self) -> StageFigures:
-        """Reads the topic from its beginning through one PullConsumer; the time of each poll that gave something."""
+        """Reads the topic from its beginning through one PullConsumer; the time of each poll that gave something.
+
+        Another one has read for a while before, so that what a process does once is not counted: importing what reading
+        needs takes as long as reading 100,000 messages. What a consumer does once is.
+        """
+        warm_up_ns = self._warm_up_ns
+        self._read(lambda messages, ns: ns >= warm_up_ns or self._is_stopped())
+        used = self._cpu.seconds()
+        result = self._read(self._is_enough)
+        server_us = _per_message(used, self._cpu.seconds(), result.messages)
+        return StageFigures(
+            "consumer",
+            result.messages,
+            result.seconds,
+            self._plan.body_bytes,
+            Latencies.of(result.latencies_ns),
+            server_us,
+            _per_message(0.0, result.cpu_seconds, result.messages),
+        )
+
+    def _read(self, is_enough: Callable[[int, int], bool]) -> LoadResult:
+        """Reads until `is_enough(messages, nanoseconds)`, at most to where the topic ended at the beginning."""
         polls_ns = array("q")
         messages = 0
         with PullConsumer(self._namesrv, max_poll_messages=_FETCH_MESSAGES) as consumer:
             ends = {queue: consumer.max_offset(queue) for queue in self._queues}
             consumer.assign(self._queues)
             consumer.seek_to_beginning()
-            used, began_cpu, began_ns = self._cpu.seconds(), process_time(), perf_counter_ns()
+            began_cpu, began_ns = process_time(), perf_counter_ns()
             last_ns = began_ns
-            while not self._is_enough(messages, last_ns - began_ns) and self._is_behind(consumer, ends):
+            while not is_enough(messages, last_ns - began_ns) and self._is_behind(consumer, ends):
                 polled = len(consumer.poll(_POLL_MS))
                 now_ns = perf_counter_ns()
                 if polled:
                     messages += polled
                     polls_ns.append(now_ns - last_ns)
                 last_ns = now_ns
-            seconds = (last_ns - began_ns) / 1e9
-            server_us = _per_message(used, self._cpu.seconds(), messages)
-            own_us = _per_message(began_cpu, process_time(), messages)
-        return StageFigures(
-            "consumer", messages, seconds, self._plan.body_bytes, Latencies.of(polls_ns), server_us, own_us
-        )
+            cpu_seconds = process_time() - began_cpu
+        return LoadResult(messages, (last_ns - began_ns) / 1e9, polls_ns, 0, cpu_seconds)
 
     @staticmethod
     def _is_behind(consumer: PullConsumer, ends: dict[MessageQueue, int]) -> bool:

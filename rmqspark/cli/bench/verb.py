@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _STAGES = ("producer", "consumer", "end-to-end")
 _SMALLEST_BODY = 8  # holds the time a message was sent
 _MOST_BODY = 4 << 20
+_STEADY_S = 0.5  # a shorter stage says little about the next
 
 
 def bench(
@@ -38,7 +39,7 @@ def bench(
     batch: Annotated[int, typer.Option(min=1, max=4096, help="Messages in each send.")] = 1,
     backlog: Annotated[
         int, typer.Option(min=1, help="Messages that are there to be read; with --count as many as that.")
-    ] = 200_000,
+    ] = 1_000_000,
     rate: Annotated[int, typer.Option(min=1, max=100_000, help="Messages a second from end to end.")] = 500,
     topic: Annotated[
         str | None, typer.Option(help="A topic that exists and stays; the default is one made for it and deleted.")
@@ -187,6 +188,9 @@ def _print(figures: list[StageFigures]) -> None:
     print_table(("", *(figure.stage for figure in figures)), rows, empty="Nothing was measured.")
     if any(figure.errors for figure in figures):
         print(f"Refused: {sum(figure.errors for figure in figures):,} sends.")
+    for figure in figures:
+        if figure.stage == "consumer" and figure.seconds < _STEADY_S:
+            print(f"All was read after {figure.seconds:.2f} s: a larger --backlog tells more about a steady rate.")
     print("Times are of a send, of a poll that gave messages, and of a message from send to poll; CPU is per message.")
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmqspark.cli.bench import verb
 from rmqspark.cli.bench.cpu import ServerCpu
 from rmqspark.cli.bench.figures import Latencies, StageFigures
 from rmqspark.cli.bench.frames import SendFrame
@@ -106,6 +107,17 @@ def test_nothing_measured_is_no_number() -> None:
     assert Latencies.of(array("q")) is None
     figures = StageFigures("producer", 0, 0.0, 128, None)
     assert (figures.rate, figures.as_object()["latencyMicros"]) == (0.0, None)
+
+
+@pytest.mark.parametrize(
+    ("stage", "seconds", "is_short"), [("consumer", 0.3, True), ("consumer", 2.0, False), ("producer", 0.3, False)]
+)
+def test_a_backlog_read_in_no_time_is_called_short(
+    stage: str, seconds: float, is_short: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A stage that ended because there was nothing left to read says so, and what helps."""
+    verb._print([StageFigures(stage, 1_000, seconds, 128, None)])
+    assert ("a larger --backlog" in capsys.readouterr().out) is is_short
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/net/tcp"), reason="reads /proc")
