@@ -155,7 +155,7 @@ class Appender:
         begin = self._store.end_offset
         stored = self._store.writer.append_table(table)
         if stored is not None:
-            self._stats.count_puts(len(table.records), self._store.end_offset - begin)
+            self._stats.count_puts(len(table.sizes), self._store.end_offset - begin)
         return stored
 
     def append_bulk(self, topic: str, queue_id: int, bulk: RecordBatch | BulkRows) -> BulkAppended:

@@ -14,12 +14,14 @@ from rmqspark.broker.receipt_sheets import ReceiptSheet
 from rmqspark.errors import FlushTimeout, RmqError
 from rmqspark.protocol.binary_header import OPAQUE_AT, BinaryHeader, encode_binary_header
 from rmqspark.protocol.codes import VERSION, Language, ResponseCode
-from rmqspark.protocol.command import JSON, RESPONSE_FLAG, ROCKETMQ
+from rmqspark.protocol.command import JSON, RESPONSE_FLAG, ROCKETMQ, encode_response
 from rmqspark.protocol.faults import to_response
 from rmqspark.protocol.headers_produce import SendMessageResponseHeader
 from rmqspark.protocol.message_id import offset_msg_id
 from rmqspark.protocol.offset_ids import offset_msg_ids
+from rmqspark.protocol.stencil import read_opaque
 from rmqspark.remoting.reply import Reply
+from rmqspark.remoting.request import SERIALIZE_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -143,6 +145,28 @@ class Receipts:
             if sheet is not None:
                 self._sheets[key] = sheet
         return sheet
+
+    def encoded(
+        self,
+        serialize_type: int,
+        queue_id: int,
+        unique_key: bytes,
+        opaque: bytes,
+        queue_offset: int,
+        physical_offset: int,
+        error: RmqError | None,
+    ) -> bytes:
+        """The answer to the send of a message stored at these offsets; id and opaque as they stand in it."""
+        reply = self.reply_to(queue_id, unique_key.decode(), queue_offset, physical_offset, error)
+        response = encode_response(
+            read_opaque(serialize_type, opaque),
+            reply.code,
+            reply.header,
+            remark=reply.remark,
+            extra=reply.extra,
+            serialize=SERIALIZE_NAMES[serialize_type],
+        )
+        return b"".join(response)
 
     def give(
         self, request: Request[Any], message: Admitted, queue_offset: int, physical_offset: int, error: RmqError | None

@@ -6,11 +6,11 @@ them and where the rest stands: in a frame, and in the record that is made of it
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqspark.broker.send_stencils import PLAIN
+from rmqspark.broker.send_values import HEADER_AT, LOOKED_UP, ByLength, are_of, classes_of, numbers_of
 from rmqspark.protocol.body_crcs import crcs_of
 from rmqspark.protocol.command import JSON
 from rmqspark.protocol.properties import Property
@@ -25,20 +25,6 @@ if TYPE_CHECKING:
 
     from rmqspark.broker.send_stencils import Constant, SendStencil
     from rmqspark.protocol.spans import Bytes, Positions
-
-HEADER_AT: Final = 8  # in a frame
-_LOOKED_UP: Final = ("topic", "queue_id")
-_ANYTHING, _DIGIT, _FIRST_DIGIT, _ID, _KEY = 0, 1, 2, 4, 8
-_CLASSES: Final = np.zeros(256, np.uint8)
-"""Of each byte, what it may be."""
-for _class, _members in (
-    (_DIGIT, b"0123456789"),
-    (_FIRST_DIGIT, b"123456789"),
-    (_ID, bytes(byte for byte in range(256) if bytes([byte]).isalnum())),
-    (_KEY, PLAIN.replace(b" ", b"")),
-):
-    _CLASSES[list(_members)] |= _class
-_POWERS: Final = 10 ** np.arange(18, -1, -1)
 
 
 class SendSheet(NamedTuple):
@@ -67,9 +53,9 @@ class SendSheet(NamedTuple):
         classes: list[int] = []
         for name, place in places.items():
             header[place] = shared[place] = 0
-            if name not in _LOOKED_UP:
+            if name not in LOOKED_UP:
                 differing += range(place.start, place.stop)
-                classes += _classes(name, place.stop - place.start, is_json=int(frame[4]) == JSON)
+                classes += classes_of(name, place.stop - place.start, is_json=int(frame[4]) == JSON)
         record, in_record = _record(stencil.constant, places, len(frame) - body_at)
         return cls(
             places,
@@ -86,24 +72,22 @@ class SendSheet(NamedTuple):
     def fits(self, frames: NDArray[np.uint8]) -> bool:
         """Whether all these frames are such sends, with values that may stand there; but for topic and queue id, which
         whoever knows the topics looks up (`names`)."""
-        values = _CLASSES.take(frames.take(self.differing, axis=1))
-        return not (((frames[:, : self.body_at] ^ self.header) & self.shared).any()) and bool(
-            ((values & self.classes) == self.classes).all()
+        return not (((frames[:, : self.body_at] ^ self.header) & self.shared).any()) and are_of(
+            self.classes, frames.take(self.differing, axis=1)
         )
 
     def names(self, frames: NDArray[np.uint8]) -> list[bytes]:
         """Topic and queue id of each, as they stand there, one behind the other."""
-        parts = [frames[:, self.places[name]] for name in _LOOKED_UP]
+        parts = [frames[:, self.places[name]] for name in LOOKED_UP]
         names = np.concatenate(parts, axis=1)
         found: list[bytes] = names.view(f"V{names.shape[1]}").ravel().tolist()
         return found
 
     @property
-    def topic_bytes(self) -> int:
-        """How long the topic is, in a name."""
+    def split_name(self) -> ByLength:
+        """What takes a name apart."""
         place = self.places["topic"]
-        length: int = place.stop - place.start
-        return length
+        return ByLength(place.stop - place.start)
 
     def table(
         self,
@@ -124,20 +108,11 @@ class SendSheet(NamedTuple):
         heads = np.ndarray((count,), HEAD, records, 0, (len(self.record),))
         heads["body_crc"] = crcs_of(bodies.view(f"V{body_bytes}").ravel().tolist())
         heads["queue_id"] = np.array([queue_id for _, queue_id in targets])[target_of]
-        heads["born_timestamp"] = _numbers(frames[:, self.places["born"]])
+        heads["born_timestamp"] = numbers_of(frames[:, self.places["born"]])
         heads["born_host"] = born_hosts
         keys = [frames[:, self.places[name]] for name in (Property.UNIQ_KEY, Property.KEYS) if name in self.in_record]
-        topics = frames[:, self.places["topic"]]
-        return SingleTable(targets, target_of, records, self.constant.tags_code, topics, keys)
-
-
-def _classes(name: str, width: int, *, is_json: bool) -> list[int]:
-    """What the bytes of a value must be, which is what `UsualSends.take_alike` holds it to, or less."""
-    if name == "opaque" and not is_json:
-        return [_ANYTHING] * width
-    if name == "opaque":
-        return [_FIRST_DIGIT] + [_DIGIT] * (width - 1)
-    return [{"born": _DIGIT, Property.UNIQ_KEY: _ID, Property.KEYS: _KEY}[name]] * width
+        sizes = np.full(count, len(self.record))
+        return SingleTable(targets, target_of, records.reshape(-1), sizes, self.constant.tags_code, keys)
 
 
 def _record(constant: Constant, places: Mapping[str, slice], body_bytes: int) -> tuple[Bytes, dict[str, slice]]:
@@ -156,9 +131,3 @@ def _record(constant: Constant, places: Mapping[str, slice], body_bytes: int) ->
     blank = record(None)
     starts = {name: int(np.flatnonzero(blank != record(name))[0]) for name in lengths}
     return blank, {name: slice(start, start + lengths[name]) for name, start in starts.items()}
-
-
-def _numbers(digits: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """The number that each row writes in digits."""
-    numbers: NDArray[np.int64] = np.einsum("ij,j->i", digits - np.uint8(ord("0")), _POWERS[-digits.shape[1] :])
-    return numbers

@@ -1,7 +1,8 @@
 """Sends by the hundred, as they come in a turn of the loop from many connections: read, stored and answered as tables.
 
-What `UsualSends` does for one after the other is done here for all in columns, where a stencil fits them all. Otherwise
-they are refused, and it does it. A test holds the two against each other.
+What `UsualSends` does for one after the other is done here for all in columns, where a stencil fits them all; sends of
+several lengths are handed on (`ragged_tables.py`). Otherwise they are refused, and it does it. A test holds the two
+against each other.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from rmqspark.broker.send_sheets import HEADER_AT, SendSheet
+from rmqspark.broker.ragged_tables import RaggedTables
+from rmqspark.broker.send_sheets import SendSheet
+from rmqspark.broker.send_values import HEADER_AT
 from rmqspark.errors import RmqError
-from rmqspark.protocol.command import encode_response
 from rmqspark.protocol.properties import Property
-from rmqspark.protocol.stencil import read_opaque
-from rmqspark.remoting.request import SERIALIZE_NAMES
+from rmqspark.remoting.gathered import are_alike
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from rmqspark.broker.receipts import Receipts
     from rmqspark.broker.usual_sends import UsualSends
     from rmqspark.protocol.spans import Bytes
-    from rmqspark.remoting.alike import Alike
+    from rmqspark.remoting.gathered import Gathered
     from rmqspark.store.single_tables import StoredTable
 
 _MOST_SHEETS: Final = 64
@@ -37,16 +38,18 @@ _MOST_SHEETS: Final = 64
 class _Stored(NamedTuple):
     """Sends that are in the log, and the frames they came in."""
 
-    requests: Sequence[Alike]
+    requests: Sequence[Gathered]
     sheet: SendSheet
     frames: NDArray[np.uint8]
     places: StoredTable
 
 
 class SendTables:
-    """Takes sends together. Implements `remoting.alike.TakesTogether`."""
+    """Takes sends together. Implements `remoting.gathered.TakesTogether`."""
 
-    def __init__(self, usual: UsualSends, appender: Appender, receipts: Receipts, *, cut_every: int = 8) -> None:
+    def __init__(
+        self, usual: UsualSends, appender: Appender, receipts: Receipts, *, cut_every: int = 8, most_skipped: int = 63
+    ) -> None:
         """A sheet is cut once in so many turns that lack one: where lengths take turns, it would be cut in vain."""
         self._usual = usual
         self._appender = appender
@@ -54,22 +57,23 @@ class SendTables:
         self._sheets: dict[tuple[object, ...], SendSheet] = {}
         self._cut_every = cut_every
         self._without = 0
+        self._ragged = RaggedTables(usual, appender, receipts, most_skipped)
         self.words = usual.words
 
-    def take_together(self, requests: Sequence[Alike]) -> bool:
+    def take_together(self, requests: Sequence[Gathered]) -> bool:
         """Takes all these sends, in this order, and answers them; or none of them. Raises MemoryError; then nobody can
         say what is stored, and the server ends their connections."""
         try:
-            stored = self._store(requests)
+            stored = self._store(requests) if are_alike(requests) else None
         except RmqError:  # nothing is stored: each is told by the way it goes now
             return False
         if stored is None:
-            return False
+            return self._ragged.take_together(requests)
         waits = stored.sheet.constant.waits_for_flush
         self._appender.when_safe(self._appender.end_offset, partial(self._answer, stored), waits=waits)
         return True
 
-    def _store(self, requests: Sequence[Alike]) -> _Stored | None:
+    def _store(self, requests: Sequence[Gathered]) -> _Stored | None:
         frame_bytes = requests[0].frame_bytes
         frames = np.frombuffer(b"".join([alike.frames for alike in requests]), np.uint8).reshape(-1, frame_bytes)
         sheet = self._sheet(requests[0], frames[0])
@@ -89,10 +93,10 @@ class SendTables:
         """The queues that the sends go to, and which of these each goes to; None if one is not there."""
         numbers: dict[bytes, int] = {}
         target_of = [numbers.setdefault(name, len(numbers)) for name in sheet.names(frames)]
-        targets = self._usual.targets(numbers, sheet.topic_bytes)
+        targets = self._usual.targets(numbers, sheet.split_name)
         return None if targets is None else (targets, np.array(target_of))
 
-    def _sheet(self, first: Alike, frame: Bytes) -> SendSheet | None:
+    def _sheet(self, first: Gathered, frame: Bytes) -> SendSheet | None:
         """The sheet that the first send calls for."""
         stencil = self._usual.stencil_for(memoryview(first.frames), first.word, HEADER_AT)
         body_at = HEADER_AT + (first.word & 0xFFFFFF)
@@ -147,19 +151,10 @@ class SendTables:
 
     def _encoded(self, stored: _Stored, row: int, error: RmqError | None) -> bytes:
         """The answer to one of them."""
-        serialize_type = int(stored.frames[row, 4])
-        queue_id, unique_key, opaque = self._values(stored, row)
         places = int(stored.places.queue_offsets[row]), int(stored.places.physical_offsets[row])
-        reply = self._receipts.reply_to(int(queue_id), unique_key.decode(), *places, error)
-        response = encode_response(
-            read_opaque(serialize_type, opaque),
-            reply.code,
-            reply.header,
-            remark=reply.remark,
-            extra=reply.extra,
-            serialize=SERIALIZE_NAMES[serialize_type],
-        )
-        return b"".join(response)
+        queue_id, unique_key, opaque = self._values(stored, row)
+        serialize_type = int(stored.frames[row, 4])
+        return self._receipts.encoded(serialize_type, int(queue_id), unique_key, opaque, *places, error)
 
     @staticmethod
     def _values(stored: _Stored, row: int) -> tuple[bytes, bytes, bytes]:
@@ -168,7 +163,7 @@ class SendTables:
         return frame[at["queue_id"]].tobytes(), frame[at[Property.UNIQ_KEY]].tobytes(), frame[at["opaque"]].tobytes()
 
 
-def _hand_out(answers: bytes, requests: Sequence[Alike], answer_bytes: int) -> None:
+def _hand_out(answers: bytes, requests: Sequence[Gathered], answer_bytes: int) -> None:
     """Gives each connection its own of these answers, which are as long as each other."""
     begin = 0
     for alike in requests:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from rmqspark.broker.appender import Appender
     from rmqspark.broker.config import BrokerConfig
     from rmqspark.broker.receipts import Receipts
+    from rmqspark.broker.send_values import SplitName
     from rmqspark.broker.topics import TopicTable
     from rmqspark.broker.usual_properties import Outline
     from rmqspark.errors import RmqError
@@ -126,9 +127,10 @@ class UsualSends:
         self._version: DataVersion | None = None  # of the topics, when the next two were last begun
         self._write_queues: dict[str, int] = {}  # of each topic that takes such messages, for the others 0
         self._by_name: dict[bytes, tuple[str, int]] = {}  # the former, by their names as they stand in headers
-        self._targets: defaultdict[int, dict[bytes, tuple[str, int]]] = defaultdict(dict)
-        """Queues that sends have gone to, by the length of the topic and what `targets` is asked for."""
+        self._targets: defaultdict[SplitName, dict[bytes, tuple[str, int]]] = defaultdict(dict)
+        """Queues that sends have gone to, by what `targets` is asked for."""
         self._stencils: ByLength[SendStencil] = ByLength()  # by header word, which is a length and the serialization
+        self.longest_topic_bytes = 0  # of those that are known by their names
         self._cut_every = cut_every
         self._unlike = 0  # requests that no stencil fitted
         self._submit = appender.submit_usual
@@ -210,14 +212,13 @@ class UsualSends:
                 return stencil
         return None
 
-    def targets(self, names: Iterable[bytes], topic_bytes: int) -> list[tuple[str, int]] | None:
-        """Topics and ids of queues named as in headers, the topic in so many bytes, the id behind it; None unless all
-        are known to be there."""
+    def targets(self, names: Iterable[bytes], split: SplitName) -> list[tuple[str, int]] | None:
+        """Topics and ids of queues named as in headers, both in a name; None unless all are known to be there."""
         if self._topics.version is not self._version:
             return None
-        known, targets = self._targets[topic_bytes], []
+        known, targets = self._targets[split], []
         for name in names:
-            target = known.get(name) or self._target(name[:topic_bytes], name[topic_bytes:])
+            target = known.get(name) or self._target(*split(name))
             if target is None:
                 return None
             known[name] = target
@@ -291,6 +292,7 @@ class UsualSends:
             self._version = self._topics.version
             self._write_queues.clear()
             self._by_name.clear()
+            self.longest_topic_bytes = 0
             self._targets.clear()
         config = self._topics.get(topic)
         if config is None:
@@ -299,4 +301,5 @@ class UsualSends:
         queues = config.writeQueueNums if is_plain and config.topicFilterType != MULTI_TAG else 0
         self._write_queues[topic] = queues
         self._by_name[topic.encode()] = topic, queues
+        self.longest_topic_bytes = max(self.longest_topic_bytes, len(topic))
         return queues

@@ -18,7 +18,7 @@ from rmqspark.errors import Busy, FrameError
 from rmqspark.protocol.command import MAX_HEADER_BYTES, ROCKETMQ, RawCommand, split_frame
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Container, Iterable, Iterator
 
 SHARED_BUFFER_BYTES = 256 * 1024
 _SMALLEST_OWN_BYTES = 4 * 1024
@@ -27,7 +27,7 @@ _HEAD = Struct(">iI")  # length of what follows, header word
 _HEAD_BYTES = _HEAD.size
 _HEADER_BYTES = (1 << 24) - 1  # of the header word: the length of the header
 _MIN_LENGTH = 4  # of the header word
-_NONE_ALIKE = 0, 0, 0, b""
+_NONE: tuple[int, int, list[int], bytes] = 0, 0, [], b""
 
 
 class Budget:
@@ -49,6 +49,15 @@ class Budget:
 def command_at(view: memoryview, word: int, header_at: int, body_at: int, end: int) -> RawCommand:
     """The command whose parts lie at these places (see `FrameReceiver.frames`)."""
     return RawCommand(word >> 24, view[header_at:body_at], view[body_at:end])
+
+
+def frames_of(view: memoryview, sizes: Iterable[int]) -> Iterator[tuple[int, int, int, int]]:
+    """Where the commands of whole frames lie, which are so long and back to back (see `FrameReceiver.frames`)."""
+    at = 0
+    for size in sizes:
+        _, word = _HEAD.unpack_from(view, at)
+        header_at, at = at + _HEAD_BYTES, at + size
+        yield word, header_at, header_at + (word & _HEADER_BYTES), at
 
 
 class FrameReceiver:
@@ -117,26 +126,33 @@ class FrameReceiver:
             (length,) = _LENGTH.unpack_from(view, self._at)
             self._announce(length, longest)
 
-    def take_alike(self, words: Container[int]) -> tuple[int, int, int, bytes]:
-        """Takes all that was received, if that is whole frames as long as each other, with the same header word, which
-        is one of these: word, length of each, how many, and a copy of them. Nothing if that is not so."""
+    def take_whole(self, words: Container[int]) -> tuple[int, int, list[int], bytes]:
+        """Takes all that was received, if that is whole frames with header words that are among these: the word and
+        the length of each, 0 for both where frames differ in them, all lengths, and a copy of the frames. Nothing if
+        that is not so."""
         view, end = self.view, self._end
-        if view is not self._shared or end < _HEAD_BYTES:
-            return _NONE_ALIKE
-        length, word = _HEAD.unpack_from(view, 0)
-        frame_bytes = 4 + length
-        if word not in words or not _HEAD_BYTES + (word & _HEADER_BYTES) <= frame_bytes <= self._max_frame_bytes:
-            return _NONE_ALIKE
-        total, rest = divmod(end, frame_bytes)
-        if rest or not total:
-            return _NONE_ALIKE
-        frames = view[:end].tobytes()
-        head = frames[:_HEAD_BYTES]
-        for at in range(frame_bytes, end, frame_bytes):
-            if not frames.startswith(head, at):
-                return _NONE_ALIKE
+        if view is not self._shared or end < _HEAD_BYTES or _HEAD.unpack_from(view, 0)[1] not in words:
+            return _NONE
+        frames, sizes, head, at, heads = view[:end].tobytes(), [], b"", 0, 0
+        word = frame_bytes = 0
+        while at < end:
+            if not heads or not frames.startswith(head, at):
+                head, heads = frames[at : at + _HEAD_BYTES], heads + 1
+                if len(head) < _HEAD_BYTES:
+                    return _NONE
+                length, word = _HEAD.unpack(head)
+                frame_bytes = 4 + length
+                if (
+                    word not in words
+                    or not _HEAD_BYTES + (word & _HEADER_BYTES) <= frame_bytes <= self._max_frame_bytes
+                ):
+                    return _NONE
+            sizes.append(frame_bytes)
+            at += frame_bytes
+        if at > end:
+            return _NONE
         self._end = 0
-        return word, frame_bytes, total, frames
+        return (word, frame_bytes, sizes, frames) if heads == 1 else (0, 0, sizes, frames)
 
     def _announce(self, length: int, longest: int) -> None:
         """A frame of this length has begun."""

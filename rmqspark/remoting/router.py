@@ -35,7 +35,7 @@ from rmqspark.remoting.response import Response
 if TYPE_CHECKING:
     from rmqspark.errors import RmqError
     from rmqspark.protocol.command import Command
-    from rmqspark.remoting.alike import TakesTogether
+    from rmqspark.remoting.gathered import TakesTogether
 
 __all__ = ["Body", "Connection", "Reply", "Request", "Route", "Router", "Routes"]
 

@@ -16,8 +16,8 @@ import structlog
 from rmqspark.clock import sleep_us
 from rmqspark.errors import InvalidArgument, PortInUse
 from rmqspark.remoting.address import format_address, is_loopback
-from rmqspark.remoting.alike import LEAST_TOGETHER, by_shape
 from rmqspark.remoting.closings import Closings
+from rmqspark.remoting.gathered import LEAST_TOGETHER, by_shape
 from rmqspark.remoting.limits import Limits
 from rmqspark.remoting.receive import SHARED_BUFFER_BYTES, Budget
 from rmqspark.remoting.resting import REST_US, Resting
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
     from types import TracebackType
 
-    from rmqspark.remoting.alike import Alike, TakesTogether
+    from rmqspark.remoting.gathered import Gathered, TakesTogether
     from rmqspark.remoting.request import Connection
     from rmqspark.remoting.router import Router
 
@@ -76,7 +76,7 @@ class RemotingServer:
         self.now = 0
         self.small_requests = 0
         self.together: TakesTogether | None = None
-        self._gathered: list[Alike] = []
+        self._gathered: list[Gathered] = []
         self._gathered_bytes = 0
         self._resting = Resting()
         self._host = host
@@ -178,7 +178,7 @@ class RemotingServer:
         if self._on_close is not None:
             self._on_close(connection)
 
-    def gather(self, requests: Alike) -> None:
+    def gather(self, requests: Gathered) -> None:
         """Hands requests over at the end of the turn."""
         self._gathered.append(requests)
         self._gathered_bytes += len(requests.frames)
@@ -191,18 +191,18 @@ class RemotingServer:
         for requests in gathered:
             requests.connection.gathered = False
         try:
-            for alike in by_shape(gathered):
-                if not self._taken_together(alike):
-                    for requests in alike:
+            for some in () if self._taken_together(gathered) else by_shape(gathered):
+                if len(some) == len(gathered) or not some[0].frame_bytes or not self._taken_together(some):
+                    for requests in some:
                         requests.connection.work_off_alone(requests)
         except Exception as error:  # want of memory as a rule; nobody else would tell those who wait
             log.error("requests that came together could not be handled", exc_info=error)
             for requests in gathered:
                 requests.connection.close("its requests could not be handled")
 
-    def _taken_together(self, alike: Sequence[Alike]) -> bool:
-        together, total = self.router.together, sum([requests.total for requests in alike])
-        return together is not None and total >= LEAST_TOGETHER and together.take_together(alike)
+    def _taken_together(self, gathered: Sequence[Gathered]) -> bool:
+        together, total = self.router.together, sum([len(requests.sizes) for requests in gathered])
+        return together is not None and total >= LEAST_TOGETHER and together.take_together(gathered)
 
     def flush_soon(self, connection: ServerConnection) -> None:
         """Calls the connection's `flush` in the next turn of the loop."""

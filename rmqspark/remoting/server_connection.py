@@ -11,17 +11,17 @@ from rmqspark.protocol.codes import Version
 from rmqspark.protocol.command import RawCommand, decode_command, encode_request
 from rmqspark.protocol.message_id import pack_ipv4_host
 from rmqspark.remoting.address import format_address
-from rmqspark.remoting.alike import Alike
+from rmqspark.remoting.gathered import Gathered
 from rmqspark.remoting.pending import PendingCalls
-from rmqspark.remoting.receive import Budget, FrameReceiver, command_at
+from rmqspark.remoting.receive import Budget, FrameReceiver, command_at, frames_of
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
 
     import msgspec
 
-    from rmqspark.remoting.alike import TakesTogether
     from rmqspark.remoting.closings import Closings
+    from rmqspark.remoting.gathered import TakesTogether
     from rmqspark.remoting.limits import Limits
     from rmqspark.remoting.reply import Body, Buffer
     from rmqspark.remoting.response import Response
@@ -73,7 +73,7 @@ class Host(Protocol):
     def forget(self, connection: ServerConnection) -> None:
         """The connection has ended."""
 
-    def gather(self, requests: Alike) -> None:
+    def gather(self, requests: Gathered) -> None:
         """Hands requests over at the end of the turn."""
 
     def hand_over(self) -> None:
@@ -281,13 +281,14 @@ class ServerConnection(asyncio.BufferedProtocol):
             return 0
         if self.under_way >= host.limits.max_requests_under_way:
             return 0
-        word, frame_bytes, total, frames = self._receiver.take_alike(together.words)
+        word, frame_bytes, sizes, frames = self._receiver.take_whole(together.words)
+        total = len(sizes)
         if total:
             if self.gathered:
                 host.hand_over()  # to keep the order of a connection's requests
             self.gathered = True
             self.under_way += total
-            host.gather(Alike(word, frame_bytes, total, frames, self))
+            host.gather(Gathered(word, frame_bytes, sizes, frames, self))
             if not self._flush_due:
                 self._flush_due = True
                 host.flush_soon(self)
@@ -311,14 +312,13 @@ class ServerConnection(asyncio.BufferedProtocol):
                 break
         return handled
 
-    def work_off_alone(self, requests: Alike) -> None:
+    def work_off_alone(self, requests: Gathered) -> None:
         """Handles requests that were gathered, one by one."""
         self.under_way -= requests.total
         host, view = self._host, memoryview(bytearray(requests.frames))
-        most_under_way, body_at = host.limits.max_requests_under_way, 8 + (requests.word & 0xFFFFFF)
+        most_under_way = host.limits.max_requests_under_way
         try:
-            for at in range(0, len(view), requests.frame_bytes):
-                places = requests.word, at + 8, at + body_at, at + requests.frame_bytes
+            for places in frames_of(view, requests.sizes):
                 if host.going_away or self.under_way >= most_under_way:
                     rest = self._turn_away(command_at(view, *places))
                 else:

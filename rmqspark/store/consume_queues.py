@@ -11,7 +11,7 @@ from rmqspark.store.files import remove_tree
 from rmqspark.store.write_behind import WaitingBytes, WriteBehindLog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from rmqspark.store.files import FileSystem
     from rmqspark.store.segment import SegmentFiles
@@ -70,6 +70,14 @@ class ConsumeQueues:
                 raise InvalidQueue(f"Queue {queue_id} of topic {topic} cannot exist.")
             queue = self.by_topic.setdefault(topic, {})[queue_id] = self._new(topic, queue_id)
         return queue
+
+    def get_or_make_all(self, names: Sequence[tuple[str, int]]) -> list[ConsumeQueue]:
+        """The same for many topics and queue ids, nearly all of which are there."""
+        by_topic = self.by_topic
+        try:
+            return [by_topic[topic][queue_id] for topic, queue_id in names]
+        except KeyError:
+            return [self.get_or_make(*name) for name in names]
 
     def topics(self) -> list[str]:
         return sorted(self.by_topic)

@@ -139,14 +139,13 @@ def keys_of_topic_rows(
 
 
 def keys_of_tables(
-    topics: NDArray[np.uint8],
+    topic_hashes: NDArray[np.uint32],
     tables: Sequence[NDArray[np.uint8]],
     physical_offsets: Positions,
     store_timestamp_ms: int,
 ) -> KeyBatch:
-    """Hashes keys of messages in a table, of each one of each of these tables; topics and keys are of ASCII, those of a
-    table as long as each other."""
-    topic_hashes = hash_ascii_rows(topics).view(np.uint32) * np.uint32(31) + np.uint32(ord("#"))
+    """Hashes keys of messages, of each one of each of these tables, behind the hash of its `topic#`. Keys are of ASCII,
+    those of a table as long as each other."""
     hashes = np.empty((len(physical_offsets), len(tables)), np.int32)
     for column, table in enumerate(tables):
         left = topic_hashes * np.uint32(pow(31, table.shape[1], 1 << 32))

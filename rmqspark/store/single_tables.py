@@ -1,4 +1,4 @@
-"""Messages that came one by one, by the hundred: as long as each other, one row each.
+"""Messages that came one by one, by the hundred, in columns.
 
 What `singles.py` does in a loop is done here in columns, and comes to the same bytes; a test holds the two against each
 other.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from rmqspark.protocol.spans import Positions
+    from rmqspark.protocol.spans import Bytes, Positions
     from rmqspark.store.consume_queue import ConsumeQueue, Entries
     from rmqspark.store.consume_queues import ConsumeQueues
     from rmqspark.store.dispatcher import Queued
@@ -33,19 +33,20 @@ _LEAST_OF_A_QUEUE: Final = 8  # messages, to be worth a column of their own
 
 
 class SingleTable(NamedTuple):
-    """Such messages, whose topics have names as long as each other."""
+    """Such messages, one item of each column each."""
 
     targets: Sequence[tuple[str, int]]
     """Topics and ids of the queues they go to."""
     target_of: NDArray[np.intp]
     """Which of these each goes to."""
-    records: NDArray[np.uint8]
-    """A row each: complete, but for what they learn by being stored. Written to."""
+    records: Bytes
+    """Back to back, complete but for what they learn by being stored. Written to."""
+    sizes: Positions
+    """Of the records."""
     tags_code: int
-    topics: NDArray[np.uint8]
-    """The name of the topic of each, a column a byte."""
     keys: Sequence[NDArray[np.uint8]]
-    """Of each message one key of ASCII of each of these tables, in the order in which the index enters them."""
+    """Of each message one key of ASCII of each of these tables, a row each, in the order in which the index enters
+    them."""
 
 
 class StoredTable(NamedTuple):
@@ -67,26 +68,27 @@ def lay_out_table(
     table: SingleTable, queues: ConsumeQueues, physical_offset: int, now_ms: int, store_host: bytes
 ) -> LaidOutTable:
     """Gives messages their places, the first at `physical_offset`, and completes their records."""
-    count, size = table.records.shape
-    positions = np.arange(0, count * size, size)
+    sizes = table.sizes
+    count, positions = len(sizes), np.cumsum(sizes) - sizes
     physical_offsets = positions + physical_offset
-    targets = [queues.get_or_make(*target) for target in table.targets]
+    targets = queues.get_or_make_all(table.targets)
     codes = np.array([now_ms + queue.delay_ms if queue.delay_ms else table.tags_code for queue in targets])
-    entries = entries_of(physical_offsets, np.full(count, size), codes[table.target_of])
+    entries = entries_of(physical_offsets, sizes, codes[table.target_of])
     queued: Sequence[Queued]
     if len(targets) * _LEAST_OF_A_QUEUE <= count:
         queue_offsets, queued = _queue_by_queue(table, targets, entries)
     else:
         queue_offsets, queued = _one_by_one(table, targets, entries, queues)
     patch(
-        table.records.reshape(-1),
+        table.records,
         positions,
         first_queue_offset=queue_offsets,
         first_physical_offset=physical_offset,
         store_timestamp_ms=now_ms,
         store_host=store_host,
     )
-    keys = keys_of_tables(table.topics, table.keys, physical_offsets, now_ms)
+    topic_hashes = np.array([queue.topic_hash for queue in targets], np.uint32)[table.target_of]
+    keys = keys_of_tables(topic_hashes, table.keys, physical_offsets, now_ms)
     return LaidOutTable(StoredTable(queue_offsets, physical_offsets), queued, keys)
 
 

@@ -142,7 +142,7 @@ class Writer:
         add_to_index = None
         if self._index is not None:
             add_to_index = partial(self._index.append_keys, keys, int(places.physical_offsets[-1]))
-        self._log.write([(Placement(0, len(table.records), begin, 0), table.records.reshape(-1).data)])
+        self._log.write([(Placement(0, len(table.sizes), begin, 0), table.records.data)])
         with self._gate:
             self._finish(now_ms, queued, add_to_index)
         return places

@@ -26,7 +26,7 @@ from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.command import encode_request
 from rmqspark.protocol.headers import SendMessageRequestHeaderV2
 from rmqspark.protocol.message_id import UniqueIds, pack_ipv4_host
-from rmqspark.remoting.alike import Alike
+from rmqspark.remoting.gathered import Gathered
 from rmqspark.remoting.router import Router
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.message_store import MessageStore
@@ -108,7 +108,13 @@ class Bench:
     """A broker's sends, from the request to the files and to the answer, with both ways open or one of them closed."""
 
     def __init__(
-        self, *, shorter: bool, common: bool = True, log_bytes: int = 1 << 20, flush: str = "ASYNC_FLUSH"
+        self,
+        *,
+        shorter: bool,
+        common: bool = True,
+        log_bytes: int = 1 << 20,
+        flush: str = "ASYNC_FLUSH",
+        skipping: int = 0,
     ) -> None:
         clock, config = ManualClock(), BrokerConfig()
         store_config = StoreConfig(
@@ -148,7 +154,7 @@ class Bench:
             routes = {code: route._replace(take=None) for code, route in routes.items()}
         if not common:
             routes = {code: route._replace(handle=_refuse_all) for code, route in routes.items()}
-        self.tables = SendTables(usual, appender, receipts, cut_every=1)
+        self.tables = SendTables(usual, appender, receipts, cut_every=1, most_skipped=skipping)
         self.taken_together = 0
         self._take_alike = usual.take_alike if shorter else None
         self._router = Router([routes], self._take_alike)
@@ -167,19 +173,27 @@ class Bench:
     async def turn_together(self, sends: Sequence[Send]) -> None:
         """The same, and those are handled together that follow each other and are alike."""
         arrivals = [(send.frame(opaque), self.clients[send.connection]) for opaque, send in enumerate(sends, 10)]
-        for (head, _), frames in groupby(arrivals, lambda arrival: (arrival[0][:8], len(arrival[0]))):
-            requests = [gathered(list(of_client)) for _, of_client in groupby(frames, lambda arrival: arrival[1].id)]
-            for alike_ones in requests:
-                alike_ones.connection.under_way += alike_ones.total
-            is_wanted = int.from_bytes(head[4:], "big") in self.tables.words
-            if is_wanted and self.tables.take_together(requests):
-                self.taken_together += sum(alike_ones.total for alike_ones in requests)
-                continue
-            for refused in requests:
-                refused.connection.under_way -= refused.total
-                for at in range(0, len(refused.frames), refused.frame_bytes):
-                    self._receive(refused.frames[at : at + refused.frame_bytes], refused.connection)
+        for _, frames in groupby(arrivals, lambda arrival: (arrival[0][:8], len(arrival[0]))):
+            self._together(list(frames))
         await asyncio.sleep(0)
+
+    async def turn_mixed(self, sends: Sequence[Send]) -> None:
+        """The same, and all are handled together, however long they are."""
+        self._together([(send.frame(opaque), self.clients[send.connection]) for opaque, send in enumerate(sends, 10)])
+        await asyncio.sleep(0)
+
+    def _together(self, arrivals: Sequence[tuple[bytes, Any]]) -> None:
+        requests = [gathered(list(of_client)) for _, of_client in groupby(arrivals, lambda arrival: arrival[1].id)]
+        for read in requests:
+            read.connection.under_way += read.total
+        are_wanted = all(int.from_bytes(frame[4:8], "big") in self.tables.words for frame, _ in arrivals)
+        if are_wanted and self.tables.take_together(requests):
+            self.taken_together += len(arrivals)
+            return
+        for read in requests:
+            read.connection.under_way -= read.total
+        for frame, client in arrivals:
+            self._receive(frame, client)
 
     def _receive(self, frame: bytes, client: Any) -> None:
         view = memoryview(bytearray(frame))
@@ -202,11 +216,12 @@ class Bench:
         self.woken += [(topic, queue_id, end, list(tags_codes)) for topic, queue_id, end, tags_codes in readable]
 
 
-def gathered(arrivals: Sequence[tuple[bytes, Any]]) -> Alike:
+def gathered(arrivals: Sequence[tuple[bytes, Any]]) -> Gathered:
     """What one connection brought, as the server gathers it."""
-    frame, client = arrivals[0]
-    word = int.from_bytes(frame[4:8], "big")
-    return Alike(word, len(frame), len(arrivals), b"".join(frame for frame, _ in arrivals), client)
+    frames = [frame for frame, _ in arrivals]
+    shapes = {(int.from_bytes(frame[4:8], "big"), len(frame)) for frame in frames}
+    shape = shapes.pop() if len(shapes) == 1 else (0, 0)
+    return Gathered(*shape, [len(frame) for frame in frames], b"".join(frames), arrivals[0][1])
 
 
 def alike(send: Send) -> list[Send]:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from rmqspark.broker.ragged_tables import RaggedTables
 from rmqspark.broker.receipt_sheets import ReceiptSheet
 from rmqspark.errors import FlushTimeout, NotWritable
 from rmqspark.protocol.bodies import TopicConfig
@@ -101,6 +102,50 @@ def test_a_table_of_sends_ends_as_they_would_one_by_one(
     asyncio.run(talk())
 
 
+LENGTHS = ["orders", "t", "a" * 127, "refund", "%RETRY%g"]
+
+
+def ragged(
+    send: Send, count: int, *, clients: int = 2, topics: Sequence[str] = LENGTHS, most_body: int = 9
+) -> list[Send]:
+    """The same for topics with names of several lengths, queues written with one digit and two, and all kinds of
+    bodies."""
+    sends = many(send, count, clients=clients, topics=topics, queues=16)
+    return [sent._replace(body=b"b" * (1 + n * n % most_body)) for n, sent in enumerate(sends)]
+
+
+def put_topics(bench: Bench) -> None:
+    for topic in LENGTHS:
+        bench.topics.put(TopicConfig(topicName=topic, writeQueueNums=16), 0)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("code", [RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_MESSAGE])
+@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+def test_a_table_of_several_lengths_ends_as_its_sends_would_one_by_one(
+    form: str, code: RequestCode, flush: str
+) -> None:
+    """Topics, queue ids, opaques and bodies of several lengths in one turn come to the same bytes everywhere."""
+    send, topics = Send(properties=form, code=code, flag=7, reconsume_times=2), LENGTHS[:4]
+
+    async def talk() -> None:
+        together, alone = (Bench(shorter=True, flush=flush) for _ in range(2))
+        for bench in (together, alone):
+            put_topics(bench)
+            bench.flusher.when_flushed = lambda _, done: done(None)
+            for _ in range(2):  # so that each length of header is known
+                await bench.turn(ragged(send, 120, topics=topics))
+        for count in (40, 120, 7):
+            await together.turn_mixed(ragged(send, count, topics=topics))
+            await alone.turn(ragged(send, count, topics=topics))
+        for bench in (together, alone):
+            bench.store.checkpoint()  # whereupon they may be read, and are entered into the index
+        assert together.taken_together == 167
+        assert outcome(together) == outcome(alone)
+
+    asyncio.run(talk())
+
+
 def twisted(sends: list[Send], place: int, words: bytes, distance: int, byte: int) -> list[Send]:
     place %= len(sends)
     return [*sends[:place], sends[place]._replace(bent=((words, distance, byte),)), *sends[place + 1 :]]
@@ -130,6 +175,46 @@ TURNS = st.lists(
 
 KNOWN = many(Send(properties=FORMS[0]), 3)
 REFUSED_AT_ONCE = many(Send(properties=FORMS[0]), 3, topics=["no_one_here"])
+
+
+RAGGED = st.builds(
+    ragged,
+    st.sampled_from(FORMS).map(lambda form: Send(properties=form)),
+    st.integers(1, 30),
+    clients=st.sampled_from([1, 2, 3]),
+    topics=st.sampled_from([LENGTHS[:4], LENGTHS[:2], LENGTHS, [*LENGTHS[:3], "no one"]]),
+    most_body=st.sampled_from([1, 9, 250]),
+)
+BENT_RAGGED = st.builds(
+    twisted,
+    RAGGED,
+    st.integers(0, 29),
+    st.sampled_from([b"", b'"opaque":', b'"g":"', b'"e":"', b"UNIQ_KEY", b"KEYS", b'"b":"', b"topic"]),
+    st.integers(0, 12) | st.integers(0, 400),
+    st.sampled_from([*b'"\\\x00\x01\x02,:{}_-+ .059aZ', 0x7F, 0x80, 0xFF]),
+)
+
+
+@pytest.mark.parametrize("log_bytes", [1 << 20, 1 << 12], ids=["roomy", "cramped"])
+@given(turns=st.lists(RAGGED | BENT_RAGGED | GROUPS | BENT, max_size=5))
+def test_whatever_comes_together_at_several_lengths_ends_as_it_would_alone(
+    turns: list[list[Send]], log_bytes: int
+) -> None:
+    """Bent ones, queues that are not there and bodies that are too long among them."""
+
+    async def talk() -> None:
+        together, alone = (Bench(shorter=True, log_bytes=log_bytes) for _ in range(2))
+        for bench in (together, alone):
+            put_topics(bench)
+        for turn in turns:
+            for bench in (together, alone):
+                await bench.turn(turn)
+            await together.turn_mixed(turn)
+            await alone.turn(turn)
+        assert in_any_order(together) == in_any_order(alone)
+        assert outcome(together)[1:] == outcome(alone)[1:]
+
+    asyncio.run(talk())
 
 
 @pytest.mark.parametrize("log_bytes", [1 << 20, 1 << 12], ids=["roomy", "cramped"])
@@ -188,15 +273,20 @@ def test_topic_and_queue_are_told_apart() -> None:
 
 
 @pytest.mark.parametrize("error", [None, FlushTimeout("late"), NotWritable("no disk")])
-def test_those_who_wait_for_the_disk_hear_of_it_when_it_is_done(error: FlushTimeout | NotWritable | None) -> None:
+@pytest.mark.parametrize("together", ["turn_together", "turn_mixed"])
+def test_those_who_wait_for_the_disk_hear_of_it_when_it_is_done(
+    together: str, error: FlushTimeout | NotWritable | None
+) -> None:
     """SYNC_FLUSH: a table is answered after its flush, and all of it hears what went wrong with it."""
-    sends = many(Send(properties=FORMS[0]), 40)
+    send = Send(properties=FORMS[0])
+    sends = many(send, 40) if together == "turn_together" else ragged(send, 40, topics=LENGTHS[:4])
 
     async def talk() -> None:
         received = []
-        for name in ("turn_together", "turn"):
+        for name in (together, "turn"):
             bench = Bench(shorter=True, flush="SYNC_FLUSH")
-            await bench.turn(sends[:1])
+            put_topics(bench)
+            await bench.turn(sends)
             bench.flusher.close()
             flushes: list[Any] = []
             bench.flusher.when_flushed = lambda end, done, flushes=flushes: flushes.append((end, done))
@@ -207,7 +297,7 @@ def test_those_who_wait_for_the_disk_hear_of_it_when_it_is_done(error: FlushTime
             assert end == bench.store.end_offset
             done(error)
             received.append([(client.received, client.under_way) for client in bench.clients])
-            assert bench.taken_together == (40 if name == "turn_together" else 0)
+            assert bench.taken_together == (40 if name == together else 0)
         assert received[0] == received[1]
 
     asyncio.run(talk())
@@ -264,6 +354,40 @@ def test_messages_that_are_stored_without_memory_for_the_answers_end_their_conne
         assert bench.stats.totals().puts == 21
 
     asyncio.run(talk())
+
+
+def test_the_same_of_several_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are answered one by one, and end their connections all the same."""
+    sends = ragged(Send(properties=FORMS[0]), 20, topics=LENGTHS[:4])
+
+    async def talk() -> None:
+        bench = Bench(shorter=True)
+        put_topics(bench)
+        await bench.turn(sends)
+        monkeypatch.setattr(RaggedTables, "_receipts_of", no_memory)
+        await bench.turn_mixed(sends)
+        assert [client.closed for client in bench.clients] == [True, True, False]
+        assert bench.taken_together == 20
+        assert bench.stats.totals().puts == 40
+
+    asyncio.run(talk())
+
+
+def test_turns_that_cannot_be_taken_are_tried_less_and_less() -> None:
+    """A try costs something: after one in vain the next turns go one by one, and one that succeeds ends that."""
+    known, strangers = (ragged(Send(properties=FORMS[0]), 20, topics=topics) for topics in (LENGTHS[:4], ["no one"]))
+
+    async def talk() -> list[int]:
+        bench, taken = Bench(shorter=True, skipping=3), []
+        put_topics(bench)
+        await bench.turn(known)
+        for sends in (strangers, known, strangers, known, known, known, known, known):
+            before = bench.taken_together
+            await bench.turn_mixed(sends)
+            taken.append(bench.taken_together - before)
+        return taken
+
+    assert asyncio.run(talk()) == [0, 0, 0, 0, 0, 0, 20, 20]
 
 
 def no_memory(*_: object) -> None:

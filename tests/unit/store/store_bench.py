@@ -63,15 +63,13 @@ def single(topic: str, queue_id: int, body: bytes) -> Single:
 
 
 def table(queues: Sequence[tuple[str, int]], bodies: Sequence[bytes]) -> SingleTable:
-    """Such messages in columns, with bodies as long as each other, for topics with names as long as each other."""
+    """Such messages in columns, with bodies as long as each other."""
     records = [draft(*queue, body).record for queue, body in zip(queues, bodies, strict=True)]
     targets = list(dict.fromkeys(queues))
-    topics, keys = (
-        np.frombuffer(b"".join(texts), np.uint8).reshape(len(bodies), -1)
-        for texts in ([topic.encode() for topic, _ in queues], bodies)
-    )
-    rows = np.frombuffer(bytearray().join(records), np.uint8).reshape(len(bodies), -1)
-    return SingleTable(targets, np.array([targets.index(queue) for queue in queues]), rows, 0, topics, [keys])
+    keys = np.frombuffer(b"".join(bodies), np.uint8).reshape(len(bodies), -1)
+    target_of = np.array([targets.index(queue) for queue in queues])
+    sizes = np.array([len(record) for record in records])
+    return SingleTable(targets, target_of, np.frombuffer(bytearray().join(records), np.uint8), sizes, 0, [keys])
 
 
 class StoreBench:

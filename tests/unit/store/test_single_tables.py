@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmqspark.protocol.java_hash import java_hash
 from rmqspark.protocol.names import SCHEDULE_TOPIC
 from rmqspark.store.index_keys import key_hash, keys_of_tables
 
 from .store_bench import SMALL, StoreBench, single, table
 
-ORDERS = [(topic, queue_id) for topic in ("orders", "refund") for queue_id in range(4)]
+ORDERS = [(topic, queue_id) for topic in ("orders", "refund", "bills") for queue_id in range(4)]
 DELAYS = [(SCHEDULE_TOPIC, level) for level in range(1, 7)]
 
 
@@ -53,9 +54,10 @@ def test_a_table_is_stored_as_singles_are(queues: list[tuple[str, int]], data: s
 def test_keys_of_tables_are_hashed_as_single_keys_are(topics: list[str]) -> None:
     """Message by message, each with its keys in the order of the tables."""
     texts = [(topics[n % len(topics)], f"{n:05}Z", f"{n:04}") for n in range(40)]
-    columns = zip(*texts, strict=True)
-    named, *tables = [np.array([list(text.encode()) for text in column], np.uint8) for column in columns]
-    keys = keys_of_tables(named, tables, np.arange(0, 400, 10), 7)
+    _, *columns = zip(*texts, strict=True)
+    tables = [np.array([list(text.encode()) for text in column], np.uint8) for column in columns]
+    topic_hashes = np.array([java_hash(f"{topic}#") for topic, *_ in texts], np.int32).view(np.uint32)
+    keys = keys_of_tables(topic_hashes, tables, np.arange(0, 400, 10), 7)
     assert keys.hashes.tolist() == [key_hash(topic, key) for topic, *both in texts for key in both]
     assert keys.physical_offsets.tolist() == [at for at in range(0, 400, 10) for _ in tables]
     assert set(keys.store_timestamps_ms.tolist()) == {7}

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.command import encode_request
-from rmqspark.remoting.alike import LEAST_TOGETHER
+from rmqspark.remoting.gathered import LEAST_TOGETHER, are_alike
 from rmqspark.remoting.limits import Limits
 from rmqspark.remoting.receive import Budget, FrameReceiver
 from rmqspark.remoting.router import Route, Router
@@ -20,7 +21,7 @@ from rmqspark.remoting.server_connection import ServerConnection
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from rmqspark.remoting.alike import Alike
+    from rmqspark.remoting.gathered import Gathered
     from rmqspark.remoting.request import Request
 
 CLIENTS = 24
@@ -32,19 +33,20 @@ class Handlers:
 
     def __init__(self) -> None:
         self.words: set[int] = set()
-        self.takes = True
+        self.takes = self.takes_mixed = True
         self.has_no_memory = False
         self.came: list[tuple[str, int, int]] = []  # how, by which connection, opaque
 
-    def take_together(self, requests: Sequence[Alike]) -> bool:
+    def take_together(self, requests: Sequence[Gathered]) -> bool:
         if self.has_no_memory:
             raise MemoryError
-        if self.takes:
+        takes = self.takes and (self.takes_mixed or are_alike(requests))
+        if takes:
             for alike in requests:
-                for at in range(0, len(alike.frames), alike.frame_bytes):
+                for at in accumulate(alike.sizes[:-1], initial=0):
                     self.came.append(("together", alike.connection.id, opaque_of(alike.frames[at:])))
                 alike.connection.answer(b"done", alike.total)
-        return self.takes
+        return takes
 
     def handle(self, request: Request[Any]) -> None:
         self.came.append(("alone", request.connection.id, request.opaque))
@@ -142,6 +144,26 @@ def test_many_that_are_alike_are_handed_over_together() -> None:
             came = await clients.turn([stream] * CLIENTS)
             assert came == [("together", client, n) for client in range(CLIENTS) for n in range(MANY)]
             assert [wire.written[-1] for wire in clients.wires] == [b"done"] * CLIENTS
+            assert not any(connection.under_way for connection in clients.connections)
+
+    asyncio.run(talk())
+
+
+def test_several_lengths_are_handed_over_together_too() -> None:
+    """In the order they came; where that is refused, those are tried that are alike."""
+
+    async def talk() -> None:
+        async with connected() as clients:
+            clients.handlers.words.add(int.from_bytes(request(1, body=b"longer")[4:8], "big"))
+            mixed = b"".join(request(n, body=b"longer" * (n % 2)) for n in range(MANY))
+            alike = b"".join(request(n) for n in range(LEAST_TOGETHER))
+            came = await clients.turn([mixed, alike, mixed])
+            numbers = [*((0, n) for n in range(MANY)), *((1, n) for n in range(LEAST_TOGETHER))]
+            assert came == [("together", *number) for number in [*numbers, *((2, n) for n in range(MANY))]]
+            clients.handlers.takes_mixed = False
+            came = await clients.turn([mixed, alike, mixed])
+            assert came[:LEAST_TOGETHER] == [("together", 1, n) for n in range(LEAST_TOGETHER)]
+            assert came[LEAST_TOGETHER:] == [("alone", client, n) for client in (0, 2) for n in range(MANY)]
             assert not any(connection.under_way for connection in clients.connections)
 
     asyncio.run(talk())
@@ -294,20 +316,25 @@ def test_what_is_gathered_is_bounded() -> None:
         (request(1), 1),
         (request(1) + request(2) + request(3), 3),
         (request(1) + request(2) + request(3)[:20], 0),
-        (request(1) + request(2, body=b"longer") + request(3), 0),
+        (request(1) + request(2, body=b"longer") + request(3), 3),
+        (request(1) + request(2, body=b"longer")[:-1], 0),
+        (request(1) + request(2)[:7], 0),
+        (request(1) + b"".join(encode_request(RequestCode.SEND_MESSAGE_V2, 1)), 0),
+        (request(1) + b"\0\0\0\3" + request(1)[4:], 0),
         (b"".join(encode_request(RequestCode.SEND_MESSAGE_V2, 1)) + request(1), 0),
         (b"\0\0\0\3" + request(1)[4:], 0),  # shorter than its header
         (b"\x7f\xff\xff\xff" + request(1)[4:], 0),  # longer than any frame
     ],
 )
-def test_only_whole_frames_with_the_same_head_are_alike(stream: bytes, taken: int) -> None:
+def test_only_whole_frames_of_known_headers_are_gathered(stream: bytes, taken: int) -> None:
     """All or none of what has come."""
     receiver = FrameReceiver(memoryview(bytearray(1 << 16)), Budget(1 << 20), 1 << 20)
     receiver.writable()[: len(stream)] = stream
     receiver.received(len(stream))
     words = {int.from_bytes(request(1)[4:8], "big")}
-    word, frame_bytes, total, frames = receiver.take_alike(words)
-    assert total == taken
-    assert frames == stream[: total * frame_bytes]
-    assert (word in words) == (taken > 0)
+    word, frame_bytes, sizes, frames = receiver.take_whole(words)
+    assert len(sizes) == taken
+    assert frames == stream[: sum(sizes)]
+    assert (word in words) == (len(set(sizes)) == 1)
+    assert sizes == [frame_bytes] * taken or not frame_bytes
     assert receiver.partial == (len(frames) < len(stream))

@@ -1,0 +1,138 @@
+"""Sends of several lengths by the hundred, as a turn of the loop brings them for many topics.
+
+`send_tables.py` does the same for those that are as long as each other, at less cost. Here reading is in columns
+(`ragged_sheets.py`), and so is what is stored of a record's head; answers are filled in one by one.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from rmqspark.broker.ragged_sheets import RAGGED, RaggedSends, RaggedSheet, in_order
+from rmqspark.broker.send_values import HEADER_AT
+from rmqspark.errors import RmqError
+from rmqspark.protocol.command import JSON
+from rmqspark.protocol.spans import Spans
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rmqspark.broker.appender import Appender
+    from rmqspark.broker.receipts import Receipts
+    from rmqspark.broker.send_stencils import SendStencil
+    from rmqspark.broker.usual_sends import UsualSends
+    from rmqspark.remoting.gathered import Gathered
+    from rmqspark.store.single_tables import StoredTable
+
+_MOST_SHEETS: Final = 64
+
+
+class _Stored(NamedTuple):
+    """Sends that are in the log, and what they came in."""
+
+    requests: Sequence[Gathered]
+    sheet: RaggedSheet
+    sends: RaggedSends
+    queue_ids: list[int]
+    places: StoredTable
+
+
+class RaggedTables:
+    """Takes sends together. Implements the half of `remoting.gathered.TakesTogether` that is for several lengths."""
+
+    def __init__(self, usual: UsualSends, appender: Appender, receipts: Receipts, most_skipped: int) -> None:
+        """After turns that could not be taken more and more are not tried, up to so many."""
+        self._usual = usual
+        self._appender = appender
+        self._receipts = receipts
+        self._sheets: dict[tuple[object, ...], RaggedSheet] = {}
+        self._most_skipped = most_skipped
+        self._skips = self._left_to_skip = 0
+
+    def take_together(self, requests: Sequence[Gathered]) -> bool:
+        """Takes all these sends, in this order, and answers them; or none of them. Raises MemoryError; then nobody can
+        say what is stored, and the server ends their connections."""
+        if self._left_to_skip:
+            self._left_to_skip -= 1
+            return False
+        try:
+            stored = self._store(requests)
+        except RmqError:  # nothing is stored: each is told by the way it goes now
+            return False
+        if stored is None:
+            self._skips = self._left_to_skip = min(2 * self._skips + 1, self._most_skipped)
+            return False
+        self._skips = 0
+        waits = stored.sheet.constant.waits_for_flush
+        self._appender.when_safe(self._appender.end_offset, partial(self._answer, stored), waits=waits)
+        return True
+
+    def _store(self, requests: Sequence[Gathered]) -> _Stored | None:
+        sheet, hosts = self._sheet(requests[0]), [gathered.connection.ipv4_host for gathered in requests]
+        if sheet is None or None in hosts:
+            return None
+        raw = b"".join([gathered.frames for gathered in requests])
+        sizes = np.array(list(chain.from_iterable([gathered.sizes for gathered in requests])))
+        sends = sheet.read(raw, Spans(np.cumsum(sizes) - sizes, sizes), self._usual.longest_topic_bytes)
+        if sends is None or not self._are_bodies(sends.bodies):
+            return None
+        numbers: dict[bytes, int] = {}
+        target_of = [numbers.setdefault(name, len(numbers)) for name in sends.names]
+        targets = self._usual.targets(numbers, sheet.split_name)
+        if targets is None:
+            return None
+        born_hosts = np.repeat(np.array(hosts, "V8"), [len(gathered.sizes) for gathered in requests])
+        places = self._appender.append_table(sheet.table(sends, targets, target_of, born_hosts))
+        queue_ids = [targets[target][1] for target in target_of]
+        return None if places is None else _Stored(requests, sheet, sends, queue_ids, places)
+
+    def _are_bodies(self, bodies: Spans) -> bool:
+        return int(bodies.lengths.min()) > 0 and int(bodies.lengths.max()) <= self._usual.max_body_bytes
+
+    def _sheet(self, first: Gathered) -> RaggedSheet | None:
+        """The sheet that the first send calls for."""
+        word = int.from_bytes(first.frames[4:8], "big")
+        stencil = self._usual.stencil_for(memoryview(first.frames), word, HEADER_AT) if word >> 24 == JSON else None
+        if stencil is None:
+            return None
+        key = stencil.between, *_fixed(stencil)
+        sheet = self._sheets.get(key)
+        if sheet is None:
+            if len(self._sheets) == _MOST_SHEETS:
+                self._sheets.clear()
+            sheet = self._sheets[key] = RaggedSheet(stencil)
+        return sheet
+
+    def _answer(self, stored: _Stored, error: RmqError | None) -> None:
+        """Tells all of them where their messages are; `error` says in what their safety falls short."""
+        try:
+            answers, begin = self._receipts_of(stored, error), 0
+            for gathered in stored.requests:
+                end = begin + len(gathered.sizes)
+                gathered.connection.answer(b"".join(answers[begin:end]), end - begin)
+                begin = end
+        except MemoryError:  # stored, and nobody can say who has been told
+            for gathered in stored.requests:
+                gathered.connection.close("there is no memory for its answers")
+
+    def _receipts_of(self, stored: _Stored, error: RmqError | None) -> list[bytes]:
+        _, _, sends, queue_ids, (queue_offsets, physical_offsets) = stored
+        places = queue_offsets.tolist(), physical_offsets.tolist()
+        if error is not None:
+            told = zip(queue_ids, sends.unique_keys, sends.opaques, *places, strict=True)
+            return [self._receipts.encoded(JSON, *values, error) for values in told]
+        form, prefixes = self._receipts.forms[JSON]
+        filled = zip(places[1], queue_ids, places[0], sends.unique_keys, sends.opaques, strict=True)
+        headers = [form % values for values in filled]
+        return [prefixes[len(header)] + header for header in headers]
+
+
+def _fixed(stencil: SendStencil) -> Iterator[object]:
+    """Of all values the name, and of those that are as long in all sends how long they are."""
+    for name in in_order(stencil):
+        start, stop = stencil.places[name]
+        yield name, name in RAGGED or stop - start

@@ -1,0 +1,64 @@
+"""Requests gathered over all connections of a server in one turn of its loop.
+
+Where hundreds come in a turn, as sends do, most that is to be done for one is the same for all. Whoever can do it for
+all of them is handed their bytes (`TakesTogether`), before any is decoded. It takes them all, or they are handled one
+by one.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterator, Sequence
+
+    from rmqspark.remoting.server_connection import ServerConnection
+
+LEAST_TOGETHER = 96
+"""Below, what has to be done once costs more than it saves."""
+
+
+class Gathered(NamedTuple):
+    """Requests of one connection that came in one read, and nothing else in that; counted in its `under_way`."""
+
+    word: int
+    """The header word of each; 0 where they differ in it, or in length."""
+    frame_bytes: int
+    """The length of each; 0 in the same case."""
+    sizes: Sequence[int]
+    """The length of each, in any case."""
+    frames: bytes
+    connection: ServerConnection
+
+    @property
+    def total(self) -> int:
+        """How many."""
+        return len(self.sizes)
+
+
+class TakesTogether(Protocol):
+    """Whoever handles many requests at once."""
+
+    words: Container[int]
+    """The header words of requests that may be gathered."""
+
+    def take_together(self, requests: Sequence[Gathered]) -> bool:
+        """Takes all these requests, in this order, and will answer them; or none of them. No connection comes twice."""
+
+
+_shape_of = attrgetter("word", "frame_bytes")
+
+
+def by_shape(requests: Sequence[Gathered]) -> Iterator[list[Gathered]]:
+    """Those that are as long as each other and have the same header word, and then the others. No connection comes
+    twice, so that none's order is lost."""
+    for _, alike in groupby(sorted(requests, key=_shape_of, reverse=True), _shape_of):
+        yield list(alike)
+
+
+def are_alike(requests: Sequence[Gathered]) -> bool:
+    """Whether all of them are as long as each other and have the same header word."""
+    first = _shape_of(requests[0])
+    return first != (0, 0) and all(_shape_of(gathered) == first for gathered in requests)
