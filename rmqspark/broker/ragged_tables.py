@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from rmqspark.store.single_tables import StoredTable
 
 _MOST_SHEETS: Final = 64
+_MOST_ASKED: Final = 8  # connections: what the first send of one calls for may not be known yet
 
 
 class _Stored(NamedTuple):
     """Sends that are in the log, and what they came in."""
 
     requests: Sequence[Gathered]
-    sheet: RaggedSheet
     sends: RaggedSends
     queue_ids: list[int]
     places: StoredTable
@@ -59,21 +59,24 @@ class RaggedTables:
         if self._left_to_skip:
             self._left_to_skip -= 1
             return False
+        sheet = next(filter(None, map(self._sheet, requests[:_MOST_ASKED])), None)
+        if sheet is None:
+            return False
         try:
-            stored = self._store(requests)
+            stored = self._store(requests, sheet)
         except RmqError:  # nothing is stored: each is told by the way it goes now
             return False
         if stored is None:
             self._skips = self._left_to_skip = min(2 * self._skips + 1, self._most_skipped)
             return False
         self._skips = 0
-        waits = stored.sheet.constant.waits_for_flush
-        self._appender.when_safe(self._appender.end_offset, partial(self._answer, stored), waits=waits)
+        done = partial(self._answer, stored)
+        self._appender.when_safe(self._appender.end_offset, done, waits=sheet.constant.waits_for_flush)
         return True
 
-    def _store(self, requests: Sequence[Gathered]) -> _Stored | None:
-        sheet, hosts = self._sheet(requests[0]), [gathered.connection.ipv4_host for gathered in requests]
-        if sheet is None or None in hosts:
+    def _store(self, requests: Sequence[Gathered], sheet: RaggedSheet) -> _Stored | None:
+        hosts = [gathered.connection.ipv4_host for gathered in requests]
+        if None in hosts:
             return None
         raw = b"".join([gathered.frames for gathered in requests])
         sizes = np.array(list(chain.from_iterable([gathered.sizes for gathered in requests])))
@@ -88,13 +91,13 @@ class RaggedTables:
         born_hosts = np.repeat(np.array(hosts, "V8"), [len(gathered.sizes) for gathered in requests])
         places = self._appender.append_table(sheet.table(sends, targets, target_of, born_hosts))
         queue_ids = [targets[target][1] for target in target_of]
-        return None if places is None else _Stored(requests, sheet, sends, queue_ids, places)
+        return None if places is None else _Stored(requests, sends, queue_ids, places)
 
     def _are_bodies(self, bodies: Spans) -> bool:
         return int(bodies.lengths.min()) > 0 and int(bodies.lengths.max()) <= self._usual.max_body_bytes
 
     def _sheet(self, first: Gathered) -> RaggedSheet | None:
-        """The sheet that the first send calls for."""
+        """The sheet that the first of these sends calls for."""
         word = int.from_bytes(first.frames[4:8], "big")
         stencil = self._usual.stencil_for(memoryview(first.frames), word, HEADER_AT) if word >> 24 == JSON else None
         if stencil is None:
@@ -120,7 +123,7 @@ class RaggedTables:
                 gathered.connection.close("there is no memory for its answers")
 
     def _receipts_of(self, stored: _Stored, error: RmqError | None) -> list[bytes]:
-        _, _, sends, queue_ids, (queue_offsets, physical_offsets) = stored
+        _, sends, queue_ids, (queue_offsets, physical_offsets) = stored
         places = queue_offsets.tolist(), physical_offsets.tolist()
         if error is not None:
             told = zip(queue_ids, sends.unique_keys, sends.opaques, *places, strict=True)
