@@ -112,7 +112,7 @@ def _offset_ids(raw: memoryview, batch: RecordBatch) -> list[str]:
 
 def _message_ids(properties: DecodedProperties, offset_ids: list[str]) -> Iterable[str]:
     """The sender's id of each message, or the broker's where there is none."""
-    unique_keys = properties.values(Property.UNIQ_KEY, "")
-    if properties.shared is not None:
-        return unique_keys if Property.UNIQ_KEY in properties.shared else offset_ids
-    return [key or offset_id for key, offset_id in zip(unique_keys, offset_ids, strict=True)]
+    if properties.shared is not None and Property.UNIQ_KEY not in properties.shared:
+        return offset_ids
+    unique_keys = properties.values(Property.UNIQ_KEY, None)
+    return [offset_id if key is None else key for key, offset_id in zip(unique_keys, offset_ids, strict=True)]
