@@ -85,6 +85,8 @@ class Segment:
             chunk = self.read(start, min(_ZERO_CHUNK_BYTES, end - start))
             if chunk != bytes(len(chunk)):
                 yield start, chunk
+            else:  # what is read ahead of it would pass for data, be read, and so on through all that is reserved
+                file.forget(start, end)
             start += len(chunk)
 
     @property
