@@ -13,7 +13,7 @@ import pyarrow as pa
 from isal.isal_zlib import crc32
 
 from rmqspark.errors import InvalidMessage
-from rmqspark.protocol.body_crcs import body_crcs
+from rmqspark.protocol.body_crcs import body_crcs, crcs_of, long_rows
 from rmqspark.protocol.bulk_rows import BulkRows
 from rmqspark.protocol.columns import Column, MapColumn
 from rmqspark.protocol.names import MAX_BODY_BYTES
@@ -60,7 +60,7 @@ class Rows:
         bodies = column(array)
         self.bodies, self.sys_flags = compressed(bodies, compression)
         as_given = self.bodies is bodies
-        self.crcs = _crcs(array) if as_given else body_crcs(self.bodies.values, self.bodies.spans())
+        self.crcs = _crcs(array, bodies) if as_given else body_crcs(self.bodies.values, self.bodies.spans())
         self._ids = ids
         self._properties: RowProperties | None = None
         self._encoded: Column | None = None
@@ -158,11 +158,13 @@ def _is_text(array: Any) -> bool:
     return bool(pa.types.is_string(array.type) or pa.types.is_large_string(array.type))
 
 
-def _crcs(bodies: Any) -> NDArray[np.uint32]:
+def _crcs(array: Any, bodies: Column) -> NDArray[np.uint32]:
     """As `body_crcs`; Arrow hands out values as bytes three times as fast as they can be sliced in Python."""
-    crcs = np.empty(len(bodies), np.uint32)
-    for first in range(0, len(bodies), CRC_BLOCK_ROWS):
-        block = bodies.slice(first, CRC_BLOCK_ROWS).to_pylist()
+    if (rows := long_rows(bodies.values, bodies.spans())) is not None:
+        return crcs_of(rows)
+    crcs = np.empty(len(array), np.uint32)
+    for first in range(0, len(array), CRC_BLOCK_ROWS):
+        block = array.slice(first, CRC_BLOCK_ROWS).to_pylist()
         crcs[first : first + len(block)] = np.fromiter(map(crc32, block), np.uint32, len(block))
     crcs &= CRC_MASK
     return crcs
