@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from rmqspark.broker.ragged_sheets import RAGGED, RaggedSends, RaggedSheet, in_order
+from rmqspark.broker.at_most import MOST_SHEETS, AtMost
+from rmqspark.broker.ragged_sheets import RAGGED, RaggedSends, RaggedSheet, can_be_read, in_order
 from rmqspark.broker.send_values import HEADER_AT
 from rmqspark.errors import RmqError
 from rmqspark.protocol.command import JSON
@@ -26,9 +27,8 @@ if TYPE_CHECKING:
     from rmqspark.broker.send_stencils import SendStencil
     from rmqspark.broker.usual_sends import UsualSends
     from rmqspark.remoting.gathered import Gathered
-    from rmqspark.store.single_tables import StoredTable
+    from rmqspark.store.single_tables import SingleTable, StoredTable
 
-_MOST_SHEETS: Final = 64
 _MOST_ASKED: Final = 8  # connections: what the first send of one calls for may not be known yet
 
 
@@ -37,7 +37,7 @@ class _Stored(NamedTuple):
 
     requests: Sequence[Gathered]
     sends: RaggedSends
-    queue_ids: list[int]
+    table: SingleTable
     places: StoredTable
 
 
@@ -49,7 +49,7 @@ class RaggedTables:
         self._usual = usual
         self._appender = appender
         self._receipts = receipts
-        self._sheets: dict[tuple[object, ...], RaggedSheet] = {}
+        self._sheets: AtMost[tuple[object, ...], RaggedSheet] = AtMost(MOST_SHEETS)
         self._most_skipped = most_skipped
         self._skips = self._left_to_skip = 0
 
@@ -80,35 +80,25 @@ class RaggedTables:
             return None
         raw = b"".join([gathered.frames for gathered in requests])
         sizes = np.array(list(chain.from_iterable([gathered.sizes for gathered in requests])))
-        sends = sheet.read(raw, Spans(np.cumsum(sizes) - sizes, sizes), self._usual.longest_topic_bytes)
-        if sends is None or not self._are_bodies(sends.bodies):
+        sends = sheet.read(raw, Spans(np.cumsum(sizes) - sizes, sizes))
+        if sends is None or int(sends.bodies.lengths.max()) > self._usual.max_body_bytes:
             return None
-        numbers: dict[bytes, int] = {}
-        target_of = [numbers.setdefault(name, len(numbers)) for name in sends.names]
-        targets = self._usual.targets(numbers, sheet.split_name)
-        if targets is None:
+        numbers = self._usual.numbers(sends.names, sheet.split_name)
+        if numbers is None:
             return None
         born_hosts = np.repeat(np.array(hosts, "V8"), [len(gathered.sizes) for gathered in requests])
-        places = self._appender.append_table(sheet.table(sends, targets, target_of, born_hosts))
-        queue_ids = [targets[target][1] for target in target_of]
-        return None if places is None else _Stored(requests, sends, queue_ids, places)
-
-    def _are_bodies(self, bodies: Spans) -> bool:
-        return int(bodies.lengths.min()) > 0 and int(bodies.lengths.max()) <= self._usual.max_body_bytes
+        table = sheet.table(sends, self._usual.targets, numbers, born_hosts)
+        places = self._appender.append_table(table)
+        return None if places is None else _Stored(requests, sends, table, places)
 
     def _sheet(self, first: Gathered) -> RaggedSheet | None:
         """The sheet that the first of these sends calls for."""
         word = int.from_bytes(first.frames[4:8], "big")
         stencil = self._usual.stencil_for(memoryview(first.frames), word, HEADER_AT) if word >> 24 == JSON else None
-        if stencil is None:
+        if stencil is None or not can_be_read(stencil):
             return None
         key = stencil.between, *_fixed(stencil)
-        sheet = self._sheets.get(key)
-        if sheet is None:
-            if len(self._sheets) == _MOST_SHEETS:
-                self._sheets.clear()
-            sheet = self._sheets[key] = RaggedSheet(stencil)
-        return sheet
+        return self._sheets.get(key) or self._sheets.keep(key, RaggedSheet(stencil))
 
     def _answer(self, stored: _Stored, error: RmqError | None) -> None:
         """Tells all of them where their messages are; `error` says in what their safety falls short."""
@@ -123,15 +113,15 @@ class RaggedTables:
                 gathered.connection.close("there is no memory for its answers")
 
     def _receipts_of(self, stored: _Stored, error: RmqError | None) -> list[bytes]:
-        _, sends, queue_ids, (queue_offsets, physical_offsets) = stored
+        _, sends, table, (queue_offsets, physical_offsets) = stored
+        queue_ids = table.targets.rows(table.target_of)["queue_id"].tolist()
         places = queue_offsets.tolist(), physical_offsets.tolist()
         if error is not None:
             told = zip(queue_ids, sends.unique_keys, sends.opaques, *places, strict=True)
             return [self._receipts.encoded(JSON, *values, error) for values in told]
         form, prefixes = self._receipts.forms[JSON]
         filled = zip(places[1], queue_ids, places[0], sends.unique_keys, sends.opaques, strict=True)
-        headers = [form % values for values in filled]
-        return [prefixes[len(header)] + header for header in headers]
+        return [prefixes[len(header := form % values)] + header for values in filled]
 
 
 def _fixed(stencil: SendStencil) -> Iterator[object]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from rmqspark.broker.at_most import MOST_SHEETS, AtMost
 from rmqspark.broker.receipt_sheets import ReceiptSheet
 from rmqspark.errors import FlushTimeout, RmqError
 from rmqspark.protocol.binary_header import OPAQUE_AT, BinaryHeader, encode_binary_header
@@ -38,7 +39,6 @@ _INT32: Final = Struct(">i")
 _length: Final = _INT32.pack
 _MSG_ID_CHARACTERS: Final = 32
 _MOST_FORMS: Final = 4096  # of binary answers
-_MOST_SHEETS: Final = 64
 _FORM_FROM_QUEUE: Final = (
     b'","queueId":"%%d","queueOffset":"%%d","transactionId":"%%b"},'
     b'"flag":1,"language":"JAVA","opaque":%%b,"serializeTypeCurrentRPC":"JSON","version":%d}' % VERSION
@@ -124,7 +124,7 @@ class Receipts:
             Form(self._form, Prefixes(JSON)),
             Form(BinaryForm(self._extra, host), Prefixes(ROCKETMQ)),
         )
-        self._sheets: dict[tuple[int, ...], ReceiptSheet] = {}
+        self._sheets: AtMost[tuple[int, ...], ReceiptSheet] = AtMost(MOST_SHEETS)
 
     @property
     def forms(self) -> tuple[Form, Form]:
@@ -138,12 +138,10 @@ class Receipts:
         key = serialize_type, len(queue_id), len(str(queue_offset)), len(unique_key), len(opaque)
         sheet = self._sheets.get(key)
         if sheet is None:
-            if len(self._sheets) == _MOST_SHEETS:
-                self._sheets.clear()
             values = queue_id, queue_offset, unique_key, opaque
             sheet = ReceiptSheet.of(self._forms[serialize_type], self._host, serialize_type, *values)
             if sheet is not None:
-                self._sheets[key] = sheet
+                self._sheets.keep(key, sheet)
         return sheet
 
     def encoded(

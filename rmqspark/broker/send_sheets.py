@@ -19,12 +19,13 @@ from rmqspark.protocol.record_heads import HEAD
 from rmqspark.store.single_tables import SingleTable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
     from rmqspark.broker.send_stencils import Constant, SendStencil
     from rmqspark.protocol.spans import Bytes, Positions
+    from rmqspark.store.targets import Targets
 
 
 class SendSheet(NamedTuple):
@@ -92,11 +93,11 @@ class SendSheet(NamedTuple):
     def table(
         self,
         frames: NDArray[np.uint8],
-        targets: Sequence[tuple[str, int]],
+        targets: Targets,
         target_of: NDArray[np.intp],
         born_hosts: NDArray[np.void],
     ) -> SingleTable:
-        """The messages of frames that fit, to be stored in queues (topic and id), each in that of its number."""
+        """The messages of frames that fit, each to be stored in the queue of its number."""
         count, frame_bytes = frames.shape
         records = np.empty((count, len(self.record)), np.uint8)
         records[:] = self.record
@@ -107,7 +108,7 @@ class SendSheet(NamedTuple):
         records[:, HEAD_BYTES : HEAD_BYTES + body_bytes] = bodies
         heads = np.ndarray((count,), HEAD, records, 0, (len(self.record),))
         heads["body_crc"] = crcs_of(bodies.view(f"V{body_bytes}").ravel().tolist())
-        heads["queue_id"] = np.array([queue_id for _, queue_id in targets])[target_of]
+        heads["queue_id"] = targets.rows(target_of)["queue_id"]
         heads["born_timestamp"] = numbers_of(frames[:, self.places["born"]])
         heads["born_host"] = born_hosts
         keys = [frames[:, self.places[name]] for name in (Property.UNIQ_KEY, Property.KEYS) if name in self.in_record]

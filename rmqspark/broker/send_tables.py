@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from rmqspark.broker.at_most import MOST_SHEETS, AtMost
 from rmqspark.broker.ragged_tables import RaggedTables
 from rmqspark.broker.send_sheets import SendSheet
 from rmqspark.broker.send_values import HEADER_AT
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from rmqspark.protocol.spans import Bytes
     from rmqspark.remoting.gathered import Gathered
     from rmqspark.store.single_tables import StoredTable
-
-_MOST_SHEETS: Final = 64
 
 
 class _Stored(NamedTuple):
@@ -54,7 +53,7 @@ class SendTables:
         self._usual = usual
         self._appender = appender
         self._receipts = receipts
-        self._sheets: dict[tuple[object, ...], SendSheet] = {}
+        self._sheets: AtMost[tuple[object, ...], SendSheet] = AtMost(MOST_SHEETS)
         self._cut_every = cut_every
         self._without = 0
         self._ragged = RaggedTables(usual, appender, receipts, most_skipped)
@@ -80,21 +79,13 @@ class SendTables:
         hosts = [alike.connection.ipv4_host for alike in requests]
         if sheet is None or None in hosts or not sheet.fits(frames):
             return None
-        found = self._targets(sheet, frames)
-        if found is None:
+        target_of = self._usual.numbers(sheet.names(frames), sheet.split_name)
+        if target_of is None:
             return None
-        born_hosts = np.repeat(np.array(hosts, "V8"), [alike.total for alike in requests])
-        places = self._appender.append_table(sheet.table(frames, *found, born_hosts))
+        born_hosts = np.repeat(np.array(hosts, "V8"), [len(alike.sizes) for alike in requests])
+        table = sheet.table(frames, self._usual.targets, np.array(target_of), born_hosts)
+        places = self._appender.append_table(table)
         return None if places is None else _Stored(requests, sheet, frames, places)
-
-    def _targets(
-        self, sheet: SendSheet, frames: NDArray[np.uint8]
-    ) -> tuple[Sequence[tuple[str, int]], NDArray[np.intp]] | None:
-        """The queues that the sends go to, and which of these each goes to; None if one is not there."""
-        numbers: dict[bytes, int] = {}
-        target_of = [numbers.setdefault(name, len(numbers)) for name in sheet.names(frames)]
-        targets = self._usual.targets(numbers, sheet.split_name)
-        return None if targets is None else (targets, np.array(target_of))
 
     def _sheet(self, first: Gathered, frame: Bytes) -> SendSheet | None:
         """The sheet that the first send calls for."""
@@ -108,9 +99,7 @@ class SendTables:
             self._without += 1
             if self._without % self._cut_every:
                 return None
-            if len(self._sheets) == _MOST_SHEETS:
-                self._sheets.clear()
-            sheet = self._sheets[key] = SendSheet.of(stencil, frame, body_at)
+            sheet = self._sheets.keep(key, SendSheet.of(stencil, frame, body_at))
         return sheet
 
     def _answer(self, stored: _Stored, error: RmqError | None) -> None:

@@ -51,13 +51,14 @@ class ByLength(NamedTuple):
         return name[: self.topic_bytes], name[self.topic_bytes :]
 
 
-class ByQuotes(NamedTuple):
-    """All that stands in a header in JSON from one of the two to the other."""
+class Between(NamedTuple):
+    """Topic, the same text in all names, queue id; or the other way round."""
 
+    text: bytes
     is_topic_first: bool
 
     def __call__(self, name: bytes) -> tuple[bytes, bytes]:
-        first, last = name.partition(b'"')[0], name.rpartition(b'"')[2]
+        first, _, last = name.partition(self.text)
         return (first, last) if self.is_topic_first else (last, first)
 
 

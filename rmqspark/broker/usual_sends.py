@@ -11,9 +11,9 @@ Most of them are not even decoded: those whose header is that of one taken befor
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
+from rmqspark.broker.at_most import AtMost
 from rmqspark.broker.intake import MULTI_TAG, brokers_own_properties
 from rmqspark.broker.send_stencils import PLAIN, SendStencil, stencil_of
 from rmqspark.broker.usual_properties import read_usual
@@ -21,11 +21,12 @@ from rmqspark.protocol.by_length import MOST_HEADER_BYTES, ByLength
 from rmqspark.protocol.command import JSON, Envelope, RawCommand, encode_response
 from rmqspark.protocol.headers_produce import SendMessageRequestHeaderV2
 from rmqspark.protocol.names import NOT_SENDABLE, RETRY_PREFIX
-from rmqspark.protocol.record import encode_unplaced
+from rmqspark.protocol.record import MAX_V1_TOPIC_BYTES, encode_unplaced
 from rmqspark.protocol.stencil import opaque_value, read_opaque
 from rmqspark.remoting.request import SERIALIZE_NAMES
 from rmqspark.store.draft import Draft
 from rmqspark.store.singles import Places, Single
+from rmqspark.store.targets import Targets
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from rmqspark.remoting.reply import Reply
     from rmqspark.remoting.request import Connection
 
+_MOST_SPLITS: Final = 64
 _NOWHERE: Final = ("", 0)
 _QUEUE_IDS: Final = {b"%d" % queue_id: queue_id for queue_id in range(1024)}
 
@@ -127,10 +129,10 @@ class UsualSends:
         self._version: DataVersion | None = None  # of the topics, when the next two were last begun
         self._write_queues: dict[str, int] = {}  # of each topic that takes such messages, for the others 0
         self._by_name: dict[bytes, tuple[str, int]] = {}  # the former, by their names as they stand in headers
-        self._targets: defaultdict[SplitName, dict[bytes, tuple[str, int]]] = defaultdict(dict)
-        """Queues that sends have gone to, by what `targets` is asked for."""
+        self.targets = Targets()
+        """Queues that `numbers` has found, until some topic changes."""
+        self._numbers: AtMost[SplitName, dict[bytes, int]] = AtMost(_MOST_SPLITS)
         self._stencils: ByLength[SendStencil] = ByLength()  # by header word, which is a length and the serialization
-        self.longest_topic_bytes = 0  # of those that are known by their names
         self._cut_every = cut_every
         self._unlike = 0  # requests that no stencil fitted
         self._submit = appender.submit_usual
@@ -212,23 +214,30 @@ class UsualSends:
                 return stencil
         return None
 
-    def targets(self, names: Iterable[bytes], split: SplitName) -> list[tuple[str, int]] | None:
-        """Topics and ids of queues named as in headers, both in a name; None unless all are known to be there."""
+    def numbers(self, names: Sequence[bytes], split: SplitName) -> list[int] | None:
+        """The numbers in `targets` of queues named as in headers, topic and queue id in a name; None unless all are
+        known to be there."""
         if self._topics.version is not self._version:
             return None
-        known, targets = self._targets[split], []
-        for name in names:
-            target = known.get(name) or self._target(*split(name))
-            if target is None:
-                return None
-            known[name] = target
-            targets.append(target)
-        return targets
+        known = self._numbers.get(split)
+        if known is None:
+            known = self._numbers.keep(split, {})
+        try:
+            return list(map(known.__getitem__, names))
+        except KeyError:
+            return list(map(known.__getitem__, names)) if self._learn_names(names, split, known) else None
 
-    def _target(self, name: bytes, queue: bytes) -> tuple[str, int] | None:
-        topic, queues = self._by_name.get(name, _NOWHERE)
-        queue_id = _QUEUE_IDS.get(queue, queues)
-        return (topic, queue_id) if queue_id < queues else None
+    def _learn_names(self, names: Iterable[bytes], split: SplitName, known: dict[bytes, int]) -> bool:
+        """Numbers these names; False if one is not that of a queue that is there."""
+        for name in names:
+            if name not in known:
+                topic, queue = split(name)
+                topic_name, queues = self._by_name.get(topic, _NOWHERE)
+                queue_id = _QUEUE_IDS.get(queue, queues)
+                if queue_id >= queues or len(topic) > MAX_V1_TOPIC_BYTES:
+                    return False
+                known[name] = self.targets.number_of(topic_name, queue_id)
+        return True
 
     def take(self, envelope: Envelope[Any], raw: RawCommand, connection: Connection) -> bool:
         """Takes a SEND_MESSAGE or SEND_MESSAGE_V2 that is usual; False for any other."""
@@ -292,8 +301,8 @@ class UsualSends:
             self._version = self._topics.version
             self._write_queues.clear()
             self._by_name.clear()
-            self.longest_topic_bytes = 0
-            self._targets.clear()
+            self.targets = Targets()
+            self._numbers.clear()
         config = self._topics.get(topic)
         if config is None:
             return 0  # and not remembered: there are more names than topics
@@ -301,5 +310,4 @@ class UsualSends:
         queues = config.writeQueueNums if is_plain and config.topicFilterType != MULTI_TAG else 0
         self._write_queues[topic] = queues
         self._by_name[topic.encode()] = topic, queues
-        self.longest_topic_bytes = max(self.longest_topic_bytes, len(topic))
         return queues

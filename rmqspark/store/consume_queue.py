@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from rmqspark.errors import DamagedFile
-from rmqspark.protocol.java_hash import java_hash
 from rmqspark.protocol.record import topic_field
 from rmqspark.store.config import CONSUME_QUEUE_ENTRY_BYTES
 from rmqspark.store.write_behind import WaitingTail
@@ -44,7 +43,6 @@ class ConsumeQueue:
 
     `next_offset` is what the next append gets; it runs ahead of `max_offset` while messages wait for their flush.
     `delay_ms` is not 0 for queues of the delay topic: their entries carry the deliver time instead of a tags code.
-    `topic_hash` is what the hash of a key of the topic begins with (`index_keys.py`), without sign.
     `tail` is what waits in memory of `segments`; for a queue that is only read, nothing.
     """
 
@@ -58,14 +56,12 @@ class ConsumeQueue:
         "tail",
         "topic",
         "topic_field",
-        "topic_hash",
     )
 
     def __init__(self, segments: SegmentLog, topic: str, queue_id: int, tail: WaitingTail | None = None) -> None:
         self.tail = WaitingTail() if tail is None else tail
         self.topic = topic
         self.topic_field = topic_field(topic)
-        self.topic_hash = java_hash(f"{topic}#") & 0xFFFFFFFF
         self.queue_id = queue_id
         self.delay_ms = 0
         self.segments = segments

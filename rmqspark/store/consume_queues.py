@@ -11,7 +11,7 @@ from rmqspark.store.files import remove_tree
 from rmqspark.store.write_behind import WaitingBytes, WriteBehindLog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from rmqspark.store.files import FileSystem
     from rmqspark.store.segment import SegmentFiles
@@ -23,7 +23,8 @@ _MAX_QUEUE_ID: Final = 0x7FFFFFFF
 class ConsumeQueues:
     """Finds queues, makes them when their first message comes, and removes them with their topic.
 
-    `by_topic` has all there are, by queue id, for those who look up many; only this class changes it.
+    `by_topic` has all there are, by queue id, for those who look up many; only this class changes it. Whoever holds
+    queues looks them up anew when `removals` has changed.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class ConsumeQueues:
         self._segment_bytes = segment_bytes
         self._delays_ms = delays_ms
         self.by_topic: dict[str, dict[int, ConsumeQueue]] = {}
+        self.removals = 0
         self._waiting = WaitingBytes()
 
     def load(self) -> None:
@@ -71,14 +73,6 @@ class ConsumeQueues:
             queue = self.by_topic.setdefault(topic, {})[queue_id] = self._new(topic, queue_id)
         return queue
 
-    def get_or_make_all(self, names: Sequence[tuple[str, int]]) -> list[ConsumeQueue]:
-        """The same for many topics and queue ids, nearly all of which are there."""
-        by_topic = self.by_topic
-        try:
-            return [by_topic[topic][queue_id] for topic, queue_id in names]
-        except KeyError:
-            return [self.get_or_make(*name) for name in names]
-
     def topics(self) -> list[str]:
         return sorted(self.by_topic)
 
@@ -109,6 +103,7 @@ class ConsumeQueues:
 
     def remove_topic(self, topic: str) -> None:
         """Deletes a topic's queues and their files."""
+        self.removals += 1
         queues = self.by_topic.pop(topic, {})
         for queue in queues.values():
             queue.segments.clear()

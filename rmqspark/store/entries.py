@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from rmqspark.store.consume_queue import Entries
 
 
-def entries_of(physical_offsets: Positions, sizes: Positions, tags_codes: Positions) -> Entries:
-    """One entry per record, in their order."""
+def entries_of(physical_offsets: Positions, sizes: Positions, tags_codes: Positions | int) -> Entries:
+    """One entry per record, in their order; the tags codes may be one for all."""
     entries = np.empty(len(sizes), ENTRY_DTYPE)
     entries["physical_offset"] = physical_offsets
     entries["size"] = sizes

@@ -18,6 +18,7 @@ from rmqspark.store.made_records import made_of_committed
 from rmqspark.store.message_store import MessageStore
 from rmqspark.store.single_tables import SingleTable
 from rmqspark.store.singles import Single
+from rmqspark.store.targets import Targets
 from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.memory_files import MemoryFileSystem
 
@@ -65,9 +66,9 @@ def single(topic: str, queue_id: int, body: bytes) -> Single:
 def table(queues: Sequence[tuple[str, int]], bodies: Sequence[bytes]) -> SingleTable:
     """Such messages in columns, with bodies as long as each other."""
     records = [draft(*queue, body).record for queue, body in zip(queues, bodies, strict=True)]
-    targets = list(dict.fromkeys(queues))
+    targets = Targets()
     keys = np.frombuffer(b"".join(bodies), np.uint8).reshape(len(bodies), -1)
-    target_of = np.array([targets.index(queue) for queue in queues])
+    target_of = np.array([targets.number_of(*queue) for queue in queues])
     sizes = np.array([len(record) for record in records])
     return SingleTable(targets, target_of, np.frombuffer(bytearray().join(records), np.uint8), sizes, 0, [keys])
 
