@@ -13,6 +13,7 @@ RocketMQ: GroupCommitService, FlushRealTimeService, FlushConsumeQueueService; sp
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -34,8 +35,10 @@ _START_AGAIN: Final = "Start the broker again: it finds what is there."
 
 log = structlog.get_logger("rmqspark.broker")
 
-_PAUSE_FACTOR: Final = 10
-_LONGEST_PAUSE_S: Final = 3.0  # files with bytes that are not on disk stay open
+_PAUSE_FACTOR: Final = 30
+_LONGEST_PAUSE_S: Final = 15.0
+_LONGEST_PAUSE_OF_MANY_S: Final = 3.0
+_MANY_BYTES: Final = 512 << 20  # of the log: a start after a kill goes through about a million small messages
 
 
 class FlushWaiter(NamedTuple):
@@ -44,10 +47,12 @@ class FlushWaiter(NamedTuple):
     done: Callable[[RmqError | None], None]
 
 
-def pause_s(took_s: float, interval_s: float) -> float:
-    """How long after a thorough flush the next one is due: `interval_s`, or longer, so that they take a tenth of the
-    time, up to three seconds."""
-    return max(interval_s, min(_PAUSE_FACTOR * took_s, _LONGEST_PAUSE_S))
+def pause_s(took_s: float, interval_s: float, bytes_behind: int) -> float:
+    """How long after a thorough flush the next one is due, when so many bytes of the log have come since it began:
+    `interval_s`, or longer, so that they take a thirtieth of the time. Up to fifteen seconds; where much has come that
+    a recovery would have to go through, up to three."""
+    longest_s = _LONGEST_PAUSE_S if bytes_behind < _MANY_BYTES else _LONGEST_PAUSE_OF_MANY_S
+    return max(interval_s, min(_PAUSE_FACTOR * took_s, longest_s))
 
 
 class Flusher:
@@ -61,7 +66,9 @@ class Flusher:
         self._waiters: deque[FlushWaiter] = deque()  # in the order of end offsets, which is that of deadlines
         self._work = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
-        self._thorough_due = 0.0  # loop time
+        self._thorough_ended_s = -math.inf  # loop time
+        self._thorough_took_s = 0.0
+        self._thorough_begin = store.end_offset  # where the log ended when the last one began
         self._thorough_end = store.end_offset  # up to where all there is, queues too, is on disk
         self._refusal: NotWritable | None = None  # why nothing is flushed any more
         self._is_closing = False
@@ -116,14 +123,17 @@ class Flusher:
 
     async def _flush(self) -> None:
         loop, store = asyncio.get_running_loop(), self._store
-        thorough = loop.time() >= self._thorough_due and self._thorough_end != store.end_offset
         is_log_flushed, end_offset = store.flushed_offset == store.end_offset, store.end_offset
         begun = loop.time()
+        thorough = self._thorough_end != end_offset and begun >= self._thorough_ended_s + pause_s(
+            self._thorough_took_s, self._thorough_interval, end_offset - self._thorough_begin
+        )
         plan = None if self._refusal else store.begin_flush(thorough=thorough)
         if plan is not None:
             await self._carry_out(plan)
         if thorough:
-            self._thorough_due = loop.time() + pause_s(loop.time() - begun, self._thorough_interval)
+            self._thorough_ended_s, self._thorough_begin = loop.time(), end_offset
+            self._thorough_took_s = self._thorough_ended_s - begun
             if is_log_flushed:  # else queue entries may have come with the end of this very flush
                 self._thorough_end = end_offset
         self._settle()

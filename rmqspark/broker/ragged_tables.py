@@ -50,6 +50,7 @@ class RaggedTables:
         self._appender = appender
         self._receipts = receipts
         self._sheets: AtMost[tuple[object, ...], RaggedSheet] = AtMost(MOST_SHEETS)
+        self._by_stencil: AtMost[object, RaggedSheet] = AtMost(MOST_SHEETS)
         self._most_skipped = most_skipped
         self._skips = self._left_to_skip = 0
 
@@ -95,10 +96,14 @@ class RaggedTables:
         """The sheet that the first of these sends calls for."""
         word = int.from_bytes(first.frames[4:8], "big")
         stencil = self._usual.stencil_for(memoryview(first.frames), word, HEADER_AT) if word >> 24 == JSON else None
-        if stencil is None or not can_be_read(stencil):
+        if stencil is None:
             return None
-        key = stencil.between, *_fixed(stencil)
-        return self._sheets.get(key) or self._sheets.keep(key, RaggedSheet(stencil))
+        sheet = self._by_stencil.get(stencil.unpack_from)
+        if sheet is None and can_be_read(stencil):
+            shape = stencil.between, *_fixed(stencil)
+            sheet = self._sheets.get(shape) or self._sheets.keep(shape, RaggedSheet(stencil))
+            self._by_stencil.keep(stencil.unpack_from, sheet)
+        return sheet
 
     def _answer(self, stored: _Stored, error: RmqError | None) -> None:
         """Tells all of them where their messages are; `error` says in what their safety falls short."""
