@@ -18,6 +18,7 @@ from rmqspark.broker.send_values import HEADER_AT
 from rmqspark.errors import RmqError
 from rmqspark.protocol.command import JSON
 from rmqspark.protocol.spans import Spans
+from rmqspark.remoting.gathered import close_unanswered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -113,9 +114,8 @@ class RaggedTables:
                 end = begin + len(gathered.sizes)
                 gathered.connection.answer(b"".join(answers[begin:end]), end - begin)
                 begin = end
-        except MemoryError:  # stored, and nobody can say who has been told
-            for gathered in stored.requests:
-                gathered.connection.close("there is no memory for its answers")
+        except MemoryError:
+            close_unanswered(stored.requests)
 
     def _receipts_of(self, stored: _Stored, error: RmqError | None) -> list[bytes]:
         _, sends, table, (queue_offsets, physical_offsets) = stored

@@ -19,7 +19,7 @@ from rmqspark.broker.send_sheets import SendSheet
 from rmqspark.broker.send_values import HEADER_AT
 from rmqspark.errors import RmqError
 from rmqspark.protocol.properties import Property
-from rmqspark.remoting.gathered import are_alike
+from rmqspark.remoting.gathered import are_alike, close_unanswered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -110,9 +110,8 @@ class SendTables:
                 self._answer_each(stored, error)
             else:
                 _hand_out(answers, stored.requests, len(answers) // len(stored.frames))
-        except MemoryError:  # stored, and nobody can say who has been told
-            for alike in stored.requests:
-                alike.connection.close("there is no memory for its answers")
+        except MemoryError:
+            close_unanswered(stored.requests)
 
     def _filled(self, stored: _Stored) -> bytes | None:
         """All answers, back to back and as long as each other; None where they are not."""
@@ -134,9 +133,9 @@ class SendTables:
     def _answer_each(self, stored: _Stored, error: RmqError | None) -> None:
         rows = iter(range(len(stored.frames)))
         for alike in stored.requests:
-            alike.connection.answer(
-                b"".join([self._encoded(stored, row, error) for row in islice(rows, alike.total)]), alike.total
-            )
+            count = len(alike.sizes)
+            answers = [self._encoded(stored, row, error) for row in islice(rows, count)]
+            alike.connection.answer(b"".join(answers), count)
 
     def _encoded(self, stored: _Stored, row: int, error: RmqError | None) -> bytes:
         """The answer to one of them."""
@@ -156,6 +155,7 @@ def _hand_out(answers: bytes, requests: Sequence[Gathered], answer_bytes: int) -
     """Gives each connection its own of these answers, which are as long as each other."""
     begin = 0
     for alike in requests:
-        end = begin + alike.total * answer_bytes
-        alike.connection.answer(answers[begin:end], alike.total)
+        count = len(alike.sizes)
+        end = begin + count * answer_bytes
+        alike.connection.answer(answers[begin:end], count)
         begin = end

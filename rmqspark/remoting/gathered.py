@@ -28,14 +28,9 @@ class Gathered(NamedTuple):
     frame_bytes: int
     """The length of each; 0 in the same case."""
     sizes: Sequence[int]
-    """The length of each, in any case."""
+    """The length of each, in any case; so many are they."""
     frames: bytes
     connection: ServerConnection
-
-    @property
-    def total(self) -> int:
-        """How many."""
-        return len(self.sizes)
 
 
 class TakesTogether(Protocol):
@@ -62,3 +57,10 @@ def are_alike(requests: Sequence[Gathered]) -> bool:
     """Whether all of them are as long as each other and have the same header word."""
     first = _shape_of(requests[0])
     return first != (0, 0) and all(_shape_of(gathered) == first for gathered in requests)
+
+
+def close_unanswered(requests: Sequence[Gathered]) -> None:
+    """Ends the connections of requests that are done, where memory ran out while they were answered: nobody can say who
+    has been told."""
+    for gathered in requests:
+        gathered.connection.close("there is no memory for its answers")

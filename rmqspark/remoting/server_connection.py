@@ -314,7 +314,7 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def work_off_alone(self, requests: Gathered) -> None:
         """Handles requests that were gathered, one by one."""
-        self.under_way -= requests.total
+        self.under_way -= len(requests.sizes)
         host, view = self._host, memoryview(bytearray(requests.frames))
         most_under_way = host.limits.max_requests_under_way
         try:

@@ -43,6 +43,7 @@ class Redispatcher:
         rows = np.flatnonzero((kinds != SysFlag.PREPARED) & (kinds != SysFlag.ROLLED_BACK))
         physical_offsets = records.positions + first_physical_offset
         entries = entries_of(physical_offsets, records.sizes, records.tags_codes())
+        queue_offsets = records.queue_offsets
         for topic, queue_id, members in by_queue(records, rows):
             try:
                 queue = self._queues.get_or_make(topic.decode("utf-8", "replace"), queue_id)
@@ -52,11 +53,15 @@ class Redispatcher:
             chosen = entries[members]
             if queue.delay_ms:
                 chosen["tags_code"] = records.store_timestamps_ms[members] + queue.delay_ms
-            self._put(queue, records.queue_offsets[members], chosen)
+            self._put(queue, queue_offsets[members], chosen)
 
     def _put(self, queue: ConsumeQueue, queue_offsets: Positions, entries: Entries) -> None:
         """Entries of one queue in log order. Those of messages before the queue's end are there already."""
-        is_new = entries["physical_offset"] >= queue.end_physical_offset()
+        end_offset = queue.end_physical_offset()
+        if int(entries["physical_offset"][0]) >= end_offset and _is_run(queue_offsets):  # as nearly always
+            self._put_run(queue, int(queue_offsets[0]), entries)
+            return
+        is_new = entries["physical_offset"] >= end_offset
         is_possible = (queue_offsets >= 0) & (queue_offsets < _LARGEST_QUEUE_OFFSET)
         self.refused += int(np.count_nonzero(is_new & ~is_possible))
         rows = np.flatnonzero(is_new & is_possible)
@@ -74,6 +79,13 @@ class Redispatcher:
             self.refused += len(entries)
 
 
+def _is_run(queue_offsets: Positions) -> bool:
+    """Whether they are possible and count up by one."""
+    first, last = int(queue_offsets[0]), int(queue_offsets[-1])
+    counts_up = last - first == len(queue_offsets) - 1 and bool((queue_offsets[1:] > queue_offsets[:-1]).all())
+    return first >= 0 and last < _LARGEST_QUEUE_OFFSET and counts_up
+
+
 def _is_plausible(queue: ConsumeQueue, queue_offset: int, physical_offset: int) -> bool:
     """Whether the messages that are missing before this one can have been lost in the log: there was room for them."""
     missing = queue_offset - queue.max_offset
@@ -89,7 +101,8 @@ def by_queue(records: RecordBatch, rows: Positions) -> Iterator[tuple[bytes, int
     """
     starts, lengths = records.topics
     hashes = java_hash_spans(records.buffer, starts, lengths).astype(np.int64)
-    keys = hashes << 32 | records.queue_ids.astype(np.int64) & 0xFFFFFFFF
+    queue_ids = records.queue_ids.astype(np.int64)
+    keys = hashes << 32 | queue_ids & 0xFFFFFFFF
     while len(rows):
         left_over = []
         for members in _by_key(keys, rows):
@@ -98,7 +111,7 @@ def by_queue(records: RecordBatch, rows: Positions) -> Iterator[tuple[bytes, int
             topic = records.buffer[start : start + length].tobytes()
             same = lengths[members] == length
             same[same] = equal_to(records.buffer, starts[members[same]], topic)
-            yield topic, int(records.queue_ids[first]), members[same]
+            yield topic, int(queue_ids[first]), members[same]
             left_over.append(members[~same])
         rows = np.concatenate(left_over)
 

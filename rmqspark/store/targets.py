@@ -31,6 +31,7 @@ class Targets:
     """Topics and queue ids in the order of their numbers. There is no end to them but what the caller sets."""
 
     def __init__(self, names: Iterable[tuple[str, int]] = ()) -> None:
+        self._names: list[tuple[str, int]] = []
         self._numbers: dict[tuple[str, int], int] = {}
         self._columns = np.zeros(64, _TARGET)
         self._queues: list[Any] = []  # those that have been asked for, and None for the others
@@ -47,14 +48,15 @@ class Targets:
         known = self._numbers.get((topic, queue_id))
         if known is not None:
             return known
-        number = len(self._numbers)
+        number = len(self._names)
         if number == len(self._columns):
             self._columns = np.concatenate((self._columns, np.zeros_like(self._columns)))
         _, field = topic_field(topic)
         self._columns[number] = queue_id, java_hash(f"{topic}#") & _LOW_32, len(topic.encode())
-        self.topic_fields.append(field)
-        self._queues.append(None)
+        self.topic_fields[number:] = [field]  # not `append`: memory may have run out here before
+        self._queues[number:] = [None]
         self.may_delay = self.may_delay or topic == SCHEDULE_TOPIC
+        self._names.append((topic, queue_id))
         self._numbers[topic, queue_id] = number
         return number
 
@@ -66,11 +68,10 @@ class Targets:
         """These queues; one that is new has no file until its first entry. Raises InvalidName, InvalidQueue."""
         if self._queues_of != (all_queues, all_queues.removals):
             self._queues_of = all_queues, all_queues.removals
-            self._queues = [None] * len(self._numbers)
+            self._queues = [None] * len(self._names)
         found = list(map(self._queues.__getitem__, numbers))
         if None in found:
-            names = list(self._numbers)
             for number in numbers:
-                self._queues[number] = all_queues.get_or_make(*names[number])
+                self._queues[number] = all_queues.get_or_make(*self._names[number])
             found = list(map(self._queues.__getitem__, numbers))
         return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -59,6 +60,8 @@ class Send(NamedTuple):
     code: RequestCode = RequestCode.SEND_MESSAGE_V2
     serialize: str = "JSON"
     is_oneway: bool = False
+    order: tuple[str, ...] = ()
+    """What the header begins with, and what its fields begin with; as encoded here if nothing is said."""
     bent: tuple[tuple[bytes, int, int], ...] = ()
     """Words of the header, how far behind them another byte stands, and which."""
 
@@ -70,6 +73,8 @@ class Send(NamedTuple):
         fields: Any = header.as_v1() if self.code == RequestCode.SEND_MESSAGE else header
         settings = {"serialize": self.serialize, "oneway": self.is_oneway}
         frame = bytearray(b"".join(encode_request(self.code, opaque, fields, self.body, **settings)))
+        if self.order:
+            frame = _reordered(frame, self.order)
         header_bytes = int.from_bytes(frame[5:8], "big")
         for words, distance, byte in self.bent:
             place = frame.find(words, 8) + len(words) + distance
@@ -185,13 +190,13 @@ class Bench:
     def _together(self, arrivals: Sequence[tuple[bytes, Any]]) -> None:
         requests = [gathered(list(of_client)) for _, of_client in groupby(arrivals, lambda arrival: arrival[1].id)]
         for read in requests:
-            read.connection.under_way += read.total
+            read.connection.under_way += len(read.sizes)
         are_wanted = all(int.from_bytes(frame[4:8], "big") in self.tables.words for frame, _ in arrivals)
         if are_wanted and self.tables.take_together(requests):
             self.taken_together += len(arrivals)
             return
         for read in requests:
-            read.connection.under_way -= read.total
+            read.connection.under_way -= len(read.sizes)
         for frame, client in arrivals:
             self._receive(frame, client)
 
@@ -229,6 +234,20 @@ def alike(send: Send) -> list[Send]:
     return [send._replace(queue_id=n % 4, body=b"%d" % n, connection=n % 2) for n in range(3)]
 
 
+def _reordered(frame: bytearray, order: Sequence[str]) -> bytearray:
+    """The same request in JSON, its header written by somebody who puts other things first."""
+    body_at = 8 + int.from_bytes(frame[5:8], "big")
+    said = json.loads(frame[8:body_at])
+    for names in (said, said["extFields"]):
+        first = {name: names.pop(name) for name in order if name in names}
+        rest = names.copy()
+        names.clear()
+        names |= first | rest
+    header = json.dumps(said, separators=(",", ":")).encode()
+    assert len(header) == body_at - 8
+    return frame[:8] + header + frame[body_at:]
+
+
 def _refuse_all(request: object) -> None:
     raise NotWritable("this way is closed")
 
@@ -258,5 +277,6 @@ USUAL = st.builds(
     connection=st.integers(0, 1),
     code=st.sampled_from([RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_MESSAGE]),
     serialize=st.sampled_from(["JSON", "ROCKETMQ"]),
+    order=st.just(()),
     bent=st.just(()),
 )

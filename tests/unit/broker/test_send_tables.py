@@ -146,6 +146,38 @@ def test_a_table_of_several_lengths_ends_as_its_sends_would_one_by_one(
     asyncio.run(talk())
 
 
+@pytest.mark.parametrize("order", [("opaque",), ("opaque", "e", "b"), ("e", "b"), ("g", "b", "e"), ("i", "e", "b")])
+@pytest.mark.parametrize("form", FORMS)
+def test_headers_may_be_written_in_another_order(form: str, order: tuple[str, ...]) -> None:
+    """As clients in other languages do; topic and queue id need only stand side by side."""
+    taken, outcomes = asyncio.run(_together_and_alone(Send(properties=form, order=order)))
+    assert taken == 120
+    assert outcomes[0] == outcomes[1]
+
+
+@pytest.mark.parametrize("order", [("b", "g", "e"), ("e", "i", "b"), ("opaque", "b", "i")])
+def test_where_topic_and_queue_stand_apart_each_is_read_alone(order: tuple[str, ...]) -> None:
+    """Nobody is known to write them so."""
+    taken, outcomes = asyncio.run(_together_and_alone(Send(properties=FORMS[0], order=order)))
+    assert taken == 0
+    assert outcomes[0] == outcomes[1]
+
+
+async def _together_and_alone(send: Send) -> tuple[int, list[object]]:
+    """How many of 120 sends of several lengths are taken together, and what comes of them then and otherwise."""
+    together, alone = (Bench(shorter=True) for _ in range(2))
+    sends = ragged(send, 120, topics=LENGTHS[:4])
+    for bench in (together, alone):
+        put_topics(bench)
+        for _ in range(2):  # so that each length of header is known
+            await bench.turn(sends)
+    await together.turn_mixed(sends)
+    await alone.turn(sends)
+    for bench in (together, alone):
+        bench.store.checkpoint()
+    return together.taken_together, [outcome(bench) for bench in (together, alone)]
+
+
 def twisted(sends: list[Send], place: int, words: bytes, distance: int, byte: int) -> list[Send]:
     place %= len(sends)
     return [*sends[:place], sends[place]._replace(bent=((words, distance, byte),)), *sends[place + 1 :]]

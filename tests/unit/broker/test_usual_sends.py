@@ -17,6 +17,7 @@ from .sends_bench import PROPERTIES, USUAL, Bench, Send, alike
 
 ANY = st.builds(
     Send,
+    order=st.just(()),
     topic=st.sampled_from(["orders", "many", "%RETRY%g", "SCHEDULE_TOPIC_XXXX"]),
     queue_id=st.integers(0, 40),
     properties=PROPERTIES,
