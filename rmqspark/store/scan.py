@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from rmqspark.store.segment_log import SegmentLog
 
 _CHUNK_BYTES: Final = 1 << 20
+_LONGEST_CHUNK_BYTES: Final = 16 << 20
 _SECTOR_BYTES: Final = 512
 _HEAD: Final = Struct(">iI")
 _HEADS: Final = np.dtype([("size", ">i4"), ("magic", ">u4")])
@@ -73,13 +74,15 @@ class LogScan:
         self.position = start
 
     def run(self) -> Iterator[Records | Damage]:
-        """Everything there is, in log order."""
-        wanted_bytes = _CHUNK_BYTES
+        """Everything there is, in log order. The longer the log, the longer the batches: whoever goes through them has
+        something to do for each queue in each batch, which with thousands of queues outweighs the messages."""
+        chunk_bytes, longer_bytes = _CHUNK_BYTES, 0
         while True:
             segment = self._segments.segment_at(self.position)
-            found = self._read(segment, wanted_bytes) if segment is not None else _Found(None, 0)
-            wanted_bytes = max(_CHUNK_BYTES, found.longer_bytes)
+            found = self._read(segment, max(chunk_bytes, longer_bytes)) if segment is not None else _Found(None, 0)
+            longer_bytes = found.longer_bytes
             if found.batch is not None:
+                chunk_bytes = min(2 * chunk_bytes, _LONGEST_CHUNK_BYTES)
                 start = self.position
                 self.position += int(found.batch.sizes.sum())
                 yield Records(start, found.batch)
@@ -89,6 +92,7 @@ class LogScan:
                 continue
             elif self.position < self._watermark:
                 start, self.position = self.position, self._next_believable()
+                chunk_bytes = _CHUNK_BYTES  # of one that holds more damage, records are looked at one by one
                 yield Damage(start, self.position)
             else:
                 return
