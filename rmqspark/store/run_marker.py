@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rmqspark.store.files import FileSystem
 
 PATH: Final = "abort"
+_NEW_PATH: Final = "abort.tmp"
 _RECOVERING: Final = "RECOVERING"
 _MOST_BYTES: Final = 4096
 
@@ -61,11 +62,12 @@ def mark_closed(files: FileSystem) -> None:
 
 
 def _write(files: FileSystem, mode: str) -> None:
-    file = files.open(PATH, create=True)
+    """Whole or not at all: an empty marker would be one that is not ours."""
+    file = files.open(_NEW_PATH, create=True)
     try:
-        # One sector, always of the same length: a power loss leaves this or what was there before.
         file.pwrite(f"{getpid()}\n{files.boot_id()}\n{mode}\n".encode().ljust(512, b"\0"), 0)
         file.fsync()
     finally:
         file.close()
+    files.rename(_NEW_PATH, PATH)
     files.sync_directory("")

@@ -199,3 +199,24 @@ def test_files_of_log_and_queues_never_get_shorter(power: bool, monkeypatch: pyt
         else:
             break
     assert (shortened, len(made) > len(QUEUES)) == (set(), True)
+
+
+@pytest.mark.parametrize("after_bytes", [0, 100])
+def test_dying_while_opening_loses_nothing_and_says_nothing_else(after_bytes: int) -> None:
+    """A store that was closed in order: wherever the next start is killed, readers' offsets stay what they were."""
+    for count in itertools.count(1):
+        work = Work("ASYNC_FLUSH")
+        work.run()
+        incarnation = work.bench.store.incarnation
+        work.bench.store.close()
+        work.bench.disk.stop_at(count, after_bytes=after_bytes)
+        try:
+            work.bench.open()
+        except ProcessDied:
+            pass
+        else:
+            break
+        work.bench.kill()
+        assert work.bench.store.incarnation == incarnation, f"killed at change {count}"
+        work.check(work.answered)
+    assert count > 3
