@@ -38,7 +38,7 @@ log = structlog.get_logger("rmqspark.broker")
 _PAUSE_FACTOR: Final = 30
 _LONGEST_PAUSE_S: Final = 15.0
 _LONGEST_PAUSE_OF_MANY_S: Final = 3.0
-_MANY_BYTES: Final = 512 << 20  # of the log: a start after a kill goes through about a million small messages
+_MANY_BYTES: Final = 256 << 20  # of the log: a start after a kill goes through up to a million small messages
 
 
 class FlushWaiter(NamedTuple):
