@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from contextvars import Context, ContextVar, copy_context
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+_IS_ALIVE: ContextVar[Callable[[], bool]] = ContextVar("is_alive")  # of the process to which the running code belongs
 
 
 class _NoSelector:
@@ -18,6 +24,32 @@ class ModelLoop(asyncio.BaseEventLoop):
         super().__init__()
         self._selector = _NoSelector()
         self.set_exception_handler(lambda loop, context: None)  # tasks of dead processes are left lying
+        self._is_ending = False
+
+    def start(self, work: Coroutine[Any, Any, Any], is_alive: Callable[[], bool]) -> asyncio.Task[Any]:
+        """A task of a process. Once that is dead nothing of the task goes on, nor of what the task began."""
+        context = copy_context()
+        context.run(_IS_ALIVE.set, is_alive)
+        return self.create_task(work, context=context)
+
+    def end(self) -> None:
+        """Cancels what was left lying, of the dead as well, and closes the loop."""
+        self._is_ending = True
+        for task in asyncio.all_tasks(self):
+            task.cancel()
+        self.settle()
+        self.close()
+
+    def call_soon(self, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> asyncio.Handle:
+        context = context or copy_context()
+        is_alive = context.get(_IS_ALIVE)
+        if is_alive is None:
+            return super().call_soon(callback, *args, context=context)
+        return super().call_soon(self._call_if, is_alive, callback, args, context=context)
+
+    def _call_if(self, is_alive: Callable[[], bool], callback: Callable[..., Any], args: tuple[Any, ...]) -> None:
+        if is_alive() or self._is_ending:
+            callback(*args)
 
     def time(self) -> float:
         return 0.0

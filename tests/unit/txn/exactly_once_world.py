@@ -314,10 +314,7 @@ class World:
         disarm_all()
         for node in self.nodes.values():
             node.die(power=False)
-        for task in asyncio.all_tasks(self.loop):
-            task.cancel()
-        self.loop.settle()
-        self.loop.close()
+        self.loop.end()
 
 
 class Node:
@@ -394,6 +391,11 @@ class Node:
         else:
             self.files.kill()
 
+    def begin(self, work: Any) -> None:
+        """A task that ends with this life of the broker."""
+        life = self.life
+        self.left_lying.append(self.world.loop.start(work, lambda: self.life == life))
+
     def process_died(self, life: int, death: ProcessDied) -> None:
         if life == self.life:
             self.die(power=isinstance(death, PowerLost), seed=getattr(death, "seed", None))
@@ -402,7 +404,7 @@ class Node:
 
     def receive(self, message: Message) -> None:
         if self.is_up:
-            self.left_lying.append(self.world.loop.create_task(self.serve(message, self.life)))
+            self.begin(self.serve(message, self.life))
 
     async def serve(self, message: Message, life: int) -> None:
         try:
@@ -476,7 +478,7 @@ class Node:
     def tick(self, which: int) -> None:
         if self.is_up and not self.files_are_dead:
             work = self.resolver.check_back() if which % 2 else self.coordination.tick()
-            self.left_lying.append(self.world.loop.create_task(self.guarded(work, self.life)))
+            self.begin(self.guarded(work, self.life))
 
     async def guarded(self, work: Any, life: int) -> None:
         try:
