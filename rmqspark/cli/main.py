@@ -12,10 +12,11 @@ from rmqspark.errors import InvalidArgument, RmqError
 
 def main() -> None:
     """Runs `rmq`. Exit codes: 0 done, 1 it failed, 2 the command line is wrong, 130 interrupted with Ctrl-C."""
-    if sys.argv[1:] == ["--version"]:  # asked by scripts; ten times as quick without the machinery for options
-        print(f"rmqspark {__version__}")
-        return
+    _open_closed_streams()
     try:
+        if sys.argv[1:] == ["--version"]:  # asked by scripts; ten times as quick without the machinery for options
+            print(f"rmqspark {__version__}", flush=True)
+            return
         from rmqspark.cli.verbs import app
 
         app(prog_name="rmq")
@@ -24,9 +25,23 @@ def main() -> None:
     except RmqError as error:
         _complain(error.message, error.hint, exit_code=1)
     except OSError as error:
+        discard_output()
         _complain(os_error_story(error), _advice(error), exit_code=1)
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _open_closed_streams() -> None:
+    """`rmq ... >&-` has nowhere to print to; the next file or socket opened would be taken for it."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - until the process ends
+
+
+def discard_output() -> None:
+    """Forgets what has not come out: Python would try once more at the exit, complain in words of its own, and change
+    the exit code."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _complain(message: str, hint: str, *, exit_code: int) -> None:

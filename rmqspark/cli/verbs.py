@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator, Mapping
 from importlib import import_module
@@ -13,6 +12,7 @@ from typer.core import TyperGroup
 from typer.main import get_command, get_group
 
 from rmqspark import __version__
+from rmqspark.cli.main import discard_output
 
 # Where each verb is; as many of them as `rmq --help` lists, in its order.
 HOMES = {
@@ -68,8 +68,7 @@ class Verbs(TyperGroup):
             finally:
                 sys.stdout.flush()
         except BrokenPipeError:
-            # Whoever read our output has seen enough (`rmq consume t | head`). Python would complain once more at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            discard_output()  # whoever read it has seen enough: `rmq consume t | head`
             raise typer.Exit from None
 
 

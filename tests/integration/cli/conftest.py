@@ -31,7 +31,8 @@ _numbers = count()
 
 def environment(variables: dict[str, str]) -> dict[str, str]:
     """Ours, without what would change the outcome, and these; the package is the one under test."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("RMQ_", "NAMESRV_"))}
+    changing = ("RMQ_", "NAMESRV_", "PYTHONUNBUFFERED")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(changing)}
     package = str(Path(rmqspark.__file__).parents[1])
     paths = (variables.get("PYTHONPATH"), package, os.environ.get("PYTHONPATH"))
     return {**kept, "COLUMNS": "100", **variables, "PYTHONPATH": os.pathsep.join(filter(None, paths))}

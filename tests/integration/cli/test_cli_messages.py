@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,8 @@ import pytest
 from rmqspark import Message
 from rmqspark.testing import cluster
 from rmqspark.testing.rmq import Rmq
+
+from .conftest import COMMAND, environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -188,16 +191,32 @@ def test_a_reader_that_has_seen_enough_is_no_error(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="stands in for a full disk")
-@pytest.mark.parametrize("words", [("consume", "{topic}"), ("topic", "list", "--json")])
-def test_output_that_there_is_no_room_for(cli: Run, rmq: Rmq, topic: str, words: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])
+@pytest.mark.parametrize(
+    "words", [("consume", "{topic}"), ("topic", "list", "--json"), ("topic", "--help"), ("--version",)], ids=" ".join
+)
+def test_output_that_there_is_no_room_for(
+    cli: Run, rmq: Rmq, topic: str, words: tuple[str, ...], unbuffered: str
+) -> None:
     """`rmq ... > file` on a full disk fails with the system's words and what to do, and not in silence."""
     rmq.send(topic, b"first")
-    outcome = cli(*[word.format(topic=topic) for word in words], output=Path("/dev/full"))
+    words = tuple(word.format(topic=topic) for word in words)
+    outcome = cli(*words, output=Path("/dev/full"), PYTHONUNBUFFERED=unbuffered)
     assert outcome.code == 1
     assert outcome.err.splitlines() == [
         "Error: No space left on device",
         "  The disk is full: make room on it, or use another place.",
     ]
+
+
+@pytest.mark.parametrize("words", [("topic", "list"), ("topic", "--help"), ("--version",)], ids=" ".join)
+def test_output_that_is_closed(mq: LocalCluster, words: tuple[str, ...]) -> None:
+    """`rmq ... >&-` does what it is told and prints nothing."""
+    closed = ("sh", "-c", 'exec "$@" >&-', "sh", *COMMAND, *words)
+    done = subprocess.run(
+        closed, env=environment({"RMQ_NAMESRV": mq.namesrv}), stderr=subprocess.PIPE, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 # --- message get, query ----------------------------------------------------------------------------------------------
