@@ -10,7 +10,6 @@ moment; and once everything is well again, of all versions that Spark has record
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -44,6 +43,7 @@ from .exactly_once_driver import CHECKPOINT, TOPIC, Driver, T, rows_of
 from .exactly_once_loop import ModelLoop
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Collection
 
     import msgspec
