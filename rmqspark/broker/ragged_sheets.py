@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from rmqspark.broker.send_stencils import PLAIN
-from rmqspark.broker.send_values import HEADER_AT, LOOKED_UP, Between, numbers_of
+from rmqspark.broker.send_values import HEADER_AT, LOOKED_UP, Between, numbers_of, texts_of
 from rmqspark.protocol.body_crcs import crcs_of, cut_bodies
 from rmqspark.protocol.properties import Property
 from rmqspark.protocol.record import HEAD_BYTES, MAGIC_V1
@@ -109,7 +109,7 @@ class RaggedSheet:
         fixed = self._gather_fixed(data, headers, opaques.ends if self._is_opaque_first else names.ends)
         if ((fixed.view(np.uint64) ^ self._text) & self._shared).any():
             return None
-        unique_keys = _texts(fixed[:, self._places[Property.UNIQ_KEY]])
+        unique_keys = texts_of(fixed[:, self._places[Property.UNIQ_KEY]])
         if not self._may_stand_there(fixed, unique_keys):
             return None
         return RaggedSends(raw, fixed, _cut(raw, names), _cut(raw, opaques), unique_keys, bodies)
@@ -178,7 +178,7 @@ class RaggedSheet:
         tail = self._tail
         if len(self._keys) == 1:
             return [tail % unique_key for unique_key in sends.unique_keys]
-        columns = [_texts(sends.fixed[:, place]) for place in self._keys]
+        columns = [texts_of(sends.fixed[:, place]) for place in self._keys]
         return [tail % values for values in zip(*columns, strict=True)]
 
 
@@ -213,11 +213,6 @@ def _digits_ahead(rows: NDArray[np.uint8]) -> Positions:
     """How many digits each row begins with; 0 where it is nothing else."""
     lengths: Positions = (rows - np.uint8(ord("0")) > 9).argmax(axis=1)
     return lengths
-
-
-def _texts(columns: NDArray[np.uint8]) -> list[bytes]:
-    texts: list[bytes] = np.ascontiguousarray(columns).view(f"V{columns.shape[1]}").ravel().tolist()
-    return texts
 
 
 def _cut(raw: bytes, spans: Spans) -> list[bytes]:

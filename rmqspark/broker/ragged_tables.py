@@ -18,7 +18,7 @@ from rmqspark.broker.send_values import HEADER_AT
 from rmqspark.errors import RmqError
 from rmqspark.protocol.command import JSON
 from rmqspark.protocol.spans import Spans
-from rmqspark.remoting.gathered import close_unanswered
+from rmqspark.remoting.gathered import answer_each, close_unanswered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -109,24 +109,12 @@ class RaggedTables:
     def _answer(self, stored: _Stored, error: RmqError | None) -> None:
         """Tells all of them where their messages are; `error` says in what their safety falls short."""
         try:
-            answers, begin = self._receipts_of(stored, error), 0
-            for gathered in stored.requests:
-                end = begin + len(gathered.sizes)
-                gathered.connection.answer(b"".join(answers[begin:end]), end - begin)
-                begin = end
+            queue_ids = stored.table.targets.rows(stored.table.target_of)["queue_id"].tolist()
+            sends = stored.sends
+            answers = self._receipts.each(JSON, queue_ids, sends.unique_keys, sends.opaques, stored.places, error)
+            answer_each(stored.requests, answers)
         except MemoryError:
             close_unanswered(stored.requests)
-
-    def _receipts_of(self, stored: _Stored, error: RmqError | None) -> list[bytes]:
-        _, sends, table, (queue_offsets, physical_offsets) = stored
-        queue_ids = table.targets.rows(table.target_of)["queue_id"].tolist()
-        places = queue_offsets.tolist(), physical_offsets.tolist()
-        if error is not None:
-            told = zip(queue_ids, sends.unique_keys, sends.opaques, *places, strict=True)
-            return [self._receipts.encoded(JSON, *values, error) for values in told]
-        form, prefixes = self._receipts.forms[JSON]
-        filled = zip(places[1], queue_ids, places[0], sends.unique_keys, sends.opaques, strict=True)
-        return [prefixes[len(header := form % values)] + header for values in filled]
 
 
 def _fixed(stencil: SendStencil) -> Iterator[object]:

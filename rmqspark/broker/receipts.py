@@ -25,13 +25,14 @@ from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.request import SERIALIZE_NAMES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from rmqspark.broker.batches import Batch
     from rmqspark.broker.intake import Admitted
     from rmqspark.protocol.spans import Positions
     from rmqspark.remoting.request import Request
+    from rmqspark.store.single_tables import StoredTable
 
 _pack_prefix: Final = Struct(">II").pack
 """Frame length; serialization type and header length; as in protocol/command.py."""
@@ -144,7 +145,26 @@ class Receipts:
                 self._sheets.keep(key, sheet)
         return sheet
 
-    def encoded(
+    def each(
+        self,
+        serialize_type: int,
+        queue_ids: Sequence[int],
+        unique_keys: Sequence[bytes],
+        opaques: Sequence[bytes],
+        places: StoredTable,
+        error: RmqError | None,
+    ) -> list[bytes]:
+        """The answers to sends of messages stored at these places; ids, of letters and digits, and opaques as they
+        stand in them. `error` says in what their safety falls short."""
+        queue_offsets, physical_offsets = places.queue_offsets.tolist(), places.physical_offsets.tolist()
+        if error is not None:
+            told = zip(queue_ids, unique_keys, opaques, queue_offsets, physical_offsets, strict=True)
+            return [self._encoded(serialize_type, *values, error) for values in told]
+        form, prefixes = self._forms[serialize_type]
+        filled = zip(physical_offsets, queue_ids, queue_offsets, unique_keys, opaques, strict=True)
+        return [prefixes[len(header := form % values)] + header for values in filled]
+
+    def _encoded(
         self,
         serialize_type: int,
         queue_id: int,
@@ -152,9 +172,8 @@ class Receipts:
         opaque: bytes,
         queue_offset: int,
         physical_offset: int,
-        error: RmqError | None,
+        error: RmqError,
     ) -> bytes:
-        """The answer to the send of a message stored at these offsets; id and opaque as they stand in it."""
         reply = self.reply_to(queue_id, unique_key.decode(), queue_offset, physical_offset, error)
         response = encode_response(
             read_opaque(serialize_type, opaque),

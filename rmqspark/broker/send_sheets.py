@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqspark.broker.send_values import HEADER_AT, LOOKED_UP, ByLength, are_of, classes_of, numbers_of
+from rmqspark.broker.send_values import HEADER_AT, LOOKED_UP, ByLength, are_of, classes_of, numbers_of, texts_of
 from rmqspark.protocol.body_crcs import crcs_of
 from rmqspark.protocol.command import JSON
 from rmqspark.protocol.properties import Property
@@ -79,10 +79,7 @@ class SendSheet(NamedTuple):
 
     def names(self, frames: NDArray[np.uint8]) -> list[bytes]:
         """Topic and queue id of each, as they stand there, one behind the other."""
-        parts = [frames[:, self.places[name]] for name in LOOKED_UP]
-        names = np.concatenate(parts, axis=1)
-        found: list[bytes] = names.view(f"V{names.shape[1]}").ravel().tolist()
-        return found
+        return texts_of(np.concatenate([frames[:, self.places[name]] for name in LOOKED_UP], axis=1))
 
     @property
     def split_name(self) -> ByLength:

@@ -8,7 +8,6 @@ against each other.
 from __future__ import annotations
 
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -16,10 +15,10 @@ import numpy as np
 from rmqspark.broker.at_most import MOST_SHEETS, AtMost
 from rmqspark.broker.ragged_tables import RaggedTables
 from rmqspark.broker.send_sheets import SendSheet
-from rmqspark.broker.send_values import HEADER_AT
+from rmqspark.broker.send_values import HEADER_AT, numbers_of, texts_of
 from rmqspark.errors import RmqError
 from rmqspark.protocol.properties import Property
-from rmqspark.remoting.gathered import are_alike, close_unanswered
+from rmqspark.remoting.gathered import answer_each, are_alike, close_unanswered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -107,7 +106,7 @@ class SendTables:
         try:
             answers = None if error is not None else self._filled(stored)
             if answers is None:
-                self._answer_each(stored, error)
+                answer_each(stored.requests, self._each(stored, error))
             else:
                 _hand_out(answers, stored.requests, len(answers) // len(stored.frames))
         except MemoryError:
@@ -117,11 +116,13 @@ class SendTables:
         """All answers, back to back and as long as each other; None where they are not."""
         _, sheet, frames, (queue_offsets, physical_offsets) = stored
         lowest, highest = int(queue_offsets.min()), int(queue_offsets.max())
-        queue_id, unique_key, opaque = self._values(stored, 0)
-        receipts = self._receipts.sheet(int(frames[0, 4]), queue_id, lowest, unique_key, opaque)
-        if receipts is None or len(str(lowest)) != len(str(highest)):
+        if len(str(lowest)) != len(str(highest)):
             return None
-        at = sheet.places
+        frame, at = frames[0], sheet.places
+        queue_id, unique_key, opaque = (frame[at[name]].tobytes() for name in ("queue_id", Property.UNIQ_KEY, "opaque"))
+        receipts = self._receipts.sheet(int(frame[4]), queue_id, lowest, unique_key, opaque)
+        if receipts is None:
+            return None
         return receipts.fill(
             physical_offsets,
             queue_offsets,
@@ -130,25 +131,17 @@ class SendTables:
             frames[:, at["opaque"]],
         )
 
-    def _answer_each(self, stored: _Stored, error: RmqError | None) -> None:
-        rows = iter(range(len(stored.frames)))
-        for alike in stored.requests:
-            count = len(alike.sizes)
-            answers = [self._encoded(stored, row, error) for row in islice(rows, count)]
-            alike.connection.answer(b"".join(answers), count)
-
-    def _encoded(self, stored: _Stored, row: int, error: RmqError | None) -> bytes:
-        """The answer to one of them."""
-        places = int(stored.places.queue_offsets[row]), int(stored.places.physical_offsets[row])
-        queue_id, unique_key, opaque = self._values(stored, row)
-        serialize_type = int(stored.frames[row, 4])
-        return self._receipts.encoded(serialize_type, int(queue_id), unique_key, opaque, *places, error)
-
-    @staticmethod
-    def _values(stored: _Stored, row: int) -> tuple[bytes, bytes, bytes]:
-        """Queue id, unique key and opaque as they stand in a frame."""
-        frame, at = stored.frames[row], stored.sheet.places
-        return frame[at["queue_id"]].tobytes(), frame[at[Property.UNIQ_KEY]].tobytes(), frame[at["opaque"]].tobytes()
+    def _each(self, stored: _Stored, error: RmqError | None) -> list[bytes]:
+        """The answers where they are not as long as each other."""
+        frames, at = stored.frames, stored.sheet.places
+        return self._receipts.each(
+            int(frames[0, 4]),
+            numbers_of(frames[:, at["queue_id"]]).tolist(),
+            texts_of(frames[:, at[Property.UNIQ_KEY]]),
+            texts_of(frames[:, at["opaque"]]),
+            stored.places,
+            error,
+        )
 
 
 def _hand_out(answers: bytes, requests: Sequence[Gathered], answer_bytes: int) -> None:

@@ -80,3 +80,9 @@ def numbers_of(digits: NDArray[np.uint8]) -> NDArray[np.int64]:
     """The number that each row writes in digits."""
     numbers: NDArray[np.int64] = np.einsum("ij,j->i", digits - np.uint8(ord("0")), _POWERS[-digits.shape[1] :])
     return numbers
+
+
+def texts_of(columns: NDArray[np.uint8]) -> list[bytes]:
+    """The text that each row is."""
+    texts: list[bytes] = np.ascontiguousarray(columns).view(f"V{columns.shape[1]}").ravel().tolist()
+    return texts

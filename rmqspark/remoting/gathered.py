@@ -59,6 +59,15 @@ def are_alike(requests: Sequence[Gathered]) -> bool:
     return first != (0, 0) and all(_shape_of(gathered) == first for gathered in requests)
 
 
+def answer_each(requests: Sequence[Gathered], answers: Sequence[bytes]) -> None:
+    """Gives each connection its own of these answers, which are in the order of the requests."""
+    begin = 0
+    for gathered in requests:
+        end = begin + len(gathered.sizes)
+        gathered.connection.answer(b"".join(answers[begin:end]), end - begin)
+        begin = end
+
+
 def close_unanswered(requests: Sequence[Gathered]) -> None:
     """Ends the connections of requests that are done, where memory ran out while they were answered: nobody can say who
     has been told."""

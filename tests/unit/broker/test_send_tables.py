@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rmqspark.broker.ragged_tables import RaggedTables
 from rmqspark.broker.receipt_sheets import ReceiptSheet
+from rmqspark.broker.receipts import Receipts
 from rmqspark.errors import FlushTimeout, NotWritable
 from rmqspark.protocol.bodies import TopicConfig
 from rmqspark.protocol.codes import RequestCode
@@ -396,7 +396,7 @@ def test_the_same_of_several_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
         bench = Bench(shorter=True)
         put_topics(bench)
         await bench.turn(sends)
-        monkeypatch.setattr(RaggedTables, "_receipts_of", no_memory)
+        monkeypatch.setattr(Receipts, "each", no_memory)
         await bench.turn_mixed(sends)
         assert [client.closed for client in bench.clients] == [True, True, False]
         assert bench.taken_together == 20
