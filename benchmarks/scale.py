@@ -7,8 +7,9 @@ are filled with bulk sends of 128-byte bodies with unique ids; then 100,000 sing
 and up to 2 million messages read by one PullConsumer from the middle of the store are measured: a consumer of many
 queues reads up to 64 MB ahead, which must be little beside what it hands out. At 5 million messages the
 broker is killed with SIGKILL, and timed from its start to the first acknowledged send. Prints each figure when it is
-there, and in the end two tables and JSON. The whole takes about three minutes on two quiet cores, and 7 GB of disk in
-the directory for temporary files (TMPDIR).
+there, and in the end two tables and JSON. Topics have names as long as each other; `send_ragged_us` is of as many
+others with names of four lengths. The whole takes about three minutes on two quiet cores, and 7 GB of disk in the
+directory for temporary files (TMPDIR).
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ BULK_ROWS = 4096
 CONNECTIONS, DEPTH = 64, 4
 SENDS, READS = 100_000, 2_000_000
 RESTART_AT = 5_000_000
+FIRST_OPAQUE = 10_000  # clients count their requests: those of one that has run for a while have as many digits each
 
 
 class Servers:
@@ -124,7 +126,7 @@ def send_cost_us(running: Servers, queues: Sequence[MessageQueue]) -> float:
     for number in range(CONNECTIONS):
         mine = [queues[(number * each + at) % len(queues)] for at in range(each)]
         run = f"{stamp:012X}{number:08X}"
-        frames = [SendFrame(queue, 1 + at, 1, BODY_BYTES, run, now_ms) for at, queue in enumerate(mine)]
+        frames = [SendFrame(queue, FIRST_OPAQUE + at, 1, BODY_BYTES, run, now_ms) for at, queue in enumerate(mine)]
         lanes.append(Lane(running.broker, frames))
     load = SendLoad(lanes, 1)
     try:
@@ -179,16 +181,24 @@ def by_store_size(sizes: Sequence[int]) -> Iterator[dict[str, Any]]:
 def by_topics(counts: Sequence[int]) -> Iterator[dict[str, Any]]:
     for count in counts:
         with servers() as running:
-            topics = [f"topic-{number}" for number in range(count)]
-            create_topics(running.namesrv, topics, 1)
-            queues = [MessageQueue(topic, "broker-a", 0) for topic in topics]
+            queues = new_queues(running, [f"topic-{number:06}" for number in range(count)])
             fill(running.namesrv, queues, 0, 1_000 * BULK_ROWS)
-            yield {
+            result = {
                 "topics": count,
                 "read_us": round(read_cost_us(running, queues), 2),
                 "send_us": round(send_cost_us(running, queues), 2),
-                "resident_mb": round(running.resident_mb()),
             }
+            if count > 1:
+                ragged = new_queues(running, [f"topic-{number:0{7 + number % 4}}" for number in range(count)])
+                fill(running.namesrv, ragged, 0, count * BULK_ROWS)
+                result["send_ragged_us"] = round(send_cost_us(running, ragged), 2)
+            yield {**result, "resident_mb": round(running.resident_mb())}
+
+
+def new_queues(running: Servers, topics: Sequence[str]) -> list[MessageQueue]:
+    """One of each of these topics, which are new."""
+    create_topics(running.namesrv, topics, 1)
+    return [MessageQueue(topic, "broker-a", 0) for topic in topics]
 
 
 def table(results: Sequence[dict[str, Any]]) -> str:
