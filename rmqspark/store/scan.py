@@ -6,8 +6,9 @@ Below the watermark everything was on disk once: there it is *damage*, which is 
 can be believed, and never a reason to drop what follows (reliability, G4).
 
 The checksum covers the body alone: a record of which a crash took the end, or a power loss a sector, may look right
-though its properties lack bytes. These read as zeros, since nothing was ever written there before. So above the
-watermark a record is not believed either if its properties end in a zero or have a sector with nothing but zeros.
+though its topic or properties lack bytes. These read as zeros, since nothing was ever written there before. So above
+the watermark a record is not believed either if its topic begins or ends with a zero, or its properties end in one or
+have a sector with nothing but zeros.
 """
 
 from __future__ import annotations
@@ -142,14 +143,15 @@ class LogScan:
         return good
 
     def _count_whole(self, batch: RecordBatch) -> int:
-        """How many records from the first on have their properties whole, as far as that can be told."""
-        starts, ends = batch.properties.starts, batch.properties.ends
+        """How many records from the first on have topic and properties whole, as far as that can be told."""
+        above = batch.positions + batch.sizes + self.position > self._watermark
+        topics, (starts, ends) = batch.topics, (batch.properties.starts, batch.properties.ends)
+        is_named = (batch.buffer[topics.starts] != 0) & (batch.buffer[topics.ends - 1] != 0)
         zeros = np.flatnonzero(batch.buffer == 0)
         has_zeros = np.searchsorted(zeros, ends) > np.searchsorted(zeros, starts)
-        above = batch.positions + batch.sizes + self.position > self._watermark
         file_offset = self.position % self._segments.segment_bytes
-        for row in np.flatnonzero(has_zeros & above).tolist():
-            if _lacks_bytes(batch.buffer, int(starts[row]), int(ends[row]), file_offset):
+        for row in np.flatnonzero(above & (has_zeros | ~is_named)).tolist():
+            if not is_named[row] or _lacks_bytes(batch.buffer, int(starts[row]), int(ends[row]), file_offset):
                 return int(row)
         return len(batch)
 

@@ -10,6 +10,7 @@ from rmqspark.protocol.record import encode_record
 from rmqspark.store.checkpoint import Checkpoint
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.consume_queue import ENTRY
+from rmqspark.store.draft import Draft
 from rmqspark.store.message_store import MessageStore
 from rmqspark.store.reader import ReadStatus
 from rmqspark.testing.disk_faults import ProcessDied
@@ -101,6 +102,27 @@ def test_a_torn_tail_is_cut(torn: int) -> None:
     bench.send("t", 0, b"next!")
     bench.kill()
     assert bench.bodies("t", 0) == [b"whole", b"next!"]
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("properties", [b"", b"UNIQ_KEY\x01torn!\x02"])
+@pytest.mark.parametrize("topic", ["t", "orders"])
+def test_a_record_that_lost_its_end_is_not_believed(topic: str, properties: bytes) -> None:
+    """Whatever a power loss leaves of the last record, its topic is not taken for another: the checksum covers the
+    body, not what stands behind it."""
+    bench = StoreBench(CLEAN)
+    bench.send(topic, 0, b"kept.")
+    bench.store.flush()
+    begin = bench.store.end_offset
+    record = encode_record(topic=topic, body=b"torn!", properties=properties)
+    bench.store.append([Draft(topic, 0, record, 0, ())])
+    whole = bench.content("commitlog")[LOG][begin : bench.store.end_offset]
+    for left in range(len(whole.rstrip(b"\x00"))):
+        bench.write_file(LOG, whole[:left].ljust(len(whole), b"\x00"), begin)
+        bench.disk.crash(None)
+        bench.open()
+        assert (bench.store.topics(), bench.bodies(topic, 0)) == ([topic], [b"kept."]), left
+        assert bench.store.end_offset == begin
 
 
 @pytest.mark.faults
@@ -272,9 +294,21 @@ def test_a_queue_whose_messages_all_expired_keeps_its_offset() -> None:
     assert bench.numbered_bodies("old", 0, 3) == [(3, b"d")]
 
 
-@pytest.mark.parametrize("topic", ["../../etc", "a/b", ".", "x" * 200, "", "nul\0"])
-def test_names_found_in_a_log_make_no_paths(topic: str) -> None:
-    """A log with a record of a topic that cannot exist is opened; the record is in no queue, nothing is outside."""
+@pytest.mark.parametrize(
+    ("topic", "is_believed"),
+    [
+        ("../../etc", True),
+        ("a/b", True),
+        (".", True),
+        ("x" * 200, True),
+        ("nu\0l", True),
+        ("", False),
+        ("nul\0", False),
+    ],
+)
+def test_names_found_in_a_log_make_no_paths(topic: str, is_believed: bool) -> None:
+    """A log with a record of a topic that cannot exist is opened; the record is in no queue, nothing is outside. A name
+    that is not there, or lacks its end, says that the record is torn."""
     bench = StoreBench(CLEAN)
     bench.send("t", 0, b"good")
     end = bench.store.end_offset
@@ -284,7 +318,7 @@ def test_names_found_in_a_log_make_no_paths(topic: str) -> None:
     before = bench.disk.listdir("")
     bench.open()
     assert bench.store.topics() == ["t"]
-    assert bench.store.end_offset == end + len(hostile)
+    assert bench.store.end_offset == end + (len(hostile) if is_believed else 0)
     assert bench.disk.listdir("") == before
 
 
