@@ -90,12 +90,15 @@ class Checkpoint(NamedTuple):
 
 class CheckpointFile:
     """The checkpoint file of a store, open while the store is. Writing and syncing are two steps: a watermark that is
-    written and not synced is merely older after a power loss."""
+    written and not synced is merely older after a power loss. `current` is what is written, `synced` what surely is on
+    disk, that or something newer."""
 
     def __init__(self, files: FileSystem) -> None:
         is_new = not files.exists(PATH)
         self._file = files.open(PATH, create=True)
         self.current = Checkpoint.decode(self._file.pread(CHECKPOINT_BYTES, 0))
+        self.synced = Checkpoint()
+        self._failure: OSError | None = None
         if is_new:
             files.sync_directory("")
 
@@ -104,7 +107,16 @@ class CheckpointFile:
         self.current = checkpoint
 
     def sync(self) -> None:
-        self._file.fsync()
+        """May be called from any thread. Raises OSError, and the same ever after: a second try would prove nothing."""
+        if self._failure is not None:
+            raise self._failure
+        written = self.current
+        try:
+            self._file.fsync()
+        except OSError as error:
+            self._failure = error
+            raise
+        self.synced = written
 
     def close(self) -> None:
         self._file.close()

@@ -102,12 +102,12 @@ class ConsumeQueues:
                 self._files.sync_directory(directory)
 
     def remove_topic(self, topic: str) -> None:
-        """Deletes a topic's queues and their files."""
+        """Deletes a topic's queues and their files, also those that an attempt that failed has left."""
+        check_topic(topic)
         self.removals += 1
-        queues = self.by_topic.pop(topic, {})
-        for queue in queues.values():
+        for queue in self.by_topic.pop(topic, {}).values():
             queue.segments.clear()
-        if queues and self._files.exists(f"{DIRECTORY}/{topic}"):
+        if self._files.exists(f"{DIRECTORY}/{topic}"):
             remove_tree(self._files, f"{DIRECTORY}/{topic}")
 
     def remove_all(self) -> None:

@@ -31,6 +31,7 @@ class FlushPlan(NamedTuple):
     index_flush: IndexFlush | None
     older_checkpoint: CheckpointFile | None
     checkpoint: Checkpoint
+    removals: int  # of queues, when the checkpoint counted their entries
     is_thorough: bool
 
     def run(self) -> None:
@@ -73,6 +74,11 @@ class Flusher:
         """Whether a plan is under way."""
         return self._under_way is not None
 
+    @property
+    def recovery_offset(self) -> int:
+        """Where a recovery would begin now; see `MessageStore.recovery_offset`."""
+        return self._checkpoint_file.synced.recovery_offset
+
     def begin(self, *, thorough: bool = False) -> FlushPlan | None:
         """A plan that covers all there is now; None if all is on disk, or while another plan is under way."""
         self._writer.dispatch_safe()  # what a full disk refused to queues and index is tried again, traffic or not
@@ -92,12 +98,14 @@ class Flusher:
         self._log_files.end_sync([target for target in plan.targets if target.files is self._log_files])
         if plan.is_thorough:
             self._queue_files.end_sync([target for target in plan.targets if target.files is self._queue_files])
-        checkpoint = plan.checkpoint
+        checkpoint, holds = plan.checkpoint, plan.removals == self._queues.removals  # else it counts queues that went
         if self._index is not None and plan.index_flush is not None:
             if plan.index_flush.refusal is None:
                 self._index.finish_flush(plan.index_flush)
             else:  # a full disk, where nothing is lost but the keys wait on
-                checkpoint = self._of_log(checkpoint.log_timestamp_ms, checkpoint.watermark)
+                holds = False
+        if not holds:
+            checkpoint = self._of_log(checkpoint.log_timestamp_ms, checkpoint.watermark)
         self._log.flushed_offset = checkpoint.watermark
         with suppress(OSError):  # the one on disk is older, which is always safe; the next flush writes again
             self._checkpoint_file.write(checkpoint)
@@ -111,7 +119,10 @@ class Flusher:
         self._gate.shut_for_good(reason, hint)
 
     def flush(self, *, thorough: bool = False) -> None:
-        """Begin, run and finish here and now. Raises the OSError of a failed fsync."""
+        """Begin, run and finish here and now. Raises the OSError of a failed fsync; ValueError while a plan is under
+        way, which began too early to cover all there is now."""
+        if self.is_busy:
+            raise ValueError("a flush is under way")
         if (plan := self.begin(thorough=thorough)) is None:
             return
         try:
@@ -121,9 +132,19 @@ class Flusher:
             raise
         self.finish(plan)
 
+    def leave_out(self, topic: str) -> None:
+        """Brings to the disk, here and now, that a topic's entries do not count any more, before they go: a checkpoint
+        that counts more than a recovery finds would have it go through all of the log, and back would come whatever
+        was ever deleted. Raises OSError."""
+        current = self._checkpoint_file.current
+        if queues := self._queues.by_topic.get(topic):
+            counted = sum(queue.first_at_or_after(current.recovery_offset) for queue in queues.values())
+            self._checkpoint_file.write(current._replace(entries_total=current.entries_total - counted))
+            self._checkpoint_file.sync()
+
     def _plan(self) -> FlushPlan:
         checkpoint = self._of_log(self._writer.store_timestamp_ms, self._log.end_offset)
-        return FlushPlan(self._log_files.begin_sync(), None, None, checkpoint, is_thorough=False)
+        return FlushPlan(self._log_files.begin_sync(), None, None, checkpoint, self._queues.removals, is_thorough=False)
 
     def _of_log(self, log_timestamp_ms: int, watermark: int) -> Checkpoint:
         """The log alone: the watermark moves, where recovery begins does not."""
@@ -149,4 +170,6 @@ class Flusher:
             is_sealed=True,
         )
         targets = [*self._log_files.begin_sync(), *self._queue_files.begin_sync()]
-        return FlushPlan(targets, index_flush, self._checkpoint_file, checkpoint, is_thorough=True)
+        return FlushPlan(
+            targets, index_flush, self._checkpoint_file, checkpoint, self._queues.removals, is_thorough=True
+        )

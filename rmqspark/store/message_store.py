@@ -263,6 +263,13 @@ class MessageStore:
         return self._log.flushed_offset
 
     @property
+    def recovery_offset(self) -> int:
+        """Physical offset from which a recovery would begin now, or behind it, after a power loss too: what lies below
+        is in its queue for good, and in none that was deleted. It moves when a checkpoint is on disk itself: that is
+        synced by the thorough flush after the one that wrote it."""
+        return self._flusher.recovery_offset
+
+    @property
     def is_writable(self) -> bool:
         return self._gate.is_open
 
@@ -283,11 +290,12 @@ class MessageStore:
         self._flusher.give_up(reason, hint)
 
     def flush(self) -> None:
-        """Brings the log onto the disk, here and now. Raises OSError."""
+        """Brings the log onto the disk, here and now. Raises OSError; ValueError while a plan is under way."""
         self._flusher.flush()
 
     def checkpoint(self) -> None:
-        """Brings everything onto the disk, here and now, so that a recovery would begin here. Raises OSError."""
+        """Brings everything onto the disk, here and now, so that a recovery would begin here; after a power loss, from
+        the second of two on. Raises OSError; ValueError while a plan is under way."""
         self._flusher.flush(thorough=True)
 
     def _flush_to_disk(self) -> None:
@@ -422,10 +430,14 @@ class MessageStore:
     # --- what goes
 
     def delete_topic(self, topic: str) -> None:
-        """Removes a topic's queues. Its records stay in the log until they expire, and in no queue."""
+        """Removes a topic's queues. Its records stay in the log until they expire, and in no queue.
+
+        A crash may put them back into queues, until `recovery_offset` has come to where the log ends now. Raises
+        OSError; then all or some of the queues may be there still, until it is called again.
+        """
+        self._flusher.leave_out(topic)
         self._dispatcher.forget(topic)
         self._queues.remove_topic(topic)
-        self.checkpoint()
 
     def expire(self, now_ms: int, *, keep_from: int | None = None) -> ExpireReport:
         """Deletes what has had its time, a few files a call, and shuts or opens the store for writes as the disk

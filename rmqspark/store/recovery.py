@@ -105,7 +105,7 @@ class Recovery:
         for queue in self._queues:
             queue.find_end_below(recovery_offset)
         watermark = max(self._checkpoint.watermark, oldest)
-        if self._queues.entries_total() == self._checkpoint.entries_total:
+        if self._queues.entries_total() >= self._checkpoint.entries_total:  # more where a deletion was cut short
             return recovery_offset, watermark
         self._find_ends_by_scan(whole=True)  # a queue is missing, or not what it was
         return oldest, watermark

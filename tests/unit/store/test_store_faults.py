@@ -230,6 +230,9 @@ def test_one_flush_at_a_time() -> None:
     assert plan is not None
     assert bench.store.begin_flush() is None
     assert bench.store.begin_flush(thorough=True) is None
+    for here_and_now in (bench.store.flush, bench.store.checkpoint):
+        with pytest.raises(ValueError, match="under way"):
+            here_and_now()
     plan.run()
     bench.store.finish_flush(plan)
     assert bench.store.flushed_offset == bench.store.end_offset

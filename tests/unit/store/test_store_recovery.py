@@ -358,6 +358,7 @@ def test_deleted_topics_are_gone() -> None:
     """A deleted topic has no queues, not after a restart either; when it is made again it starts at offset 0."""
     bench = filled(CLEAN)
     bench.store.delete_topic("t")
+    bench.store.checkpoint()
     for reopen in (bench.kill, bench.reopen):
         assert bench.store.topics() == ["u"]
         assert bench.store.max_offset("t", 0) == 0
