@@ -27,6 +27,7 @@ from rmqspark.remoting.router import Route, Routes
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
+    from rmqspark.broker.appender import Appender
     from rmqspark.broker.config import BrokerConfig
     from rmqspark.broker.offsets import ConsumerOffsets
     from rmqspark.broker.topic_publisher import TopicPublisher
@@ -49,6 +50,7 @@ class TopicHandlers:
         offsets: ConsumerOffsets,
         store: MessageStore,
         publisher: TopicPublisher,
+        appender: Appender,
         clock: Clock,
     ) -> None:
         self._max_queues = config.max_queue_nums
@@ -57,6 +59,7 @@ class TopicHandlers:
         self._offsets = offsets
         self._store = store
         self._publisher = publisher
+        self._appender = appender
         self._clock = clock
 
     def routes(self) -> Routes:
@@ -97,6 +100,7 @@ class TopicHandlers:
         check_topic(topic)
         if self._topics.is_system(topic):
             raise InvalidName(f"Topic {topic!r} belongs to the broker.", hint="Only topics of users can be deleted.")
+        self._appender.append_gathered()  # or they would be the first messages of the next topic of this name
         self._topics.remove(topic, self._clock.now_ms())
         self._offsets.forget_topic(topic)
         self._store.delete_topic(topic)

@@ -68,6 +68,29 @@ def test_a_topic_is_made_changed_and_deleted(on_broker) -> None:
     on_broker(talk)
 
 
+DELETE = RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequestHeader("orders")
+
+
+async def end(client, topic: str) -> str:
+    return (await client.ask(RequestCode.GET_MAX_OFFSET, GetMaxOffsetRequestHeader(topic, 0))).fields["offset"]
+
+
+@pytest.mark.parametrize("mode", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+def test_messages_sent_in_the_turn_of_a_deletion_go_with_it(on_broker, mode) -> None:
+    """They were sent before, and are none of the next topic of the name."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders", 1)
+        sends = (client.send("orders") for _ in range(20))
+        *sent, deleted = await asyncio.gather(*sends, client.ask(*DELETE))
+        assert {each.code for each in (*sent, deleted)} == {0}
+        await client.create_topic("orders", 1)
+        assert await end(client, "orders") == "0"
+
+    on_broker(talk, store={"flush_disk_type": mode})
+
+
 def test_the_end_of_a_queue_comes_with_when_its_topic_was_deleted(on_broker) -> None:
     """Nothing is said of a topic that never was; after a restart, and for a new topic of the name, it is said still."""
     files, clock = MemoryFileSystem(), ManualClock()
