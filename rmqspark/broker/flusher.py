@@ -2,7 +2,8 @@
 
 There is one flush at a time, in a thread; whoever comes meanwhile shares the next one (group commit). About once a
 second a flush is a thorough one, which takes queues and index along, so that a recovery has little to do. Each queue is
-a file to be synced: of thousands that takes long, and is done less often.
+a file to be synced: of thousands that takes long, and is done less often. Who has changed what a recovery would find
+waits for a checkpoint; then thorough flushes follow at once.
 
 A wait that takes too long ends with FlushTimeout: the message is stored and may yet survive. A failed fsync ends with
 NotWritable, for everybody and for good (reliability, G6): the pages may be marked clean though they never reached it.
@@ -14,18 +15,19 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from rmqspark.errors import FlushTimeout, NotWritable, RmqError
+from rmqspark.broker.flush_waiters import FlushWaiters
+from rmqspark.errors import NotWritable
 from rmqspark.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rmqspark.errors import RmqError
     from rmqspark.store.config import StoreConfig
     from rmqspark.store.flush import FlushPlan
     from rmqspark.store.message_store import MessageStore
@@ -35,16 +37,11 @@ _START_AGAIN: Final = "Start the broker again: it finds what is there."
 
 log = structlog.get_logger("rmqspark.broker")
 
+_ROUNDS_AT_ONCE: Final = 3  # log, checkpoint, and its sync; where that was not enough, a disk is full as a rule
 _PAUSE_FACTOR: Final = 30
 _LONGEST_PAUSE_S: Final = 15.0
 _LONGEST_PAUSE_OF_MANY_S: Final = 3.0
 _MANY_BYTES: Final = 256 << 20  # of the log: a start after a kill goes through up to a million small messages
-
-
-class FlushWaiter(NamedTuple):
-    end_offset: int  # physical: where the last byte waited for ends
-    deadline: float  # loop time, seconds
-    done: Callable[[RmqError | None], None]
 
 
 def pause_s(took_s: float, interval_s: float, bytes_behind: int) -> float:
@@ -62,41 +59,35 @@ class Flusher:
         self._store = store
         self._interval = config.flush_interval_commit_log / 1000
         self._thorough_interval = config.flush_interval_consume_queue / 1000
-        self._timeout = config.sync_flush_timeout / 1000
-        self._waiters: deque[FlushWaiter] = deque()  # in the order of end offsets, which is that of deadlines
+        timeout_s = config.sync_flush_timeout / 1000
+        self._for_log = FlushWaiters(timeout_s, "Stored, but not on disk in time.")
+        self._for_checkpoint = FlushWaiters(timeout_s, "Done, but not on disk in time: a crash may undo it.")
+        self._rounds_at_once = 0  # that are left for those who wait for a checkpoint
         self._work = asyncio.Event()
-        self._timer: asyncio.TimerHandle | None = None
         self._thorough_ended_s = -math.inf  # loop time
         self._thorough_took_s = 0.0
         self._thorough_begin = store.end_offset  # where the log ended when the last one began
-        self._thorough_end = store.end_offset  # up to where all there is, queues too, is on disk
         self._refusal: NotWritable | None = None  # why nothing is flushed any more
         self._is_closing = False
 
     def when_flushed(self, end_offset: int, done: Callable[[RmqError | None], None]) -> None:
         """Calls `done(None)` once the log is on disk up to `end_offset`, else `done` with what went wrong."""
-        loop = asyncio.get_running_loop()
-        self._waiters.append(FlushWaiter(end_offset, loop.time() + self._timeout, done))
+        self._for_log.add(end_offset, done)
         self._work.set()
-        if self._timer is None:
-            self._timer = loop.call_later(self._timeout, self._give_up_late_waiters)
 
     async def flushed(self, end_offset: int) -> None:
         """Returns when the log is on disk up to `end_offset`. Raises FlushTimeout, NotWritable."""
-        if self._store.flushed_offset >= end_offset:
-            return
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self._store.flushed_offset < end_offset:
+            self._work.set()
+            await self._for_log.wait(end_offset)
 
-        def finish(error: RmqError | None) -> None:
-            if done.done():  # nobody waits any more
-                return
-            if error is None:
-                done.set_result(None)
-            else:
-                done.set_exception(error)
-
-        self.when_flushed(end_offset, finish)
-        await done
+    async def checkpointed(self, end_offset: int) -> None:
+        """Returns when a recovery would begin at or behind `end_offset`, the end of the log now, also after a power
+        loss: no crash takes back what was done to the queues before. Raises FlushTimeout, NotWritable."""
+        if self._store.recovery_offset < end_offset:
+            self._rounds_at_once = _ROUNDS_AT_ONCE
+            self._work.set()
+            await self._for_checkpoint.wait(end_offset)
 
     def hurry(self) -> None:
         """Has the next flush begin now, for messages that nobody waits for but readers want to see."""
@@ -113,8 +104,8 @@ class Flusher:
                 await self._flush()
             except MemoryError:
                 self._give_up()
-        if self._timer is not None:
-            self._timer.cancel()
+        self._for_log.close()
+        self._for_checkpoint.close()
 
     def close(self) -> None:
         """Has `run` flush what is left and return."""
@@ -123,20 +114,25 @@ class Flusher:
 
     async def _flush(self) -> None:
         loop, store = asyncio.get_running_loop(), self._store
-        is_log_flushed, end_offset = store.flushed_offset == store.end_offset, store.end_offset
-        begun = loop.time()
-        thorough = self._thorough_end != end_offset and begun >= self._thorough_ended_s + pause_s(
-            self._thorough_took_s, self._thorough_interval, end_offset - self._thorough_begin
-        )
+        begun, end_offset = loop.time(), store.end_offset
+        thorough = self._is_thorough_due(begun)
+        if thorough and self._rounds_at_once:
+            self._rounds_at_once -= 1
         plan = None if self._refusal else store.begin_flush(thorough=thorough)
         if plan is not None:
             await self._carry_out(plan)
         if thorough:
             self._thorough_ended_s, self._thorough_begin = loop.time(), end_offset
             self._thorough_took_s = self._thorough_ended_s - begun
-            if is_log_flushed:  # else queue entries may have come with the end of this very flush
-                self._thorough_end = end_offset
         self._settle()
+
+    def _is_thorough_due(self, now_s: float) -> bool:
+        store, since_s = self._store, now_s - self._thorough_ended_s
+        if self._for_checkpoint:
+            return self._rounds_at_once > 0 or since_s >= self._interval
+        bytes_behind = store.end_offset - self._thorough_begin
+        due_s = pause_s(self._thorough_took_s, self._thorough_interval, bytes_behind)
+        return store.recovery_offset < store.end_offset and since_s >= due_s
 
     async def _carry_out(self, plan: FlushPlan) -> None:
         error = None
@@ -160,24 +156,10 @@ class Flusher:
 
     def _settle(self) -> None:
         """Answers those whose bytes are on disk; the rest have another flush coming, or none ever."""
-        flushed = self._store.flushed_offset
-        while self._waiters and self._waiters[0].end_offset <= flushed:
-            self._answer_first(None)
-        if self._refusal is None and self._waiters:
+        self._for_log.answer(self._store.flushed_offset)
+        self._for_checkpoint.answer(self._store.recovery_offset)
+        if self._refusal is not None:
+            self._for_log.refuse(self._refusal)
+            self._for_checkpoint.refuse(self._refusal)
+        elif self._for_log or (self._for_checkpoint and self._rounds_at_once):
             self._work.set()
-        while self._refusal is not None and self._waiters:
-            self._answer_first(self._refusal)
-
-    def _answer_first(self, error: RmqError | None) -> None:
-        """Whom there is no memory to answer gives up in time, as after an answer that was lost; the others are told."""
-        waiter = self._waiters.popleft()
-        try:
-            waiter.done(error)
-        except MemoryError:
-            log.error("there is no memory to answer who waited for a flush")
-
-    def _give_up_late_waiters(self) -> None:
-        loop = asyncio.get_running_loop()
-        while self._waiters and self._waiters[0].deadline <= loop.time():
-            self._answer_first(FlushTimeout("Stored, but not on disk in time."))
-        self._timer = loop.call_at(self._waiters[0].deadline, self._give_up_late_waiters) if self._waiters else None
