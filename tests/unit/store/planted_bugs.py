@@ -188,7 +188,7 @@ BUGS = [
     _bug("tail zeroed, not synced", "RocketMQ #10666", 13, Segment, "zero", _zero_and_call_it_synced),
     _bug("watermark ignored", "nats-server #7549", 1, recovery, "LogScan", _ScanWithoutWatermark),
     _bug("watermark before fsync", "-", 4, Flusher, "begin", _begin_with_the_watermark_first),
-    _bug("fsync error swallowed", "RocketMQ #3129, #5235", 7, FlushPlan, "run", _run_and_never_mind),
+    _bug("fsync error swallowed", "RocketMQ #3129, #5235", 1, FlushPlan, "run", _run_and_never_mind),
     _bug("kept tail not written again", "fsyncgate", 1, Recovery, "_make_log_durable", _nothing),
     _bug("group offsets not clamped", "RocketMQ #4771", 13, ConsumerOffsets, "clamp", lambda *_: []),
     _bug("incarnation not raised", "RocketMQ #8239", 1, StoreIdentity, "raise_incarnation", _nothing),

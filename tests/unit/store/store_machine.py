@@ -17,7 +17,7 @@ from rmqspark.store.config import StoreConfig
 from rmqspark.testing.disk_faults import ProcessDied
 
 from .store_bench import SMALL, StoreBench, bulk, draft, single, table
-from .store_model import Model, Queue, Sent
+from .store_model import NOWHERE, Model, Queue, Sent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 QUEUES: list[Queue] = [("orders", 0), ("orders", 1), ("AaAa", 0), ("BBBB", 0)]  # the last two share their Java hash
 RESERVED_MS = SMALL.file_reserved_time * 3_600_000
 _PROPERTIES_BYTES = 30
+_ROUNDS_TO_CHECKPOINT = 3  # queue entries, the checkpoint, and its sync
 
 queues = st.sampled_from(QUEUES)
 lengths = st.integers(6, 150) | st.integers(400, 900)
@@ -149,6 +150,24 @@ class StoreMachine(RuleBasedStateMachine):
     def expire(self, hours: int) -> None:
         self.bench.clock.advance(hours=hours)
         self.drop_expired()
+
+    @precondition(lambda self: not self.has_failed)
+    @rule(queue=queues, is_flushing=st.booleans())
+    def delete_topic(self, queue: Queue, is_flushing: bool) -> None:
+        """Whatever comes then, it stays deleted: once checkpoints have passed the end of the log."""
+        store, (topic, _) = self.bench.store, queue
+        self.flush(thorough=False)
+        for each in QUEUES:
+            self.records(each)  # notes their places
+        if is_flushing:
+            self.begin_flush(thorough=True)
+        store.delete_topic(topic)
+        self.finish_flush()
+        for _ in range(_ROUNDS_TO_CHECKPOINT):
+            self.flush(thorough=True)
+        assert store.recovery_offset == store.end_offset
+        self.groups.forget_topic(topic)
+        self.model.delete(topic)
 
     # --- the end of a process, and the next one
 
@@ -325,6 +344,8 @@ class StoreMachine(RuleBasedStateMachine):
         """Whatever happened, queues and index are, byte for byte, what a log alone leads to."""
         if not hasattr(self, "model") or self.has_failed or self.model.first or self.damaged:
             return
+        if self.model.count(NOWHERE, len(self.model.sent)):  # a log alone does not tell what was deleted
+            return
         self.finish_flush()
         self.bench.reopen()
         self.bench.store.close()
@@ -499,7 +520,7 @@ class StoreMachine(RuleBasedStateMachine):
     def readable(self) -> int:
         """How many messages, in the order of the log, readers can see: the queues must agree on it."""
         ends = {queue: self.bench.store.max_offset(*queue) for queue in QUEUES}
-        end = sum(ends.values())
+        end = sum(ends.values()) + self.model.count(NOWHERE, len(self.model.sent))  # those are on disk
         assert ends == {queue: self.model.count(queue, end) for queue in QUEUES}
         return end
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 Queue = tuple[str, int]
+NOWHERE: Queue = ("", 0)  # of messages whose topic was deleted: they are in the log, and in no queue
 
 
 class Sent(NamedTuple):
@@ -38,6 +39,10 @@ class Model:
     def count(self, queue: Queue, end: int) -> int:
         """How many of `sent[:end]` are of this queue."""
         return sum(sent.queue == queue for sent in self.sent[:end])
+
+    def delete(self, topic: str) -> None:
+        """Its queues are gone, and others of the same names begin anew."""
+        self.sent = [sent._replace(queue=NOWHERE) if sent.queue[0] == topic else sent for sent in self.sent]
 
     def keep(self, end: int) -> None:
         """Nothing from `end` on was stored."""
