@@ -3,6 +3,7 @@ everything that can happen to them: each row once, in order in its queue, in eve
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -255,3 +256,29 @@ def test_the_same_dice_tell_the_same_story() -> None:
     for story in stories:
         story.run()
     assert stories[0].told == stories[1].told
+
+
+def test_nothing_of_a_dead_broker_goes_on() -> None:
+    """Neither what it was about to do when it died, nor what that had begun, nor what would clean up."""
+    world, gone_on = World(), list[str]()
+    ready = [world.loop.create_future() for _ in world.nodes]
+
+    async def wait(name: str, for_what: asyncio.Future[None]) -> None:
+        try:
+            await for_what
+            await asyncio.create_task(note(name))
+        finally:
+            gone_on.append(f"end of {name}")
+
+    async def note(name: str) -> None:
+        gone_on.append(name)
+
+    for node, future in zip(world.nodes.values(), ready, strict=True):
+        node.begin(wait(node.name, future))
+    world.loop.settle()
+    world.nodes["a"].die(power=False)
+    for future in ready:
+        future.set_result(None)
+    world.loop.settle()
+    assert gone_on == ["b", "end of b"]
+    world.close()
