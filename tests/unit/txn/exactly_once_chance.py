@@ -6,7 +6,8 @@ from random import Random
 
 from rmqspark.testing.disk_faults import ProcessDied
 
-from .exactly_once_world import Broken, PowerLost, World
+from .exactly_once_node import Broken, PowerLost
+from .exactly_once_world import World
 
 STEPS_OF_A_WORLD = 60
 

@@ -13,58 +13,27 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rmqspark.broker.handlers.txn_coordinator import TxnCoordinatorHandlers
-from rmqspark.broker.participation import verdict
-from rmqspark.broker.queries import SparkQueries
-from rmqspark.entropy import SystemEntropy
-from rmqspark.errors import RequestTimeout, RmqError
+from rmqspark.errors import RequestTimeout
 from rmqspark.fault_points import arm, disarm
-from rmqspark.protocol.bodies_txn import OutputRanges, TxnComplete, TxnVote
-from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.header_fields import from_fields, to_fields
-from rmqspark.protocol.headers_txn import TxnHalfResponseHeader, TxnOutcome, TxnVoteResponseHeader
-from rmqspark.protocol.record import decode_record
+from rmqspark.protocol.header_fields import to_fields
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.response import Response
-from rmqspark.store.config import StoreConfig
-from rmqspark.store.message_store import MessageStore
-from rmqspark.testing.disk_faults import ProcessDied
 from rmqspark.testing.manual_clock import ManualClock
-from rmqspark.testing.memory_files import MemoryFileSystem
-from rmqspark.txn.completer import Completer
-from rmqspark.txn.coordination import Coordination, CoordinationConfig
-from rmqspark.txn.half_batch import Batch, half_of
-from rmqspark.txn.half_store import HalfStore
-from rmqspark.txn.participant import Participant
-from rmqspark.txn.ports import Complete, Vote
-from rmqspark.txn.resolver import Resolver, Verdict
 
-from .exactly_once_driver import CHECKPOINT, TOPIC, Driver, T, rows_of
+from .exactly_once_driver import CHECKPOINT, Driver, T, rows_of
 from .exactly_once_loop import ModelLoop
+from .exactly_once_node import BROKERS, Broken, Message, Node
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Collection
 
     import msgspec
 
-BROKERS = ("a", "b")
+    from rmqspark.protocol.codes import RequestCode
+    from rmqspark.testing.disk_faults import ProcessDied
+
 COORDINATOR = "a"
 STEPS = ("before_vote", "after_vote", "after_decide", "before_complete", "mid_complete", "after_complete")
-CONFIG = StoreConfig(
-    mapped_file_size_commit_log=64 << 10, mapped_file_size_consume_queue=4_000, message_index_enable=False
-)
-
-
-class Message(NamedTuple):
-    """A request on its way to `target`, or with `code` None the answer to one: `outcome` is a Reply or an error."""
-
-    number: int
-    target: str
-    code: RequestCode | None = None
-    header: Any = None
-    body: bytes = b""
-    outcome: Any = None
 
 
 class Call(NamedTuple):
@@ -73,18 +42,6 @@ class Call(NamedTuple):
     owner: Any
     life: int
     done: asyncio.Future[Response]
-
-
-class Broken(AssertionError):
-    """Rows are missing, doubled, out of order, or cannot be had at all."""
-
-
-class PowerLost(ProcessDied):
-    """A process dies with its machine: what was not synced is gone, or what `seed` picks of it."""
-
-    def __init__(self, seed: int | None) -> None:
-        super().__init__()
-        self.seed = seed
 
 
 class World:
@@ -317,206 +274,6 @@ class World:
         self.loop.end()
 
 
-class Node:
-    """One broker."""
-
-    def __init__(self, world: World, name: str) -> None:
-        self.world = world
-        self.name = name
-        self.files = MemoryFileSystem()
-        self.life = 0
-        self.is_up = False
-        self.seen = 0  # the end of the target queue when it was last checked
-        self.left_lying: list[Any] = []
-        self.start()
-
-    # --- life and death ----------------------------------------------------------------------------------------------
-
-    @property
-    def files_are_dead(self) -> bool:
-        return self.files._machine.faults._dead
-
-    def start(self) -> None:
-        if self.is_up and not self.files_are_dead:
-            return
-        if self.files_are_dead:
-            self.die(power=False)
-        clock = self.world.clock
-        try:
-            self.store = MessageStore.open("s", CONFIG, files=self.files, clock=clock, entropy=SystemEntropy(1))
-            halves = HalfStore(self.store, clock)
-            participant = Participant(max_halves=1_000, max_bytes=1 << 20)
-            completer = Completer(
-                participant, halves, check_target=lambda *_: None, broker_name=self.name, on_appended=lambda *_: None
-            )
-            self.resolver = Resolver(
-                participant,
-                halves,
-                completer,
-                self,
-                clock,
-                ask=self.ask,
-                timeout_ms=6_000,
-                check_interval_ms=60_000,
-                reads_unsynced=True,
-                max_output_bytes=1 << 20,
-            )
-            self.coordination = Coordination(
-                CoordinationConfig(self.name, (), 3_600_000, 1 << 50, 1 << 20, restate_after_bytes=3_000),
-                self.store,
-                self.files.within("s"),
-                clock,
-                peers=self,  # type: ignore[arg-type]
-                append=self.store.append,
-                flush_to=self.flushed,
-                participant_here=self.resolver,
-                commit_here=lambda *_: None,
-                leases_here=lambda *_: (),
-            )
-            self.resolver.recover()
-            self.handlers = TxnCoordinatorHandlers(
-                self.coordination, SparkQueries(), clock, self.resolver.held_versions
-            ).routes()
-        except ProcessDied:
-            self.die(power=False)
-            return
-        self.is_up, self.seen = True, 0
-
-    def die(self, *, power: bool, seed: int | None = None) -> None:
-        self.left_lying.append(self.__dict__.copy())
-        self.life += 1
-        self.is_up = False
-        if power:
-            self.files.crash(None if seed is None else SystemEntropy(seed))
-        else:
-            self.files.kill()
-
-    def begin(self, work: Any) -> None:
-        """A task that ends with this life of the broker."""
-        life = self.life
-        self.left_lying.append(self.world.loop.start(work, lambda: self.life == life))
-
-    def process_died(self, life: int, death: ProcessDied) -> None:
-        if life == self.life:
-            self.die(power=isinstance(death, PowerLost), seed=getattr(death, "seed", None))
-
-    # --- requests ----------------------------------------------------------------------------------------------------
-
-    def receive(self, message: Message) -> None:
-        if self.is_up:
-            self.begin(self.serve(message, self.life))
-
-    async def serve(self, message: Message, life: int) -> None:
-        try:
-            outcome: Any = await self.handle(message)
-        except RmqError as error:
-            outcome = error
-        except ProcessDied as death:
-            self.process_died(life, death)
-            return
-        if life == self.life and not self.files_are_dead:
-            self.world.network.append(Message(message.number, "", outcome=outcome))
-
-    async def handle(self, message: Message) -> Reply:
-        code, header = message.code, from_fields(to_fields(message.header), type(message.header))
-        body = memoryview(bytearray(message.body))
-        if code is RequestCode.RMQ_TXN_HALF:
-            half = half_of(header, len(body))
-            if not self.resolver.is_announced(half.name.batch):
-                await self.resolver.introduce(half.name.batch)
-            held = self.resolver.known(half) or self.resolver.take(half, body)
-            return Reply(TxnHalfResponseHeader(held.physical_offset))
-        if code is RequestCode.RMQ_TXN_VOTE:
-            attempts = TxnVote.decode(body).attempts
-            vote = Vote(header.transactionalId, header.epoch, header.version, attempts, header.completed)
-            if not self.resolver.refusal(vote):
-                await self.resolver.check_vote(vote)
-            answer = await self.resolver.vote(vote)
-            return Reply(TxnVoteResponseHeader(answer.yes), remark=answer.remark)
-        if code is RequestCode.RMQ_TXN_COMPLETE:
-            names = TxnComplete.decode(body).attempts
-            commit = header.outcome == TxnOutcome.COMMIT
-            decided = Complete(header.transactionalId, header.epoch, header.version, commit, names, header.durable)
-            await self.resolver.check_complete(decided)
-            outputs = await self.resolver.complete(decided)
-            return Reply(body=OutputRanges(outputs).encode())
-        request = _Request(header, body)
-        answer = self.handlers[code].handle(request)  # type: ignore[index,arg-type]
-        return answer if isinstance(answer, Reply) else await answer  # type: ignore[misc,return-value]
-
-    # --- Peers, as far as a coordination needs them ------------------------------------------------------------------
-
-    def names(self) -> list[str]:
-        return [name for name in BROKERS if name != self.name]
-
-    async def listed(self, brokers: Collection[str]) -> set[str]:
-        return set(self.names()) & set(brokers)
-
-    async def refresh(self) -> bool:
-        return True
-
-    async def call(self, broker: str, code: RequestCode, header: Any, body: Any = b"", *, timeout_ms: int) -> Response:
-        return await self.world.call(self, broker, code, header, body)
-
-    async def ask(self, batch: Batch) -> Verdict:
-        return verdict(batch, await self.coordination.status_of(*batch), self.name)
-
-    # --- the disk ----------------------------------------------------------------------------------------------------
-
-    async def flushed(self, end_offset: int) -> None:
-        self.store.flush()
-
-    def hurry(self) -> None: ...
-
-    def flush(self) -> None:
-        if self.is_up and not self.files_are_dead:
-            try:
-                self.store.checkpoint()
-            except ProcessDied:
-                return
-
-    def tick(self, which: int) -> None:
-        if self.is_up and not self.files_are_dead:
-            work = self.resolver.check_back() if which % 2 else self.coordination.tick()
-            self.begin(self.guarded(work, self.life))
-
-    async def guarded(self, work: Any, life: int) -> None:
-        try:
-            await work
-        except RmqError:
-            return
-        except ProcessDied as death:
-            self.process_died(life, death)
-
-    # --- what readers see --------------------------------------------------------------------------------------------
-
-    def rows(self) -> list[str]:
-        read = self.store.read_bulk(TOPIC, 0, 0, 1 << 40, max_count=1 << 20, max_bytes=1 << 30)
-        rows, at = [], 0
-        for size in read.sizes.tolist():
-            rows.append(decode_record(read.body, at).body.decode())
-            at += size
-        return rows
-
-    def check(self) -> None:
-        """Whole versions from 0 on, in their order."""
-        if not self.is_up or self.files_are_dead or self.store.max_offset(TOPIC, 0) == self.seen:
-            return
-        rows = self.rows()
-        self.seen = len(rows)
-        version, wanted = 0, list[str]()
-        while len(wanted) < len(rows):
-            wanted += rows_of(self.name, version)
-            version += 1
-        if rows != wanted:
-            raise Broken(f"{self.name} shows {rows}")
-
-
 def disarm_all() -> None:
     for step in STEPS:
         disarm(step)
-
-
-class _Request(NamedTuple):
-    header: Any
-    body: memoryview

@@ -25,7 +25,8 @@ from rmqspark.txn.voting import Voting
 
 from .exactly_once_chance import STEPS_OF_A_WORLD, Story, broken_at
 from .exactly_once_driver import T
-from .exactly_once_world import Broken, PowerLost, World
+from .exactly_once_node import Broken, PowerLost
+from .exactly_once_world import World
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
