@@ -55,9 +55,12 @@ class Group:
         self.sent += A_TIME
 
     def leased(self) -> Counter[str]:
-        """How many queues each member has leased, as the broker's table on disk says."""
-        file = self.ours.store / "config" / "queueLeases.json"
-        leases = json.loads(file.read_text())["leases"] if file.exists() else []
+        """How many queues each member has leased, as the broker's table on disk says; nothing where there is none, as
+        for a moment while it is saved."""
+        try:
+            leases = json.loads((self.ours.store / "config" / "queueLeases.json").read_text())["leases"]
+        except FileNotFoundError:
+            leases = []
         return Counter(lease["clientId"] for lease in leases if lease["group"] == self.name)
 
     def copied(self) -> list[int]:
