@@ -144,10 +144,14 @@ def test_a_groups_progress_is_shown(ours: Up, jvm: Jvm, topic: str, sent: Sent) 
         assert "ConsumeType: CONSUME_PASSIVELY" in connected
         assert "MessageModel: CLUSTERING" in connected
         assert re.search(rf"{topic} +\* *$", connected, re.MULTILINE)
-    said = jvm.mqadmin("consumerProgress", "-n", ours.namesrv, "-g", "java-progress")
-    rows = [line.split() for line in said.splitlines() if line.startswith(topic)]
-    assert {(row[2], row[3], row[4]) for row in rows} >= {(sent.queue_id, "1", "1")}
-    assert "Consume Diff Total: 0" in said
+
+    def shows_all_read() -> bool:
+        said = jvm.mqadmin("consumerProgress", "-n", ours.namesrv, "-g", "java-progress")
+        rows = [line.split() for line in said.splitlines() if line.startswith(topic)]
+        ends = {(row[2], row[3], row[4]) for row in rows}
+        return ends >= {(sent.queue_id, "1", "1")} and "Consume Diff Total: 0" in said
+
+    wait_for(shows_all_read, "the offset is there that the Java consumer sends last, and waits for no answer to")
 
 
 def test_settings_are_shown(ours: Up, jvm: Jvm) -> None:
