@@ -8,11 +8,16 @@ has the same, with the durable watermark in `masterFlushedOffset`, and behind th
     80   8   the sum of all queues' max offsets when that was so
     88   8   physical offset of the last record in the index when that was so, -1 if none
     96   4   CRC-32 of bytes 0 to 95
+   128 100   the checkpoint that is being written, or was, in the same form
+   228 100   the one that it takes the place of
 
 How we know that ours wrote it last: RocketMQ maps the file and changes the first 40 bytes alone, at the latest when it
 recovers (confirmPhyOffset becomes the start of the last record, which is never an end of ours) or flushes. Then the CRC
 is wrong, and the two offsets, which say nothing about a log that somebody else has cut or continued, are not believed;
 the store times still are. All of it lies in one sector of the disk, so a power loss leaves the old or the new one.
+
+A process that dies in the middle of a write, or a disk that refuses there, may leave some bytes of the new one and some
+of the old. The CRC is wrong then, too; but `confirmPhyOffset` has no byte that is of neither, and the new one counts.
 """
 
 from __future__ import annotations
@@ -32,6 +37,10 @@ _SEAL: Final = Struct(">8sqqq")
 _SEAL_AT: Final = 64
 _CRC_AT: Final = _SEAL_AT + _SEAL.size
 _CRC: Final = Struct(">I")
+_SEALED_BYTES: Final = _CRC_AT + _CRC.size
+_NEW_AT: Final = 128
+_OLD_AT: Final = _NEW_AT + _SEALED_BYTES
+_CONFIRMED: Final = slice(32, 40)
 _PRODUCT: Final = b"rmqspark"
 _CLOCK_SLACK_MS: Final = 3_000
 
@@ -52,24 +61,24 @@ class Checkpoint(NamedTuple):
     is_sealed: bool = False
 
     def encode(self) -> bytes:
-        """The whole file, sealed."""
+        """As it lies in the file, up to and with the CRC."""
         stock = _STOCK.pack(
             self.log_timestamp_ms, self.queues_timestamp_ms, self.index_timestamp_ms, self.watermark, self.watermark
         )
         sealed = stock.ljust(_SEAL_AT, b"\0") + self._seal()
-        return (sealed + _CRC.pack(crc32(sealed))).ljust(CHECKPOINT_BYTES, b"\0")
+        return sealed + _CRC.pack(crc32(sealed))
 
     def _seal(self) -> bytes:
         return _SEAL.pack(_PRODUCT, self.recovery_offset, self.entries_total, self.index_offset)
 
     @classmethod
     def decode(cls, data: bytes) -> Checkpoint:
-        """What a checkpoint file says; of one that is too short nothing, of one that is not ours the store times."""
+        """What the bytes of one say; of one that is too short nothing, of one that is not ours the store times."""
         if len(data) < _STOCK.size:
             return cls()
         log_ms, queues_ms, index_ms, watermark, _ = _STOCK.unpack_from(data)
         stock = cls(max(log_ms, 0), max(queues_ms, 0), max(index_ms, 0))
-        if len(data) < _CRC_AT + _CRC.size or _CRC.unpack_from(data, _CRC_AT)[0] != crc32(data[:_CRC_AT]):
+        if len(data) < _SEALED_BYTES or _CRC.unpack_from(data, _CRC_AT)[0] != crc32(data[:_CRC_AT]):
             return stock
         product, recovery_offset, entries_total, index_offset = _SEAL.unpack_from(data, _SEAL_AT)
         if product != _PRODUCT or not 0 <= recovery_offset <= watermark:
@@ -96,14 +105,39 @@ class CheckpointFile:
     def __init__(self, files: FileSystem) -> None:
         is_new = not files.exists(PATH)
         self._file = files.open(PATH, create=True)
-        self.current = Checkpoint.decode(self._file.pread(CHECKPOINT_BYTES, 0))
         self.synced = Checkpoint()
         self._failure: OSError | None = None
+        self._is_torn = False
+        self.current = self._read()
+        if self._file.size() < CHECKPOINT_BYTES:
+            self._file.truncate(CHECKPOINT_BYTES)
         if is_new:
             files.sync_directory("")
 
+    def _read(self) -> Checkpoint:
+        data = self._file.pread(CHECKPOINT_BYTES, 0)
+        there, new = Checkpoint.decode(data), Checkpoint.decode(data[_NEW_AT:])
+        if there.is_sealed or not new.is_sealed:
+            return there
+        if _is_torn(data):
+            self._is_torn = True
+            return new
+        self._file.pwrite(bytes(2 * _SEALED_BYTES), _NEW_AT)  # or it would count for ours once that is torn
+        self._file.fsync()
+        return there
+
     def write(self, checkpoint: Checkpoint) -> None:
+        """Raises OSError; then what was there counts, or this."""
+        if self._is_torn:
+            self._put(self.current)
+        if self.current.is_sealed:
+            self._file.pwrite(checkpoint.encode() + self.current.encode(), _NEW_AT)
+        self._put(checkpoint)
+
+    def _put(self, checkpoint: Checkpoint) -> None:
+        self._is_torn = True
         self._file.pwrite(checkpoint.encode(), 0)
+        self._is_torn = False
         self.current = checkpoint
 
     def sync(self) -> None:
@@ -120,3 +154,11 @@ class CheckpointFile:
 
     def close(self) -> None:
         self._file.close()
+
+
+def _is_torn(data: bytes) -> bool:
+    """Whether a checkpoint that is not sealed may be part new, part old: whether its confirmPhyOffset is."""
+    if not Checkpoint.decode(data[_OLD_AT:]).is_sealed:
+        return False
+    found, new, old = (data[at:][_CONFIRMED] for at in (0, _NEW_AT, _OLD_AT))
+    return all(byte in choice for byte, *choice in zip(found, new, old, strict=True))
