@@ -9,7 +9,7 @@ from random import SystemRandom
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +27,13 @@ def amount_of(short: int, long: int, share: float, by: float = 1) -> int:
 
 
 # deadline=None: these machines are noisy, and time is never what a property test is about.
-_COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
+# Without Phase.explain, which traces every line: the models, which it slows a hundredfold, were cut off by pytest's
+# time limit before they had told what they found.
+_COMMON = {
+    "deadline": None,
+    "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large],
+    "phases": [phase for phase in Phase if phase is not Phase.explain],
+}
 settings.register_profile("default", max_examples=60, **_COMMON)
 settings.register_profile("ci", max_examples=120, print_blob=True, **_COMMON)
 settings.register_profile("soak", max_examples=amount_of(60, 1000, SOAK_SHARE), print_blob=True, **_COMMON)

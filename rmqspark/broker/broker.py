@@ -270,7 +270,7 @@ class Broker:
             self._heartbeats,
             LockHandlers(config, tables.locks, topics, groups, clock),
             LeaseHandlers(config, tables.locks, tables.lease_file, topics, groups, offsets, clock),
-            TopicHandlers(config, topics, offsets, store, publisher, appender, self._flusher, clock),
+            TopicHandlers(config, topics, offsets, store, publisher, appender, clock),
             GroupHandlers(config, groups, offsets, tables.group_file, clock),
             ProgressHandlers(config, store, topics, offsets, clients, self._rates, clock),
             ConnectionHandlers(clients, clock),

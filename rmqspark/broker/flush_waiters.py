@@ -24,11 +24,10 @@ class FlushWaiter(NamedTuple):
 
 class FlushWaiters:
     """Waiters in the order of their end offsets, which is that of their deadlines. Each is answered once: in time, with
-    a refusal, or with a FlushTimeout that says `too_late`."""
+    a refusal, or with a FlushTimeout."""
 
-    def __init__(self, timeout_s: float, too_late: str) -> None:
+    def __init__(self, timeout_s: float) -> None:
         self._timeout_s = timeout_s
-        self._too_late = too_late
         self._waiters: deque[FlushWaiter] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -83,5 +82,5 @@ class FlushWaiters:
     def _give_up_late(self) -> None:
         loop = asyncio.get_running_loop()
         while self._waiters and self._waiters[0].deadline <= loop.time():
-            self._answer_first(FlushTimeout(self._too_late))
+            self._answer_first(FlushTimeout("Stored, but not on disk in time."))
         self._timer = loop.call_at(self._waiters[0].deadline, self._give_up_late) if self._waiters else None

@@ -2,8 +2,7 @@
 
 There is one flush at a time, in a thread; whoever comes meanwhile shares the next one (group commit). About once a
 second a flush is a thorough one, which takes queues and index along, so that a recovery has little to do. Each queue is
-a file to be synced: of thousands that takes long, and is done less often. Who has changed what a recovery would find
-waits for a checkpoint; then thorough flushes follow at once.
+a file to be synced: of thousands that takes long, and is done less often.
 
 A wait that takes too long ends with FlushTimeout: the message is stored and may yet survive. A failed fsync ends with
 NotWritable, for everybody and for good (reliability, G6): the pages may be marked clean though they never reached it.
@@ -37,7 +36,6 @@ _START_AGAIN: Final = "Start the broker again: it finds what is there."
 
 log = structlog.get_logger("rmqspark.broker")
 
-_ROUNDS_AT_ONCE: Final = 3  # log, checkpoint, and its sync; where that was not enough, a disk is full as a rule
 _PAUSE_FACTOR: Final = 30
 _LONGEST_PAUSE_S: Final = 15.0
 _LONGEST_PAUSE_OF_MANY_S: Final = 3.0
@@ -59,10 +57,7 @@ class Flusher:
         self._store = store
         self._interval = config.flush_interval_commit_log / 1000
         self._thorough_interval = config.flush_interval_consume_queue / 1000
-        timeout_s = config.sync_flush_timeout / 1000
-        self._for_log = FlushWaiters(timeout_s, "Stored, but not on disk in time.")
-        self._for_checkpoint = FlushWaiters(timeout_s, "Done, but not on disk in time: a crash may undo it.")
-        self._rounds_at_once = 0  # that are left for those who wait for a checkpoint
+        self._waiters = FlushWaiters(config.sync_flush_timeout / 1000)
         self._work = asyncio.Event()
         self._thorough_ended_s = -math.inf  # loop time
         self._thorough_took_s = 0.0
@@ -72,22 +67,14 @@ class Flusher:
 
     def when_flushed(self, end_offset: int, done: Callable[[RmqError | None], None]) -> None:
         """Calls `done(None)` once the log is on disk up to `end_offset`, else `done` with what went wrong."""
-        self._for_log.add(end_offset, done)
+        self._waiters.add(end_offset, done)
         self._work.set()
 
     async def flushed(self, end_offset: int) -> None:
         """Returns when the log is on disk up to `end_offset`. Raises FlushTimeout, NotWritable."""
         if self._store.flushed_offset < end_offset:
             self._work.set()
-            await self._for_log.wait(end_offset)
-
-    async def checkpointed(self, end_offset: int) -> None:
-        """Returns when a recovery would begin at or behind `end_offset`, the end of the log now, also after a power
-        loss: no crash takes back what was done to the queues before. Raises FlushTimeout, NotWritable."""
-        if self._store.recovery_offset < end_offset:
-            self._rounds_at_once = _ROUNDS_AT_ONCE
-            self._work.set()
-            await self._for_checkpoint.wait(end_offset)
+            await self._waiters.wait(end_offset)
 
     def hurry(self) -> None:
         """Has the next flush begin now, for messages that nobody waits for but readers want to see."""
@@ -104,8 +91,7 @@ class Flusher:
                 await self._flush()
             except MemoryError:
                 self._give_up()
-        self._for_log.close()
-        self._for_checkpoint.close()
+        self._waiters.close()
 
     def close(self) -> None:
         """Has `run` flush what is left and return."""
@@ -116,8 +102,6 @@ class Flusher:
         loop, store = asyncio.get_running_loop(), self._store
         begun, end_offset = loop.time(), store.end_offset
         thorough = self._is_thorough_due(begun)
-        if thorough and self._rounds_at_once:
-            self._rounds_at_once -= 1
         plan = None if self._refusal else store.begin_flush(thorough=thorough)
         if plan is not None:
             await self._carry_out(plan)
@@ -128,8 +112,6 @@ class Flusher:
 
     def _is_thorough_due(self, now_s: float) -> bool:
         store, since_s = self._store, now_s - self._thorough_ended_s
-        if self._for_checkpoint:
-            return self._rounds_at_once > 0 or since_s >= self._interval
         bytes_behind = store.end_offset - self._thorough_begin
         due_s = pause_s(self._thorough_took_s, self._thorough_interval, bytes_behind)
         return store.recovery_offset < store.end_offset and since_s >= due_s
@@ -156,10 +138,8 @@ class Flusher:
 
     def _settle(self) -> None:
         """Answers those whose bytes are on disk; the rest have another flush coming, or none ever."""
-        self._for_log.answer(self._store.flushed_offset)
-        self._for_checkpoint.answer(self._store.recovery_offset)
+        self._waiters.answer(self._store.flushed_offset)
         if self._refusal is not None:
-            self._for_log.refuse(self._refusal)
-            self._for_checkpoint.refuse(self._refusal)
-        elif self._for_log or (self._for_checkpoint and self._rounds_at_once):
+            self._waiters.refuse(self._refusal)
+        elif self._waiters:
             self._work.set()

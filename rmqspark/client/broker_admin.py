@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from rmqspark.remoting.response import Response
 
 ADMIN_TIMEOUT_MS = 5_000  # RocketMQ's admin client
-DELETION_TIMEOUT_MS = 15_000  # it waits for the disk, as long as a broker lets it: 5 s, and what comes before
 QUERY_TIMEOUT_MS = 18_000
 UNIQUE_KEY_FIELD = "_UNIQUE_KEY_QUERY"
 LATEST_MS = (1 << 63) - 1
@@ -43,14 +42,8 @@ class BrokerAdmin:
     def __init__(self, broker: BrokerClient) -> None:
         self.broker = broker
 
-    def _call(
-        self,
-        code: RequestCode,
-        header: msgspec.Struct | None = None,
-        body: bytes = b"",
-        timeout_ms: int = ADMIN_TIMEOUT_MS,
-    ) -> Response:
-        return self.broker.call(code, header, body, timeout_ms=timeout_ms)
+    def _call(self, code: RequestCode, header: msgspec.Struct | None = None, body: bytes = b"") -> Response:
+        return self.broker.call(code, header, body, timeout_ms=ADMIN_TIMEOUT_MS)
 
     # --- topics ------------------------------------------------------------------------------------------------------
 
@@ -74,8 +67,8 @@ class BrokerAdmin:
         return bodies.TopicConfig.decode(response.body)
 
     def delete_topic(self, topic: str) -> None:
-        """Returns when no crash of the broker brings it back. Raises FlushTimeout if that took too long."""
-        self._call(RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequestHeader(topic), timeout_ms=DELETION_TIMEOUT_MS)
+        """Returns when no crash of the broker brings it back."""
+        self._call(RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequestHeader(topic))
 
     def topic_stats(self, topic: str) -> bodies.TopicStatsTable:
         response = self._call(RequestCode.GET_TOPIC_STATS_INFO, TopicRequestHeader(topic))

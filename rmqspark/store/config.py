@@ -33,9 +33,7 @@ class StoreConfig:
     flush_interval_consume_queue: int = setting(
         1_000, "Time between flushes of consume queues, index and checkpoint.", unit="ms"
     )
-    sync_flush_timeout: int = setting(
-        5_000, "How long a send in SYNC_FLUSH, or a topic's deletion, may wait for the disk.", unit="ms"
-    )
+    sync_flush_timeout: int = setting(5_000, "How long a send may wait for its flush in SYNC_FLUSH.", unit="ms")
     max_message_size: int = setting(4 << 20, "Largest body of a message.", unit="bytes")
     check_crc_on_recover: bool = setting(True, "Whether recovery checks the bodies' checksums.")
     message_index_enable: bool = setting(True, "Whether messages can be queried by key and unique id.")

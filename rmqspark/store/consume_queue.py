@@ -166,6 +166,13 @@ class ConsumeQueue:
             return not self.segments.is_zero_from(position)
         return any(self.segments.read(position, ENTRY_BYTES))
 
+    def is_older_than(self, physical_offset: int) -> bool:
+        """Whether its messages lie below a place in the log: the last one does, or the first of what is written."""
+        if 0 < self.end_physical_offset() <= physical_offset:
+            return True
+        first, size, _ = self.entry(self.first_offset)
+        return 0 < size < NO_MESSAGE_SIZE and first < physical_offset
+
     def cut(self, offset: int) -> None:
         """Ends the queue at `offset` and zeroes what is written behind it, durably."""
         self._end_at(offset)

@@ -133,14 +133,12 @@ class Flusher:
         self.finish(plan)
 
     def leave_out(self, topic: str) -> None:
-        """Brings to the disk, here and now, that a topic's entries do not count any more, before they go: a checkpoint
-        that counts more than a recovery finds would have it go through all of the log, and back would come whatever
-        was ever deleted. Raises OSError."""
+        """Writes that a topic's entries do not count any more, before they go: a checkpoint that counts more than a
+        recovery finds would have it go through all of the log. Raises OSError."""
         current = self._checkpoint_file.current
         if queues := self._queues.by_topic.get(topic):
             counted = sum(queue.first_at_or_after(current.recovery_offset) for queue in queues.values())
             self._checkpoint_file.write(current._replace(entries_total=current.entries_total - counted))
-            self._checkpoint_file.sync()
 
     def _plan(self) -> FlushPlan:
         checkpoint = self._of_log(self._writer.store_timestamp_ms, self._log.end_offset)

@@ -22,6 +22,7 @@ from rmqspark.store.collect import Collector
 from rmqspark.store.commit_log import CommitLog
 from rmqspark.store.config import memory_bytes, parse_delay_levels
 from rmqspark.store.consume_queues import ConsumeQueues
+from rmqspark.store.deletions import Deletion, Deletions
 from rmqspark.store.disk_errors import as_store_errors
 from rmqspark.store.dispatcher import Dispatcher
 from rmqspark.store.expiry import Expiry
@@ -85,6 +86,10 @@ class MessageStore:
             files, self._queue_files, config.consume_queue_segment_bytes, parse_delay_levels(config.message_delay_level)
         )
         self._index = Index(files, config, clock) if config.message_index_enable else None
+        self._clock = clock
+        self._deletions = Deletions(files)
+        if self._deletions.warning:
+            log.warning("the deleted topics were read from their copy", reason=self._deletions.warning)
         self._checkpoint_file = CheckpointFile(files)
         self._gate = WriteGate()
         self._dispatcher = Dispatcher()
@@ -146,6 +151,7 @@ class MessageStore:
             self._log,
             self._queues,
             self._index,
+            self._deletions,
             checkpoint,
             last_run,
             self._identity.raise_incarnation,
@@ -264,9 +270,8 @@ class MessageStore:
 
     @property
     def recovery_offset(self) -> int:
-        """Physical offset from which a recovery would begin now, or behind it, after a power loss too: what lies below
-        is in its queue for good, and in none that was deleted. It moves when a checkpoint is on disk itself: that is
-        synced by the thorough flush after the one that wrote it."""
+        """Physical offset from which a recovery would begin now, or behind it, after a power loss too. It moves when a
+        checkpoint is on disk itself: that is synced by the thorough flush after the one that wrote it."""
         return self._flusher.recovery_offset
 
     @property
@@ -430,11 +435,12 @@ class MessageStore:
     # --- what goes
 
     def delete_topic(self, topic: str) -> None:
-        """Removes a topic's queues. Its records stay in the log until they expire, and in no queue.
+        """Removes a topic's queues, for good. Its records stay in the log until they expire, and in no queue.
 
-        A crash may put them back into queues, until `recovery_offset` has come to where the log ends now. Raises
-        OSError; then all or some of the queues may be there still, until it is called again.
+        Raises OSError; then all or some of the queues may be there still, until it is called again or the store opened.
         """
+        deletion = Deletion(self._log.end_offset, self._clock.now_ms())
+        self._deletions.add(topic, deletion, self._log.min_offset)
         self._flusher.leave_out(topic)
         self._dispatcher.forget(topic)
         self._queues.remove_topic(topic)

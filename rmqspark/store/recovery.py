@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rmqspark.store.checkpoint import Checkpoint
     from rmqspark.store.commit_log import CommitLog
     from rmqspark.store.consume_queues import ConsumeQueues
+    from rmqspark.store.deletions import Deletions
     from rmqspark.store.index import Index
     from rmqspark.store.run_marker import LastRun
     from rmqspark.store.segment import Segment
@@ -50,6 +51,7 @@ class Recovery:
         log: CommitLog,
         queues: ConsumeQueues,
         index: Index | None,
+        deletions: Deletions,
         checkpoint: Checkpoint,
         last_run: LastRun,
         raise_incarnation: Callable[[], None],
@@ -59,6 +61,7 @@ class Recovery:
         self._log = log
         self._queues = queues
         self._index = index
+        self._deletions = deletions
         self._checkpoint = checkpoint
         self._last_run = last_run
         self._raise_incarnation = raise_incarnation
@@ -74,11 +77,13 @@ class Recovery:
         self._log.segments.load()
         self._queues.load()
         start, watermark = self._find_start()
+        self._finish_deletions()
         self._make_log_durable(watermark)
-        redispatcher = Redispatcher(self._queues)
+        redispatcher = Redispatcher(self._queues, self._deletions)
         self._go_through(start, watermark, redispatcher)
         self._cut_queues()
         self._cut_log()
+        self._deletions.follow_log_end(self._log.end_offset)
         for queue in self._queues:
             for damage in self._damage:
                 queue.mark_lost(*damage)
@@ -129,6 +134,15 @@ class Recovery:
         else:
             starts = [base for base, stored_ms in begun if 0 < stored_ms <= self._checkpoint.min_timestamp_ms]
         return (starts[-1] if starts else self._log.min_offset), watermark
+
+    def _finish_deletions(self) -> None:
+        """Removes the queues of a topic whose deletion was noted and then cut short."""
+        if not self._checkpoint.is_sealed:
+            return
+        for topic in self._queues.topics():
+            deletion, queues = self._deletions.get(topic), self._queues.by_topic[topic].values()
+            if deletion is not None and any(queue.is_older_than(deletion.log_end_offset) for queue in queues):
+                self._queues.remove_topic(topic)
 
     def _find_ends_by_scan(self, *, whole: bool) -> None:
         for queue in self._queues:

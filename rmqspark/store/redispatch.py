@@ -1,7 +1,8 @@
 """Queue entries for records found in the log: what the dispatcher did once, done again for thousands at a time.
 
 Records are grouped by queue; those a queue has already are skipped. A new message with queue offset 0 where a queue has
-messages says that its topic was deleted and made again in between: only messages since then are in the queue.
+messages says that its topic was deleted and made again in between: only messages since then are in the queue. Of
+deletions that ours noted, nothing from before is put into a queue at all.
 
 Names in a log come from whoever wrote it: a topic that could not have been created gets no queue, so no path is built
 from it.
@@ -20,12 +21,13 @@ from rmqspark.protocol.spans import equal_to
 from rmqspark.store.entries import entries_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from rmqspark.protocol.record_batch import RecordBatch
     from rmqspark.protocol.spans import Positions
     from rmqspark.store.consume_queue import ConsumeQueue, Entries
     from rmqspark.store.consume_queues import ConsumeQueues
+    from rmqspark.store.deletions import Deletions
 
 _LARGEST_QUEUE_OFFSET: Final = 1 << 58  # times 20 is still a position
 
@@ -33,8 +35,9 @@ _LARGEST_QUEUE_OFFSET: Final = 1 << 58  # times 20 is still a position
 class Redispatcher:
     """Brings queues up to date. `refused` counts records that belong to no queue that could exist."""
 
-    def __init__(self, queues: ConsumeQueues) -> None:
+    def __init__(self, queues: ConsumeQueues, deletions: Deletions) -> None:
         self._queues = queues
+        self._deletions = deletions
         self.refused = 0
 
     def dispatch(self, records: RecordBatch, first_physical_offset: int) -> None:
@@ -44,9 +47,9 @@ class Redispatcher:
         physical_offsets = records.positions + first_physical_offset
         entries = entries_of(physical_offsets, records.sizes, records.tags_codes())
         queue_offsets = records.queue_offsets
-        for topic, queue_id, members in by_queue(records, rows):
+        for topic, queue_id, members in undeleted(by_queue(records, rows), records, physical_offsets, self._deletions):
             try:
-                queue = self._queues.get_or_make(topic.decode("utf-8", "replace"), queue_id)
+                queue = self._queues.get_or_make(topic, queue_id)
             except (InvalidName, InvalidQueue):
                 self.refused += len(members)
                 continue
@@ -92,6 +95,21 @@ def _is_plausible(queue: ConsumeQueue, queue_offset: int, physical_offset: int) 
     if missing <= 0 or queue.max_offset == queue.first_offset:
         return True
     return missing * MIN_RECORD_BYTES <= physical_offset - queue.end_physical_offset()
+
+
+def undeleted(
+    found: Iterable[tuple[bytes, int, Positions]],
+    records: RecordBatch,
+    physical_offsets: Positions,
+    deletions: Deletions,
+) -> Iterator[tuple[str, int, Positions]]:
+    """What `by_queue` finds, without the messages that were deleted with their topics."""
+    for name, queue_id, rows in found:
+        topic = name.decode("utf-8", "replace")
+        if (deletion := deletions.get(topic)) is not None:
+            rows = rows[deletion.spares(physical_offsets[rows], records.store_timestamps_ms[rows])]
+        if len(rows):
+            yield topic, queue_id, rows
 
 
 def by_queue(records: RecordBatch, rows: Positions) -> Iterator[tuple[bytes, int, Positions]]:

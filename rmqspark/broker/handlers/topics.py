@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from rmqspark.broker.appender import Appender
     from rmqspark.broker.config import BrokerConfig
-    from rmqspark.broker.flusher import Flusher
     from rmqspark.broker.offsets import ConsumerOffsets
     from rmqspark.broker.topic_publisher import TopicPublisher
     from rmqspark.broker.topics import TopicTable
@@ -53,7 +52,6 @@ class TopicHandlers:
         store: MessageStore,
         publisher: TopicPublisher,
         appender: Appender,
-        flusher: Flusher,
         clock: Clock,
     ) -> None:
         self._max_queues = config.max_queue_nums
@@ -63,7 +61,6 @@ class TopicHandlers:
         self._store = store
         self._publisher = publisher
         self._appender = appender
-        self._flusher = flusher
         self._clock = clock
 
     def routes(self) -> Routes:
@@ -108,7 +105,7 @@ class TopicHandlers:
         self._topics.remove(topic, self._clock.now_ms())
         self._offsets.forget_topic(topic)
         self._store.delete_topic(topic)
-        return self._after_checkpoint()
+        return self._after_publishing()
 
     def config(self, request: Request[TopicRequestHeader]) -> Reply:
         return Reply(body=self._topics.require(request.header.topic).encode())
@@ -175,10 +172,4 @@ class TopicHandlers:
 
     async def _after_publishing(self) -> Reply:
         await self._publisher.publish()
-        return Reply()
-
-    async def _after_checkpoint(self) -> Reply:
-        """Before, a crash would undo a deletion: the next topic of the name would begin with the messages of this."""
-        await self._publisher.publish()
-        await self._flusher.checkpointed(self._store.end_offset)
         return Reply()

@@ -20,6 +20,7 @@ from rmqspark.store.checkpoint import PATH as CHECKPOINT
 from rmqspark.store.consume_queue import NO_MESSAGE_SIZE, ConsumeQueue
 from rmqspark.store.consume_queues import DIRECTORY as QUEUES
 from rmqspark.store.consume_queues import is_topic, queue_directory
+from rmqspark.store.deletions import Deletions
 from rmqspark.store.direct.tails import NO_TAILS, Tail, find_tails, with_tail
 from rmqspark.store.direct.view import StoreView, queue_length
 from rmqspark.store.inspection.layout import segment_files
@@ -133,7 +134,7 @@ class OfflineStore:
         else:
             start = watermark = max([log.min_offset, *(queue.end_physical_offset() for queue in found)])
         self._ends = {(queue.topic, queue.queue_id): queue.max_offset for queue in found}
-        self.tails = find_tails(log, start, watermark, self._ends)
+        self.tails = find_tails(log, start, watermark, self._ends, Deletions(self._files))
 
     def _checkpoint(self) -> Checkpoint:
         if not self._files.exists(CHECKPOINT):

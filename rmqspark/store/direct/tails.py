@@ -14,7 +14,7 @@ import numpy as np
 from rmqspark.protocol.record import SysFlag
 from rmqspark.store.consume_queue import ENTRY, ENTRY_BYTES, ENTRY_DTYPE, NO_MESSAGE_SIZE
 from rmqspark.store.entries import entries_of
-from rmqspark.store.redispatch import by_queue
+from rmqspark.store.redispatch import by_queue, undeleted
 from rmqspark.store.scan import LogScan, Records
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rmqspark.protocol.record_batch import RecordBatch
     from rmqspark.store.commit_log import CommitLog
     from rmqspark.store.consume_queue import Entries
+    from rmqspark.store.deletions import Deletions
     from rmqspark.store.direct.lanes import EntrySource
 
 _MOST_LOST: Final = 1 << 16  # offsets that may be missing between two messages of a queue
@@ -64,7 +65,7 @@ def with_tail(queue: EntrySource | None, tail: Tail | None) -> EntrySource | Non
 
 
 def find_tails(
-    log: CommitLog, start: int, watermark: int, ends: Mapping[tuple[str, int], int]
+    log: CommitLog, start: int, watermark: int, ends: Mapping[tuple[str, int], int], deletions: Deletions
 ) -> dict[tuple[str, int], Tail]:
     """The entries for all messages from physical offset `start` on that the queues, which end at `ends`, do not have.
 
@@ -76,7 +77,7 @@ def find_tails(
     for records in scan.run():
         if not isinstance(records, Records):
             continue
-        for queue, queue_offset, entry in _messages(records.batch, records.physical_offset):
+        for queue, queue_offset, entry in _messages(records.batch, records.physical_offset, deletions):
             if queue not in found:
                 first[queue] = ends.get(queue, queue_offset)
                 found[queue] = bytearray()
@@ -96,12 +97,15 @@ def _put(entries: bytearray, place: int, run: Entries) -> None:
     entries += run[max(0, behind - place) :].tobytes()
 
 
-def _messages(records: RecordBatch, physical_offset: int) -> Iterator[tuple[tuple[str, int], int, Entries]]:
+def _messages(
+    records: RecordBatch, physical_offset: int, deletions: Deletions
+) -> Iterator[tuple[tuple[str, int], int, Entries]]:
     """Queue, first queue offset and entries of each run of consecutive messages; half messages are in no queue."""
     kinds = records.sys_flags & SysFlag.TRANSACTION_MASK
     rows = np.flatnonzero((kinds != SysFlag.PREPARED) & (kinds != SysFlag.ROLLED_BACK))
     entries = entries_of(records.positions + physical_offset, records.sizes, records.tags_codes())
-    for topic, queue_id, members in by_queue(records, rows):
+    found = undeleted(by_queue(records, rows), records, records.positions + physical_offset, deletions)
+    for topic, queue_id, members in found:
         offsets = records.queue_offsets[members]
         for run in np.split(members, np.flatnonzero(np.diff(offsets) != 1) + 1):
-            yield (topic.decode("utf-8", "replace"), queue_id), int(records.queue_offsets[run[0]]), entries[run]
+            yield (topic, queue_id), int(records.queue_offsets[run[0]]), entries[run]

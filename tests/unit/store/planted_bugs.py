@@ -13,6 +13,7 @@ from rmqspark.store import recovery
 from rmqspark.store.commit_log import CommitLog
 from rmqspark.store.consume_queue import ConsumeQueue
 from rmqspark.store.consume_queues import ConsumeQueues
+from rmqspark.store.deletions import Deletions
 from rmqspark.store.expiry import Expiry
 from rmqspark.store.flush import Flusher, FlushPlan
 from rmqspark.store.identity import StoreIdentity
@@ -201,8 +202,8 @@ BUGS = [
     _bug("queues not cut to the log", "RocketMQ #495", 4, Recovery, "_cut_queues", _nothing),
     _bug("table saved in place", "RocketMQ #3401", 2, JsonTable, "save", _save_in_place),
     _bug("deletions synced together", "-", 3, SegmentLog, "drop_before", _drop_in_one_go),
-    _bug("offsets not synced before expiry", "-", 2, Expiry, "_make_offsets_durable", _nothing),
-    _bug("torn properties believed", "-", 1, LogScan, "_count_whole", _all_records_are_whole, in_sweep=True),
+    _bug("offsets not synced before expiry", "-", 1, Expiry, "_make_offsets_durable", _nothing),
+    _bug("torn properties believed", "-", 2, LogScan, "_count_whole", _all_records_are_whole, in_sweep=True),
     _bug("entries in memory at the checkpoint", "-", 1, ConsumeQueues, "write_out", _nothing),
     _bug("entries dispatched twice", "RocketMQ #7355", 2, ConsumeQueue, "put", _put_repeated_entries_too),
     _bug("fsync of the wrong file", "-", 2, SegmentFiles, "begin_sync", _sync_the_newest_alone),
@@ -211,4 +212,6 @@ BUGS = [
     _bug("next offset one too high after a start", "-", 2, ConsumeQueue, "_end_at", _end_one_too_far),
     _bug("only the newest file gone through", "RocketMQ #1434", 2, Recovery, "_find_start", _begin_in_the_newest_file),
     _bug("blank record not skipped", "-", 2, LogScan, "_read", _read_no_blank),
+    _bug("deleted topics not noted", "-", 2, Deletions, "add", _nothing),
+    _bug("deletion not finished by the next start", "-", 14, Recovery, "_finish_deletions", _nothing),
 ]

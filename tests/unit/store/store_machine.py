@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 QUEUES: list[Queue] = [("orders", 0), ("orders", 1), ("AaAa", 0), ("BBBB", 0)]  # the last two share their Java hash
 RESERVED_MS = SMALL.file_reserved_time * 3_600_000
 _PROPERTIES_BYTES = 30
-_ROUNDS_TO_CHECKPOINT = 3  # queue entries, the checkpoint, and its sync
 
 queues = st.sampled_from(QUEUES)
 lengths = st.integers(6, 150) | st.integers(400, 900)
@@ -60,6 +59,7 @@ APPENDS: dict[str, Callable[[Sequence[tuple[Queue, int]]], list[tuple[Queue, int
     "table": alike,
 }
 """The ways messages may come, and which can come by each."""
+OTHERS = ("flush", "checkpoint", "expire", "delete", "reopen")
 
 
 class StoreMachine(RuleBasedStateMachine):
@@ -87,6 +87,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.is_behind = False  # a fault may have kept queue entries waiting
         self.has_failed = False  # an fsync has
         self.damaged: set[int] = set()  # where the log was
+        self.deleting = ""  # the topic whose deletion a crash has cut short
         self.plan: Any = None
         self.planned = 0
 
@@ -154,20 +155,11 @@ class StoreMachine(RuleBasedStateMachine):
     @precondition(lambda self: not self.has_failed)
     @rule(queue=queues, is_flushing=st.booleans())
     def delete_topic(self, queue: Queue, is_flushing: bool) -> None:
-        """Whatever comes then, it stays deleted: once checkpoints have passed the end of the log."""
-        store, (topic, _) = self.bench.store, queue
-        self.flush(thorough=False)
-        for each in QUEUES:
-            self.records(each)  # notes their places
+        """Whatever comes then, it stays deleted."""
+        self.bring_to_places()
         if is_flushing:
             self.begin_flush(thorough=True)
-        store.delete_topic(topic)
-        self.finish_flush()
-        for _ in range(_ROUNDS_TO_CHECKPOINT):
-            self.flush(thorough=True)
-        assert store.recovery_offset == store.end_offset
-        self.groups.forget_topic(topic)
-        self.model.delete(topic)
+        self.delete(queue[0])
 
     # --- the end of a process, and the next one
 
@@ -183,7 +175,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.come_back(deaths, has_lost_power=has_lost_power)
 
     @rule(
-        what=st.sampled_from([*APPENDS, "flush", "checkpoint", "expire", "reopen"]),
+        what=st.sampled_from([*APPENDS, *OTHERS]),
         sends=sends,
         at=counts,
         after_bytes=torn,
@@ -203,6 +195,8 @@ class StoreMachine(RuleBasedStateMachine):
     ) -> None:
         self.finish_flush()
         messages = self.messages(APPENDS.get(what, list)(sends))
+        if what == "delete":
+            self.bring_to_places()
         self.bench.disk.stop_at(at, after_bytes=after_bytes)
         try:
             self.carry_out(what, messages)
@@ -218,7 +212,7 @@ class StoreMachine(RuleBasedStateMachine):
     # --- a disk that refuses
 
     @rule(
-        what=st.sampled_from([*APPENDS, "flush", "checkpoint", "expire", "reopen"]),
+        what=st.sampled_from([*APPENDS, *OTHERS]),
         sends=sends,
         at=counts,
         after_bytes=torn,
@@ -227,6 +221,8 @@ class StoreMachine(RuleBasedStateMachine):
     def fail_in(self, what: str, sends: list[tuple[Queue, int]], at: int, after_bytes: int, error: int) -> None:
         self.finish_flush()
         messages = self.messages(APPENDS.get(what, list)(sends))
+        if what == "delete":
+            self.bring_to_places()
         self.bench.disk.fail_at(at, OSError(error, "refused"), after_bytes=after_bytes)
         self.is_behind = True
         try:
@@ -235,7 +231,10 @@ class StoreMachine(RuleBasedStateMachine):
             assert what in APPENDS
         except (OSError, StoreError):
             assert what not in APPENDS
-            if what == "reopen":
+            if what == "delete":
+                self.bench.disk.heal()
+                self.delete(messages[0].queue[0])
+            elif what == "reopen":
                 self.bench.disk.heal()
                 self.bench.kill()
                 self.settle(at_least=len(self.model.sent))
@@ -438,9 +437,32 @@ class StoreMachine(RuleBasedStateMachine):
             self.reopen()
         elif what == "expire":
             self.expire(73)
+        elif what == "delete":
+            self.delete(messages[0].queue[0])
         elif not self.has_failed:
             self.bench.store.checkpoint() if what == "checkpoint" else self.bench.store.flush()
             self.model.all_durable()
+
+    def bring_to_places(self) -> None:
+        """All there is comes onto the disk, and is read: where it lies is known then."""
+        self.flush(thorough=False)
+        for queue in QUEUES:
+            self.records(queue)
+
+    def delete(self, topic: str) -> None:
+        if not self.has_failed:
+            self.deleting = topic
+            self.bench.store.delete_topic(topic)
+            self.has_deleted()
+
+    @staticmethod
+    def queues_of(topic: str) -> list[Queue]:
+        return [queue for queue in QUEUES if queue[0] == topic]
+
+    def has_deleted(self) -> None:
+        self.groups.forget_topic(self.deleting)
+        self.model.delete(self.deleting)
+        self.deleting = ""
 
     def drop_expired(self) -> None:
         """Only what has been readable is expired here: of other messages the model does not know where they lie."""
@@ -506,6 +528,9 @@ class StoreMachine(RuleBasedStateMachine):
         self.has_failed = False
         self.plan = None
         self.is_behind = False
+        if self.deleting and not any(self.bench.store.max_offset(*queue) for queue in self.queues_of(self.deleting)):
+            self.has_deleted()
+        self.deleting = ""
         end = self.readable()
         assert at_least <= end <= len(self.model.sent)
         self.model.keep(end)

@@ -1,4 +1,4 @@
-"""Deleted topics stay deleted: what a crash may bring back, until when, and of which topic."""
+"""Deleted topics stay deleted: over crashes at any step, over recoveries that go through all of the log."""
 
 from __future__ import annotations
 
@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rmqspark.errors import DamagedFile
+from rmqspark.store.checkpoint import Checkpoint
 from rmqspark.store.config import StoreConfig
+from rmqspark.store.deletions import PATH, Deletion, Deletions
+from rmqspark.store.direct.offline import OfflineStore
 from rmqspark.testing.disk_faults import CHANGES, ProcessDied
+from rmqspark.testing.memory_files import MemoryFileSystem
 
 from .store_bench import SMALL, StoreBench
 
@@ -28,55 +33,44 @@ BODIES = [b"%d" % number for number in range(8)]  # more than a file of a queue 
 pytestmark = pytest.mark.faults
 
 
-def delete_during_a_flush(config: StoreConfig, *, thorough: bool, checkpoints: int) -> tuple[StoreBench, bool]:
-    """Deletes "t" while a flush is under way; and whether that is for good after so many checkpoints."""
+def lose_all_but_the_log(bench: StoreBench) -> None:
+    bench.kill()
+    bench.store.close()
+    for path in [*bench.content("consumequeue"), "checkpoint"]:
+        bench.files.unlink(path)
+    bench.write_abort()
+    bench.open()
+
+
+@MODES
+@pytest.mark.parametrize("thorough", [None, False, True])
+@pytest.mark.parametrize("crash", [*CRASHES, lose_all_but_the_log])
+def test_a_deletion_outlives_a_crash(
+    config: StoreConfig, thorough: bool | None, crash: Callable[[StoreBench], object]
+) -> None:
+    """Whether a flush was under way or not, and whatever of the store is there still."""
     bench = StoreBench(config)
     bench.send("t", 0, *BODIES)
     bench.send("u", 0, *BODIES)
-    plan = bench.store.begin_flush(thorough=thorough)
-    assert plan is not None
+    bench.store.checkpoint()
+    bench.send("t", 1, *BODIES)
+    bench.store.flush()
+    plan = bench.store.begin_flush(thorough=thorough) if thorough is not None else None
     bench.store.delete_topic("t")
-    end_offset = bench.store.end_offset
-    plan.run()
-    bench.store.finish_flush(plan)
-    for _ in range(checkpoints):
-        bench.store.checkpoint()
-    return bench, bench.store.recovery_offset >= end_offset
-
-
-@MODES
-@pytest.mark.parametrize("thorough", [False, True])
-@pytest.mark.parametrize("crash", CRASHES)
-def test_a_deletion_is_for_good_when_a_recovery_would_begin_behind_it(
-    config: StoreConfig, thorough: bool, crash: Callable[[StoreBench], object]
-) -> None:
-    """A checkpoint that began before the deletion is none of it; one that began after it is on disk with the next."""
-    for checkpoints in count():
-        bench, is_for_good = delete_during_a_flush(config, thorough=thorough, checkpoints=checkpoints)
-        crash(bench)
-        assert bench.store.topics() == ["u"] or not is_for_good
-        assert bench.bodies("u", 0) == BODIES
-        if is_for_good:
-            break
-    assert checkpoints == 2
-
-
-@MODES
-@pytest.mark.parametrize("thorough", [False, True])
-def test_the_checkpoint_after_a_deletion_outlives_a_kill(config: StoreConfig, thorough: bool) -> None:
-    """Without one, what was deleted while a flush was under way comes back."""
-    found = []
-    for checkpoints in range(2):
-        bench, is_for_good = delete_during_a_flush(config, thorough=thorough, checkpoints=checkpoints)
-        assert not is_for_good
-        bench.kill()
-        found.append(bench.store.topics())
-    assert found == [["t", "u"], ["u"]]
+    if plan is not None:
+        plan.run()
+        bench.store.finish_flush(plan)
+    crash(bench)
+    assert bench.store.topics() == ["u"]
+    assert bench.bodies("u", 0) == BODIES
+    bench.send("t", 0, b"new")
+    bench.store.flush()
+    crash(bench)
+    assert bench.numbered_bodies("t", 0, 0) == [(0, b"new")]
 
 
 def with_one_deleted(config: StoreConfig) -> StoreBench:
-    """A store whose topic "t" is deleted for good, "v" about to be, and "u" there, with a little that no checkpoint
-    covers."""
+    """A store whose topic "t" is deleted, "v" about to be, and "u" there, with a little that no checkpoint covers."""
     bench = StoreBench(config)
     for topic in ("t", "u", "v"):
         bench.send(topic, 0, *BODIES)
@@ -84,8 +78,6 @@ def with_one_deleted(config: StoreConfig) -> StoreBench:
     bench.store.flush()
     bench.store.delete_topic("t")
     bench.store.checkpoint()
-    bench.store.checkpoint()
-    assert bench.store.recovery_offset == bench.store.end_offset
     for topic in ("u", "v"):
         bench.send(topic, 0, b"later")
     bench.store.flush()
@@ -94,10 +86,11 @@ def with_one_deleted(config: StoreConfig) -> StoreBench:
 
 @MODES
 @pytest.mark.parametrize("crash", CRASHES)
-def test_a_deletion_that_a_crash_cuts_short_undoes_none_before_it(
+def test_a_deletion_that_a_crash_cuts_short_is_done_or_not_begun(
     config: StoreConfig, crash: Callable[[StoreBench], object]
 ) -> None:
-    """Whichever of its steps is the last: recovery does not go through the log that has the other topic still."""
+    """Whichever of its steps is the last: all queues of the topic are there with all they had, or none is."""
+    found = []
     for steps in count(1):
         bench = with_one_deleted(config)
         bench.disk.stop_at(steps)
@@ -109,28 +102,13 @@ def test_a_deletion_that_a_crash_cuts_short_undoes_none_before_it(
             has_died = False
             bench.disk.heal()
         crash(bench)
-        assert [topic for topic in bench.store.topics() if topic != "v"] == ["u"]
         assert (bench.bodies("u", 0), bench.bodies("u", 3)) == ([*BODIES, b"later"], BODIES)
+        assert (bench.bodies("v", 0), bench.bodies("v", 3)) in (([*BODIES, b"later"], BODIES), ([], []))
+        found.append(bench.store.topics())
         if not has_died:
             break
-    assert steps > 6
-
-
-@pytest.mark.parametrize("under_way", [False, True])
-@pytest.mark.parametrize("crash", CRASHES)
-def test_a_deletion_during_a_flush_undoes_none_before_it(
-    under_way: bool, crash: Callable[[StoreBench], object]
-) -> None:
-    """The checkpoint of that flush counts entries of both, and is not written as it was planned."""
-    bench = with_one_deleted(SMALL)
-    plan = bench.store.begin_flush(thorough=True)
-    assert plan is not None
-    plan.run()
-    bench.store.delete_topic("v")
-    if not under_way:
-        bench.store.finish_flush(plan)
-    crash(bench)
-    assert "t" not in bench.store.topics()
+    assert (found[0], found[-1]) == (["u", "v"], ["u"])
+    assert [topics for topics in found if topics not in (["u", "v"], ["u"])] == []
 
 
 @pytest.mark.parametrize("crash", CRASHES)
@@ -138,7 +116,7 @@ def test_a_deletion_that_failed_is_done_by_the_next(crash: Callable[[StoreBench]
     """Whichever of its steps the disk refuses, nothing of the topic is left when it is deleted once more."""
     for steps in count(1):
         bench = with_one_deleted(SMALL)
-        bench.disk.fail_at(steps, OSError(EIO, "refused"), counted=CHANGES - {"fsync"})
+        bench.disk.fail_at(steps, OSError(EIO, "refused"), counted=CHANGES)
         try:
             bench.store.delete_topic("v")
         except OSError:
@@ -147,34 +125,100 @@ def test_a_deletion_that_failed_is_done_by_the_next(crash: Callable[[StoreBench]
             break
         bench.store.delete_topic("v")
         assert not bench.files.exists("consumequeue/v")
-        for _ in range(2):
-            bench.store.checkpoint()
-        assert bench.store.recovery_offset == bench.store.end_offset
         crash(bench)
         assert bench.store.topics() == ["u"]
         assert bench.bodies("u", 0) == [*BODIES, b"later"]
     assert steps > 6
 
 
-def test_a_deletion_whose_fsync_fails_removes_nothing_and_ends_writing() -> None:
-    """As in a flush, nobody can say what is on disk: the next flush ends with the same error."""
+def test_a_deletion_that_cannot_be_noted_removes_nothing() -> None:
+    """It is on disk that the topic is deleted before the first of its files goes."""
     bench = with_one_deleted(SMALL)
     bench.disk.fail_next("fsync", OSError(EIO, "refused"))
     with pytest.raises(OSError, match="refused"):
         bench.store.delete_topic("v")
-    assert bench.store.topics() == ["u", "v"]
-    with pytest.raises(OSError, match="refused"):
+    for reopen in (bench.reopen, bench.lose_power):
+        assert bench.store.topics() == ["u", "v"]
+        assert bench.bodies("v", 3) == BODIES
+        reopen()
+
+
+def test_a_start_after_a_deletion_goes_through_no_more_of_the_log() -> None:
+    """The checkpoint does not count the topic's entries: those that are missing would else have all of it read."""
+    read = []
+    for is_deleted in (False, True):
+        bench = with_one_deleted(SMALL)
         bench.store.checkpoint()
-    assert not bench.store.is_writable
-    bench.lose_power()
-    assert bench.store.topics() == ["u", "v"]
+        if is_deleted:
+            bench.store.delete_topic("v")
+        before = bench.disk.bytes_read
+        bench.kill()
+        read.append(bench.disk.bytes_read - before)
+    assert read[1] < read[0] + bench.store.end_offset // 2
 
 
-def test_where_nothing_is_behind_the_checkpoint_a_deletion_is_for_good_at_once() -> None:
-    """Of an idle store: what is on disk says already that the topic's entries do not count."""
-    bench = with_one_deleted(SMALL)
+def test_messages_where_the_log_was_cut_are_of_the_next_topic() -> None:
+    """A power loss takes the end of the log, and what comes then lies where the deleted topic had its messages."""
+    bench = StoreBench()
+    bench.send("u", 0, *BODIES)
     bench.store.checkpoint()
-    bench.store.delete_topic("v")
-    assert bench.store.recovery_offset == bench.store.end_offset
+    bench.store.checkpoint()
+    bench.send("t", 0, *BODIES)
+    bench.store.delete_topic("t")
     bench.lose_power()
     assert bench.store.topics() == ["u"]
+    bench.send("t", 0, *BODIES)
+    lose_all_but_the_log(bench)
+    assert bench.bodies("t", 0) == BODIES
+
+
+def test_messages_that_rocketmq_put_where_the_log_was_cut_are_of_the_next_topic() -> None:
+    """It does not move the end of the log in our table; they were stored after the deletion."""
+    bench = StoreBench()
+    bench.send("t", 0, *BODIES)
+    bench.store.delete_topic("t")
+    bench.clock.advance(ms=1)
+    bench.send("t", 0, b"new")
+    bench.store.close()
+    Deletions(bench.files).add("t", Deletion(bench.store.end_offset, bench.clock.now_ms() - 1), 0)
+    bench.write_file("checkpoint", Checkpoint().encode()[:40].ljust(4096, b"\0"))
+    for path in bench.content("consumequeue"):
+        bench.files.unlink(path)
+    bench.open()
+    assert bench.bodies("t", 0) == [b"new"]
+
+
+def test_a_store_without_a_broker_has_no_deleted_messages() -> None:
+    """Reads that go to the files of a killed broker find what its next start would."""
+    bench = StoreBench()
+    bench.send("t", 0, *BODIES)
+    bench.send("u", 0, *BODIES)
+    bench.store.delete_topic("t")
+    bench.send("t", 1, b"new")
+    bench.disk.kill()
+    with OfflineStore(bench.files, is_open=False) as store:
+        assert {queue: (tail.start, tail.end) for queue, tail in store.tails.items()} == {
+            ("u", 0): (0, len(BODIES)),
+            ("t", 1): (0, 1),
+        }
+
+
+def test_what_expired_needs_no_note() -> None:
+    """The table has what lies in the log, and no more of it than 20,000."""
+    files = MemoryFileSystem()
+    table = Deletions(files)
+    for number in range(4):
+        table.add(f"t{number}", Deletion(100 * number, 1), log_min_offset=0)
+    table.add("new", Deletion(1000, 2), log_min_offset=200)
+    assert [name for name in ("t0", "t1", "t2", "t3", "new") if Deletions(files).get(name)] == ["t3", "new"]
+    table.follow_log_end(250)
+    assert (Deletions(files).get("t3"), Deletions(files).get("new")) == (Deletion(250, 1), Deletion(250, 2))
+
+
+def test_a_table_that_says_nothing_is_told() -> None:
+    """A start ends with the file's name and what to do; nothing is taken for deleted or not on a guess."""
+    bench = with_one_deleted(SMALL)
+    bench.store.close()
+    bench.write_file(PATH, b"?")
+    with pytest.raises(DamagedFile, match=PATH):
+        bench.open()

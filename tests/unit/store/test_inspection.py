@@ -228,6 +228,7 @@ def last_file(bench: StoreBench, directory: str) -> str:
         ),
         (lambda b: b.write_file("config/topics.json", b"["), Kind.BAD_TABLE, "config/topics.json", -1),
         (lambda b: b.write_file("rmqspark.json", b"["), Kind.BAD_TABLE, "rmqspark.json", -1),
+        (lambda b: write_new(b, "deletedtopics.json", b"[]"), Kind.BAD_TABLE, "deletedtopics.json", -1),
         (lambda b: cut_short(b, "checkpoint", 30), Kind.BAD_CHECKPOINT, "checkpoint", 30),
         (lambda b: b.files.unlink("checkpoint"), Kind.BAD_CHECKPOINT, "checkpoint", -1),
     ],

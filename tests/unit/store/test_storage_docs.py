@@ -7,7 +7,7 @@ import struct
 from pathlib import Path
 
 from rmqspark.protocol import record
-from rmqspark.store import checkpoint, consume_queue, identity, index_file, run_marker
+from rmqspark.store import checkpoint, consume_queue, deletions, identity, index_file, run_marker
 
 PAGE = Path(__file__).parents[3] / "docs" / "storage-format.md"
 
@@ -34,6 +34,7 @@ def test_every_file_is_described() -> None:
         checkpoint.PATH,
         run_marker.PATH,
         identity.PATH,
+        deletions.PATH,
         "lock",
         "commitlog",
         "consumequeue",

@@ -1,0 +1,78 @@
+"""Which topics were deleted, and where the log ended then: what they have in it goes into no queue again.
+
+A deletion removes the queues; the messages stay in the log until they expire. A recovery that goes through them, for it
+is after a crash or a queue is missing, would put them into queues again, before the first messages of the next topic of
+that name. In `deletedtopics.json` at the root of the store, a file RocketMQ does not know and leaves alone:
+
+    {"<topic>": [<physical offset of the log's end>, <ms of the deletion>]}
+
+RocketMQ may cut the log and continue it, and a topic made anew may have messages where those of the deleted one were:
+they were stored later. Our own recovery, where it cuts the log, moves the entries along.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
+
+from rmqspark.store.json_table import JsonTable
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from rmqspark.protocol.spans import Positions
+    from rmqspark.store.files import FileSystem
+
+PATH: Final = "deletedtopics.json"
+_MOST: Final = 20_000
+
+
+class Deletion(NamedTuple):
+    """The last deletion of one topic."""
+
+    log_end_offset: int
+    deleted_ms: int
+
+    def spares(self, physical_offsets: Positions, store_timestamps_ms: Positions) -> NDArray[np.bool_]:
+        """Which of these messages of the topic came after it."""
+        return (physical_offsets >= self.log_end_offset) | (store_timestamps_ms > self.deleted_ms)
+
+
+class Deletions:
+    """The table, of the 20,000 newest. `warning` is not empty if it had to be read from its copy.
+
+    Raises DamagedFile where neither can be read."""
+
+    def __init__(self, files: FileSystem) -> None:
+        self._table = JsonTable(files, PATH)
+        self._by_topic = self._table.load(parse) or {}
+        self.warning = self._table.warning
+
+    def get(self, topic: str) -> Deletion | None:
+        return self._by_topic.get(topic)
+
+    def add(self, topic: str, deletion: Deletion, log_min_offset: int) -> None:
+        """Durable when this returns. Of what has expired with its messages nothing is kept. Raises OSError."""
+        kept = {
+            name: each
+            for name, each in self._by_topic.items()
+            if name != topic and each.log_end_offset > log_min_offset
+        }
+        self._save({**dict(list(kept.items())[1 - _MOST :]), topic: deletion})
+
+    def follow_log_end(self, log_end_offset: int) -> None:
+        """What is appended from here on is new, though a deletion has seen a longer log. Durable when this returns."""
+        if any(each.log_end_offset > log_end_offset for each in self._by_topic.values()):
+            ends = {name: min(each.log_end_offset, log_end_offset) for name, each in self._by_topic.items()}
+            self._save({name: Deletion(end, self._by_topic[name].deleted_ms) for name, end in ends.items()})
+
+    def _save(self, by_topic: dict[str, Deletion]) -> None:
+        self._table.save(msgspec.json.encode(by_topic).decode())
+        self._by_topic = by_topic
+
+
+def parse(text: str) -> dict[str, Deletion]:
+    """What the file says. Raises ValueError for what it cannot."""
+    return msgspec.json.decode(text, type=dict[str, Deletion])
