@@ -188,6 +188,16 @@ def test_messages_that_rocketmq_put_where_the_log_was_cut_are_of_the_next_topic(
     assert bench.bodies("t", 0) == [b"new"]
 
 
+def test_a_clock_that_was_put_back_spares_nothing() -> None:
+    """What was stored before a deletion goes with it, whatever its time."""
+    bench = StoreBench()
+    bench.send("t", 0, *BODIES)
+    bench.clock.set_now_ms(bench.clock.now_ms() - 60_000)
+    bench.store.delete_topic("t")
+    lose_all_but_the_log(bench)
+    assert bench.store.topics() == []
+
+
 def test_a_store_without_a_broker_has_no_deleted_messages() -> None:
     """Reads that go to the files of a killed broker find what its next start would."""
     bench = StoreBench()
