@@ -26,8 +26,9 @@ def measure(given: Given) -> list[dict[str, Any]]:
     lines = []
     for size in (SMALL, LARGE):
         with given.memory():
-            exact, peer, plain = _bench(given, size).pipeline_figures()
-        lines += [Comparison(exact.path, size, exact, peer, ASKED[size]), Comparison(plain.path, size, plain, peer)]
+            exact, peer, plain, direct = _bench(given, size).pipeline_figures()
+        lines += [Comparison(each.path, size, each, peer, ASKED[size]) for each in (exact, direct)]
+        lines += [Comparison(plain.path, size, plain, peer)]
     return [line.as_json() for line in lines]
 
 

@@ -47,7 +47,7 @@ class Side(Protocol):
     def read_all_columns(self, spark: SparkSession, topic: str, **options: object) -> DataFrame:
         """All there is, with the columns that `load()` gives."""
 
-    def stream(self, spark: SparkSession, topic: str, rows_a_batch: int | None) -> DataFrame:
+    def stream(self, spark: SparkSession, topic: str, rows_a_batch: int | None, **options: object) -> DataFrame:
         """From the first row on: `body`."""
 
     def stream_all_columns(self, spark: SparkSession, topic: str, rows_a_batch: int, **options: object) -> DataFrame:
@@ -84,8 +84,8 @@ class Rmqspark:
     def read_all_columns(self, spark: SparkSession, topic: str, **options: object) -> DataFrame:
         return self._reader(spark, options).load(topic)
 
-    def stream(self, spark: SparkSession, topic: str, rows_a_batch: int | None) -> DataFrame:
-        return self._streamer(spark, _limit(rows_a_batch)).schema("body binary").load(topic)
+    def stream(self, spark: SparkSession, topic: str, rows_a_batch: int | None, **options: object) -> DataFrame:
+        return self._streamer(spark, {**_limit(rows_a_batch), **options}).schema("body binary").load(topic)
 
     def stream_all_columns(self, spark: SparkSession, topic: str, rows_a_batch: int, **options: object) -> DataFrame:
         return self._streamer(spark, {**_limit(rows_a_batch), **options}).load(topic)
@@ -136,8 +136,8 @@ class Kafka:
     def read_all_columns(self, spark: SparkSession, topic: str, **options: object) -> DataFrame:
         return spark.read.format("kafka").options(**self._where()).option("subscribe", topic).options(**options).load()
 
-    def stream(self, spark: SparkSession, topic: str, rows_a_batch: int | None) -> DataFrame:
-        return self._stream(spark, topic, _limit(rows_a_batch)).select(sf.col("value").alias("body"))
+    def stream(self, spark: SparkSession, topic: str, rows_a_batch: int | None, **options: object) -> DataFrame:
+        return self._stream(spark, topic, {**_limit(rows_a_batch), **options}).select(sf.col("value").alias("body"))
 
     def stream_all_columns(self, spark: SparkSession, topic: str, rows_a_batch: int, **options: object) -> DataFrame:
         return self._stream(spark, topic, {**_limit(rows_a_batch), **options})

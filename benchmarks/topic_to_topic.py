@@ -5,7 +5,8 @@
 
 - `writes`: a batch job of --rows rows, at-least-once and exactly-once (transactionalId and transactionVersion).
 - `pipelines`: a streaming query with Trigger.AvailableNow from a topic of --rows rows to another, from start() to its
-  end; ours exactly-once and at-least-once, Kafka's connector at-least-once (it has nothing else), defaults everywhere.
+  end; ours exactly-once and at-least-once, Kafka's connector at-least-once (it has nothing else), defaults everywhere;
+  and ours exactly-once with readMode=direct, whose tasks read the broker's files themselves.
 - `commits`: what a micro-batch of 10,000 rows takes in a stream, exactly-once and at-least-once, from its progress:
   `triggerExecution` is the whole batch, `addBatch` its tasks and the sink's commit.
 - `memory`: peak memory of broker and Python workers while one exactly-once batch is written, and read again with all
@@ -25,7 +26,7 @@ import signal
 import statistics
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from figures import Figure, ratio, result
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
 AT_LEAST_ONCE = {"deliveryGuarantee": "at-least-once"}
+DIRECT = {"readMode": "direct"}
 SMALL_BATCH = 10_000
 FIRST_BATCHES = 2  # of a query, which pay for what is made once
 QUERIES = 4  # that the small batches of a guarantee are spread over, in turns with the other's
@@ -50,11 +52,12 @@ MEASURED = {"broker": ("rmqspark", "up"), "worker": ("pyspark.daemon",)}  # by c
 
 @dataclass(frozen=True)
 class Path:
-    """One way of a topic's rows: what it is called, and the options of its sink."""
+    """One way of a topic's rows: what it is called, and the options of its sink and of its source."""
 
     name: str
     side: Side
     options: dict[str, str]
+    reading: dict[str, str] = field(default_factory=dict)
 
 
 class Bench:
@@ -75,19 +78,24 @@ class Bench:
 
     def pipelines(self) -> dict[str, Any]:
         figures = self.pipeline_figures()
-        faster = ratio(figures[0], to=figures[1]).median
-        print(f"  exactly-once is {faster:.2f} times as fast as Kafka's connector", flush=True)
-        return {"results": [result(figure) for figure in figures], "ratio": round(faster, 2)}
+        faster, direct = (ratio(figure, to=figures[1]).median for figure in (figures[0], figures[3]))
+        print(f"  exactly-once is {faster:.2f} times as fast as Kafka's connector, direct {direct:.2f}", flush=True)
+        return {
+            "results": [result(figure) for figure in figures],
+            "ratio": round(faster, 2),
+            "ratio_direct": round(direct, 2),
+        }
 
     def pipeline_figures(self) -> list[Figure]:
-        """Ours exactly-once, Kafka's connector, ours at-least-once."""
+        """Ours exactly-once, Kafka's connector, ours at-least-once, and exactly-once with direct reads."""
         with started("rmqspark") as ours, started("kafka") as theirs:
             for side in (ours, theirs):
                 self._fill(side, self._given.rows)
             exact = Path("topic to topic, exactly-once", ours, {})
             connector = Path("topic to topic, Kafka's connector", theirs, {})
             plain = Path("topic to topic, at-least-once", ours, AT_LEAST_ONCE)
-            return self._paired([exact, connector, plain], self._copy)
+            direct = Path("topic to topic, exactly-once, direct", ours, {}, DIRECT)
+            return self._paired([exact, connector, plain, direct], self._copy)
 
     def commits(self) -> dict[str, Any]:
         took: dict[str, list[dict[str, int]]] = {"at-least-once": [], "exactly-once": []}
@@ -175,7 +183,7 @@ class Bench:
         """A streaming query over all rows of the source, to its end."""
         del rows
         with tempfile.TemporaryDirectory(prefix="rmq-bench-") as checkpoint:
-            source = path.side.stream(self._spark, "source", rows_a_batch)
+            source = path.side.stream(self._spark, "source", rows_a_batch, **path.reading)
             writing = path.side.writing(source, topic, **path.options).option("checkpointLocation", checkpoint)
             query = writing.trigger(availableNow=True).start()
             try:
