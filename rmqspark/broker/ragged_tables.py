@@ -18,7 +18,7 @@ from rmqspark.broker.send_values import HEADER_AT
 from rmqspark.errors import RmqError
 from rmqspark.protocol.command import JSON
 from rmqspark.protocol.spans import Spans
-from rmqspark.remoting.gathered import answer_each, close_unanswered
+from rmqspark.remoting.gathered import answer_each, close_unanswered, hosts_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -77,8 +77,8 @@ class RaggedTables:
         return True
 
     def _store(self, requests: Sequence[Gathered], sheet: RaggedSheet) -> _Stored | None:
-        hosts = [gathered.connection.ipv4_host for gathered in requests]
-        if None in hosts:
+        hosts = hosts_of(requests)
+        if hosts is None:
             return None
         raw = b"".join([gathered.frames for gathered in requests])
         sizes = np.array(list(chain.from_iterable([gathered.sizes for gathered in requests])))
@@ -88,8 +88,7 @@ class RaggedTables:
         numbers = self._usual.numbers(sends.names, sheet.split_name)
         if numbers is None:
             return None
-        born_hosts = np.repeat(np.array(hosts, "V8"), [len(gathered.sizes) for gathered in requests])
-        table = sheet.table(sends, self._usual.targets, numbers, born_hosts)
+        table = sheet.table(sends, self._usual.targets, numbers, hosts)
         places = self._appender.append_table(table)
         return None if places is None else _Stored(requests, sends, table, places)
 

@@ -18,7 +18,7 @@ from rmqspark.broker.send_sheets import SendSheet
 from rmqspark.broker.send_values import HEADER_AT, numbers_of, texts_of
 from rmqspark.errors import RmqError
 from rmqspark.protocol.properties import Property
-from rmqspark.remoting.gathered import answer_each, are_alike, close_unanswered
+from rmqspark.remoting.gathered import answer_alike, answer_each, are_alike, close_unanswered, hosts_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,14 +75,13 @@ class SendTables:
         frame_bytes = requests[0].frame_bytes
         frames = np.frombuffer(b"".join([alike.frames for alike in requests]), np.uint8).reshape(-1, frame_bytes)
         sheet = self._sheet(requests[0], frames[0])
-        hosts = [alike.connection.ipv4_host for alike in requests]
-        if sheet is None or None in hosts or not sheet.fits(frames):
+        hosts = hosts_of(requests)
+        if sheet is None or hosts is None or not sheet.fits(frames):
             return None
         target_of = self._usual.numbers(sheet.names(frames), sheet.split_name)
         if target_of is None:
             return None
-        born_hosts = np.repeat(np.array(hosts, "V8"), [len(alike.sizes) for alike in requests])
-        table = sheet.table(frames, self._usual.targets, np.array(target_of), born_hosts)
+        table = sheet.table(frames, self._usual.targets, np.array(target_of), hosts)
         places = self._appender.append_table(table)
         return None if places is None else _Stored(requests, sheet, frames, places)
 
@@ -108,7 +107,7 @@ class SendTables:
             if answers is None:
                 answer_each(stored.requests, self._each(stored, error))
             else:
-                _hand_out(answers, stored.requests, len(answers) // len(stored.frames))
+                answer_alike(stored.requests, answers, len(answers) // len(stored.frames))
         except MemoryError:
             close_unanswered(stored.requests)
 
@@ -142,13 +141,3 @@ class SendTables:
             stored.places,
             error,
         )
-
-
-def _hand_out(answers: bytes, requests: Sequence[Gathered], answer_bytes: int) -> None:
-    """Gives each connection its own of these answers, which are as long as each other."""
-    begin = 0
-    for alike in requests:
-        count = len(alike.sizes)
-        end = begin + count * answer_bytes
-        alike.connection.answer(answers[begin:end], count)
-        begin = end

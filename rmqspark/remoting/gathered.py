@@ -11,8 +11,12 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
+
+    from numpy.typing import NDArray
 
     from rmqspark.remoting.server_connection import ServerConnection
 
@@ -57,6 +61,24 @@ def are_alike(requests: Sequence[Gathered]) -> bool:
     """Whether all of them are as long as each other and have the same header word."""
     first = _shape_of(requests[0])
     return first != (0, 0) and all(_shape_of(gathered) == first for gathered in requests)
+
+
+def hosts_of(requests: Sequence[Gathered]) -> NDArray[np.void] | None:
+    """The address that each request has come from, as records have it; None where one of them is not IPv4."""
+    hosts = [gathered.connection.ipv4_host for gathered in requests]
+    if None in hosts:
+        return None
+    return np.repeat(np.array(hosts, "V8"), [len(gathered.sizes) for gathered in requests])
+
+
+def answer_alike(requests: Sequence[Gathered], answers: bytes, answer_bytes: int) -> None:
+    """Gives each connection its own of these answers, which are as long as each other and back to back."""
+    begin = 0
+    for gathered in requests:
+        count = len(gathered.sizes)
+        end = begin + count * answer_bytes
+        gathered.connection.answer(answers[begin:end], count)
+        begin = end
 
 
 def answer_each(requests: Sequence[Gathered], answers: Sequence[bytes]) -> None:
