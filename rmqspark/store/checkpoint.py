@@ -12,12 +12,13 @@ has the same, with the durable watermark in `masterFlushedOffset`, and behind th
    228 100   the one that it takes the place of
 
 How we know that ours wrote it last: RocketMQ maps the file and changes the first 40 bytes alone, at the latest when it
-recovers (confirmPhyOffset becomes the start of the last record, which is never an end of ours) or flushes. Then the CRC
-is wrong, and the two offsets, which say nothing about a log that somebody else has cut or continued, are not believed;
-the store times still are. All of it lies in one sector of the disk, so a power loss leaves the old or the new one.
+recovers (confirmPhyOffset becomes the start of the last record, not its end, as ours is) or flushes. Then the CRC is
+wrong, and the two offsets, which say nothing about a log that somebody else has cut or continued, are not believed; the
+store times still are. All of it lies in one sector of the disk, so a power loss leaves the old or the new one.
 
-A process that dies in the middle of a write, or a disk that refuses there, may leave some bytes of the new one and some
-of the old. The CRC is wrong then, too; but `confirmPhyOffset` has no byte that is of neither, and the new one counts.
+A process that dies in the middle of a write, or a disk that refuses there, may leave the beginning of the new one and
+the end of the old. The CRC is wrong then, too, but what is there is made of these two, and the new one counts. RocketMQ
+leaves the end of the new one, behind a beginning of its own. What was torn is finished before anything else is written.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _CRC: Final = Struct(">I")
 _SEALED_BYTES: Final = _CRC_AT + _CRC.size
 _NEW_AT: Final = 128
 _OLD_AT: Final = _NEW_AT + _SEALED_BYTES
-_CONFIRMED: Final = slice(32, 40)
+_END: Final = _OLD_AT + _SEALED_BYTES
 _PRODUCT: Final = b"rmqspark"
 _CLOCK_SLACK_MS: Final = 3_000
 
@@ -107,7 +108,7 @@ class CheckpointFile:
         self._file = files.open(PATH, create=True)
         self.synced = Checkpoint()
         self._failure: OSError | None = None
-        self._is_torn = False
+        self._torn: Checkpoint | None = None
         self.current = self._read()
         if self._file.size() < CHECKPOINT_BYTES:
             self._file.truncate(CHECKPOINT_BYTES)
@@ -116,28 +117,27 @@ class CheckpointFile:
 
     def _read(self) -> Checkpoint:
         data = self._file.pread(CHECKPOINT_BYTES, 0)
-        there, new = Checkpoint.decode(data), Checkpoint.decode(data[_NEW_AT:])
-        if there.is_sealed or not new.is_sealed:
-            return there
-        if _is_torn(data):
-            self._is_torn = True
-            return new
-        self._file.pwrite(bytes(2 * _SEALED_BYTES), _NEW_AT)  # or it would count for ours once that is torn
-        self._file.fsync()
+        if (torn := torn_checkpoint(data)) is not None:
+            self._torn = torn
+            return torn
+        there = Checkpoint.decode(data)
+        if not there.is_sealed and any(data[_NEW_AT:_END]):
+            self._file.pwrite(bytes(_END - _NEW_AT), _NEW_AT)  # or it would count for ours once that is torn
+            self._file.fsync()
         return there
 
     def write(self, checkpoint: Checkpoint) -> None:
         """Raises OSError; then what was there counts, or this."""
-        if self._is_torn:
-            self._put(self.current)
+        if self._torn is not None:
+            self._put(self._torn)
         if self.current.is_sealed:
             self._file.pwrite(checkpoint.encode() + self.current.encode(), _NEW_AT)
         self._put(checkpoint)
 
     def _put(self, checkpoint: Checkpoint) -> None:
-        self._is_torn = True
+        self._torn = checkpoint
         self._file.pwrite(checkpoint.encode(), 0)
-        self._is_torn = False
+        self._torn = None
         self.current = checkpoint
 
     def sync(self) -> None:
@@ -156,9 +156,16 @@ class CheckpointFile:
         self._file.close()
 
 
-def _is_torn(data: bytes) -> bool:
-    """Whether a checkpoint that is not sealed may be part new, part old: whether its confirmPhyOffset is."""
-    if not Checkpoint.decode(data[_OLD_AT:]).is_sealed:
-        return False
-    found, new, old = (data[at:][_CONFIRMED] for at in (0, _NEW_AT, _OLD_AT))
-    return all(byte in choice for byte, *choice in zip(found, new, old, strict=True))
+def read_checkpoint(data: bytes) -> Checkpoint:
+    """What a whole file says, also where ours died while it wrote it."""
+    return torn_checkpoint(data) or Checkpoint.decode(data)
+
+
+def torn_checkpoint(data: bytes) -> Checkpoint | None:
+    """What ours was writing into this file, and did not end; None if it had, or if RocketMQ came since."""
+    there, new, old = data[:_SEALED_BYTES], data[_NEW_AT:_OLD_AT], data[_OLD_AT:_END]
+    if Checkpoint.decode(there).is_sealed or not Checkpoint.decode(old).is_sealed:
+        return None
+    is_torn = any(there == new[:cut] + old[cut:] for cut in range(_SEALED_BYTES))
+    checkpoint = Checkpoint.decode(new)
+    return checkpoint if is_torn and checkpoint.is_sealed else None

@@ -111,6 +111,13 @@ class ConsumeQueue:
             self.next_offset = self.max_offset
         return count
 
+    def clear(self) -> None:
+        """Deletes its files. Raises OSError; then it begins with what is left."""
+        try:
+            self.segments.clear()
+        finally:
+            self.min_offset = max(self.min_offset, self.first_offset)
+
     def begin_anew(self) -> None:
         """Forgets all entries: the topic was deleted, and made again."""
         self.segments.clear()
@@ -166,12 +173,14 @@ class ConsumeQueue:
             return not self.segments.is_zero_from(position)
         return any(self.segments.read(position, ENTRY_BYTES))
 
-    def is_older_than(self, physical_offset: int) -> bool:
-        """Whether its messages lie below a place in the log: the last one does, or the first of what is written."""
-        if 0 < self.end_physical_offset() <= physical_offset:
-            return True
-        first, size, _ = self.entry(self.first_offset)
-        return 0 < size < NO_MESSAGE_SIZE and first < physical_offset
+    def newest_message(self) -> int | None:
+        """Where the newest message lies that is in it, or if none is, the first one that was written into its files;
+        None if there is neither."""
+        for offset in (*range(self.max_offset - 1, self.first_offset - 1, -1), self.first_offset):
+            physical_offset, size, _ = self.entry(offset)
+            if 0 < size < NO_MESSAGE_SIZE:
+                return physical_offset
+        return None
 
     def cut(self, offset: int) -> None:
         """Ends the queue at `offset` and zeroes what is written behind it, durably."""

@@ -11,7 +11,7 @@ from rmqspark.store.files import remove_tree
 from rmqspark.store.write_behind import WaitingBytes, WriteBehindLog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from rmqspark.store.files import FileSystem
     from rmqspark.store.segment import SegmentFiles
@@ -102,13 +102,21 @@ class ConsumeQueues:
                 self._files.sync_directory(directory)
 
     def remove_topic(self, topic: str) -> None:
-        """Deletes a topic's queues and their files, also those that an attempt that failed has left."""
+        """Deletes a topic's queues and their files. Raises OSError; then those that are left are queues still, and go
+        on where they end: a new one would begin in the old one's files."""
         check_topic(topic)
-        self.removals += 1
-        for queue in self.by_topic.pop(topic, {}).values():
-            queue.segments.clear()
+        self.remove(topic, self.queue_ids(topic))
         if self._files.exists(f"{DIRECTORY}/{topic}"):
             remove_tree(self._files, f"{DIRECTORY}/{topic}")
+
+    def remove(self, topic: str, queue_ids: Iterable[int]) -> None:
+        """Deletes the files of some queues of a topic. Raises OSError, as above."""
+        self.removals += 1
+        for queue_id in queue_ids:
+            self.by_topic[topic][queue_id].clear()
+            del self.by_topic[topic][queue_id]
+        if not self.by_topic.get(topic, True):
+            del self.by_topic[topic]
 
     def remove_all(self) -> None:
         """Deletes every queue: there is no log they could point into."""

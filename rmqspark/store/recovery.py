@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
     from rmqspark.store.checkpoint import Checkpoint
     from rmqspark.store.commit_log import CommitLog
+    from rmqspark.store.consume_queue import ConsumeQueue
     from rmqspark.store.consume_queues import ConsumeQueues
-    from rmqspark.store.deletions import Deletions
+    from rmqspark.store.deletions import Deletion, Deletions
     from rmqspark.store.index import Index
     from rmqspark.store.run_marker import LastRun
     from rmqspark.store.segment import Segment
@@ -77,7 +78,6 @@ class Recovery:
         self._log.segments.load()
         self._queues.load()
         start, watermark = self._find_start()
-        self._finish_deletions()
         self._make_log_durable(watermark)
         redispatcher = Redispatcher(self._queues, self._deletions)
         self._go_through(start, watermark, redispatcher)
@@ -109,6 +109,7 @@ class Recovery:
         recovery_offset = max(self._checkpoint.recovery_offset, oldest)
         for queue in self._queues:
             queue.find_end_below(recovery_offset)
+        self._finish_deletions()
         watermark = max(self._checkpoint.watermark, oldest)
         if self._queues.entries_total() >= self._checkpoint.entries_total:  # more where a deletion was cut short
             return recovery_offset, watermark
@@ -136,13 +137,22 @@ class Recovery:
         return (starts[-1] if starts else self._log.min_offset), watermark
 
     def _finish_deletions(self) -> None:
-        """Removes the queues of a topic whose deletion was noted and then cut short."""
-        if not self._checkpoint.is_sealed:
-            return
+        """Removes the queues that were to go with a topic, where its deletion was noted and then cut short."""
         for topic in self._queues.topics():
-            deletion, queues = self._deletions.get(topic), self._queues.by_topic[topic].values()
-            if deletion is not None and any(queue.is_older_than(deletion.log_end_offset) for queue in queues):
-                self._queues.remove_topic(topic)
+            if (deletion := self._deletions.get(topic)) is not None:
+                queues = self._queues.by_topic[topic]
+                self._queues.remove(topic, [each for each, queue in queues.items() if self._went(queue, deletion)])
+
+    def _went(self, queue: ConsumeQueue, deletion: Deletion) -> bool:
+        """Whether all messages of a queue did: the newest tells."""
+        newest = queue.newest_message()
+        if newest is None or newest >= deletion.log_end_offset:
+            return False
+        try:
+            stored_ms = _store_timestamp_of(self._log.segments.read(newest, _STORE_TIMESTAMP_END))
+        except DamagedFile:
+            return False
+        return stored_ms <= deletion.deleted_ms
 
     def _find_ends_by_scan(self, *, whole: bool) -> None:
         for queue in self._queues:
@@ -248,5 +258,9 @@ def _first_store_timestamp(segment: Segment) -> int | None:
         return None
     if int.from_bytes(record[28:36], "big") != segment.base:
         return None
+    return _store_timestamp_of(record)
+
+
+def _store_timestamp_of(record: bytes) -> int:
     at = store_timestamp_at(int.from_bytes(record[36:_SYS_FLAG_END], "big", signed=True))
     return int.from_bytes(record[at : at + 8], "big", signed=True)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from rmqspark.errors import StoreError
 from rmqspark.protocol.record import MIN_RECORD_BYTES, PHYSICAL_OFFSET_AT
-from rmqspark.store.checkpoint import CHECKPOINT_BYTES, Checkpoint
+from rmqspark.store.checkpoint import CHECKPOINT_BYTES, Checkpoint, read_checkpoint
 from rmqspark.store.checkpoint import PATH as CHECKPOINT
 from rmqspark.store.consume_queue import NO_MESSAGE_SIZE, ConsumeQueue
 from rmqspark.store.consume_queues import DIRECTORY as QUEUES
@@ -141,7 +141,7 @@ class OfflineStore:
             return Checkpoint()
         file = self._files.open(CHECKPOINT, read_only=True)
         try:
-            return Checkpoint.decode(file.pread(CHECKPOINT_BYTES, 0))
+            return read_checkpoint(file.pread(CHECKPOINT_BYTES, 0))
         finally:
             file.close()
 

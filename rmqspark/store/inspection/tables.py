@@ -42,7 +42,7 @@ def read_checkpoint(files: FileSystem, findings: Findings, *, has_log: bool) -> 
             findings.add(Finding(Kind.BAD_CHECKPOINT, checkpoint.PATH, len(data), detail))
     elif has_log:
         findings.add(Finding(Kind.BAD_CHECKPOINT, checkpoint.PATH, -1, "Is not there."))
-    return Checkpoint.decode(data)
+    return checkpoint.read_checkpoint(data)
 
 
 def read_identity(files: FileSystem, report: StoreReport) -> None:

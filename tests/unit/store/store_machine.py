@@ -455,10 +455,6 @@ class StoreMachine(RuleBasedStateMachine):
             self.bench.store.delete_topic(topic)
             self.has_deleted()
 
-    @staticmethod
-    def queues_of(topic: str) -> list[Queue]:
-        return [queue for queue in QUEUES if queue[0] == topic]
-
     def has_deleted(self) -> None:
         self.groups.forget_topic(self.deleting)
         self.model.delete(self.deleting)
@@ -528,7 +524,8 @@ class StoreMachine(RuleBasedStateMachine):
         self.has_failed = False
         self.plan = None
         self.is_behind = False
-        if self.deleting and not any(self.bench.store.max_offset(*queue) for queue in self.queues_of(self.deleting)):
+        queues = [queue for queue in QUEUES if queue[0] == self.deleting]
+        if not any(self.bench.store.max_offset(*queue) for queue in queues):
             self.has_deleted()
         self.deleting = ""
         end = self.readable()
