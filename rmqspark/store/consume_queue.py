@@ -174,12 +174,17 @@ class ConsumeQueue:
         return any(self.segments.read(position, ENTRY_BYTES))
 
     def newest_message(self) -> int | None:
-        """Where the newest message lies that is in it, or if none is, the first one that was written into its files;
-        None if there is neither."""
-        for offset in (*range(self.max_offset - 1, self.first_offset - 1, -1), self.first_offset):
+        """Where the newest message lies that is in it, or if none is, one of those that are written into its files;
+        None if there are none, either."""
+        for offset in range(self.max_offset - 1, self.first_offset - 1, -1):
             physical_offset, size, _ = self.entry(offset)
             if 0 < size < NO_MESSAGE_SIZE:
                 return physical_offset
+        for segment in self.segments:
+            entries = np.frombuffer(segment.read(0, segment.length), ENTRY_DTYPE)
+            written = entries[(entries["size"] > 0) & (entries["size"] < NO_MESSAGE_SIZE)]
+            if len(written):
+                return int(written[-1]["physical_offset"])
         return None
 
     def cut(self, offset: int) -> None:

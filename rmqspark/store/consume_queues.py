@@ -110,11 +110,15 @@ class ConsumeQueues:
             remove_tree(self._files, f"{DIRECTORY}/{topic}")
 
     def remove(self, topic: str, queue_ids: Iterable[int]) -> None:
-        """Deletes the files of some queues of a topic. Raises OSError, as above."""
+        """Deletes the files of some queues of a topic; durable when this returns. Raises OSError, as above."""
         self.removals += 1
         for queue_id in queue_ids:
-            self.by_topic[topic][queue_id].clear()
+            queue = self.by_topic[topic][queue_id]
+            has_files = bool(queue.segments)
+            queue.clear()
             del self.by_topic[topic][queue_id]
+            if has_files:
+                self._files.sync_directory(queue.segments.directory)
         if not self.by_topic.get(topic, True):
             del self.by_topic[topic]
 

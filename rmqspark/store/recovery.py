@@ -139,19 +139,21 @@ class Recovery:
     def _finish_deletions(self) -> None:
         """Removes the queues that were to go with a topic, where its deletion was noted and then cut short."""
         for topic in self._queues.topics():
-            if (deletion := self._deletions.get(topic)) is not None:
+            deletion = self._deletions.get(topic)
+            if deletion is not None and deletion.log_end_offset > self._log.min_offset:
                 queues = self._queues.by_topic[topic]
                 self._queues.remove(topic, [each for each, queue in queues.items() if self._went(queue, deletion)])
 
     def _went(self, queue: ConsumeQueue, deletion: Deletion) -> bool:
-        """Whether all messages of a queue did: the newest tells."""
+        """Whether all messages of a queue did: the newest tells. One with none has lost them with the power, or never
+        had any; those that came since the deletion are in the log."""
         newest = queue.newest_message()
         if newest is None or newest >= deletion.log_end_offset:
-            return False
+            return newest is None
         try:
             stored_ms = _store_timestamp_of(self._log.segments.read(newest, _STORE_TIMESTAMP_END))
         except DamagedFile:
-            return False
+            return newest < self._log.min_offset  # it has expired
         return stored_ms <= deletion.deleted_ms
 
     def _find_ends_by_scan(self, *, whole: bool) -> None:
@@ -159,6 +161,7 @@ class Recovery:
             queue.find_end_by_scan(from_start=whole)
             for segment in queue.segments:
                 segment.touch()  # nobody knows whether what is kept is on disk
+        self._finish_deletions()
 
     # --- the log and the queues
 
