@@ -46,12 +46,18 @@ class Deletions:
     Raises DamagedFile where neither can be read."""
 
     def __init__(self, files: FileSystem) -> None:
+        self._files = files
         self._table = JsonTable(files, PATH)
         self._by_topic = self._table.load(parse) or {}
         self.warning = self._table.warning
 
     def get(self, topic: str) -> Deletion | None:
         return self._by_topic.get(topic)
+
+    def sync_name(self) -> None:
+        """Makes durable what was read: a process that was killed may have renamed the file and not got as far as that.
+        Raises OSError."""
+        self._files.sync_directory("")
 
     def add(self, topic: str, deletion: Deletion, log_min_offset: int) -> None:
         """Durable when this returns. Of what has expired with its messages nothing is kept. Raises OSError."""

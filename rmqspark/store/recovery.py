@@ -142,6 +142,7 @@ class Recovery:
             deletion = self._deletions.get(topic)
             if deletion is not None and deletion.log_end_offset > self._log.min_offset:
                 queues = self._queues.by_topic[topic]
+                self._deletions.sync_name()
                 self._queues.remove(topic, [each for each, queue in queues.items() if self._went(queue, deletion)])
 
     def _went(self, queue: ConsumeQueue, deletion: Deletion) -> bool:

@@ -237,6 +237,33 @@ def test_messages_that_rocketmq_put_where_the_log_was_cut_are_of_the_next_topic(
         bench.reopen()
 
 
+def test_a_start_acts_on_no_note_that_can_be_lost() -> None:
+    """The process is killed before the note's name is durable, and the next one, while it finishes the deletion, loses
+    the power. One message has expired: of its queue nothing but the file says how far it had come."""
+    for steps in count(1):
+        bench = StoreBench()
+        bench.send("v", 0, b"expired")
+        bench.send("v", 1, bytes(400))
+        bench.store.checkpoint()
+        bench.clock.advance(hours=73)
+        while bench.store.expire(bench.clock.now_ms()).deleted:
+            pass
+        bench.store.checkpoint()
+        bench.disk.stop_at(6)  # the sync of the directory, the last of the note
+        with pytest.raises(ProcessDied):
+            bench.store.delete_topic("v")
+        bench.disk.kill()
+        bench.disk.stop_at(steps)
+        try:
+            bench.open()
+        except ProcessDied:
+            bench.lose_power()
+        else:
+            break
+        assert [bench.store.max_offset("v", queue_id) for queue_id in (0, 1)] in ([1, 1], [0, 0])
+    assert steps > 6
+
+
 def test_a_clock_that_was_put_back_spares_nothing() -> None:
     """What was stored before a deletion goes with it, whatever its time."""
     bench = StoreBench()
