@@ -80,6 +80,7 @@ class Expiry:
             self._make_offsets_durable()
             deleted += self._log.segments.drop_before(plan.delete[-1].base_offset + self._log.segment_bytes)
         if self._followed_offset != self._log.min_offset:
+            self._log.segments.sync_names()  # refused before, perhaps: what leads to messages goes after they have gone
             deleted += self._follow_log_start()
         return ExpireReport(tuple(deleted), self._log.min_offset, plan.is_forced, plan.is_disk_full)
 
