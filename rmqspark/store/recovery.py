@@ -198,16 +198,21 @@ class Recovery:
         self._log.end_offset = scan.position
 
     def _cut_queues(self) -> None:
-        """Ends every queue where the log ends. Entries beyond are word of messages that readers could see."""
+        """Ends every queue where the log ends. Entries beyond are word of messages that readers could see.
+
+        After a power loss each is cut though nothing but zeros is behind its end: a recovery that died may have written
+        those over entries that are still on disk.
+        """
         if self._last_run.was_closed and self._checkpoint.is_sealed:
             return
         thorough = not self._last_run.same_boot
-        ends = [(queue, queue.first_at_or_after(self._log.end_offset)) for queue in self._queues]
-        beyond = [(queue, end) for queue, end in ends if queue.has_written_behind(end, thorough=thorough)]
+        ends = {queue: queue.first_at_or_after(self._log.end_offset) for queue in self._queues}
+        beyond = {queue for queue, end in ends.items() if queue.has_written_behind(end, thorough=thorough)}
         if beyond:
             self._note_loss()
-        for queue, end in beyond:
-            queue.cut(end)
+        for queue, end in ends.items():
+            if thorough or queue in beyond:
+                queue.cut(end)
 
     def _cut_log(self) -> None:
         """After a crash nothing may be left behind the end."""

@@ -145,8 +145,7 @@ class SegmentLog:
                 self._remove(segment)
             elif segment.base + segment.length > position:
                 segment.zero(position - segment.base, segment.length)
-                if segment in self._segment_files.dirty:
-                    segment.file().fsync()
+                segment.file().fsync()  # of zeros that were there, too: whoever wrote them may not have got as far
         if self._segments:
             self._files.sync_directory(self.directory)
 

@@ -59,13 +59,14 @@ def _nothing(*_args: object, **_kwargs: object) -> None:
     """The step is left out."""
 
 
-_zero = Segment.zero
 
 
-def _zero_and_call_it_synced(segment: Segment, start: int, end: int) -> None:
-    _zero(segment, start, end)
-    segment.writes_synced = segment.writes
-    segment._files.dirty.pop(segment, None)
+def _cut_without_syncing(log: SegmentLog, position: int) -> None:
+    for segment in log:
+        if segment.base + segment.length > position:
+            segment.zero(max(0, position - segment.base), segment.length)
+            segment.writes_synced = segment.writes
+            segment._files.dirty.pop(segment, None)
 
 
 class _ScanWithoutWatermark(LogScan):
@@ -186,7 +187,7 @@ def _read_no_blank(scan: LogScan, segment: Segment, wanted_bytes: int) -> Any:
 
 BUGS = [
     _bug("tail not zeroed", "RocketMQ #10666", 4, Recovery, "_cut_log", _nothing),
-    _bug("tail zeroed, not synced", "RocketMQ #10666", 13, Segment, "zero", _zero_and_call_it_synced),
+    _bug("tail zeroed, not synced", "RocketMQ #10666", 2, SegmentLog, "cut", _cut_without_syncing),
     _bug("watermark ignored", "nats-server #7549", 1, recovery, "LogScan", _ScanWithoutWatermark),
     _bug("watermark before fsync", "-", 4, Flusher, "begin", _begin_with_the_watermark_first),
     _bug("fsync error swallowed", "RocketMQ #3129, #5235", 1, FlushPlan, "run", _run_and_never_mind),

@@ -228,6 +228,34 @@ def test_queue_entries_beyond_the_log_are_word_of_lost_messages() -> None:
     assert bench.bodies("t", 0) == [b"kept.", b"new.."]
 
 
+@pytest.mark.faults
+def test_entries_of_lost_messages_do_not_come_back() -> None:
+    """A power loss leaves a queue entry without its message, and the recovery that clears it may die anywhere. After
+    the next one, and another power loss, the entry would be word of the message that lies there by then."""
+    for count in range(1, 100):
+        bench = StoreBench(CLEAN)
+        bench.send("t", 0, b"kept.")
+        bench.store.checkpoint()
+        bench.send("t", 1, b"gone.")
+        bench.files.open("consumequeue/t/1/00000000000000000000").fsync()  # as a flush that is under way may have
+        bench.files.sync_directory("consumequeue/t/1")
+        bench.files.sync_directory("consumequeue/t")
+        bench.disk.crash(None)
+        bench.disk.stop_at(count)
+        try:
+            bench.open()
+        except ProcessDied:
+            bench.kill()
+            bench.send("t", 0, b"next.")
+            bench.kill()
+            bench.lose_power()
+            assert bench.bodies("t", 0) == [b"kept.", b"next."]
+            assert bench.store.max_offset("t", 1) == 0
+        else:
+            break
+    assert count > 5
+
+
 def test_a_log_that_is_gone_takes_its_queues_with_it() -> None:
     """Without log files every queue is removed, as RocketMQ does; the store starts anew in a new incarnation."""
     bench = filled(CLEAN)
