@@ -121,8 +121,8 @@ class CheckpointFile:
             self._torn = torn
             return torn
         there = Checkpoint.decode(data)
-        if not there.is_sealed and any(data[_NEW_AT:_END]):
-            self._file.pwrite(bytes(_END - _NEW_AT), _NEW_AT)  # or it would count for ours once that is torn
+        if not there.is_sealed and any(data[_SEAL_AT:_END]):
+            self._file.pwrite(bytes(_END - _SEAL_AT), _SEAL_AT)  # or it would count for ours once that is torn
             self._file.fsync()
         return there
 

@@ -59,8 +59,6 @@ def _nothing(*_args: object, **_kwargs: object) -> None:
     """The step is left out."""
 
 
-
-
 def _cut_without_syncing(log: SegmentLog, position: int) -> None:
     for segment in log:
         if segment.base + segment.length > position:

@@ -108,6 +108,16 @@ def test_what_rocketmq_wrote_is_not_taken_for_a_torn_one(writes: list[_Write], o
     assert bench.reopen() == ours.checkpoint or not bench.file.current.is_sealed
 
 
+def test_a_write_cut_off_after_rocketmq_does_not_bring_back_ours() -> None:
+    """It ends where RocketMQ's last change is, and what is behind that was written before RocketMQ came."""
+    bench, before = _Disk(), Checkpoint(watermark=90, entries_total=1, is_sealed=True)
+    bench.write(_Write(before))
+    bench.rocketmq_comes(1 << 56 | 90)
+    assert not bench.reopen().is_sealed
+    bench.write(_Write(before._replace(entries_total=2), call=1, after_bytes=33))
+    assert not bench.file.current.is_sealed
+
+
 def test_rocketmq_may_write_what_ours_wrote_before() -> None:
     """Where one record came between two checkpoints, it begins where the log ended at the first."""
     bench = _Disk()
