@@ -25,7 +25,7 @@ from rmqspark.txn.output_ranges import most_bytes, output_ranges
 from rmqspark.txn.participant_events import Completed, CompletionBegun, Dismissed, Dropped, Summary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
     from rmqspark.txn.half_batch import Batch, HalfBatch
     from rmqspark.txn.half_store import HalfStore
@@ -96,6 +96,18 @@ class Completer:
         """How long the account of where these attempts' messages went will be in an event, at most."""
         return most_bytes(self._participant.queues_of(batch, attempts), self._broker_name)
 
+    def barred(self, batch: Batch, attempts: Sequence[AttemptKey]) -> str:
+        """What stands against sending to one of the queues that these attempts are for; empty if nothing does."""
+        try:
+            self._check_targets(self._participant.queues_of(batch, attempts))
+        except RmqError as error:
+            return error.message
+        return ""
+
+    def _check_targets(self, queues: Iterable[tuple[str, int]]) -> None:
+        for queue in sorted(set(queues)):
+            self._check_target(*queue)
+
     def begin(self, batch: Batch, attempts: Sequence[AttemptKey]) -> Completion:
         """The completion of a version, begun now if it was not before.
 
@@ -106,8 +118,7 @@ class Completer:
         if completion is not None and sorted(completion.attempts) != sorted(attempts):
             raise TransactionError(f"{batch} was committed before, with other attempts.")
         halves = self._participant.halves_of(batch, attempts)
-        for topic, queue_id in dict.fromkeys((half.topic, half.queue_id) for half in halves):
-            self._check_target(topic, queue_id)
+        self._check_targets((half.topic, half.queue_id) for half in halves)
         self._halves.check_room(sum(half.messages_bytes for half in halves))
         if completion is None:
             self.note(CompletionBegun(batch.transactional_id, batch.epoch, batch.version, list(attempts)))
@@ -117,16 +128,17 @@ class Completer:
 
     def steps(self, completion: Completion) -> Generator[None]:
         """Appends what is missing, one large half batch a step, or many small ones: the messages of the next are made
-        while they are written. Raises NotWritable, and may be tried again then."""
+        while they are written. Raises NotWritable, and what stands against sending to a topic by now, which may have
+        been deleted between two steps; may be tried again then."""
         for group in _published_together(self._missing(completion)):
             with self._halves.publishing_together():
                 waiting = deque(_appended_together(group))
                 coming = self._prepare(completion, waiting.popleft())
                 while waiting:
                     ready, coming = coming, self._prepare(completion, waiting.popleft())
-                    self._append(completion, ready, meanwhile=coming.run)
+                    self._append_new(completion, ready, meanwhile=coming.run)
                     yield
-                self._append(completion, coming)
+                self._append_new(completion, coming)
                 yield
 
     def end(self, completion: Completion) -> None:
@@ -217,6 +229,12 @@ class Completer:
     def _prepare(self, completion: Completion, halves: Sequence[HalfBatch]) -> Preparation:
         """Several at once are new, a single one may be there in part."""
         return self._halves.prepare(halves, completion.rows_of(halves[0]) if len(halves) == 1 else 0)
+
+    def _append_new(
+        self, completion: Completion, preparation: Preparation, meanwhile: Callable[[], None] = lambda: None
+    ) -> None:
+        self._check_targets((half.topic, half.queue_id) for half in preparation.halves)
+        self._append(completion, preparation, meanwhile)
 
     def _append(
         self, completion: Completion, preparation: Preparation, meanwhile: Callable[[], None] = lambda: None

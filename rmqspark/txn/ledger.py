@@ -151,13 +151,14 @@ class Ledger:
     def status(self, transactional_id: str, epoch: int, version: int) -> Answer:
         """How a version stands, for a participant that has halves of it: UNKNOWN while it may still be decided.
 
-        FENCED also for what nobody was allowed to write: a forged epoch, a version from the future. `epoch` of the
-        answer is the newest one handed out where no decision is recorded.
+        FENCED also for what nobody was allowed to write: a forged epoch. Not for a version that was never begun as far
+        as is known: a power loss may have taken the note that it was, and another attempt may yet bring that back.
+        `epoch` of the answer is the newest one handed out where no decision is recorded.
         """
         txn = self.require(transactional_id)
         if self.is_decided(txn, version):
             return self._recorded(txn, version, TxnOutcome.COMMITTED)
-        is_open = epoch == txn.epoch and version <= txn.open_version and not self.is_fenced(txn, epoch)
+        is_open = epoch == txn.epoch and not self.is_fenced(txn, epoch)
         return Answer(TxnOutcome.UNKNOWN if is_open else TxnOutcome.FENCED, txn.epoch, txn.last_version)
 
     def close(self, transactional_id: str, epoch: int, version: int, now_ms: int, by: str = DRIVER) -> Answer:

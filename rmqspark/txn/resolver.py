@@ -224,7 +224,8 @@ class Resolver:
             return "It names no attempt, or one that has sent nothing."
         if not self._participant.is_completed(batch._replace(version=request.completed)):
             return f"Version {request.completed} is not complete here."
-        return self._participant.missing(batch, request.attempts)
+        missing = self._participant.missing(batch, request.attempts)
+        return missing or self._completer.barred(batch, [(each.partition, each.attempt) for each in request.attempts])
 
     def _check_order(self, batch: Batch) -> None:
         first = self._participant.comes_first(batch)
@@ -267,6 +268,7 @@ class Resolver:
         if not self._participant.holds(batch):
             self._check_backs.forget(batch)
             return
+        had_voted = self._participant.has_voted(batch)
         try:
             verdict = await self._verdict(batch)
             if verdict.is_open:
@@ -274,7 +276,7 @@ class Resolver:
             if verdict.attempts:
                 await self.complete(Complete(*batch, commit=True, attempts=verdict.attempts))
             else:
-                await self._dismiss(batch)
+                await self._dismiss(batch, had_voted)
             log.info("settled what its driver left", batch=str(batch), committed=bool(verdict.attempts))
         except RmqError as error:
             log.warning("a batch stays in doubt", batch=str(batch), reason=str(error))
@@ -286,9 +288,10 @@ class Resolver:
             return Verdict(is_open=False, attempts=[AttemptName(*attempt) for attempt in begun.attempts])
         return await self._ask(batch)
 
-    async def _dismiss(self, batch: Batch) -> None:
+    async def _dismiss(self, batch: Batch, had_voted: bool) -> None:
+        """Unless it was voted for since the coordinator was asked: its epoch may not have been handed out then."""
         async with self._one_at_a_time:
-            if self._participant.holds(batch):
+            if self._participant.holds(batch) and self._participant.has_voted(batch) == had_voted:
                 self._completer.dismiss(batch)
 
     def _tidy(self) -> None:

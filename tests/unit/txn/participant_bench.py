@@ -69,7 +69,8 @@ class Disk:
 
 
 class ParticipantBench:
-    """`verdicts` is what coordinators say when they are asked; `targets` are the topics there are."""
+    """`verdicts` is what coordinators say when they are asked, and `meanwhile` is done before it arrives; `targets` are
+    the topics there are."""
 
     def __init__(self, config: StoreConfig = SMALL, *, max_halves: int = 1000, max_bytes: int = 1 << 30) -> None:
         self.clock = ManualClock()
@@ -78,6 +79,7 @@ class ParticipantBench:
         self.targets = {"t", "u"}
         self.verdicts: dict[Batch, Verdict | RmqError] = {}
         self.asked: list[Batch] = []
+        self.meanwhile: Callable[[], object] = lambda: None
         self._bounds = {"max_halves": max_halves, "max_bytes": max_bytes}
         self.start()
 
@@ -190,6 +192,7 @@ class ParticipantBench:
     async def _ask(self, batch: Batch) -> Verdict:
         self.asked.append(batch)
         verdict = self.verdicts.get(batch, Verdict(is_open=True))
+        self.meanwhile()
         if isinstance(verdict, RmqError):
             raise verdict
         return verdict

@@ -56,7 +56,38 @@ def test_check_back_completes(bench: ParticipantBench) -> None:
     assert (bench.bodies("t"), bench.held()) == ([b"1"], [])
 
 
+def test_a_late_word_drops_nothing_that_was_voted_for_since(bench: ParticipantBench) -> None:
+    """Whoever asks before an epoch is handed out is told that it never was; by then a decision may rest on it."""
+    attempt = bench.send(N0, Sent("t", 0, [b"1"]))
+    bench.verdicts[N0] = Verdict(is_open=False)
+    bench.meanwhile = lambda: bench.vote(N0, attempt)
+    bench.check_back(seconds=6)
+    bench.commit(N0, attempt)
+    assert bench.bodies("t") == [b"1"]
+
+
 # --- topics and disks
+
+
+def test_no_vote_for_a_topic_that_is_gone(bench: ParticipantBench) -> None:
+    """Deleted while rows for it were on their way: the batch fails instead of blocking all that follow."""
+    attempt = bench.send(N0, Sent("t", 0, [b"1"]), Sent("u", 0, [b"2"]))
+    bench.targets = {"t"}
+    assert "'u'" in bench.vote(N0, attempt)
+    bench.targets = {"t", "u"}
+    assert bench.vote(N0, attempt) == ""
+
+
+def test_a_topic_deleted_between_two_steps(bench: ParticipantBench) -> None:
+    """It takes no more messages of a batch that was being completed."""
+    attempt = bench.send(N0, Sent("t", 0, [b"1"]), Sent("u", 0, [b"2"]))
+    bench.vote(N0, attempt)
+    with pytest.raises(TopicNotFound, match="u"):
+        bench.commit(N0, attempt, each_step=lambda: bench.targets.discard("u"))
+    assert bench.bodies("u") == []
+    bench.targets.add("u")
+    bench.commit(N0, attempt)
+    assert (bench.bodies("t"), bench.bodies("u")) == ([b"1"], [b"2"])
 
 
 def test_topic_that_is_gone(bench: ParticipantBench) -> None:
