@@ -50,15 +50,10 @@ def progress_of(options: SourceOptions) -> Progress:
     return Progress(options, view, _ownership(client, options), rewinds, clock=client.clock, entropy=client.entropy)
 
 
-def stream_partitions(
-    options: SourceOptions, progress: Progress | None, start: Offsets, end: Offsets
-) -> list[InputPartition]:
-    """What lies between two offsets. `progress` is that of a member of a shared group: what is no longer its own is
-    left out, or LeaseLost."""
+def stream_partitions(options: SourceOptions, progress: Progress, start: Offsets, end: Offsets) -> list[InputPartition]:
+    """What lies between two offsets, as far as it is there still, and this query's. Raises DataLoss, LeaseLost."""
     check_bad_records(options.for_tasks)
-    planned = ranges(start, end)
-    if progress is not None:
-        planned = progress.hold(planned, end)
+    planned = progress.hold(progress.readable(ranges(start, end), end), end)
     holder = Holder(end.group if options.commit_offsets else "", end.member, end.leases, end.epochs)
     return _partitions(shared_client(options.namesrv), planned, options, holder)
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rmqspark.message_queue import MessageQueue
     from rmqspark.source.offsets import Offsets, StoreIdentity
     from rmqspark.source.planner import Snapshot
+    from rmqspark.source.queue_range import QueueRange
 
 HINT = "To go on without it, restart the query with failOnDataLoss=false."
 
@@ -58,12 +59,20 @@ def _is_of(start: Offsets, queue: MessageQueue, snapshot: Snapshot) -> bool:
 def replaced(start: Offsets, snapshot: Snapshot) -> list[Loss]:
     """Queues of another identity than the offset is of, where something had been read: of brokers that serve another
     store, and of topics made anew, with fewer queues perhaps."""
+    return _renumbered({queue: at for queue, at in start.positions.items() if at > 0}, start, snapshot)
+
+
+def replaced_since(planned: Iterable[QueueRange], end: Offsets, snapshot: Snapshot) -> list[Loss]:
+    """The same of ranges that a batch ending at `end` was to read when it was planned."""
+    return _renumbered({each.queue: each.start for each in planned}, end, snapshot)
+
+
+def _renumbered(positions: Mapping[MessageQueue, int], known: Offsets, snapshot: Snapshot) -> list[Loss]:
     shown = snapshot.shown_stores()
     return [
         Loss(queue, position, _replacement(before, now))
-        for queue, position in sorted(start.positions.items())
-        if position > 0
-        and (before := start.store_of(queue)) != (now := shown.get((queue.topic, queue.broker_name), before))
+        for queue, position in sorted(positions.items())
+        if (before := known.store_of(queue)) != (now := shown.get((queue.topic, queue.broker_name), before))
     ]
 
 

@@ -144,6 +144,18 @@ def _begins_anew(before: StoreIdentity, now: StoreIdentity) -> bool:
     return (before.store_id, before.topic_deleted_ms) != (now.store_id, now.topic_deleted_ms)
 
 
+def unchanged(planned: Sequence[QueueRange], known: Offsets, snapshot: Snapshot) -> list[QueueRange]:
+    """The ranges whose numbers count the same messages as when `known` was recorded, as far as they are there still;
+    with those of queues that are out of sight."""
+    shown = snapshot.shown_stores()
+    stores = {each: known.store_of(each.queue) for each in planned}
+    return [
+        each
+        for each, before in stores.items()
+        if not _begins_anew(before, shown.get((each.queue.topic, each.queue.broker_name), before))
+    ]
+
+
 def _end(queue: MessageQueue, snapshot: Snapshot, ceiling: Offsets | None) -> int:
     return snapshot.ends[queue] if ceiling is None else min(snapshot.ends[queue], ceiling.positions.get(queue, 0))
 

@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING
 
 from rmqspark.errors import InvalidArgument
 from rmqspark.source.admission import Admission
-from rmqspark.source.loss import bear, deleted, replaced, shrunken, strangers
+from rmqspark.source.loss import bear, deleted, replaced, replaced_since, shrunken, strangers
 from rmqspark.source.offsets import Offsets
-from rmqspark.source.planner import Snapshot, advance, everything, is_idle, needing_begin
+from rmqspark.source.planner import Snapshot, advance, everything, is_idle, needing_begin, unchanged
 from rmqspark.source.start import is_repeatable, resolve
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rmqspark.clock import Clock
     from rmqspark.entropy import Entropy
+    from rmqspark.message_queue import MessageQueue
     from rmqspark.source.admission import Limits
     from rmqspark.source.cluster_view import ClusterView
     from rmqspark.source.options import SourceOptions
@@ -52,6 +55,7 @@ class Progress:
         self._start_recorded = options.sharing is not None or is_repeatable(options.start)
         self._ceiling: Offsets | None = None
         self._newest: Offsets | None = None
+        self._planned: Offsets | None = None
         self._admission = Admission(view.measure, clock)
 
     def initial(self) -> Offsets:
@@ -91,9 +95,24 @@ class Progress:
         self._newest = replace(_ends(snapshot, start.group), epochs=start.epochs)
         admit = self._admit(limits)
         end = advance(start, snapshot, admit=admit, ceiling=self._ceiling, reborn=reborn, resets=resets)
-        end = self._group.seal(end)
+        end = self._planned = self._group.seal(end)
         self._rewinds.planned(end, resets)
         return end
+
+    def readable(self, planned: list[QueueRange], end: Offsets) -> list[QueueRange]:
+        """What of a batch can still be read as it was planned.
+
+        All of it if this run has planned it just now. After a restart it may be an earlier one that did, and its
+        numbers other messages' by now, or nobody's. Raises DataLoss.
+        """
+        if self._planned is not None and end.positions == self._planned.positions:
+            return planned
+        snapshot = self._view.snapshot(fresh=True, missing_topics_allowed=True)
+        queues = {each.queue for each in planned}
+        gone = self._deleted_among(queues - snapshot.ends.keys(), snapshot)
+        lost = deleted(end.at({each.queue: each.start for each in planned}), gone)
+        bear(replaced_since(planned, end, snapshot) + lost, tolerant=self._tolerant)
+        return [each for each in unchanged(planned, end, snapshot) if each.queue.topic not in gone]
 
     def hold(self, planned: list[QueueRange], end: Offsets) -> list[QueueRange]:
         """What of a batch is still this query's to read (`ownership`). Raises LeaseLost."""
@@ -159,14 +178,18 @@ class Progress:
         """`start` without topics that matched subscribePattern and have been deleted since. Raises DataLoss."""
         if self._options.subscription.pattern is None:
             return start
-        seen = {queue.topic for queue in self._view.snapshot().ends}
-        brokers: dict[str, set[str]] = {}
-        for queue in start.positions:
-            if queue.topic not in seen:
-                brokers.setdefault(queue.topic, set()).add(queue.broker_name)
-        gone = {topic for topic, names in brokers.items() if self._view.is_deleted(topic, names)}
+        gone = self._deleted_among(start.positions.keys(), self._view.snapshot())
         bear(deleted(start, gone), tolerant=self._tolerant)
         return start.at({queue: at for queue, at in start.positions.items() if queue.topic not in gone})
+
+    def _deleted_among(self, queues: Iterable[MessageQueue], snapshot: Snapshot) -> set[str]:
+        """The topics of these queues that are not in sight, and not because a broker is away."""
+        seen = {queue.topic for queue in snapshot.ends}
+        brokers: dict[str, set[str]] = {}
+        for queue in queues:
+            if queue.topic not in seen:
+                brokers.setdefault(queue.topic, set()).add(queue.broker_name)
+        return {topic for topic, names in brokers.items() if self._view.is_deleted(topic, names)}
 
     def _draw_group(self) -> str:
         """`spark-` and a random UUID (version 4)."""

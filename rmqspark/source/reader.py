@@ -114,8 +114,7 @@ class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from rmqspark.source.driver import stream_partitions
         from rmqspark.source.offsets import Offsets
 
-        sharing = None if self._options.sharing is None else self._progress
-        return stream_partitions(self._options, sharing, Offsets.from_json(start), Offsets.from_json(end))
+        return stream_partitions(self._options, self._progress, Offsets.from_json(start), Offsets.from_json(end))
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         from rmqspark.source.task import read_of_batch

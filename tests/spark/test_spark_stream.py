@@ -137,6 +137,23 @@ def test_a_topic_made_anew_and_grown_is_a_loss(topic: Topic, run: Run, admin: Ad
     assert run(topic.stream()).bodies == []
 
 
+def test_a_batch_run_again_reads_nothing_else(topic: Topic, run: Run, admin: AdminClient, tmp_path: Path) -> None:
+    """A batch failed, and its topic is another by the time that it is run again: no row is read under its numbers."""
+    topic.send("old")
+    run(topic.stream(startingOffsets="earliest"))
+    topic.send(*["lost"] * 3)
+    writer = topic.stream().writeStream.foreachBatch(lambda batch, _: 1 / (batch.count() - batch.count()))
+    with pytest.raises(StreamingQueryException, match="division by zero"):
+        writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination(200)
+    admin.delete_topic(topic.name)
+    admin.create_topic(topic.name, queues=3)
+    new = [f"new {number}" for number in range(9)]
+    topic.send(*new)
+    with pytest.raises(StreamingQueryException, match="its topic was deleted and made anew"):
+        run(topic.stream())
+    assert run(topic.stream(failOnDataLoss=False)).bodies == new
+
+
 def test_two_topics_in_one_query(topic: Topic, other: Topic, run: Run) -> None:
     """subscribe takes a list."""
     topic.send("a")

@@ -143,3 +143,59 @@ def test_a_topic_made_anew_with_fewer_queues() -> None:
     grown = query.latest(entered, None)
     assert grown.positions == {Q0: 4, Q1: 0}
     assert query.latest(grown, None).positions == {Q0: 4, Q1: 60}
+
+
+PENDING = at({Q0: 5, Q1: 9})
+"""The end of a batch that begins with the first messages, which an earlier run planned and did not finish."""
+
+REPLAYS = [
+    (Cluster({Q0: 60, Q1: 60}, store=StoreIdentity("other", 1)), "broker-a/0 was read up to offset 0.*another store"),
+    (Cluster({Q0: 60, Q1: 60}, store=StoreIdentity("s", 1, 9)), "offset 0, but its topic was deleted and made anew"),
+    (Cluster({Q1: 60}, store=StoreIdentity("s", 1, 9)), "offset 0, but its topic was deleted and made anew"),
+]
+
+
+def gone() -> Cluster:
+    """Without the topic, and sure that it is gone."""
+    cluster = Cluster({})
+    cluster.deleted = {"t"}
+    return cluster
+
+
+@pytest.mark.parametrize(("cluster", "story"), [*REPLAYS, (gone(), "its topic was deleted: messages may be gone")])
+def test_a_batch_run_again_reads_no_other_messages(
+    cluster: Cluster, story: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What an earlier run planned is not there any more: the numbers are nobody's, or count others by now."""
+    planned = ranges(at({Q0: 0, Q1: 0}), PENDING)
+    with pytest.raises(DataLoss, match=f"{story}.*failOnDataLoss=false"):
+        progress(cluster).readable(planned, PENDING)
+    with caplog.at_level(logging.WARNING):
+        assert progress(cluster, fail_on_data_loss=False).readable(planned, PENDING) == []
+    assert "the query goes on with what is there" in caplog.text
+
+
+def test_a_batch_run_again_where_a_broker_lost_its_tail() -> None:
+    """What is left has the same numbers, and has not been read."""
+    planned, cluster = ranges(at({Q0: 0, Q1: 0}), PENDING), Cluster({Q0: 3, Q1: 60}, store=StoreIdentity("s", 2))
+    with pytest.raises(DataLoss, match="lost the end of its store"):
+        progress(cluster).readable(planned, PENDING)
+    assert progress(cluster, fail_on_data_loss=False).readable(planned, PENDING) == planned
+
+
+def test_a_batch_run_again_while_a_broker_is_away() -> None:
+    """It may come back: tasks wait for it, or fail."""
+    planned = ranges(at({Q0: 0, Q1: 0}), PENDING)
+    assert progress(Cluster({})).readable(planned, PENDING) == planned
+
+
+def test_nobody_is_asked_about_a_batch_of_this_run() -> None:
+    """It has just been planned from what the cluster said."""
+    cluster = Cluster({Q0: 5, Q1: 9})
+    query = progress(cluster)
+    end = query.latest(at({Q0: 0, Q1: 0}), None)
+    looks = cluster.looks
+    planned = ranges(at({Q0: 0, Q1: 0}), end)
+    assert (query.readable(planned, end), cluster.looks) == (planned, looks)
+    assert progress(cluster).readable(planned, end) == planned
+    assert cluster.looks == looks + 1
