@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from rmqspark.txn.ports import ParticipantPort
 
 _CONFIRM_AFTER_MS: Final = 1_000  # a steady stream confirms each batch by the vote on the next one
+_FORGETS_AFTER_MS: Final = 3_600_000  # of running: the clock may be wrong at a start, or the cluster have been away
 _PEERS_INTERVAL_MS: Final = 30_000
 _STATUS_TIMEOUT_MS: Final = 10_000
 _MOST_PEERS: Final = 1_000  # each is asked before an id is adopted
@@ -78,6 +79,7 @@ class Coordination:
         self._clock = clock
         self._here = participant_here
         self._peers_due_ms = clock.monotonic_ms()
+        self._forgets_from_ms = clock.monotonic_ms() + _FORGETS_AFTER_MS
         self.ledger = Ledger()
         self.inputs = InputReports()
         self.peers = peers
@@ -111,7 +113,8 @@ class Coordination:
         """A round of everything that no request asks for, about once a second. Raises what the disk raises."""
         now_ms, config = self._clock.now_ms(), self._config
         self.coordinator.close_overdue(config.max_open_ms)
-        self.journal.record(self.ledger.disused(now_ms, config.expiration_ms))
+        if self._clock.monotonic_ms() >= self._forgets_from_ms:
+            self.journal.record(self.ledger.disused(now_ms, config.expiration_ms))
         if self._clock.monotonic_ms() >= self._peers_due_ms:
             await self._look_around()
         await self.coordinator.complete_pending(older_than_ms=_CONFIRM_AFTER_MS)

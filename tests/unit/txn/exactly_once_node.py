@@ -114,7 +114,9 @@ class Node:
                 max_output_bytes=1 << 20,
             )
             self.coordination = Coordination(
-                CoordinationConfig(self.name, (), 3_600_000, 1 << 50, 1 << 20, restate_after_bytes=3_000),
+                CoordinationConfig(
+                    self.name, (), 3_600_000, self.world.expiration_ms, 1 << 20, restate_after_bytes=3_000
+                ),
                 self.store,
                 self.files.within("s"),
                 clock,

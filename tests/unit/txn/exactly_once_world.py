@@ -45,7 +45,8 @@ class Call(NamedTuple):
 
 
 class World:
-    def __init__(self) -> None:
+    def __init__(self, *, expiration_ms: int = 1 << 50) -> None:
+        self.expiration_ms = expiration_ms  # of transactional ids
         self.loop = ModelLoop()
         self.clock = ManualClock()
         self.network: deque[Message] = deque()

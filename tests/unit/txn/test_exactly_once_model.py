@@ -25,8 +25,8 @@ from rmqspark.txn.voting import Voting
 
 from .exactly_once_chance import STEPS_OF_A_WORLD, Story, broken_at
 from .exactly_once_driver import T
-from .exactly_once_node import Broken, PowerLost
-from .exactly_once_world import World
+from .exactly_once_node import BROKERS, Broken, PowerLost
+from .exactly_once_world import COORDINATOR, World
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -282,4 +282,19 @@ def test_nothing_of_a_dead_broker_goes_on() -> None:
         future.set_result(None)
     world.loop.settle()
     assert gone_on == ["b", "end of b"]
+    world.close()
+
+
+def test_a_wrong_clock_at_a_start_forgets_no_id() -> None:
+    """Its last batch would be written again. Whoever has been running for an hour knows what day it is."""
+    world, coordinator = World(expiration_ms=90 * 86_400_000), BROKERS.index(COORDINATOR)
+    world.start_run()
+    world.make_well()
+    world.crash(coordinator, power=False)
+    world.clock.set_now_ms(world.clock.now_ms() + 365 * 86_400_000)
+    world.restart(coordinator)
+    world.tick(coordinator, 60)
+    assert [txn.transactional_id for txn in world.nodes[COORDINATOR].coordination.ledger] == [T]
+    world.tick(coordinator, 3_600)
+    assert not list(world.nodes[COORDINATOR].coordination.ledger)
     world.close()
