@@ -95,7 +95,7 @@ class Coordination:
             restate_after_bytes=config.restate_after_bytes,
         )
         self.owners = Owners(config.broker_name, self.ledger, self.peers, config.retired_brokers)
-        self.rollout = Rollout(self.ledger, self._participant, clock)
+        self.rollout = Rollout(self.ledger, self._participant, clock, self.journal.flushed)
         leases = InputLeases(config.broker_name, leases_here, self.peers)
         self.coordinator = Coordinator(
             self.ledger, self.journal, self.owners, self.rollout, self._participant, leases, self._offsets.want, clock

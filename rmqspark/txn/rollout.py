@@ -21,7 +21,7 @@ from rmqspark.protocol.bodies_txn import AttemptName
 from rmqspark.txn.ports import Complete
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from rmqspark.clock import Clock
     from rmqspark.protocol.bodies_txn import OutputRange
@@ -42,12 +42,20 @@ class _Rest(NamedTuple):
 
 
 class Rollout:
-    """Completes decisions. `participant` gives the way to a broker by its name."""
+    """Completes decisions. `participant` gives the way to a broker by its name; `flushed` returns when what was decided
+    so far is on disk."""
 
-    def __init__(self, ledger: Ledger, participant: Callable[[str], ParticipantPort], clock: Clock) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        participant: Callable[[str], ParticipantPort],
+        clock: Clock,
+        flushed: Callable[[], Awaitable[None]],
+    ) -> None:
         self._ledger = ledger
         self._participant = participant
         self._clock = clock
+        self._flushed = flushed
         self._outputs: dict[tuple[str, int, str], list[OutputRange]] = {}  # of id, version, broker: what is readable
         # By broker and id: what failed and is left alone for a while. With no id, the broker did not answer at all.
         self._rests: dict[tuple[str, str], _Rest] = {}
@@ -64,9 +72,14 @@ class Rollout:
         return self.confirmations(txn, dict(zip(brokers, confirmed, strict=True))) if durable else []
 
     async def complete_on(self, broker: str, txn: Transaction, *, durable: bool = False) -> list[int]:
-        """Completes what is pending on one broker; returns the versions it answered for, up to the first failure."""
+        """Completes what is pending on one broker; returns the versions it answered for, up to the first failure.
+
+        Nothing is completed that a power loss could still undo. Raises FlushTimeout, NotWritable.
+        """
         done = []
-        for pending in self.in_order(txn, broker):
+        decided = self.in_order(txn, broker)
+        await self._flushed()
+        for pending in decided:
             held = pending.decision.participants[broker]
             attempts = [AttemptName(attempt.partition, attempt.attempt) for attempt in held]
             request = Complete(txn.transactional_id, pending.epoch, pending.version, True, attempts, durable)

@@ -30,7 +30,7 @@ class Book:
     def __init__(self) -> None:
         self.ledger = Ledger()
         self.log: list[bytes] = []
-        rollout = Rollout(self.ledger, lambda broker: pytest.fail(broker), ManualClock())
+        rollout = Rollout(self.ledger, pytest.fail, ManualClock(), lambda: pytest.fail("nothing is completed"))
         self.reports = Reports("a", self.ledger, self, rollout)  # type: ignore[arg-type]
         self.record(RunOpened(T, "q", "r1", 1, 0))
 

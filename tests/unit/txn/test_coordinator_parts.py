@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from structlog.testing import capture_logs
 
-from rmqspark.errors import GroupNotFound, NotSupported, TopicNotFound, TwoCoordinators, Unreachable
+from rmqspark.errors import FlushTimeout, GroupNotFound, NotSupported, TopicNotFound, TwoCoordinators, Unreachable
 from rmqspark.protocol.bodies_txn import BrokersSeen, HeldAttempt, InputRange, OutputRange, TxnDecision
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.header_fields import to_fields
@@ -188,6 +188,10 @@ class ScriptedParticipant:
         raise AssertionError("nobody votes here")
 
 
+async def on_disk() -> None:
+    """Everything is."""
+
+
 def decided(*versions: int) -> Ledger:
     ledger = Ledger()
     ledger.apply(RunOpened(T, "q", "r", 1, 0))
@@ -199,7 +203,7 @@ def decided(*versions: int) -> Ledger:
 def test_a_broker_that_fails_is_left_alone_longer_and_longer() -> None:
     """And told again, oldest version first, when it is back."""
     ledger, there, clock = decided(3, 4), ScriptedParticipant(), ManualClock()
-    rollout = Rollout(ledger, lambda broker: there, clock)
+    rollout = Rollout(ledger, lambda broker: there, clock, on_disk)
     txn = ledger.require(T)
 
     def round_() -> int:
@@ -227,7 +231,7 @@ def test_an_id_that_cannot_be_completed_holds_up_no_other() -> None:
     """A topic that is gone is one id's trouble, told once, and named where its next batch is refused."""
     ledger, there, clock = decided(3), ScriptedParticipant(), ManualClock()
     ledger.apply(RunOpened("other", "q", "r", 1, 0))
-    rollout = Rollout(ledger, lambda broker: there, clock)
+    rollout = Rollout(ledger, lambda broker: there, clock, on_disk)
     txn, other = ledger.require(T), ledger.require("other")
     with capture_logs() as logs:
         for version in range(3):
@@ -243,10 +247,27 @@ def test_an_id_that_cannot_be_completed_holds_up_no_other() -> None:
     assert rollout.obstacle("b", other) == ""
 
 
+def test_nothing_is_completed_that_is_not_on_disk() -> None:
+    """A power loss could still undo it, though its rows are readable. What is decided meanwhile has to wait, too."""
+    ledger, there = decided(3), ScriptedParticipant()
+
+    async def late() -> None:
+        ledger.apply(Decided(T, 1, 4, TxnDecision("q", {"b": [HeldAttempt(0, "x")]}), 0, "driver"))
+
+    async def never() -> None:
+        raise FlushTimeout("the disk does not answer")
+
+    asyncio.run(Rollout(ledger, lambda broker: there, ManualClock(), late).complete(ledger.require(T)))
+    assert there.told == [(3, False)]
+    with pytest.raises(FlushTimeout):
+        asyncio.run(Rollout(ledger, lambda broker: there, ManualClock(), never).complete(ledger.require(T)))
+    assert there.told == [(3, False)]
+
+
 def test_what_is_readable_is_known_before_it_is_finished() -> None:
     """Outputs can be audited from the first answer on, and are forgotten when the decision is finished."""
     ledger, there = decided(3), ScriptedParticipant()
-    rollout = Rollout(ledger, lambda broker: there, ManualClock())
+    rollout = Rollout(ledger, lambda broker: there, ManualClock(), on_disk)
     txn = ledger.require(T)
     assert asyncio.run(rollout.complete(txn)) == []
     assert rollout.outputs(txn, txn.pending[0]) == {"b": [OutputRange("t", "b", 0, 3, 4)]}
@@ -259,7 +280,7 @@ def test_what_is_readable_is_known_before_it_is_finished() -> None:
 def test_where_rows_went_is_told_though_their_broker_has_forgotten() -> None:
     """A broker that was started again since, with too much to remember, confirms without saying where."""
     ledger, there = decided(3), ScriptedParticipant()
-    rollout = Rollout(ledger, lambda broker: there, ManualClock())
+    rollout = Rollout(ledger, lambda broker: there, ManualClock(), on_disk)
     txn = ledger.require(T)
     asyncio.run(rollout.complete(txn))
     there.remembers = False
