@@ -19,6 +19,7 @@ from rmqspark.txn.half_batch import Batch
 from rmqspark.txn.participant import too_late
 from rmqspark.txn.participant_events import VotedFor
 from rmqspark.txn.ports import Complete, VoteAnswer
+from rmqspark.txn.retention import Retention
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from rmqspark.txn.ports import Vote
 
 _ASKED_AT_ONCE: Final = 16
-_SUMMARY_INTERVAL_MS: Final = 6 * 3_600_000
 _FIRST_WRITTEN_BACK_BYTES: Final = 512 << 10  # of small batches too little would be left for the vote to wait for
 _MOST_WRITTEN_BACK_BYTES: Final = 16 << 20
 
@@ -95,8 +95,7 @@ class Resolver:
         self._one_at_a_time = asyncio.Lock()
         self._bytes_to_write_back = 0
         self._write_back_at_bytes = _FIRST_WRITTEN_BACK_BYTES
-        self._summary_due_ms = clock.monotonic_ms() + _SUMMARY_INTERVAL_MS
-        self._min_offset = halves.min_offset
+        self._retention = Retention(participant, halves, completer, clock)
 
     def recover(self) -> None:
         """Brings back what the log says and finishes what was begun; to be called once, before anybody reads.
@@ -296,20 +295,12 @@ class Resolver:
 
     def _tidy(self) -> None:
         """Lets go of what retention has taken, and renews the summary before that takes it, too."""
-        if self._min_offset != self._halves.min_offset:
-            self._min_offset = self._halves.min_offset
-            for half in self._participant.forget_before(self._min_offset):
-                log.warning("an undecided half batch has expired", batch=str(half.name.batch), rows=half.rows)
-        now_ms = self._clock.monotonic_ms()
-        if now_ms >= self._summary_due_ms:
-            self._summary_due_ms = now_ms + _SUMMARY_INTERVAL_MS
-            self._completer.summarize(at_once=True)
+        self._retention.forget_expired()
+        self._retention.renew_summary()
 
     def needed_offset(self) -> int | None:
-        """Physical offset from which on the log is needed: what was voted for, and the newest summary. None if all of
-        it may go."""
-        offsets = (self._participant.needed_offset(), self._completer.summary_offset)
-        return min((offset for offset in offsets if offset is not None), default=None)
+        """Physical offset from which on the log is needed. None if all of it may go."""
+        return self._retention.needed_offset()
 
 
 def _names(attempts: Sequence[AttemptName]) -> set[AttemptKey]:

@@ -1,0 +1,50 @@
+"""A participant and the log's retention: which part of the log it needs, and what goes with the part that is taken."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+if TYPE_CHECKING:
+    from rmqspark.clock import Clock
+    from rmqspark.txn.completer import Completer
+    from rmqspark.txn.half_store import HalfStore
+    from rmqspark.txn.participant import Participant
+
+_SUMMARY_INTERVAL_MS: Final = 6 * 3_600_000
+
+log = structlog.get_logger("rmqspark.txn")
+
+
+class Retention:
+    """Belongs to the event loop's thread."""
+
+    def __init__(self, participant: Participant, halves: HalfStore, completer: Completer, clock: Clock) -> None:
+        self._participant = participant
+        self._halves = halves
+        self._completer = completer
+        self._clock = clock
+        self._min_offset = halves.min_offset
+        self._summary_due_ms = clock.monotonic_ms() + _SUMMARY_INTERVAL_MS
+
+    def forget_expired(self) -> None:
+        """Lets go of the half batches that are in the log no more."""
+        if self._min_offset == self._halves.min_offset:
+            return
+        self._min_offset = self._halves.min_offset
+        for half in self._participant.forget_before(self._min_offset):
+            log.warning("an undecided half batch has expired", batch=str(half.name.batch), rows=half.rows)
+
+    def renew_summary(self) -> None:
+        """Writes a summary before retention takes the newest one, if it is time."""
+        now_ms = self._clock.monotonic_ms()
+        if now_ms >= self._summary_due_ms:
+            self._summary_due_ms = now_ms + _SUMMARY_INTERVAL_MS
+            self._completer.summarize(at_once=True)
+
+    def needed_offset(self) -> int | None:
+        """Physical offset from which on the log is needed: what was voted for, and the newest summary. None if all of
+        it may go."""
+        offsets = (self._participant.needed_offset(), self._completer.summary_offset)
+        return min((offset for offset in offsets if offset is not None), default=None)
