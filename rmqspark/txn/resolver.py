@@ -197,7 +197,7 @@ class Resolver:
             self._completer.note(VotedFor(*batch, halves))
         await self._disk.flushed(self._halves.end_offset)
         self._write_back_at_bytes = _FIRST_WRITTEN_BACK_BYTES
-        refusal = self.refusal(request)  # its coordinator may have dropped it meanwhile
+        refusal = self.refusal(request)  # it may have been dropped meanwhile, or have expired
         return VoteAnswer(not refusal, refusal, output_bytes)
 
     async def complete(self, request: Complete) -> list[OutputRange]:
@@ -218,6 +218,7 @@ class Resolver:
 
     def refusal(self, request: Vote) -> str:
         """Why the answer is no, as things are now; empty for yes."""
+        self._retention.forget_expired()
         batch = Batch(request.transactional_id, request.epoch, request.version)
         if not request.attempts or any(each.halves < 1 for each in request.attempts):
             return "It names no attempt, or one that has sent nothing."

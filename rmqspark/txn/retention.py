@@ -29,7 +29,10 @@ class Retention:
         self._summary_due_ms = clock.monotonic_ms() + _SUMMARY_INTERVAL_MS
 
     def forget_expired(self) -> None:
-        """Lets go of the half batches that are in the log no more."""
+        """Lets go of the half batches that are in the log no more.
+
+        Files go between any two requests: a vote that were answered without this might be for what has gone.
+        """
         if self._min_offset == self._halves.min_offset:
             return
         self._min_offset = self._halves.min_offset

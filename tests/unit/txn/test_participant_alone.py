@@ -154,6 +154,34 @@ def test_retention(bench: ParticipantBench) -> None:
         bench.send(other, Sent("t", 0, [b"2"]))
 
 
+@pytest.mark.parametrize("during_flush", [False, True])
+def test_no_vote_for_what_has_just_expired(
+    bench: ParticipantBench, monkeypatch: pytest.MonkeyPatch, *, during_flush: bool
+) -> None:
+    """The vote is a no at once, also where it expired during the vote's own flush; the next run's is whole."""
+    attempt = bench.send(N0, Sent("t", 0, [b"1"]), Sent("t", 0, [b"2"]))
+    fill_files(bench)
+    bench.check_back()
+    if during_flush:
+        flushed = bench.disk.flushed
+
+        async def flushed_late(end_offset: int) -> None:
+            await flushed(end_offset)
+            expire(bench, keep_from=None)
+
+        monkeypatch.setattr(bench.disk, "flushed", flushed_late)
+    else:
+        expire(bench, keep_from=bench.resolver.needed_offset())
+    assert "0 half batches" in bench.vote(N0, attempt)
+    monkeypatch.undo()
+    assert (bench.held(), bench.participant.half_count) == ([], 0)
+    next_run = N0._replace(epoch=2)
+    again = bench.send(next_run, Sent("t", 0, [b"1"]), Sent("t", 0, [b"2"]))
+    assert bench.vote(next_run, again) == ""
+    bench.commit(next_run, again)
+    assert bench.bodies("t") == [b"1", b"2"]
+
+
 def test_start_reads_only_what_is_new() -> None:
     """A start reads the newest summary and what follows, however many transactions there were."""
     bench = ParticipantBench()
@@ -182,6 +210,13 @@ def test_many_idle_ids_do_not_keep_the_log_from_expiring() -> None:
     assert (bench.resolver.needed_offset() or 0) >= before
     bench.reopen()
     assert all(bench.participant.is_completed(Batch(each, 1, 7)) for each in ids)
+
+
+def expire(bench: ParticipantBench, *, keep_from: int | None) -> None:
+    """All files go that may."""
+    bench.clock.advance(hours=bench.config.file_reserved_time + 1)
+    for _ in range(5):
+        bench.store.expire(bench.clock.now_ms(), keep_from=keep_from)
 
 
 def fill_files(bench: ParticipantBench) -> None:
