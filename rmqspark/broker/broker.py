@@ -335,9 +335,16 @@ class Broker:
     async def _expire(self, store: MessageStore) -> None:
         """Lets go what has had its time, but nothing that a transaction still needs, also after a power loss: what it
         needs no more by events that are not on disk yet is needed until they are."""
-        needed = (self._coordination.needed_offset, self._resolver.needed_offset())
+        before = self._needed_offset()
         await self._flusher.flushed(store.end_offset)
-        store.expire(self._clock.now_ms(), keep_from=min(offset for offset in needed if offset is not None))
+        # During the flush something may have been voted for, which only a second look knows of, and something let go
+        # by events that came too late for the flush, which only the first one counts as needed.
+        store.expire(self._clock.now_ms(), keep_from=min(before, self._needed_offset()))
+
+    def _needed_offset(self) -> int:
+        """Physical offset from which on transactions need the log, as things are now."""
+        needed = (self._coordination.needed_offset, self._resolver.needed_offset())
+        return min(offset for offset in needed if offset is not None)
 
     def _take_address(self, store: MessageStore, port: int) -> None:
         host = pack_host(store_ip(self._host), port)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -52,6 +53,7 @@ from rmqspark.protocol.record import encode_record
 from rmqspark.remoting.connection import AsyncConnection
 from rmqspark.store.config import StoreConfig
 from rmqspark.testing.memory_files import MemoryFileSystem
+from rmqspark.txn.ports import Vote
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -457,6 +459,35 @@ async def test_nothing_expires_before_what_let_it_go_is_on_disk(cluster: Cluster
     store = broker._flusher._store
     await broker._expire(store)
     assert store.flushed_offset == store.end_offset
+
+
+@with_cluster("a")
+async def test_what_is_voted_for_while_a_round_of_retention_waits_for_the_disk_is_kept(cluster: Cluster) -> None:
+    """And so is what the round found needed before: what let that go meanwhile may not be on disk."""
+    prepared = await cluster.prepare("a", "r1", 0)
+    held = await cluster.hold("a", prepared.epoch, 0, "0")
+    broker = cluster.brokers["a"]
+    store, journal, kept = broker._flusher._store, broker._coordination.journal, []
+
+    async def vote_meanwhile(end_offset: int) -> None:
+        journal._start_physical = store.end_offset
+        assert (await broker._resolver.vote(Vote(T, prepared.epoch, 0, [held]))).yes
+
+    def expire(now_ms: int, *, keep_from: int) -> None:
+        kept.append(keep_from)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(store, "expire", expire)
+        patched.setattr(broker, "_flusher", SimpleNamespace(flushed=vote_meanwhile))
+        journal._start_physical = needed_before = store.end_offset
+        await broker._expire(store)
+        needed_by_vote = broker._resolver.needed_offset()
+        assert needed_by_vote is not None
+        assert needed_by_vote < needed_before
+        assert kept == [needed_by_vote]
+        journal._start_physical = 0
+        await broker._expire(store)
+        assert kept == [needed_by_vote, 0]
 
 
 @with_cluster("a")
