@@ -64,7 +64,7 @@ class Completer:
         self._broker_name = broker_name
         self._on_appended = on_appended
         self._events = 0  # since the newest summary
-        self.summary_offset: int | None = None  # physical
+        self.needed_offset: int | None = None  # physical: of the newest summary, or of the first event before any
 
     # --- what happens ------------------------------------------------------------------------------------------------
 
@@ -73,14 +73,16 @@ class Completer:
         log_offset = self._halves.record(event)
         self._participant.apply(event, log_offset)
         self._events += 1
+        if self.needed_offset is None:
+            self.needed_offset = log_offset
 
     def summarize(self, *, at_once: bool = False) -> None:
         """Writes a summary, if it is time for one: a start then reads no more than it and what follows."""
-        is_due = self._events or self.summary_offset is not None if at_once else self._events >= _SUMMARY_EVERY_EVENTS
+        is_due = self.needed_offset is not None if at_once else self._events >= _SUMMARY_EVERY_EVENTS
         if not is_due:
             return
         try:
-            self.summary_offset = self._record_summary()
+            self.needed_offset = self._record_summary()
             self._events = 0
         except (NotWritable, InvalidMessage) as error:  # a start reads more events instead
             log.warning("half batches could not be summarized", reason=str(error))
@@ -175,9 +177,9 @@ class Completer:
         Raises TornBatch where readers would see a part of a half batch, since there is no room for the rest.
         """
         events = self._halves.events()
+        self.needed_offset = events[0][1] if events else None
         summary = events[0][0] if events and isinstance(events[0][0], Summary) else None
         if summary is not None:
-            self.summary_offset = events[0][1]
             self._participant.apply(*events.pop(0))
         for half in self._halves.find(summary):
             self._participant.hold(half)

@@ -47,7 +47,7 @@ class Retention:
             self._completer.summarize(at_once=True)
 
     def needed_offset(self) -> int | None:
-        """Physical offset from which on the log is needed: what was voted for, and the newest summary. None if all of
-        it may go."""
-        offsets = (self._participant.needed_offset(), self._completer.summary_offset)
+        """Physical offset from which on the log is needed: what was voted for, and what a start reads of the events.
+        None if all of it may go."""
+        offsets = (self._participant.needed_offset(), self._completer.needed_offset)
         return min((offset for offset in offsets if offset is not None), default=None)

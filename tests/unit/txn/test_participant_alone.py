@@ -182,6 +182,22 @@ def test_no_vote_for_what_has_just_expired(
     assert bench.bodies("t") == [b"1", b"2"]
 
 
+def test_what_was_completed_is_remembered_before_the_first_summary(bench: ParticipantBench) -> None:
+    """A coordinator that was away meanwhile gets its answer, long after the batch, from another process too."""
+    attempt = bench.send(N0, Sent("t", 0, [b"1"]))
+    bench.vote(N0, attempt)
+    where = bench.commit(N0, attempt)
+    fill_files(bench)
+    expire(bench, keep_from=bench.resolver.needed_offset())
+    bench.reopen()
+    assert bench.commit(N0, attempt, durable=True) == where
+    fill_files(bench)  # behind the summary that the start has written
+    expire(bench, keep_from=bench.resolver.needed_offset())
+    assert bench.store.min_physical_offset > 0
+    bench.reopen()
+    assert bench.commit(N0, attempt, durable=True) == where
+
+
 def test_start_reads_only_what_is_new() -> None:
     """A start reads the newest summary and what follows, however many transactions there were."""
     bench = ParticipantBench()
