@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rmqspark.txn.participant import Participant
 
 _SUMMARY_INTERVAL_MS: Final = 6 * 3_600_000
+_SUMMARY_INTERVAL_BYTES: Final = 1 << 30  # of the log: on a disk that is filling up no more should have to stay
 
 log = structlog.get_logger("rmqspark.txn")
 
@@ -26,7 +27,7 @@ class Retention:
         self._completer = completer
         self._clock = clock
         self._min_offset = halves.min_offset
-        self._summary_due_ms = clock.monotonic_ms() + _SUMMARY_INTERVAL_MS
+        self._plan_summary()
 
     def forget_expired(self) -> None:
         """Lets go of the half batches that are in the log no more.
@@ -40,11 +41,14 @@ class Retention:
             log.warning("an undecided half batch has expired", batch=str(half.name.batch), rows=half.rows)
 
     def renew_summary(self) -> None:
-        """Writes a summary before retention takes the newest one, if it is time."""
-        now_ms = self._clock.monotonic_ms()
-        if now_ms >= self._summary_due_ms:
-            self._summary_due_ms = now_ms + _SUMMARY_INTERVAL_MS
+        """Writes a summary, if it is time: of the log behind the newest one nothing may go."""
+        if self._clock.monotonic_ms() >= self._summary_due_ms or self._halves.end_offset >= self._summary_due_offset:
+            self._plan_summary()
             self._completer.summarize(at_once=True)
+
+    def _plan_summary(self) -> None:
+        self._summary_due_ms = self._clock.monotonic_ms() + _SUMMARY_INTERVAL_MS
+        self._summary_due_offset = self._halves.end_offset + _SUMMARY_INTERVAL_BYTES
 
     def needed_offset(self) -> int | None:
         """Physical offset from which on the log is needed: what was voted for, and what a start reads of the events.

@@ -8,6 +8,7 @@ import pytest
 
 from rmqspark.errors import Fenced, TopicNotFound, Unreachable
 from rmqspark.protocol.bodies_txn import AttemptName, HeldAttempt
+from rmqspark.txn import retention as retention_module
 from rmqspark.txn.half_batch import Batch
 from rmqspark.txn.resolver import Verdict
 
@@ -196,6 +197,19 @@ def test_what_was_completed_is_remembered_before_the_first_summary(bench: Partic
     assert bench.store.min_physical_offset > 0
     bench.reopen()
     assert bench.commit(N0, attempt, durable=True) == where
+
+
+def test_a_log_that_grows_fast_may_expire_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files behind a summary wait for the next one: that comes by bytes, too, and not at every round."""
+    monkeypatch.setattr(retention_module, "_SUMMARY_INTERVAL_BYTES", 50_000)
+    bench = ParticipantBench()
+    bench.commit(N0, bench.send(N0, Sent("t", 0, [b"1"])))
+    needed = []
+    for _ in range(4):
+        fill_files(bench)  # 30 KB
+        bench.check_back()
+        needed.append(bench.resolver.needed_offset() or 0)
+    assert needed[0] < needed[1] == needed[2] < needed[3]
 
 
 def test_start_reads_only_what_is_new() -> None:
