@@ -13,6 +13,7 @@ from rmqspark.errors import BrokerNotRegistered, NotFound, NotSupported, ServerF
 from rmqspark.protocol.bodies_txn import TxnDecision
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers_txn import (
+    NO_EPOCH,
     TxnAbortRequestHeader,
     TxnAbortResponseHeader,
     TxnDecideRequestHeader,
@@ -59,13 +60,15 @@ class Run(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """What became of a version. `decision` is the recorded one, where there is one; `remark` the broker's words."""
+    """What became of a version. `decision` is the recorded one, where there is one; `remark` the broker's words;
+    `newest_epoch` where nothing is decided, and the broker says it: whose turn it is now."""
 
     outcome: str
     last_version: int = -1
     decision: TxnDecision | None = None
     incomplete: int = 0  # brokers on which the rows are not readable yet
     remark: str = ""
+    newest_epoch: int = NO_EPOCH
 
 
 class Coordinator:
@@ -102,7 +105,9 @@ class Coordinator:
         """What became of a version: COMMITTED, or FENCED: it was undecided and is closed now, for good."""
         header = TxnStatusRequestHeader(self._id, run.epoch, run.version, fence=True, run=run.run)
         answer, response = self._ask(RequestCode.RMQ_TXN_STATUS, header, TxnStatusResponseHeader, STATUS_TIMEOUT_MS)
-        return Decided(answer.outcome, answer.lastVersion, _decision(response), remark=response.remark or "")
+        decision, remark = _decision(response), response.remark or ""
+        newest_epoch = answer.epoch if decision is None else NO_EPOCH
+        return Decided(answer.outcome, answer.lastVersion, decision, remark=remark, newest_epoch=newest_epoch)
 
     def abort(self, run: Run) -> str:
         """Closes the version: FENCED, or COMMITTED where it was decided before and nothing is done."""

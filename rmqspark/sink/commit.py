@@ -104,9 +104,17 @@ def _decided(client: ClusterClient, speaker: Attempt, decision: TxnDecision) -> 
         told = patiently(lambda: coordinator.status(_run(speaker)), PAUSES_MS, client.clock.sleep_ms)
     except RmqError as error:
         raise in_doubt(speaker, error) from error
-    if told.outcome == TxnOutcome.FENCED and isinstance(failure, Busy):
-        raise not_committed(speaker, failure.message) from failure
+    if told.outcome == TxnOutcome.FENCED and _was_given_up(speaker, failure, told):
+        reason = failure.message if isinstance(failure, Busy) else f"{failure.message} {told.remark}".rstrip()
+        raise not_committed(speaker, reason) from failure
     return told
+
+
+def _was_given_up(speaker: Attempt, failure: RmqError, told: Decided) -> bool:
+    """Whether a version was closed because nobody answered in time, and not because another run has taken over."""
+    if told.newest_epoch == NO_EPOCH:  # an earlier broker does not say; one that was busy did not find us fenced
+        return isinstance(failure, Busy)
+    return told.newest_epoch == speaker.epoch and told.last_version < speaker.version
 
 
 def _conclude(

@@ -131,7 +131,7 @@ class Coordinator:
         return await self._give(answer)
 
     async def abort(self, transactional_id: str, epoch: int, version: int, by: str = DRIVER) -> Ruling:
-        """Closes a version unless it is decided: FENCED or COMMITTED."""
+        """Closes a version unless it is decided: FENCED, with what earlier ones wait for, or COMMITTED."""
         if (other := await self._owners.elsewhere(transactional_id)) is not None:
             return _redirect(other)
         if transactional_id not in self._ledger:  # nobody's: no epoch was ever handed out, so nothing can be decided
@@ -139,7 +139,10 @@ class Coordinator:
         async with self._turns.of(transactional_id):
             with self._warning(transactional_id):
                 answer = self._ledger.close(transactional_id, epoch, version, self._clock.now_ms(), by)
-            return await self._finish(transactional_id, await self._give(answer))
+            ruling = await self._finish(transactional_id, await self._give(answer))
+            if answer.outcome is not TxnOutcome.FENCED:
+                return ruling
+            return ruling._replace(remark=self._rollout.obstacles(self._ledger.require(transactional_id)) or None)
 
     async def resolve(self, transactional_id: str, version: int, *, commit: bool, who: str) -> Ruling:
         """An operator's decision for a version that is open. COMMITTED, FENCED, or REFUSED with the reason."""

@@ -173,7 +173,7 @@ class Ledger:
         self._refuse_forged(txn, epoch)
         is_closed = self.is_fenced(txn, epoch)
         events = () if is_closed else (EpochClosed(transactional_id, epoch, version, now_ms, by),)
-        return Answer(TxnOutcome.FENCED, last_version=txn.last_version, events=events)
+        return Answer(TxnOutcome.FENCED, txn.epoch, txn.last_version, events=events)
 
     def completed(self, transactional_id: str, version: int, outputs: Mapping[str, list[OutputRange]]) -> list[Event]:
         """These brokers have the rows of `version` in their topics and on their disks. Nothing where that is known."""

@@ -142,6 +142,15 @@ class Rollout:
         """What stood in the way when something was last completed on this broker; empty if nothing did."""
         return next((rest.reason for rest in self._rests_of(broker, txn)), "")
 
+    def obstacles(self, txn: Transaction) -> str:
+        """Which brokers failed to complete what is decided, and why; empty if none did."""
+        brokers = sorted({broker for pending in txn.pending for broker in pending.brokers_left()})
+        return "; ".join(f"{broker}: {self.story(broker, txn)}" for broker in brokers if self.obstacle(broker, txn))
+
+    def story(self, broker: str, txn: Transaction) -> str:
+        """What a driver is told whose version has to wait for those that are decided."""
+        return f"an earlier version is not complete there yet ({self.obstacle(broker, txn)})"
+
     def is_away(self, broker: str) -> bool:
         """Whether the broker did not answer at all when it was last told to complete something."""
         return (broker, "") in self._rests

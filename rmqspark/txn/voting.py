@@ -79,8 +79,7 @@ class Voting:
     ) -> _Poll:
         done = await self.complete_earlier(broker, txn)
         if done is None:
-            story = f"an earlier version is not complete there yet ({self._rollout.obstacle(broker, txn)})"
-            return _Poll([], story, self._rollout.is_away(broker))
+            return _Poll([], self._rollout.story(broker, txn), self._rollout.is_away(broker))
         request = Vote(txn.transactional_id, epoch, version, held, done[-1] if done else -1)
         try:
             vote = await self.vote(broker, request)

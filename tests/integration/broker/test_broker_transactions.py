@@ -15,7 +15,7 @@ from rmqspark.broker.broker import Broker
 from rmqspark.broker.config import BrokerConfig
 from rmqspark.clock import SystemClock
 from rmqspark.entropy import SystemEntropy
-from rmqspark.errors import InvalidArgument
+from rmqspark.errors import Busy, InvalidArgument
 from rmqspark.fault_points import arm
 from rmqspark.namesrv.config import NamesrvConfig
 from rmqspark.namesrv.server import NameServer
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from rmqspark.remoting.response import Response
+    from rmqspark.txn.ports import Complete
 
 T = "spark-q"
 STORE = StoreConfig(mapped_file_size_commit_log=1 << 20, message_index_enable=False)
@@ -247,6 +248,25 @@ async def test_a_question_of_the_driver_closes_what_is_open(cluster: Cluster) ->
     assert await cluster.write("a", "r2", 0, "a") == "COMMITTED"
     abort = await cluster.ask("a", RequestCode.RMQ_TXN_ABORT, TxnAbortRequestHeader(T, "r2", prepared.epoch + 1, 0))
     assert abort.fields["outcome"] == "COMMITTED"
+
+
+@with_cluster("a", "b")
+async def test_a_driver_that_gives_up_is_told_what_its_coordinator_waits_for(cluster: Cluster) -> None:
+    """And that nobody has taken over."""
+
+    async def complete(request: Complete) -> list[OutputRange]:
+        raise Busy("too much to do")
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(cluster.brokers["b"]._resolver, "complete", complete)
+        assert await cluster.write("a", "r1", 0, "b") == "COMMITTED"
+        prepared = await cluster.prepare("a", "r1", 1)
+        status = TxnStatusRequestHeader(T, prepared.epoch, 1, fence=True, run="r1")
+        answer = await cluster.ask("a", RequestCode.RMQ_TXN_STATUS, status)
+    told = answer.header(TxnStatusResponseHeader)
+    assert (told.outcome, told.epoch) == ("FENCED", prepared.epoch)
+    assert "b: an earlier version is not complete there yet" in (answer.remark or "")
+    assert "too much to do" in (answer.remark or "")
 
 
 @with_cluster("a")

@@ -18,6 +18,7 @@ from rmqspark.errors import (
     InDoubt,
     NotCommitted,
     ReplayMismatch,
+    RequestTimeout,
     RmqError,
     StaleVersion,
     TransactionError,
@@ -122,6 +123,18 @@ def test_a_broker_that_is_restarting_is_waited_for() -> None:
     run(Cluster(DECIDE=[Busy("b: away"), Busy("b: away"), {"outcome": "COMMITTED"}]), message(0))
     with pytest.raises(NotCommitted, match="b: away"):
         run(Cluster(DECIDE=[Busy("b: away")], STATUS=[{"outcome": "FENCED"}]), message(0))
+
+
+def test_a_run_that_gave_its_version_up_is_not_told_that_another_has_taken_over() -> None:
+    """Where no newer epoch was handed out nobody has: the error names who did not answer, and what was waited for."""
+    told = {"outcome": "FENCED", "epoch": "4", "lastVersion": "6", "remark": "b: not complete"}
+    hung, busy = RequestTimeout("h:1 did not answer."), Busy("b: away")
+    for failure, story in (hung, "committed: h:1 did not answer. b: not complete Nothing"), (busy, "b: away Nothing"):
+        with pytest.raises(NotCommitted, match=story):
+            run(Cluster(DECIDE=[failure], STATUS=[told]), message(0))
+        for others in {"epoch": "5"}, {"lastVersion": "8"}:
+            with pytest.raises(Fenced, match="another run has taken over"):
+                run(Cluster(DECIDE=[failure], STATUS=[{**told, **others}]), message(0))
 
 
 @pytest.mark.parametrize(

@@ -245,6 +245,8 @@ def test_an_id_that_cannot_be_completed_holds_up_no_other() -> None:
     assert len(logs) == 1
     assert "'t'" in rollout.obstacle("b", txn)
     assert rollout.obstacle("b", other) == ""
+    assert rollout.obstacles(txn).startswith("b: an earlier version is not complete there yet (Topic 't'")
+    assert rollout.obstacles(other) == ""
 
 
 def test_nothing_is_completed_that_is_not_on_disk() -> None:

@@ -109,7 +109,16 @@ def test_versions_may_begin_anywhere_and_jump(book: Book) -> None:
 def test_a_closed_version_is_never_decided_under_its_epoch(book: Book) -> None:
     """A DECIDE that was stuck in a socket while the driver asked for the status comes too late."""
     book.prepare("r1", 0)
-    assert outcomes(book.close(1, 0), book.decide("r1", 1, 0), book.close(1, 0)) == [("FENCED", 0)] * 3
+    answers = outcomes(book.close(1, 0), book.decide("r1", 1, 0), book.close(1, 0))
+    assert answers == [("FENCED", 1), ("FENCED", 0), ("FENCED", 1)]
+
+
+def test_who_closes_a_version_is_told_whose_turn_it_is(book: Book) -> None:
+    """So a driver can tell whether another run has taken over, or nobody but itself has closed the version."""
+    book.prepare("r1", 0)
+    assert outcomes(book.close(1, 0)) == [("FENCED", 1)]
+    book.prepare("r2", 0)
+    assert outcomes(book.close(1, 0)) == [("FENCED", 2)]
 
 
 def test_a_closed_run_may_try_again_under_a_new_epoch(book: Book) -> None:
@@ -156,7 +165,7 @@ def test_a_participant_is_told_how_its_halves_stand(book: Book) -> None:
 def test_a_driver_closes_also_what_was_forgotten_to_be_begun(book: Book) -> None:
     """A power loss may take the note that a version was begun; what its driver was told is closed stays closed."""
     book.prepare("r1", 0)
-    assert outcomes(book.close(1, 5)) == [("FENCED", 0)]
+    assert outcomes(book.close(1, 5)) == [("FENCED", 1)]
     assert book.prepare("r1", 5).epoch == 2
     assert outcomes(book.decide("r1", 1, 5)) == [("FENCED", 0)]
 
