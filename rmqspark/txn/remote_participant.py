@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from rmqspark.txn.peers import Peers
     from rmqspark.txn.ports import Complete, Vote
 
-_VOTE_TIMEOUT_MS: Final = 10_000  # for an fsync of all that came in a batch
-_COMPLETE_TIMEOUT_MS: Final = 60_000  # for appending it
+# Together less than a driver waits for its decision: it is told of a broker that hangs, instead of hearing nothing.
+VOTE_TIMEOUT_MS: Final = 10_000  # for an fsync of all that came in a batch
+COMPLETE_TIMEOUT_MS: Final = 45_000  # for appending it
 
 
 class RemoteParticipant:
@@ -37,7 +38,7 @@ class RemoteParticipant:
         )
         body = TxnVote(list(request.attempts)).encode(standard=True)
         response = await self._peers.call(
-            self._broker, RequestCode.RMQ_TXN_VOTE, header, body, timeout_ms=_VOTE_TIMEOUT_MS
+            self._broker, RequestCode.RMQ_TXN_VOTE, header, body, timeout_ms=VOTE_TIMEOUT_MS
         )
         told = response.header(TxnVoteResponseHeader)
         return VoteAnswer(told.yes, response.remark or "", told.outputBytes)
@@ -49,6 +50,6 @@ class RemoteParticipant:
         )
         body = TxnComplete(list(request.attempts)).encode(standard=True)
         response = await self._peers.call(
-            self._broker, RequestCode.RMQ_TXN_COMPLETE, header, body, timeout_ms=_COMPLETE_TIMEOUT_MS
+            self._broker, RequestCode.RMQ_TXN_COMPLETE, header, body, timeout_ms=COMPLETE_TIMEOUT_MS
         )
         return OutputRanges.decode(response.body).outputs

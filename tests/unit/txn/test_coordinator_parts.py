@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from structlog.testing import capture_logs
 
+from rmqspark.client.coordinator import DECIDE_TIMEOUT_MS
 from rmqspark.errors import FlushTimeout, GroupNotFound, NotSupported, TopicNotFound, TwoCoordinators, Unreachable
 from rmqspark.protocol.bodies_txn import BrokersSeen, HeldAttempt, InputRange, OutputRange, TxnDecision
 from rmqspark.protocol.codes import RequestCode
@@ -20,6 +21,7 @@ from rmqspark.txn.events import Decided, Finished, RunOpened
 from rmqspark.txn.input_offsets import InputOffsets
 from rmqspark.txn.ledger import Ledger
 from rmqspark.txn.owners import Owners
+from rmqspark.txn.remote_participant import COMPLETE_TIMEOUT_MS, VOTE_TIMEOUT_MS
 from rmqspark.txn.rollout import FIRST_REST_MS, Rollout
 
 if TYPE_CHECKING:
@@ -225,6 +227,11 @@ def test_a_broker_that_fails_is_left_alone_longer_and_longer() -> None:
     for event in events:
         ledger.apply(event)
     assert (txn.pending, rollout.unreadable(txn)) == ([], set())
+
+
+def test_a_coordinator_gives_a_broker_that_hangs_up_before_a_driver_does() -> None:
+    """So the driver is told which broker it is, and a batch that is decided meanwhile is a success at once."""
+    assert VOTE_TIMEOUT_MS + COMPLETE_TIMEOUT_MS < DECIDE_TIMEOUT_MS
 
 
 def test_an_id_that_cannot_be_completed_holds_up_no_other() -> None:
