@@ -81,7 +81,7 @@ class Coordination:
         self._peers_due_ms = clock.monotonic_ms()
         self._forgets_from_ms = clock.monotonic_ms() + _FORGETS_AFTER_MS
         self.ledger = Ledger()
-        self.inputs = InputReports()
+        self.inputs = InputReports(max_event_bytes=config.max_decision_bytes)
         self.peers = peers
         self._offsets = InputOffsets(config.broker_name, commit_here, self.peers)
         self.journal = Journal(

@@ -5,12 +5,12 @@ A task that Spark runs again reports again: a range with the same beginning take
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.errors import Busy, InvalidArgument
 from rmqspark.protocol.names import MAX_TRANSACTIONAL_ID_LENGTH
-from rmqspark.txn.events import InputReported
+from rmqspark.txn.events import InputReported, encode_event
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -21,16 +21,20 @@ MAX_BATCHES_OF_A_QUERY: Final = 4
 MAX_QUERIES: Final = 1_000
 MAX_RANGES_OF_A_BATCH: Final = 50_000
 MAX_RANGES: Final = 400_000
-MAX_NAME: Final = MAX_TRANSACTIONAL_ID_LENGTH  # topics, groups and brokers have shorter ones
-_RANGES_OF_AN_EVENT: Final = 1_000  # which has to fit a message, however long the names are
+MAX_NAME_BYTES: Final = MAX_TRANSACTIONAL_ID_LENGTH  # topics, groups and brokers have shorter ones
+_RANGES_OF_AN_EVENT: Final = 1_000
 
 _Place = tuple[str, str, str, int, int]  # group, topic, broker, queue, first offset
 
 
 class InputReports:
-    """Ranges by query and batch. The oldest batches of a query go first, then the queries silent for longest."""
+    """Ranges by query and batch. The oldest batches of a query go first, then the queries silent for longest.
 
-    def __init__(self) -> None:
+    No event has more than `max_event_bytes`, unless it is about a single range.
+    """
+
+    def __init__(self, *, max_event_bytes: int) -> None:
+        self._max_event_bytes = max_event_bytes
         self._queries: dict[str, dict[int, dict[_Place, InputRange]]] = {}
         self._count = 0
 
@@ -48,7 +52,7 @@ class InputReports:
         news = [each for each in ranges if known.get(_place(each)) != each]
         if len(known) + len(news) > MAX_RANGES_OF_A_BATCH:
             raise Busy(f"Batch {batch_id} of query {query_id!r} has reported {len(known)} ranges; there is no room.")
-        return _events(query_id, batch_id, news)
+        return list(self._events(query_id, batch_id, news))
 
     def of(self, query_id: str, batch_id: int) -> list[InputRange]:
         """What was reported, by topic, broker, queue and offset."""
@@ -75,20 +79,38 @@ class InputReports:
     def restated(self, query_id: str) -> list[InputReported]:
         """Events that stand for all that this query has reported; none if it is forgotten."""
         batches = self._queries.get(query_id, {})
-        return [event for batch_id, known in batches.items() for event in _events(query_id, batch_id, known.values())]
+        events = (self._events(query_id, batch_id, known.values()) for batch_id, known in batches.items())
+        return list(chain.from_iterable(events))
+
+    def _events(self, query_id: str, batch_id: int, ranges: Iterable[InputRange]) -> Iterator[InputReported]:
+        left = iter(ranges)
+        while piece := list(islice(left, _RANGES_OF_AN_EVENT)):
+            yield from self._fitting(InputReported(query_id, batch_id, piece))
+
+    def _fitting(self, event: InputReported) -> Iterator[InputReported]:
+        """The event, or events about parts of it that fit a message: by what is written, for a character may take six
+        bytes of JSON, and a ledger that was written before such names were refused has some of these."""
+        middle = len(event.inputs) // 2
+        if not middle or len(encode_event(event)) <= self._max_event_bytes:
+            yield event
+            return
+        for part in (event.inputs[:middle], event.inputs[middle:]):
+            yield from self._fitting(InputReported(event.query_id, event.batch_id, part))
 
 
 def _check(each: InputRange) -> None:
-    if max(map(len, (each.group, each.topic, each.brokerName, each.member or "", each.run or ""))) > MAX_NAME:
-        raise InvalidArgument(f"A name in a range of offsets has at most {MAX_NAME} characters.")
+    for name in (each.group, each.topic, each.brokerName, each.member or "", each.run or ""):
+        _check_name(name)
     if not 0 <= each.fromOffset <= each.toOffset or each.queueId < 0:
         raise InvalidArgument(f"[{each.fromOffset}, {each.toOffset}) of {each.topic!r} is no range of offsets.")
 
 
-def _events(query_id: str, batch_id: int, ranges: Iterable[InputRange]) -> list[InputReported]:
-    left = iter(ranges)
-    pieces = iter(lambda: list(islice(left, _RANGES_OF_AN_EVENT)), [])
-    return [InputReported(query_id, batch_id, piece) for piece in pieces]
+def _check_name(name: str) -> None:
+    """Raises InvalidArgument. What can be printed has no control characters, and can be written in UTF-8."""
+    if not name.isprintable():
+        raise InvalidArgument(f"A name in a range of offsets has no control characters, but {name[:32]!r} has.")
+    if len(name.encode()) > MAX_NAME_BYTES:
+        raise InvalidArgument(f"A name in a range of offsets has at most {MAX_NAME_BYTES} bytes.")
 
 
 def _place(each: InputRange) -> _Place:

@@ -8,7 +8,7 @@ from msgspec import structs
 from rmqspark.errors import Busy, InvalidArgument
 from rmqspark.protocol.bodies_txn import InputRange
 from rmqspark.txn import inputs as inputs_module
-from rmqspark.txn.events import encode_event
+from rmqspark.txn.events import InputReported, encode_event
 from rmqspark.txn.inputs import InputReports
 
 
@@ -16,9 +16,12 @@ def at(queue_id: int, begin: int, end: int) -> InputRange:
     return InputRange("g", "t", "b", queue_id, begin, end)
 
 
+MESSAGE_BYTES = 4 << 20
+
+
 @pytest.fixture
 def reports() -> InputReports:
-    return InputReports()
+    return InputReports(max_event_bytes=MESSAGE_BYTES)
 
 
 def report(reports: InputReports, batch: int, *ranges: InputRange, query: str = "q") -> int:
@@ -55,9 +58,18 @@ def test_what_is_no_range_is_refused(reports: InputReports, wrong: InputRange) -
 def test_names_have_a_length(reports: InputReports) -> None:
     """What is kept of each range is bounded, not only how many there are."""
     for field in ("group", "topic", "brokerName", "member", "run"):
-        with pytest.raises(InvalidArgument, match="255 characters"):
-            report(reports, 5, structs.replace(at(0, 0, 4), **{field: "x" * 256}))
+        for too_long in ("x" * 256, "é" * 128):
+            with pytest.raises(InvalidArgument, match="255 bytes"):
+                report(reports, 5, structs.replace(at(0, 0, 4), **{field: too_long}))
     assert report(reports, 5, InputRange(*(["x" * 255] * 3), 0, 0, 4, "x" * 255, 1, "x" * 255)) == 1
+
+
+@pytest.mark.parametrize("wrong", ["a\x01", "\n", "\x7f", "\ud800"])
+def test_names_have_no_control_characters(reports: InputReports, wrong: str) -> None:
+    """Which take six bytes each where they are kept, or cannot be kept at all."""
+    for field in ("group", "topic", "brokerName", "member", "run"):
+        with pytest.raises(InvalidArgument, match="control characters"):
+            report(reports, 5, structs.replace(at(0, 0, 4), **{field: wrong}))
 
 
 def test_each_event_fits_a_message(reports: InputReports) -> None:
@@ -70,6 +82,17 @@ def test_each_event_fits_a_message(reports: InputReports) -> None:
         reports.apply(event)
     assert max(len(encode_event(event)) for event in (*events, *reports.restated("q"))) < 2 << 20
     assert len(reports.of("q", 5)) == sum(len(event.inputs) for event in reports.restated("q")) == 30_000
+
+
+def test_what_was_taken_before_names_were_looked_at_can_be_restated(reports: InputReports) -> None:
+    """However many bytes its names take: an event that fits no message would be tried again for ever."""
+    name = "\x01" * 255
+    ranges = [InputRange(name, name, name, 0, queue, queue + 4, name, 1, name) for queue in range(1_000)]
+    for piece in (ranges[:500], ranges[500:]):
+        reports.apply(InputReported("q", 5, piece))
+    restated = reports.restated("q")
+    assert max(len(encode_event(event)) for event in restated) <= MESSAGE_BYTES
+    assert [each for event in restated for each in event.inputs] == ranges
 
 
 def test_old_batches_and_silent_queries_go_first(reports: InputReports, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +119,7 @@ def test_it_can_be_told_again(reports: InputReports) -> None:
     """Restated, it says the same."""
     report(reports, 0, at(0, 0, 1), at(1, 0, 1))
     report(reports, 1, at(0, 1, 2), query="r")
-    again = InputReports()
+    again = InputReports(max_event_bytes=MESSAGE_BYTES)
     for event in (event for query in reports for event in reports.restated(query)):
         again.apply(event)
     assert (again.of("q", 0), again.of("r", 1)) == (reports.of("q", 0), reports.of("r", 1))
