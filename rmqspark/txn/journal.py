@@ -4,15 +4,15 @@ Events are the bodies of ordinary messages in queue 0 of RMQ_SYS_TXN_LEDGER_TOPI
 messages, and so its recovery: a torn tail is cut at a whole event.
 
 Everything needed lies from one place of that queue on, the *start*. Restating all that is alive, once the log has
-grown by a file or so, moves the start to where that began; what lies before it may expire then, and nothing behind it
-does, however long a transactional id is idle (`needed_offset`). The start is noted in config/txnLedger.json. An older
-one would do as well, it only takes longer.
+grown by a file or so, and by no less than restating took the last time, moves the start to where that began; what lies
+before it may expire then, and nothing behind it does, however long a transactional id is idle (`needed_offset`). The
+start is noted in config/txnLedger.json. An older one would do as well, it only takes longer.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 import structlog
@@ -50,6 +50,13 @@ class _Start(msgspec.Struct):
     queueOffset: int
 
 
+class _Extent(NamedTuple):
+    """How much there is from some place of the ledger on: bytes of the log, whoever's, and events."""
+
+    log_bytes: int = 0
+    events: int = 0
+
+
 class Journal:
     """Writes events and has them applied, in one order; `apply` takes what is in the log.
 
@@ -74,11 +81,12 @@ class Journal:
         self._flush_to = flush_to
         self._apply = apply
         self._max_decision_bytes = max_decision_bytes
-        self._restate_after_bytes = restate_after_bytes
+        self._restate_after = _Extent(restate_after_bytes, _RESTATE_AFTER_EVENTS)
         self._start_file = JsonTable(files, "config/txnLedger.json")
         self._start = 0  # queue offset
         self._start_physical = 0
         self._promised_end = 0  # physical: where the last event ends that an answer may rest on
+        self._restated = _Extent()  # what restating took the last time
         self._is_restating = False
 
     # --- writing -----------------------------------------------------------------------------------------------------
@@ -176,16 +184,23 @@ class Journal:
 
         What can go wrong is what `record` and `flushed` raise, and OSError; the start then stays where it is.
         """
-        behind = self._store.end_offset - self._start_physical
-        events = self._bounds()[1] - self._start
-        is_due = behind >= self._restate_after_bytes or events >= _RESTATE_AFTER_EVENTS
-        if not is_due or self._is_restating or not self._store.is_writable:
+        if not self._is_due() or self._is_restating or not self._store.is_writable:
             return
         self._is_restating = True
         try:
             await self._restate(list(alive()))
         finally:
             self._is_restating = False
+
+    def _is_due(self) -> bool:
+        """Whether there is much behind the start. What restating took lies there itself, and must not make the next
+        one due: so there has to be as much again."""
+        behind = self._extent_from(self._start, self._start_physical)
+        each = zip(behind, self._restate_after, self._restated, strict=True)
+        return any(found >= max(enough, 2 * restated) for found, enough, restated in each)
+
+    def _extent_from(self, queue_offset: int, physical_offset: int) -> _Extent:
+        return _Extent(self._store.end_offset - physical_offset, self._bounds()[1] - queue_offset)
 
     async def _restate(self, alive: list[Callable[[], Sequence[Event]]]) -> None:
         first: Appended | None = None
@@ -197,10 +212,12 @@ class Journal:
             await asyncio.sleep(0)
         if first is None:
             return
+        restated = self._extent_from(first.queue_offset, first.physical_offset)
         await self._flush_to(self._store.end_offset)
         text = msgspec.json.encode(_Start(first.queue_offset)).decode()
         await in_thread(self._start_file.save, text)
         self._start, self._start_physical = first.queue_offset, first.physical_offset
+        self._restated = restated
 
 
 def _is_promise(event: Event) -> bool:

@@ -19,6 +19,7 @@ from rmqspark.store.draft import Draft
 from rmqspark.store.message_store import MessageStore
 from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.memory_files import MemoryFileSystem
+from rmqspark.txn import journal as journal_module
 from rmqspark.txn.events import (
     BrokerCompleted,
     Decided,
@@ -243,6 +244,23 @@ async def test_a_power_loss_while_restating_loses_nothing(desk: Desk) -> None:
     desk.store.expire(desk.clock.now_ms(), keep_from=desk.journal.needed_offset)
     desk.lose_power()
     assert len(list(desk.ledger)) == 40
+
+
+@pytest.mark.parametrize(("ids", "enough_events"), [(300, 1_000), (30, 20)], ids=["bytes", "events"])
+def test_restating_does_not_make_itself_due(monkeypatch: pytest.MonkeyPatch, ids: int, enough_events: int) -> None:
+    """Where what is alive is more than makes it due: it is due when as much again has been written."""
+    monkeypatch.setattr(journal_module, "_RESTATE_AFTER_EVENTS", enough_events)
+    desk = Desk()
+    desk.journal.record([opened(1, f"t{number}") for number in range(ids)])
+    asyncio.run(desk.restate())
+    start, end = desk.journal.needed_offset, desk.store.end_offset
+    for _ in range(3):
+        asyncio.run(desk.restate())
+    assert (desk.journal.needed_offset, desk.store.end_offset) == (start, end)
+    for epoch in range(2, 6):
+        desk.journal.record([opened(epoch, f"t{number}") for number in range(ids)])
+    asyncio.run(desk.restate())
+    assert desk.journal.needed_offset > end
 
 
 @awaited
