@@ -110,8 +110,12 @@ class HeldTransaction:
 
     # --- what has happened -------------------------------------------------------------------------------------------
 
-    def hold(self, half: HalfBatch) -> None:
+    def hold(self, half: HalfBatch) -> list[HalfBatch]:
+        """Returns what it takes the place of: one that was sent again after it was dismissed is in the log twice, and
+        a start sees both before it knows of that."""
+        replaced = self.halves.pop(half.name, None)
         self.halves[half.name] = half
+        return [] if replaced is None else [replaced]
 
     def announce(self, epoch: int) -> None:
         """The coordinator has handed it out. All that are older are fenced."""

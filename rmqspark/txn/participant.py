@@ -77,7 +77,7 @@ class Participant:
 
     def hold(self, half: HalfBatch) -> None:
         """It is in the log."""
-        self._touch(half.name.batch.transactional_id).hold(half)
+        self._count_out(self._touch(half.name.batch.transactional_id).hold(half))
         self.half_count += 1
         self.half_bytes += half.body_bytes
 

@@ -67,6 +67,22 @@ def test_a_late_word_drops_nothing_that_was_voted_for_since(bench: ParticipantBe
     assert bench.bodies("t") == [b"1"]
 
 
+def test_what_was_sent_again_after_a_dismissal_counts_once() -> None:
+    """A start finds it in the log as often as it was sent, and there is room for as much as before."""
+    bench = ParticipantBench(max_halves=2)
+    bench.verdicts[N0] = Verdict(is_open=False)
+    for _ in range(3):
+        bench.send(N0, Sent("t", 0, [b"1"]))
+        bench.check_back(seconds=7)
+    bench.send(N0, Sent("t", 0, [b"1"]))
+    bench.kill()
+    assert (len(bench.held()), bench.participant.half_count) == (1, 1)
+    assert bench.participant.half_bytes == sum(half.body_bytes for half in bench.participant.held())
+    bench.check_back(seconds=7)
+    assert (bench.participant.half_count, bench.participant.half_bytes) == (0, 0)
+    bench.send(Batch(T, 2, 0), Sent("t", 0, [b"1"]), Sent("t", 0, [b"2"]))
+
+
 # --- topics and disks
 
 
