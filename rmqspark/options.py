@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
 _DURATION_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+_MAX_INT64 = (1 << 63) - 1
 _NONE: Mapping[str, str] = MappingProxyType({})
 _SIZE_UNITS = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
 
@@ -150,11 +151,13 @@ def duration_ms(value: str) -> int:
 
 
 def integer(at_least: int, at_most: int | None = None) -> Callable[[str], int]:
+    """Reads a whole number, of 64 bits at most."""
     accepted = f"{at_least} or more" if at_most is None else f"{at_least} to {at_most}"
+    largest = _MAX_INT64 if at_most is None else at_most
 
     def read(value: str) -> int:
-        number = int(value) if re.fullmatch(r"[+-]?[0-9]{1,18}", value) else None
-        if number is None or number < at_least or (at_most is not None and number > at_most):
+        number = int(value) if re.fullmatch(r"[+-]?[0-9]{1,19}", value) else None
+        if number is None or not at_least <= number <= largest:
             raise ValueError(f"a whole number, {accepted}, is accepted.")
         return number
 

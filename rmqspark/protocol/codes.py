@@ -28,6 +28,10 @@ class Version:
     V5_3_1: Final = 475  # GO_AWAY is understood by what is above
 
 
+OWN_CODES: Final = range(30_000, 30_100)
+"""Requests of rmqspark alone: outside RocketMQ's, and within the 16 bits of a binary header."""
+
+
 class RequestCode(IntEnum):
     """What a request asks for. Stock servers answer those from 30000 on, ours, with REQUEST_CODE_NOT_SUPPORTED."""
 
@@ -154,7 +158,7 @@ class RequestCode(IntEnum):
     UPDATE_AND_GET_GROUP_FORBIDDEN = 353
     SET_MESSAGE_REQUEST_MODE = 401
 
-    # rmqspark's own: 30000 to 30099, outside RocketMQ's, and within the 16 bits of a binary header
+    # rmqspark's own: OWN_CODES
     RMQ_CAPABILITIES = 30000
     RMQ_BULK_SEND = 30001
     RMQ_BULK_READ = 30002

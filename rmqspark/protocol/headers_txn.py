@@ -13,6 +13,7 @@ from rmqspark.protocol.header_types import Header, Int32, Int64
 
 NO_EPOCH: Final = 0  # of a run that was never allowed to write
 NO_VERSION: Final = -1
+MAX_VERSION: Final = (1 << 63) - 1
 
 
 class TxnOutcome(StrEnum):

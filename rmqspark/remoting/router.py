@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from rmqspark.errors import HeaderError, NotSupported
-from rmqspark.protocol.codes import ACCESS, TRUNCATED_CODES, RequestCode
+from rmqspark.errors import HeaderError, InvalidArgument, NotSupported
+from rmqspark.protocol.codes import ACCESS, OWN_CODES, TRUNCATED_CODES, RequestCode
 from rmqspark.protocol.command import (
     JSON,
     ONEWAY_FLAG,
@@ -140,7 +140,7 @@ class Router:
         try:
             envelope = way.decode(raw)
         except HeaderError as error:
-            self.refuse(raw, connection, error)
+            self.refuse(raw, connection, _unreadable(way.code, error))
             return None
         if way.take is not None and not envelope.flag:
             try:
@@ -188,6 +188,11 @@ class Router:
             connection.deliver(Response.of(command, bytes(raw.body)))
         else:
             _bare_request(command, raw, connection).fail(error)
+
+
+def _unreadable(code: int, error: HeaderError) -> RmqError:
+    """RocketMQ answers SYSTEM_ERROR, and so do we. Clients of requests of our own are told that it is their fault."""
+    return InvalidArgument(error.message, hint=error.hint) if code in OWN_CODES else error
 
 
 async def _finish(request: Request[Any], answer: Awaitable[Reply | None]) -> None:

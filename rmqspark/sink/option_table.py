@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from rmqspark.client.cluster_options import LATER, NAMESRV
 from rmqspark.options import Option, OptionTable, boolean, choice, integer, size_bytes
+from rmqspark.protocol.headers_txn import MAX_VERSION
 from rmqspark.protocol.names import check_sendable, check_transactional
 from rmqspark.sink.kafka_names import KAFKA_NAMES
 
@@ -33,7 +34,7 @@ TRANSACTION_OPTIONS = (
         "transactionVersion",
         "the batch id",
         "batch: which of its writes this is, a number that grows; a version at or below the last adds nothing",
-        integer(at_least=0),
+        integer(at_least=0, at_most=MAX_VERSION),
         aliases=("txnVersion",),
     ),
     Option(

@@ -20,6 +20,7 @@ from rmqspark.protocol.command import (
     encode_response,
     split_frame,
 )
+from rmqspark.protocol.headers_txn import TxnPrepareRequestHeader
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Router
 
@@ -167,6 +168,21 @@ def test_a_bug_is_logged_once_and_answered() -> None:
         route(handle).dispatch(raw_request(topic="t"), connection)
     assert connection.answer.code == ResponseCode.SYSTEM_ERROR
     assert [entry["log_level"] for entry in logs] == ["error"]
+
+
+@pytest.mark.parametrize(
+    ("code", "answer"),
+    [(CODE, ResponseCode.SYSTEM_ERROR), (RequestCode.RMQ_TXN_PREPARE, ResponseCode.INVALID_PARAMETER)],
+    ids=["RocketMQ's", "ours"],
+)
+def test_a_field_that_cannot_be_read(code: RequestCode, answer: ResponseCode) -> None:
+    """RocketMQ's requests are answered as RocketMQ answers them; who sends one of ours is told that it is wrong."""
+    connection = Recorder()
+    router = Router([{code: Route(TxnPrepareRequestHeader, lambda request: Reply())}])
+    fields = {"transactionalId": "T", "run": "r", "version": str(2**63), "partition": "0", "attempt": "a"}
+    router.dispatch(raw_request(code=code, **fields), connection)
+    assert connection.answer.code == answer
+    assert "9223372036854775807" in (connection.answer.remark or "")
 
 
 def test_unknown_codes_are_answered() -> None:

@@ -84,6 +84,7 @@ NIGHTLY = {"transactionalId": "nightly", "transactionVersion": "7"}
         ({"transactionalId": "bill"}, True, TransactionOptions("bill")),
         (NIGHTLY, False, TransactionOptions("nightly", 7)),
         ({"txnAppId": "nightly", "txnVersion": "7"}, False, TransactionOptions("nightly", 7)),
+        ({**NIGHTLY, "transactionVersion": str(2**63 - 1)}, False, TransactionOptions("nightly", 2**63 - 1)),
         (
             {**NIGHTLY, "onStaleVersion": "skip", "onReplayMismatch": "fail"},
             False,
@@ -106,7 +107,8 @@ def test_which_guarantee_a_write_has(given: dict[str, str], streaming: bool, mea
         (NIGHTLY, True, "versions are its batch ids"),
         ({"transactionalId": "x" * 256}, True, "transactional id"),
         ({"transactionalId": "a\x02b"}, True, "transactional id"),
-        ({**NIGHTLY, "transactionVersion": "-1"}, False, "0 or more"),
+        ({**NIGHTLY, "transactionVersion": "-1"}, False, "0 to 9223372036854775807"),
+        ({**NIGHTLY, "transactionVersion": "9223372036854775808"}, False, "0 to 9223372036854775807"),
     ],
 )
 def test_guarantees_that_contradict_themselves(given: dict[str, str], streaming: bool, story: str) -> None:
