@@ -35,7 +35,12 @@ _log = logging.getLogger(__name__)
 
 
 def commit(client: ClusterClient, transaction: TransactionOptions, messages: Sequence[AttemptWritten]) -> None:
-    """Returns when the rows are committed. Raises Fenced, StaleVersion, NotCommitted, InDoubt, ReplayMismatch."""
+    """Returns when the rows are committed; at once where there was no task, and so no version that could be.
+
+    Raises Fenced, StaleVersion, NotCommitted, InDoubt, ReplayMismatch.
+    """
+    if not messages:
+        return
     speaker = _speaker(messages)
     if any(message.skipped for message in messages):
         _log.warning("Version %d of %s is stale and skipped.", speaker.version, speaker.transactional_id)

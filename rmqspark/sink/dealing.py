@@ -60,9 +60,11 @@ def by_queue_id(queue_ids: NDArray[np.integer[Any]], present: NDArray[np.bool_],
 
 def grouped(targets: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[Run]]:
     """The order that brings rows of one target together, and the runs it then consists of."""
+    if not len(targets):
+        return np.empty(0, np.int64), []
     order = np.argsort(targets.astype(np.uint16) if _are_short(targets) else targets, kind="stable")
     sorted_targets = targets[order]
-    firsts = np.flatnonzero(np.r_[True, sorted_targets[1:] != sorted_targets[:-1]]) if len(order) else order
+    firsts = np.flatnonzero(np.r_[True, sorted_targets[1:] != sorted_targets[:-1]])
     ends = np.r_[firsts[1:], len(order)]
     runs = zip(sorted_targets[firsts].tolist(), firsts.tolist(), ends.tolist(), strict=True)
     return order, [Run(*run) for run in runs]
@@ -70,7 +72,7 @@ def grouped(targets: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[Run]]:
 
 def _are_short(targets: NDArray[np.int64]) -> bool:
     """Whether NumPy sorts them by their digits, ten times as fast."""
-    return len(targets) > 0 and int(targets.min()) >= 0 and int(targets.max()) < 1 << 16
+    return int(targets.min()) >= 0 and int(targets.max()) < 1 << 16
 
 
 def in_turn(sizes: NDArray[np.int64], queue_count: int, turn: int, max_bytes: int) -> Iterator[Run]:

@@ -76,3 +76,10 @@ def test_each_topic_gets_its_rows(mq: LocalCluster, kind: type[ClusterClient], b
             assert {message.queue for message in messages} == {*client.publish_queues(topic)}
             ids |= {message.msg_id for message in messages}
         assert len(ids) == ROWS
+
+
+def test_a_batch_without_rows(mq: LocalCluster) -> None:
+    """Names no topic, and is no error."""
+    nothing = pa.record_batch({"body": pa.array([], pa.string()), "topic": pa.array([], pa.string())})
+    with ClusterClient(mq.namesrv) as client:
+        assert WriteTask(client, SinkOptions(), AtLeastOnce(client)).write([nothing]).rows == 0

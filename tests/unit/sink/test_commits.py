@@ -100,6 +100,14 @@ def test_what_is_decided() -> None:
     assert (decision.rows, decision.bytes, decision.checksum) == (20, 300, "3000")
 
 
+def test_without_tasks_there_is_nothing_to_decide() -> None:
+    """No version has begun, and nobody is asked."""
+    cluster = Cluster()
+    run(cluster)
+    abort(cluster, [])  # type: ignore[arg-type]
+    assert cluster.asked == []
+
+
 def test_a_coordinator_that_restarts_is_asked_again() -> None:
     """A lost answer costs a pause: the second DECIDE is answered ALREADY_COMMITTED, and that is success."""
     cluster = Cluster(DECIDE=[LOST, LOST, {"outcome": "ALREADY_COMMITTED", "body": recorded(10, 1000)}])

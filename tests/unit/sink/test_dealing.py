@@ -49,6 +49,12 @@ def test_rows_of_one_target_stay_in_order() -> None:
     assert runs == [Run(0, 0, 2), Run(1, 2, 4), Run(2, 4, 5)]
 
 
+def test_no_rows_are_no_runs() -> None:
+    """A batch without rows is no error."""
+    order, runs = grouped(np.array([], np.int64))
+    assert (order.tolist(), runs) == ([], [])
+
+
 def test_few_rows_reach_all_queues() -> None:
     """A small write is spread over the topic instead of filling one queue."""
     runs = list(in_turn(np.full(100, 200), queue_count=8, turn=3, max_bytes=1 << 20))
