@@ -89,7 +89,8 @@ class TxnDecideRequestHeader(Header):
 class TxnDecideResponseHeader(Header):
     """COMMITTED, ALREADY_COMMITTED, FENCED, STALE, REFUSED or REDIRECT; body: the recorded TxnDecision, if any.
 
-    `epoch` is the decision's. `incomplete` counts the brokers on which its rows are not readable yet.
+    `epoch` is the decision's. `incomplete` counts the brokers on which its rows are not readable yet. The remark says
+    why it is REFUSED; with FENCED, why the version was given up, if neither another run nor a driver is the reason.
     """
 
     outcome: str
@@ -153,7 +154,7 @@ class TxnStatusRequestHeader(Header):
 
 
 class TxnStatusResponseHeader(Header):
-    """COMMITTED (body: TxnDecision), FENCED, UNKNOWN or REDIRECT.
+    """COMMITTED (body: TxnDecision), FENCED (the remark as for DECIDE), UNKNOWN or REDIRECT.
 
     `epoch` is the decision's: halves of that version under another epoch are not in it. Without a decision it is the
     newest one handed out; 0 where that is not known.

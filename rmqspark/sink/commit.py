@@ -112,7 +112,7 @@ def _decided(client: ClusterClient, speaker: Attempt, decision: TxnDecision) -> 
     if told.outcome == TxnOutcome.FENCED and _was_given_up(speaker, failure, told):
         reason = failure.message if isinstance(failure, Busy) else f"{failure.message} {told.remark}".rstrip()
         raise not_committed(speaker, reason) from failure
-    return told
+    return told._replace(remark="")  # which says what this run waits for, and it is another's turn
 
 
 def _was_given_up(speaker: Attempt, failure: RmqError, told: Decided) -> bool:
@@ -131,7 +131,7 @@ def _conclude(
         case TxnOutcome.STALE if speaker.epoch == NO_EPOCH:
             raise stale(speaker, decided.last_version)
         case TxnOutcome.FENCED | TxnOutcome.STALE:  # it was allowed to write, and others have gone on meanwhile
-            raise fenced(speaker)
+            raise fenced(speaker, decided.remark)
         case _:
             raise not_committed(speaker, decided.remark or f"the coordinator answered {decided.outcome}.")
     if decided.incomplete:

@@ -13,19 +13,23 @@ if TYPE_CHECKING:
     from rmqspark.sink.checksum import RowChecksum
 
 _AGAIN = "Nothing of it is readable, now or later. Start the query again: it runs the batch once more."
+_FENCED_BY_SOMEBODY = (
+    "If another driver runs on this checkpoint or transactionalId, let that one go on and stop this one; else start "
+    "the query again."
+)
 _TWO_WAYS = (
     "To have its rows written, perhaps a second time, name a new transactionalId. To have all versions up to {} passed "
     "over, whatever rows they have now, set onStaleVersion=skip."
 )
 
 
-def fenced(attempt: Attempt) -> Fenced:
+def fenced(attempt: Attempt, reason: str = "") -> Fenced:
+    """`reason` is what the coordinator says of it; older ones, and those that another run has called, say nothing."""
     return Fenced(
         f"Version {attempt.version} of transactional id {attempt.transactional_id!r} is closed to this run "
-        f"({attempt.run}): another run has taken over, or the batch was given up. Nothing that this run wrote of it "
-        "is readable, now or later; what was committed before stays.",
-        hint="If another driver runs on this checkpoint or transactionalId, let that one go on and stop this one; "
-        "else start the query again.",
+        f"({attempt.run}): {reason or 'another run has taken over, or the batch was given up.'} Nothing that this run "
+        "wrote of it is readable, now or later; what was committed before stays.",
+        hint="Then start the query again: it runs the batch once more." if reason else _FENCED_BY_SOMEBODY,
     )
 
 

@@ -140,7 +140,7 @@ class Coordinator:
             with self._warning(transactional_id):
                 answer = self._ledger.close(transactional_id, epoch, version, self._clock.now_ms(), by)
             ruling = await self._finish(transactional_id, await self._give(answer))
-            if answer.outcome is not TxnOutcome.FENCED:
+            if answer.outcome is not TxnOutcome.FENCED or answer.epoch != epoch or ruling.remark:
                 return ruling
             return ruling._replace(remark=self._rollout.obstacles(self._ledger.require(transactional_id)) or None)
 
@@ -244,7 +244,7 @@ class Coordinator:
         """Nothing is told that could be forgotten again."""
         self._journal.record(answer.events)
         await self._journal.flushed()
-        return Ruling(answer)
+        return Ruling(answer, remark=answer.reason)
 
     async def _finish(self, transactional_id: str, ruling: Ruling) -> Ruling:
         """What is decided is completed before it is told."""

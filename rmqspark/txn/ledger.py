@@ -52,13 +52,15 @@ CLOCK: Final = "timeout"
 
 
 class Answer(NamedTuple):
-    """What to answer once `events` are on disk. `decision` where one is recorded, with the `epoch` it was made in."""
+    """What to answer once `events` are on disk. `decision` where one is recorded, with the `epoch` it was made in;
+    `reason` in words with FENCED, where it is neither another run nor the driver's own wish."""
 
     outcome: TxnOutcome
     epoch: int = NO_EPOCH
     last_version: int = NO_VERSION
     decision: TxnDecision | None = None
     events: tuple[Event, ...] = ()
+    reason: str | None = None
 
 
 class Ledger:
@@ -119,7 +121,7 @@ class Ledger:
             return self._recorded(txn, version, outcome)
         self._refuse_forged(txn, epoch, run)
         if self.is_fenced(txn, epoch):
-            return Answer(TxnOutcome.FENCED, last_version=txn.last_version)
+            return _fenced(txn, epoch)
         if version != txn.open_version:
             raise UnknownTransaction(f"Version {version} of {transactional_id!r} was never prepared here.")
         check_decision(decision)
@@ -141,7 +143,7 @@ class Ledger:
             outcome = TxnOutcome.ALREADY_COMMITTED if version == txn.last_version else TxnOutcome.STALE
             return self._recorded(txn, version, outcome)
         if self.is_fenced(txn, epoch):
-            return Answer(TxnOutcome.FENCED, last_version=txn.last_version)
+            return _fenced(txn, epoch)
         events: list[Event] = [Decided(transactional_id, epoch, version, decision, now_ms, by, output_bytes)]
         if not decision.participants:  # nothing to complete
             pending = Pending(epoch, version, decision, now_ms, by)
@@ -171,9 +173,10 @@ class Ledger:
         if self.is_decided(txn, version):
             return self._recorded(txn, version, TxnOutcome.COMMITTED)
         self._refuse_forged(txn, epoch)
-        is_closed = self.is_fenced(txn, epoch)
-        events = () if is_closed else (EpochClosed(transactional_id, epoch, version, now_ms, by),)
-        return Answer(TxnOutcome.FENCED, txn.epoch, txn.last_version, events=events)
+        if self.is_fenced(txn, epoch):
+            return _fenced(txn, epoch)._replace(epoch=txn.epoch)
+        closed = EpochClosed(transactional_id, epoch, version, now_ms, by)
+        return Answer(TxnOutcome.FENCED, txn.epoch, txn.last_version, events=(closed,))
 
     def completed(self, transactional_id: str, version: int, outputs: Mapping[str, list[OutputRange]]) -> list[Event]:
         """These brokers have the rows of `version` in their topics and on their disks. Nothing where that is known."""
@@ -318,6 +321,23 @@ class Ledger:
 def is_open(txn: Transaction) -> bool:
     """Whether somebody may be writing a version now."""
     return txn.open_version > txn.last_version and txn.epoch > txn.closed_epoch
+
+
+def _fenced(txn: Transaction, epoch: int) -> Answer:
+    """What is said of an epoch under which nothing is decided any more."""
+    return Answer(TxnOutcome.FENCED, last_version=txn.last_version, reason=_why_closed(txn, epoch))
+
+
+def _why_closed(txn: Transaction, epoch: int) -> str | None:
+    """In words for a driver, with what to do; None where it closed the epoch itself, or another run has taken over."""
+    if epoch != txn.closed_epoch or txn.closed_by in ("", DRIVER):
+        return None
+    if txn.closed_by == CLOCK:
+        return (
+            "no task of it had begun for transaction_max_open, so its coordinator gave it up. "
+            "Raise that setting of the brokers, or write fewer rows in a batch or in a task."
+        )
+    return f"{txn.closed_by} has rolled it back by hand."
 
 
 def _next_epoch(txn: Transaction, now_ms: int) -> int:

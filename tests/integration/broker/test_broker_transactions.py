@@ -270,6 +270,19 @@ async def test_a_driver_that_gives_up_is_told_what_its_coordinator_waits_for(clu
 
 
 @with_cluster("a")
+async def test_a_version_that_the_clock_has_closed(cluster: Cluster) -> None:
+    """Its driver is told so, and which setting it was, however it asks."""
+    prepared = await cluster.prepare("a", "r1", 0)
+    held = {"a": [await cluster.hold("a", prepared.epoch, 0, "0")]}
+    cluster.brokers["a"]._coordination.coordinator.close_overdue(max_open_ms=0)
+    late = await cluster.decide("a", "r1", prepared.epoch, 0, TxnDecision("q", held, rows=1))
+    status = TxnStatusRequestHeader(T, prepared.epoch, 0, fence=True, run="r1")
+    for answer in (late, await cluster.ask("a", RequestCode.RMQ_TXN_STATUS, status)):
+        assert answer.fields["outcome"] == "FENCED"
+        assert "transaction_max_open" in (answer.remark or "")
+
+
+@with_cluster("a")
 async def test_operators_see_and_decide(cluster: Cluster) -> None:
     """What is open can be given up by name, and what is decided stays decided."""
     await cluster.prepare("a", "r1", 0)

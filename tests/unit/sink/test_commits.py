@@ -149,6 +149,11 @@ def test_a_run_that_gave_its_version_up_is_not_told_that_another_has_taken_over(
     ("answer", "error", "story"),
     [
         ({"outcome": "FENCED"}, Fenced, "another run has taken over.*let that one go on and stop this one"),
+        (
+            {"outcome": "FENCED", "remark": "nobody was heard of for transaction_max_open."},
+            Fenced,
+            "closed to this run.*: nobody was heard of for transaction_max_open. Nothing.*start the query again",
+        ),
         ({"outcome": "STALE", "lastVersion": "9"}, Fenced, "another run has taken over"),
         ({"outcome": "REFUSED", "remark": "broker-b holds 1 of 2 halves"}, NotCommitted, "broker-b holds 1 of 2"),
         (TransactionError("forged"), TransactionError, "forged"),

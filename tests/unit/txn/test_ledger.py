@@ -10,7 +10,7 @@ from rmqspark.protocol.bodies_txn import HeldAttempt, InputRange, OutputRange, T
 from rmqspark.protocol.headers_txn import TxnOutcome
 from rmqspark.txn import ledger as ledger_module
 from rmqspark.txn.events import BrokerCompleted, EpochClosed, Finished, decode_event, encode_event
-from rmqspark.txn.ledger import Answer, Ledger, is_open
+from rmqspark.txn.ledger import CLOCK, DRIVER, Answer, Ledger, is_open
 
 T = "spark-1"
 ONE = TxnDecision("q", {"a": [HeldAttempt(0, "x", 1, 10, 100, 7)]}, rows=10, bytes=100, checksum="3")
@@ -288,6 +288,29 @@ def test_what_nobody_writes_any_more_is_closed_by_the_clock(book: Book) -> None:
     book.record(closed)
     assert (is_open(book.ledger.require(T)), book.ledger.overdue(9_000, 1_000)) == (False, [])
     assert book.ledger.status(T, 1, 0).outcome is TxnOutcome.FENCED
+
+
+def test_a_driver_is_told_who_gave_its_version_up(book: Book) -> None:
+    """The setting, where it was the clock; the name of an operator. What it has done itself it knows."""
+    for by, story in ((CLOCK, "transaction_max_open"), ("ann@host", "ann@host has rolled"), (DRIVER, "")):
+        epoch = book.prepare(f"closed by {by}", 0).epoch
+        book.take(book.ledger.close(T, epoch, 0, 2, by))
+        told = (
+            book.decide(f"closed by {by}", epoch, 0),
+            book.ledger.record(T, epoch, 0, ONE, 3),
+            book.close(epoch, 0),
+        )
+        assert [answer.outcome for answer in told] == [TxnOutcome.FENCED] * 3
+        assert all(story in (answer.reason or "") and bool(answer.reason) == bool(story) for answer in told)
+
+
+def test_a_driver_is_told_nothing_of_other_runs(book: Book) -> None:
+    """Whoever was overtaken was not given up."""
+    first, second = book.prepare("r1", 0).epoch, book.prepare("r2", 0).epoch
+    assert (book.decide("r1", first, 0).reason, book.decide("r1", 0, 0).reason) == (None, None)
+    book.take(book.ledger.close(T, second, 0, 2, CLOCK))
+    assert (book.decide("r1", first, 0).reason, book.decide("r1", 0, 0).reason) == (None, None)
+    assert book.decide("r2", second, 0).reason
 
 
 def test_a_version_whose_attempts_go_on_stays_open(book: Book) -> None:
