@@ -102,6 +102,7 @@ class Coordination:
         )
         self.reports = Reports(config.broker_name, self.ledger, self.journal, self.rollout)
         self.journal.replay()
+        self.ledger.start()
         self._move_again()
 
     @property

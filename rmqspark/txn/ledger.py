@@ -70,6 +70,7 @@ class Ledger:
         self._max_transactions = max_transactions
         self._transactions: dict[str, Transaction] = {}
         self._kept: dict[str, list[Pending]] = {}  # while events that restate an id are being read
+        self._heard_of: set[str] = set()  # since the start, by an attempt that was allowed to write
         self.peers: dict[str, None] = {}  # brokers of the cluster ever seen, in the order they were
 
     def __contains__(self, transactional_id: str) -> bool:
@@ -153,14 +154,16 @@ class Ledger:
     def status(self, transactional_id: str, epoch: int, version: int) -> Answer:
         """How a version stands, for a participant that has halves of it: UNKNOWN while it may still be decided.
 
-        FENCED also for what nobody was allowed to write: a forged epoch. Not for a version that was never begun as far
-        as is known: a power loss may have taken the note that it was, and another attempt may yet bring that back.
-        `epoch` of the answer is the newest one handed out where no decision is recorded.
+        FENCED also for what nobody was allowed to write: a forged epoch, a version from the future. Until an attempt is
+        heard of after a start there is no telling the latter: a power loss may have taken the note that a version was
+        begun, and another attempt may yet bring that back. `epoch` of the answer is the newest one handed out where no
+        decision is recorded.
         """
         txn = self.require(transactional_id)
         if self.is_decided(txn, version):
             return self._recorded(txn, version, TxnOutcome.COMMITTED)
-        is_open = epoch == txn.epoch and not self.is_fenced(txn, epoch)
+        may_be_begun = version <= txn.open_version or transactional_id not in self._heard_of
+        is_open = epoch == txn.epoch and may_be_begun and not self.is_fenced(txn, epoch)
         return Answer(TxnOutcome.UNKNOWN if is_open else TxnOutcome.FENCED, txn.epoch, txn.last_version)
 
     def close(self, transactional_id: str, epoch: int, version: int, now_ms: int, by: str = DRIVER) -> Answer:
@@ -239,6 +242,10 @@ class Ledger:
 
     # --- what happened -----------------------------------------------------------------------------------------------
 
+    def start(self) -> None:
+        """All that the log had has been applied: what comes now is news."""
+        self._heard_of.clear()
+
     def apply(self, event: Event) -> None:
         """Takes an event that is in the log. The same events in the same order make the same ledger."""
         match event:
@@ -248,6 +255,7 @@ class Ledger:
                 txn = self._transactions.get(event.transactional_id)
                 if txn is not None:
                     txn.open_version, txn.touched_ms = event.version, event.at_ms
+                    self._heard_of.add(event.transactional_id)
             case EpochClosed():
                 self._apply_closed(event)
             case Decided():
@@ -260,6 +268,7 @@ class Ledger:
                 self._apply_finished(event.batch)
             case Forgotten():
                 self._transactions.pop(event.transactional_id, None)
+                self._heard_of.discard(event.transactional_id)
             case Kept():
                 self._kept.setdefault(event.transactional_id, []).append(event.pending)
             case Restated():

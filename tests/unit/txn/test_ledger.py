@@ -157,9 +157,20 @@ def test_a_participant_is_told_how_its_halves_stand(book: Book) -> None:
     book.prepare("r2", 1)
     stands = [book.ledger.status(T, epoch, 1) for epoch in (1, 2, 3)]
     assert outcomes(*stands) == [("FENCED", 2), ("UNKNOWN", 2), ("FENCED", 2)]
-    assert book.ledger.status(T, 2, 2).outcome is TxnOutcome.UNKNOWN  # a power loss may have taken that it was begun
+    assert book.ledger.status(T, 2, 2).outcome is TxnOutcome.FENCED  # a version from the future
     book.close(2, 1)
     assert [book.ledger.status(T, 2, version).outcome for version in (1, 2)] == [TxnOutcome.FENCED] * 2
+
+
+def test_after_a_start_any_version_may_have_been_begun(book: Book) -> None:
+    """A power loss may have taken the note, until an attempt says which version it is about."""
+    book.prepare("r1", 0)
+    book.decide("r1", 1, 0)
+    book.ledger.start()
+    assert book.ledger.status(T, 1, 1).outcome is TxnOutcome.UNKNOWN
+    assert book.ledger.status(T, 2, 1).outcome is TxnOutcome.FENCED
+    book.prepare("r1", 1)
+    assert [book.ledger.status(T, 1, version).outcome for version in (1, 2)] == [TxnOutcome.UNKNOWN, TxnOutcome.FENCED]
 
 
 def test_a_driver_closes_also_what_was_forgotten_to_be_begun(book: Book) -> None:
