@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Iterable
-from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any
 
 from pyspark.sql.types import (
@@ -43,6 +43,7 @@ _NO_NUMBERS = {
     **dict.fromkeys(("Infinity", "INF", "+INF", "+Infinity"), float("inf")),
     **dict.fromkeys(("-Infinity", "-INF"), float("-inf")),
 }
+_EXACT = Context(prec=39)  # a decimal of Spark has 38 digits at most, and rounding up can add one that is too many
 _SHOWN = 40  # of a value that does not fit
 
 
@@ -71,7 +72,7 @@ def document_reader(fields: StructType) -> Callable[[bytes], dict[str, Any]]:
     It raises Unfit for a body that does not parse; `partial` then has what does, if anything.
     """
     convert = _struct(fields)
-    parse_float = Decimal if _has_decimals(fields) else None
+    parse_float = _exact_number if _has_decimals(fields) else None
 
     def read(body: bytes) -> dict[str, Any]:
         try:
@@ -86,6 +87,14 @@ def document_reader(fields: StructType) -> Callable[[bytes], dict[str, Any]]:
         return values
 
     return read
+
+
+def _exact_number(text: str) -> Decimal | float:
+    """A number with all its digits, or, where its exponent is beyond what a Decimal can have, 0 or infinity."""
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        return float(text)
 
 
 def _converter(kind: DataType) -> Convert:
@@ -183,11 +192,12 @@ def _decimal(precision: int, scale: int) -> Convert:
             raise _unfit(value, f"decimal({precision},{scale})")
         try:
             exact = Decimal(value)
-            fits = exact.is_finite() and abs(exact) < bound and not (isinstance(value, str) and value != value.strip())
-            rounded = exact.quantize(unit, ROUND_HALF_UP) if fits else exact
+            is_trimmed = not isinstance(value, str) or value == value.strip()
+            fits = is_trimmed and exact.is_finite() and exact.copy_abs() < bound
+            rounded = exact.quantize(unit, ROUND_HALF_UP, _EXACT) if fits else exact
         except InvalidOperation:
             raise _unfit(value, f"decimal({precision},{scale})") from None
-        if not fits or abs(rounded) >= bound:
+        if not fits or rounded.copy_abs() >= bound:
             raise _unfit(value, f"decimal({precision},{scale})")
         return rounded
 

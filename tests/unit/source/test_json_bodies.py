@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from datetime import UTC, date, datetime
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -154,6 +154,51 @@ def test_bodies_that_do_not_parse(body: bytes, reason: str, left: dict[str, Any]
     assert list(parsed.bad) == [1]
     assert re.search(reason, parsed.bad[1])
     assert rows(FAST, body) == [left]
+
+
+EXACT = DecimalType(38, 18)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "10000000000.5",
+        "-99999999999999999999.999999999999999999",
+        "99999999999999999999.99999999999999999949",
+        "1e19",
+        "0.1234567890123456785",
+        "1e-400",
+    ],
+)
+def test_a_decimal_keeps_all_its_digits(written: str) -> None:
+    """Next to a body that only the slower way reads, inside of a map and as a string, too."""
+    value = Decimal(written).quantize(Decimal("1e-18"), ROUND_HALF_UP, Context(prec=38))
+    for given_ in (written, f'"{written}"'):
+        body = f'{{"e":{given_}}}'.encode()
+        assert rows(fields(e=EXACT), body) == [{"e": value}]
+        assert rows(fields(e=EXACT), body, b'{"e":1}\n') == [{"e": value}, {"e": Decimal(1)}]
+        assert rows(fields(m=MapType(StringType(), EXACT)), b'{"m":' + body + b"}") == [{"m": [("e", value)]}]
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["100000000000000000000", "99999999999999999999.9999999999999999995", "1e20", "1e999999999", f"1e{'9' * 30}"],
+)
+def test_a_decimal_with_too_many_digits_does_not_fit(written: str) -> None:
+    """What has 39 digits, or has them once it is rounded, and what has an exponent beyond all bounds."""
+    body = f'{{"e":{written},"d":1.5}}'.encode()
+    parsed = parse(fields(e=EXACT, d=DoubleType()), b'{"e":1}\n', body)
+    assert list(parsed.bad) == [1]
+    assert parsed.columns[0].to_pylist() == [Decimal(1), None]
+    assert parsed.columns[1].to_pylist() == [None, 1.5]
+
+
+def test_an_exponent_beyond_all_bounds_beside_a_decimal() -> None:
+    """Where nobody reads it it harms nothing; a double is 0 or infinity, as without a decimal in the schema."""
+    tiny, huge = f"1e-{'9' * 30}", f"1e{'9' * 30}"
+    read = fields(e=EXACT, d=DoubleType())
+    bodies = [f'{{"d":{tiny}}}\n', f'{{"d":{huge}}}\n', f'{{"e":2,"unknown":{huge}}}\n']
+    assert rows(read, *map(str.encode, bodies)) == [{"d": 0.0}, {"d": float("inf")}, {"e": Decimal(2)}]
 
 
 def test_one_bad_body_among_many() -> None:
