@@ -19,6 +19,8 @@ _MOMENT = re.compile(
 _OFFSET = re.compile(r"([+-])(\d{1,2})(?::?(\d{2}))?", re.ASCII)
 _PARTS = ((1, 1), (2, 1), (3, 1), (4, 0), (5, 0), (6, 0))  # of a match, and what they are where they are missing
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_CALENDAR_CYCLE_YEARS = 400  # so many years later every date of the calendar comes again
+_CALENDAR_CYCLE = timedelta(days=146_097)
 
 
 def days_since_1970(text: str) -> int | None:
@@ -26,10 +28,12 @@ def days_since_1970(text: str) -> int | None:
     match = _DATE.fullmatch(text)
     if match is None:
         return None
+    year, cycles = _within_python(int(match[1]))
     try:
-        return (date(int(match[1]), int(match[2] or 1), int(match[3] or 1)) - _EPOCH.date()).days
+        since = date(year, int(match[2] or 1), int(match[3] or 1)) - _EPOCH.date()
     except ValueError:
         return None
+    return (since - cycles * _CALENDAR_CYCLE).days
 
 
 def microseconds_since_1970(text: str, *, zoned: bool) -> int | None:
@@ -38,12 +42,19 @@ def microseconds_since_1970(text: str, *, zoned: bool) -> int | None:
     match = _MOMENT.fullmatch(text)
     if match is None or (match[8] and not zoned):
         return None
-    year, month, day, hour, minute, second = (int(match[part] or least) for part, least in _PARTS)
+    named_year, month, day, hour, minute, second = (int(match[part] or least) for part, least in _PARTS)
+    year, cycles = _within_python(named_year)
     try:
         when = datetime(year, month, day, hour, minute, second, tzinfo=_zone(match[8] or "Z"))
     except (ValueError, ZoneInfoNotFoundError, OSError):  # OSError: `America` is a folder of zones
         return None
-    return (when - _EPOCH) // timedelta(microseconds=1) + int((match[7] or "").ljust(6, "0")[:6])
+    since = when - _EPOCH - cycles * _CALENDAR_CYCLE
+    return since // timedelta(microseconds=1) + int((match[7] or "").ljust(6, "0")[:6])
+
+
+def _within_python(year: int) -> tuple[int, int]:
+    """The year, or one with the same calendar that Python's dates can have, and how many cycles later that is."""
+    return (year, 0) if year else (_CALENDAR_CYCLE_YEARS, 1)
 
 
 def _zone(name: str) -> tzinfo:

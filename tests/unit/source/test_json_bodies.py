@@ -201,6 +201,28 @@ def test_an_exponent_beyond_all_bounds_beside_a_decimal() -> None:
     assert rows(read, *map(str.encode, bodies)) == [{"d": 0.0}, {"d": float("inf")}, {"e": Decimal(2)}]
 
 
+@pytest.mark.parametrize(
+    ("written", "days"),
+    [("0000", -719_528), ("0000-02-29", -719_469), ("0000-12-31", -719_163), ("0001-01-01", -719_162)],
+)
+def test_the_year_0(written: str, days: int) -> None:
+    """Spark has one, Python has none: both ways know its days and times."""
+    read = fields(t=TimestampType(), day=DateType())
+    body = f'{{"t":"{written}","day":"{written}"}}'.encode()
+    for bodies in ([body], [body, b"{}\n"]):
+        parsed = parse(read, *bodies)
+        assert parsed.bad == {}
+        assert parsed.columns[0].cast(pa.int64())[0].as_py() == days * 86_400_000_000
+        assert parsed.columns[1].cast(pa.int32())[0].as_py() == days
+
+
+def test_no_more_days_in_the_year_0_than_there_were() -> None:
+    """It has a 29th of February, and no 30th."""
+    body = b'{"t":"0000-02-30","day":"0000-02-30","tn":"0000-02-30"}'
+    read = fields(t=TimestampType(), day=DateType(), tn=TimestampNTZType())
+    assert list(parse(read, body).bad) == [0]
+
+
 def test_one_bad_body_among_many() -> None:
     """Bodies before and behind a bad one are as if it were not there, across all blocks."""
     bodies = [json.dumps({"l": number}).encode() for number in range(3 * BLOCK_ROWS)]
