@@ -28,7 +28,7 @@ def audit(
     """Proves batch by batch that nothing was lost or doubled.
 
     Shows per batch what was read, committed and written, and counts gaps and duplicates; exit code 1 if any. What was
-    skipped or read again because the group was set to another place is told, and is neither.
+    skipped or read again because the group was set to another place, or the topic made anew, is told, and is neither.
 
     Example: rmq audit 3f0c6a9e-8d27-4c55-b0aa-1f2f9d0c9f11 --json
     """

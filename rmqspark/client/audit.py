@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from rmqspark.protocol.bodies_txn import AuditedBatch, InputRange, OutputRange
 
 
+_BY_A_RESET = "its group was set there, or its topic was made anew"
+
+
 class Kind(StrEnum):
     GAP = "gap"
     DUPLICATE = "duplicate"
@@ -113,7 +116,7 @@ def _begins_anew(before: int | None, now: int | None) -> bool:
 
 def _reset(batch: AuditedBatch, queue: MessageQueue, expected: int, begins: int) -> Iterator[Finding]:
     if begins != expected:
-        story = f"Input {queue} was read on from offset {begins} instead of {expected}, as it was set to."
+        story = f"Input {queue} was read on from offset {begins} instead of {expected}: {_BY_A_RESET}."
         yield Finding(Kind.RESET, batch.transactionalId, batch.version, abs(begins - expected), story)
 
 

@@ -90,11 +90,14 @@ def advance(
     """The end of the next micro-batch. `ceiling` is where Trigger.AvailableNow stops; `admit` says how many messages of
     what waits in each queue are let through.
 
-    Topics in `reborn` have begun anew under their old names: their epoch rises, and so does that of topics with queues
-    in `resets`, which the group has been set to another place in. Queues that the cluster does not show just now keep
-    their entries, unless their topic has been made anew without them.
+    Topics in `reborn` have begun anew under their old names: their epoch rises, and so does that of topics whose known
+    queues the cluster tells to be others now, and of those with queues in `resets`, which the group has been set to
+    another place in. Queues that the cluster does not show just now keep their entries, unless their topic has been
+    made anew without them.
     """
-    renewed = {*reborn, *(queue.topic for queue in resets if queue in snapshot.ends)}
+    seen = snapshot.shown_stores()
+    replaced = _replaced(start, seen)
+    renewed = {*reborn, *(queue.topic for queue in replaced | (resets.keys() & snapshot.ends.keys()))}
     entering = _entering(start, snapshot, renewed) | {
         queue: min(max(offset, snapshot.begins[queue]), snapshot.ends[queue])
         for queue, offset in resets.items()
@@ -105,8 +108,9 @@ def advance(
         for queue, position in sorted(start.positions.items())
         if queue in snapshot.ends and queue not in entering
     ]
-    seen = snapshot.shown_stores()
-    positions = _carried_on(start, snapshot, seen) | entering
+    # A position of a queue that went with its topic would pass for one in a new topic.
+    carried_on = {queue: at for queue, at in start.positions.items() if queue in snapshot.ends or queue not in replaced}
+    positions = carried_on | entering
     for backlog, count in zip(backlogs, admit(backlogs), strict=True):
         positions[backlog.queue] = backlog.start + count
     raised = {topic: start.epochs.get(topic, 0) + 1 for topic in renewed}
@@ -127,16 +131,12 @@ def _entering(start: Offsets, snapshot: Snapshot, renewed: Collection[str]) -> d
     return entering
 
 
-def _carried_on(
-    start: Offsets, snapshot: Snapshot, seen: Mapping[tuple[str, str], StoreIdentity]
-) -> dict[MessageQueue, int]:
-    """The positions without those of queues that went with their topic: they would pass for positions in a new one."""
+def _replaced(start: Offsets, seen: Mapping[tuple[str, str], StoreIdentity]) -> set[MessageQueue]:
+    """The known queues whose numbers have begun anew, though there may be fewer queues now."""
     return {
-        queue: position
-        for queue, position in start.positions.items()
-        if queue in snapshot.ends
-        or (now := seen.get((queue.topic, queue.broker_name))) is None
-        or not _begins_anew(start.store_of(queue), now)
+        queue
+        for queue in start.positions
+        if (now := seen.get((queue.topic, queue.broker_name))) is not None and _begins_anew(start.store_of(queue), now)
     }
 
 

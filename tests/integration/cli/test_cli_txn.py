@@ -126,7 +126,8 @@ def test_an_audit_tells_a_reset_that_was_wanted(ok: Run, rmq: Rmq, topic: str) -
             piece = InputRange("", "in", "broker-a", 0, first, end, topicEpoch=version)
             report_input(keeper, query, version, [piece]).result()
             committed(rmq, topic, version, "x")
-    story = "Input in/broker-a/0 was read on from offset 2 instead of 5, as it was set to."
+    why = "its group was set there, or its topic was made anew"
+    story = f"Input in/broker-a/0 was read on from offset 2 instead of 5: {why}."
     shown = ok("audit", query).out
     assert f"reset in version 1 of {topic}: {story}" in shown
     assert "2 batches: 12 messages read, 2 rows committed; no gaps, no duplicates." in shown

@@ -59,21 +59,43 @@ def test_a_new_queue_is_recorded_first_and_read_from_the_next_batch_on() -> None
 
 
 @pytest.mark.parametrize(
-    ("now", "position"),
+    ("now", "position", "epoch"),
     [
-        (StoreIdentity("s", 2), 8),
-        (StoreIdentity("other", 1), 0),
-        (StoreIdentity(), 0),
-        (StoreIdentity("s", 1, topic_deleted_ms=7), 0),
+        (StoreIdentity("s", 2), 8, 3),
+        (StoreIdentity("other", 1), 0, 4),
+        (StoreIdentity(), 0, 4),
+        (StoreIdentity("s", 1, topic_deleted_ms=7), 0, 4),
     ],
 )
-def test_another_store_is_entered_anew(now: StoreIdentity, position: int) -> None:
-    """Numbers of two stores, or of two lives of one, are never subtracted from each other."""
-    start = offsets({Q0: 12})
+def test_another_store_is_entered_anew(now: StoreIdentity, position: int, epoch: int) -> None:
+    """Numbers of two stores, or of two lives of one, are never subtracted from each other. Where they begin anew, the
+    topic's epoch rises: an audit goes by it."""
+    start = offsets({Q0: 12}, epoch=3)
     end = advance(start, seen({Q0: 8}, now))
-    assert (end.positions, end.store_of(Q0)) == ({Q0: position}, now)
+    assert (end.positions, end.store_of(Q0), end.epochs) == ({Q0: position}, now, {"t": epoch})
     assert ranges(start, end) == []
-    assert ranges(end, advance(end, seen({Q0: 20}, now))) == [QueueRange(Q0, position, 20)]
+    after = advance(end, seen({Q0: 20}, now))
+    assert ranges(end, after) == [QueueRange(Q0, position, 20)]
+    assert after.epochs == end.epochs
+
+
+def test_a_topic_made_anew_on_one_of_its_brokers_gets_a_new_epoch() -> None:
+    """Its queues of other brokers stay where they are; queues that went with the old topic make it another one, too."""
+    elsewhere = MessageQueue("t", "broker-b", 0)
+    stores = {("t", "broker-a"): STORE, ("t", "broker-b"): STORE}
+    start = Offsets("g", {Q1: 12, elsewhere: 4}, stores, {"t": 0})
+    stores_now = {"broker-a": STORE, "broker-b": STORE}
+    now = Snapshot({Q0: 2, elsewhere: 6}, stores_now, {Q0: 0}, {("t", "broker-a"): 7})
+    end = advance(start, now)
+    assert (end.positions, end.epochs) == ({Q0: 0, elsewhere: 4}, {"t": 1})
+    assert ranges(start, end) == []
+    assert ranges(end, advance(end, now)) == [QueueRange(Q0, 0, 2), QueueRange(elsewhere, 4, 6)]
+
+
+def test_a_queue_that_is_new_begins_no_epoch() -> None:
+    """Nor does a broker whose queues of the topic were not known."""
+    start = offsets({}, epoch=1)
+    assert advance(start, seen({Q0: 2}, StoreIdentity("other", 1))).epochs == {"t": 1}
 
 
 def test_a_topic_made_anew_gets_a_new_epoch() -> None:
