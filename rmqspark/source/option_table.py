@@ -72,7 +72,7 @@ SOURCE_OPTIONS = OptionTable(
         Option(
             "startingOffsetsByTimestampStrategy",
             "`error`",
-            "where no message is that young: `error`, or `latest` to start at the end",
+            "where a queue has messages and none is that young: `error`, or `latest` to start at its end",
             choice("error", "latest"),
         ),
         Option("endingOffsets", "`latest`", "batch: where reading ends: `latest` or JSON (no -2)", read_end),

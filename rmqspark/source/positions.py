@@ -27,7 +27,8 @@ class Latest(msgspec.Struct, frozen=True):
 
 
 class AtTime(msgspec.Struct, frozen=True):
-    """The first message stored at or after `moment`; where there is none, an error, or the end if `else_latest`."""
+    """The first message stored at or after `moment`; where all are older, an error, or the end if `else_latest`. Queues
+    that hold nothing start at their end."""
 
     moment: Moment
     else_latest: bool = False

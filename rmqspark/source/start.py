@@ -19,7 +19,7 @@ from rmqspark.source.positions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from rmqspark.message_queue import MessageQueue
     from rmqspark.options import Moment
@@ -87,19 +87,25 @@ def _at_times(
         timestamp_ms = moment.resolve(now_ms)
         found |= view.offsets_at([queue for queue in moments if moments[queue] == moment], timestamp_ms)
         if not else_latest:
-            _check_reached(
-                {queue: found[queue] for queue in moments if moments[queue] == moment}, snapshot, timestamp_ms
-            )
+            at_end = [q for q in sorted(moments) if moments[q] == moment and found[q] >= snapshot.ends[q]]
+            # A queue that holds nothing has nothing before that time either, unless the time is yet to come.
+            empty = _empty(at_end, snapshot, view) if timestamp_ms <= now_ms else set()
+            _check_reached([queue for queue in at_end if queue not in empty], timestamp_ms)
     return found
 
 
-def _check_reached(found: Mapping[MessageQueue, int], snapshot: Snapshot, timestamp_ms: int) -> None:
-    for queue, offset in sorted(found.items()):
-        if offset >= snapshot.ends[queue]:
-            raise InvalidArgument(
-                f"Queue {queue} has no message stored at or after {timestamp_ms} (ms).",
-                hint="startingOffsetsByTimestampStrategy=latest starts such queues at their end.",
-            )
+def _empty(queues: Sequence[MessageQueue], snapshot: Snapshot, view: View) -> set[MessageQueue]:
+    """Those of the queues that hold no message: none was ever sent to them, or all have expired."""
+    begins = view.begins(queues) if queues else {}
+    return {queue for queue, begin in begins.items() if begin >= snapshot.ends[queue]}
+
+
+def _check_reached(too_old: Sequence[MessageQueue], timestamp_ms: int) -> None:
+    if too_old:
+        raise InvalidArgument(
+            f"Queue {too_old[0]} has no message stored at or after {timestamp_ms} (ms).",
+            hint="startingOffsetsByTimestampStrategy=latest starts such queues at their end.",
+        )
 
 
 def _committed(position: Committed, snapshot: Snapshot, view: View) -> dict[MessageQueue, int]:

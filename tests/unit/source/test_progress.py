@@ -74,6 +74,26 @@ def test_a_start_that_does_not_fit_is_refused(start: Position, story: str) -> No
         progress(cluster, start=start).initial()
 
 
+@pytest.mark.parametrize(
+    "start", [AtTime(Moment(5)), AtTimes({"t": Moment(5)}), AtTimes({}, {Q0: Moment(5), Q1: Moment(5)})]
+)
+@pytest.mark.parametrize("end", [0, 20])
+def test_a_start_by_time_passes_over_queues_that_hold_nothing(start: Position, end: int) -> None:
+    """Nothing was sent to the queue yet, or all of it has expired: what comes is read from its first message on."""
+    cluster = Cluster({Q0: 10, Q1: end}, {Q1: end})
+    cluster.by_time = {Q0: 4, Q1: end}
+    assert progress(cluster, start=start).initial().positions == {Q0: 4, Q1: end}
+
+
+def test_a_start_by_a_time_to_come_is_refused_in_empty_queues_too() -> None:
+    """What is sent until then would be read, though it was not asked for."""
+    cluster = Cluster({Q0: 0})
+    cluster.by_time = {Q0: 0}
+    clock = ManualClock(now_ms=4)
+    with pytest.raises(InvalidArgument, match="t/broker-a/0 has no message stored at or after 5"):
+        progress(cluster, clock, start=AtTime(Moment(5))).initial()
+
+
 def test_the_first_offset_stays_the_same_and_has_a_group() -> None:
     """Spark asks for the first offset again while nothing comes: messages in between are not skipped."""
     cluster = Cluster({Q0: 10})
