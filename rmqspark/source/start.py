@@ -53,6 +53,7 @@ def resolve(position: Position, snapshot: Snapshot, view: View, now_ms: int) -> 
             moments = dict.fromkeys(snapshot.ends, position.moment)
             return _at_times(moments, snapshot, view, now_ms, else_latest=position.else_latest)
         case AtTimes():
+            _check_topics_read(position.topics, snapshot)
             _check_read(position.queues, snapshot)
             moments = {queue: position.of(queue) for queue in sorted(snapshot.ends)}
             return _at_times(moments, snapshot, view, now_ms, else_latest=position.else_latest)
@@ -123,6 +124,16 @@ def _committed(position: Committed, snapshot: Snapshot, view: View) -> dict[Mess
             )
         resolved[queue] = begins.get(queue, end) if offset is None else offset
     return resolved
+
+
+def _check_topics_read(named: Iterable[str], snapshot: Snapshot) -> None:
+    read = {queue.topic for queue in snapshot.ends}
+    for topic in sorted(named):
+        if topic not in read:
+            raise InvalidArgument(
+                f"An option that gives times by topic names {topic!r}, which is not read.",
+                hint=f"Read are: {', '.join(sorted(read)) or 'no topics'}.",
+            )
 
 
 def _check_read(named: Iterable[MessageQueue], snapshot: Snapshot) -> None:

@@ -60,6 +60,8 @@ def test_a_new_query_starts_where_it_was_told(start: Position, positions: dict[M
         (AtOffsets({Q0: 11, Q1: 1}), "Offset 11 lies behind the end of queue t/broker-a/0, which is 10"),
         (AtTimes({}, {Q0: Moment(5)}), "timestamps given say nothing about queue t/broker-a/1"),
         (AtTimes({"t": Moment(5)}, {MessageQueue("u", "b", 0): Moment(5)}), "u/b/0, which is not read"),
+        (AtTimes({"t": Moment(5), "typo": Moment(5)}), "names 'typo', which is not read.*Read are: t"),
+        (AtTimes({"t": Moment(5), "typo": Moment(5)}, else_latest=True), "names 'typo', which is not read"),
         (AtTimes({"t": Moment(5)}), "t/broker-a/1 has no message stored at or after 5.*Strategy=latest"),
         (Committed("g"), "'g' has committed offset 11 of queue t/broker-a/0, which ends at 10"),
         (AtTime(Moment(5)), "t/broker-a/1 has no message stored at or after 5.*Strategy=latest"),
