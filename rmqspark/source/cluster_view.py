@@ -17,7 +17,7 @@ from rmqspark.client.measuring import Budget, submit_measure
 from rmqspark.client.patience import patiently
 from rmqspark.client.queue_bounds import submit_bounds
 from rmqspark.client.user_topics import user_topics
-from rmqspark.errors import InvalidArgument, NotSupported, TopicNotFound
+from rmqspark.errors import NotSupported, TopicNotFound
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers_consume import (
     GetMaxOffsetRequestHeader,
@@ -28,6 +28,7 @@ from rmqspark.protocol.headers_consume import (
 )
 from rmqspark.source.offsets import StoreIdentity
 from rmqspark.source.planner import Snapshot
+from rmqspark.source.positions import check_assigned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -183,18 +184,18 @@ class ClusterView:
         return found, others
 
     def _queues(self, missing_topics_allowed: bool) -> list[MessageQueue]:
-        found: list[MessageQueue] = []
+        there: list[MessageQueue] = []
         topics = self._topics()
         self._client.look_up(topics)
         for topic in topics:
             try:
-                found += filter(self._subscription.includes, self._client.subscribe_queues(topic))
+                there += self._client.subscribe_queues(topic)
             except TopicNotFound:
                 # One that matches a pattern may go between two looks: `Progress` notices.
                 if not missing_topics_allowed and self._subscription.pattern is None:
                     raise
-        self._check_assigned(found)
-        return found
+        check_assigned(self._subscription.queues or (), there)
+        return list(filter(self._subscription.includes, there))
 
     def _topics(self) -> tuple[str, ...]:
         """The topics to look at; what is known about them is a few seconds old at most."""
@@ -208,12 +209,6 @@ class ClusterView:
             for topic in topics:
                 self._client.expire_route(topic)
         return topics
-
-    def _check_assigned(self, found: list[MessageQueue]) -> None:
-        missing = sorted((self._subscription.queues or frozenset()) - set(found))
-        if missing:
-            known = ", ".join(str(queue) for queue in found) or "none of those assigned"
-            raise InvalidArgument(f"Queue {missing[0]}, named in assign, does not exist.", hint=f"There are: {known}.")
 
     def _offsets(
         self, code: RequestCode, queues: Iterable[MessageQueue], header: Callable[[MessageQueue], msgspec.Struct]

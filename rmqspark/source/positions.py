@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -149,6 +150,27 @@ def read_assignment(value: str) -> frozenset[MessageQueue]:
     if not queues:
         raise ValueError("it names no queue.")
     return frozenset(queues)
+
+
+def assignment_of(queues: Iterable[MessageQueue]) -> str:
+    """All of these queues as `read_assignment` reads them."""
+    document: dict[str, dict[str, list[int]]] = {}
+    for topic, broker_name, queue_id in sorted(queues):
+        document.setdefault(topic, {}).setdefault(broker_name, []).append(queue_id)
+    return json.dumps(document, ensure_ascii=False)
+
+
+def check_assigned(queues: Iterable[MessageQueue], there: Collection[MessageQueue]) -> None:
+    """Raises InvalidArgument for a queue that is not `there`; its hint names those of the same topic that are."""
+    missing = sorted(set(queues).difference(there))
+    if missing:
+        others = [queue for queue in there if queue.topic == missing[0].topic]
+        raise InvalidArgument(
+            f"Queue {missing[0]}, named in assign, does not exist.",
+            hint=f"There are: {assignment_of(others)}."
+            if others
+            else f"Topic {missing[0].topic!r} has no queue there.",
+        )
 
 
 def _by_queue(document: Mapping[str, Any], what: str, read: Callable[[str, object], T]) -> list[tuple[MessageQueue, T]]:

@@ -13,13 +13,14 @@ from rmqspark.errors import InvalidArgument, TopicNotFound
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.names import SYSTEM_TOPIC_PREFIX, SYSTEM_TOPICS
 from rmqspark.source.planner import Snapshot
+from rmqspark.source.positions import check_assigned
 from rmqspark.store.direct.offline import LOCK, OfflineStore
 from rmqspark.store.disk_errors import as_store_errors
 from rmqspark.store.files import PosixFileSystem
 from rmqspark.store.inspection.store import is_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
     from types import TracebackType
     from typing import Self
 
@@ -83,7 +84,7 @@ class StoredQueues:
         wanted = [(self._stores[queue.broker_name].tails, (queue.topic, queue.queue_id)) for queue in queues]
         return {queue: tails[queue] for tails, queue in wanted if queue in tails}
 
-    def _wanted(self, there: Iterable[MessageQueue]) -> set[MessageQueue]:
+    def _wanted(self, there: Collection[MessageQueue]) -> set[MessageQueue]:
         subscription = self._subscription
         if not subscription.topics:
             matches = subscription.includes if subscription.pattern is not None else lambda _: True
@@ -94,9 +95,7 @@ class StoredQueues:
             if topic not in topics:
                 known = ", ".join(sorted(filter(_is_ordinary, topics))) or "no topic"
                 raise TopicNotFound(topic, hint=f"The store has: {known}.")
-        missing = sorted((subscription.queues or frozenset()) - found)
-        if missing:
-            raise InvalidArgument(f"Queue {missing[0]}, named in assign, is not in the store.")
+        check_assigned(subscription.queues or (), there)
         return found
 
 

@@ -184,9 +184,13 @@ def test_topics_and_queues_that_are_not_there(client: ClusterClient) -> None:
     with pytest.raises(TopicNotFound, match="'nowhere'"):
         ClusterView(client, both, AT_ONCE).snapshot()
     assert set(ClusterView(client, both, AT_ONCE).snapshot(missing_topics_allowed=True).ends) == {Q0, Q1}
-    third = Subscription(("orders",), frozenset({Q0, MessageQueue("orders", "broker-a", 7)}))
-    with pytest.raises(InvalidArgument, match="orders/broker-a/7, named in assign, does not exist"):
+    third = Subscription(("orders",), frozenset({MessageQueue("orders", "broker-a", 7)}))
+    there = r'There are: {"orders": {"broker-a": \[0, 1\]}}'
+    with pytest.raises(InvalidArgument, match=f"orders/broker-a/7, named in assign, does not exist.*{there}"):
         ClusterView(client, third, AT_ONCE).snapshot()
+    gone = Subscription(("nowhere",), frozenset({MessageQueue("nowhere", "broker-a", 0)}))
+    with pytest.raises(InvalidArgument, match="'nowhere' has no queue there"):
+        ClusterView(client, gone, AT_ONCE).snapshot(missing_topics_allowed=True)
 
 
 def test_retries_are_paced_and_end(clock: ManualClock) -> None:
