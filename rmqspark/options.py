@@ -213,8 +213,22 @@ class Moment(NamedTuple):
         return self.at_ms > other.at_ms
 
 
+def _day_or_milliseconds(digits: str) -> str:
+    """How to write either that eight digits may mean."""
+    as_milliseconds = datetime.fromtimestamp(int(digits) / 1000, UTC).replace(tzinfo=None)
+    return (
+        f"eight digits may be a day or milliseconds since 1970. {digits[:4]}-{digits[4:6]}-{digits[6:]} is accepted "
+        f"for the day, {as_milliseconds.isoformat(timespec='milliseconds')} for the milliseconds."
+    )
+
+
 def moment(value: str) -> Moment:
-    """Reads milliseconds since 1970, an ISO-8601 time (UTC unless it says otherwise), or one before now: `-10m`."""
+    """Reads milliseconds since 1970, an ISO-8601 time (UTC unless it says otherwise), or one before now: `-10m`.
+
+    Eight digits are refused: `20260131` is a day to ISO 8601, and would be a morning in 1970 as milliseconds.
+    """
+    if re.fullmatch(r"[0-9]{8}", value):
+        raise ValueError(_day_or_milliseconds(value))
     if re.fullmatch(r"\d{1,16}", value):
         return Moment(at_ms=int(value))
     if relative := re.fullmatch(r"-(\d{1,12})(ms|s|min|m|h|d)", value):

@@ -42,9 +42,9 @@ def parse_moment(text: str, *, now_ms: int, option: str) -> Position:
         return LATEST
     try:
         return Position(timestamp_ms=moment(word).resolve(now_ms))
-    except ValueError:
+    except ValueError as error:
         raise InvalidArgument(
-            f"{option} {text!r} is not a moment.",
+            f"{option} {text!r} is not a moment: {error}",
             hint="Use earliest, latest, -10m (s, m, h, d), milliseconds since 1970, or 2026-01-31T12:00 (UTC).",
         ) from None
 

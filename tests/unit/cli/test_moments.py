@@ -55,6 +55,12 @@ def test_a_time_means_the_same_to_every_verb() -> None:
     assert parse_moment(text, now_ms=0, option="--from").timestamp_ms == target.resolve(0) == NOW
 
 
+def test_a_day_without_dashes_is_refused_with_the_day() -> None:
+    """It would be milliseconds, of 1970."""
+    with pytest.raises(InvalidArgument, match="--from '20260131' is not a moment: .*2026-01-31 is accepted"):
+        parse_moment("20260131", now_ms=NOW, option="--from")
+
+
 @pytest.mark.parametrize("text", ["yesterday", "-10x", "", "10m"])
 def test_what_is_no_moment_is_refused_with_examples(text: str) -> None:
     """The error names the option and shows what it takes."""

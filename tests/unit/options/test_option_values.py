@@ -80,6 +80,15 @@ def test_other_values_are_refused(read: Callable[[str], Any], value: str) -> Non
         read(value)
 
 
+def test_a_day_without_dashes_is_not_taken_for_milliseconds() -> None:
+    """The error says how to write either, and what it says is what is meant."""
+    with pytest.raises(ValueError, match=r"2026-01-31 is accepted for the day, 1970-01-01T05:37:40\.131 for the mill"):
+        moment("20260131")
+    assert moment("1970-01-01T05:37:40.131") == Moment(20_260_131)
+    assert moment("2026-01-31") == moment("20260131T00")
+    assert moment("202601310") == Moment(202_601_310)
+
+
 def test_relative_moments_are_fixed_when_they_are_asked_for() -> None:
     """-10m is ten minutes before the query starts."""
     assert Moment(ago_ms=600_000).resolve(1_000_000) == 400_000

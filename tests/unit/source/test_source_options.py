@@ -181,6 +181,12 @@ def test_messages_may_come_from_files() -> None:
             "'startingTimestamp' and 'startingOffsetsByTimestamp' exclude",
         ),
         ({"subscribe": "t", "startingOffsetsByTimestamp": '{"t":true}'}, True, "t must be a time"),
+        (
+            {"subscribe": "t", "startingOffsetsByTimestamp": '{"t":20260131}'},
+            True,
+            "2026-01-31 is accepted for the day",
+        ),
+        ({"subscribe": "t", "startingTimestamp": "20260131"}, True, "2026-01-31 is accepted for the day"),
         ({"subscribe": "t", "startingOffsetsByTimestamp": '{"t":{"0":5}}'}, True, "t.0 must map queue ids to times"),
         ({"subscribe": "t", "startingOffsetsByTimestamp": '{"t":{"b":{"0":"soon"}}}'}, True, "t.b.0 cannot be 'soon'"),
         ({"subscribe": "t", "startingOffsetsByTimestamp": "{}"}, True, "it names no topic"),
