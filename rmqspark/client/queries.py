@@ -111,7 +111,13 @@ def name_of(known: KnownQuery) -> str:
 
 def _may_be_called(known: KnownQuery, query: str) -> bool:
     begins_so = len(query) >= _SHORTEST_ID and known.queryId.startswith(query)
-    return begins_so or name_of(known) == query or any(piece.group == query for piece in known.inputs)
+    return begins_so or name_of(known) == query or query in _groups(known)
+
+
+def _groups(known: KnownQuery) -> set[str]:
+    """What a listener reports takes the place of what tasks say they read."""
+    reported = known.report.queues if known.report is not None else []
+    return {piece.group for piece in known.inputs} | {queue.group for queue in reported}
 
 
 _SHORTEST_ID = 4  # letters of an id that may stand for it

@@ -32,8 +32,9 @@ def client(mq: LocalCluster) -> Iterator[ClusterClient]:
 
 def test_a_reported_query(ok: Run, client: ClusterClient, topic: str) -> None:
     """Its last report is shown in full; the diagnosis goes by it."""
-    queue = QueryQueue("billing", topic, "broker-a", 0, 0, 10_000, 12_000, 3_000)
-    empty = QueryQueue("billing", topic, "broker-a", 1, 5, 5, 5, 0)
+    group = f"billing-{topic}"
+    queue = QueryQueue(group, topic, "broker-a", 0, 0, 10_000, 12_000, 3_000)
+    empty = QueryQueue(group, topic, "broker-a", 1, 5, 5, 5, 0)
     lag = QueryLag(0, 2_000, 1_000.0, 200_000, 3_000)
     report = QueryReport(
         f"id-of-{topic}",
@@ -61,6 +62,7 @@ def test_a_reported_query(ok: Run, client: ClusterClient, topic: str) -> None:
     shown = ok("spark", "describe", report.name).out
     assert "2,000 messages, 3 s, about 195.3 KiB; caught up in 6 s" in shown
     assert "http://driver:4040/x" in shown
+    assert ok("spark", "describe", group, "--json").json["queryId"] == report.queryId
     found = ok("spark", "diagnose", report.queryId)
     assert [line.partition(":")[0] for line in found.lines[::2]] == ["skewed-queues", "slow-offsets"]
     assert "minPartitions" in found.out
