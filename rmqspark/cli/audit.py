@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 
 
 def audit(
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="The query's id, or a transactional id.")],
+    query: Annotated[
+        str,
+        typer.Argument(
+            metavar="QUERY", help="The query's name or group, its id, or how that begins; or a transactional id."
+        ),
+    ],
     namesrv: Namesrv = None,
     as_json: Json = False,
 ) -> None:
@@ -30,7 +35,7 @@ def audit(
     Shows per batch what was read, committed and written, and counts gaps and duplicates; exit code 1 if any. What was
     skipped or read again because the group was set to another place, or the topic made anew, is told, and is neither.
 
-    Example: rmq audit 3f0c6a9e-8d27-4c55-b0aa-1f2f9d0c9f11 --json
+    Example: rmq audit billing --json
     """
     from rmqspark.client.audit import findings, resets
     from rmqspark.client.cluster_client import ClusterClient
@@ -47,13 +52,18 @@ def audit(
 
 
 def _batches(client: ClusterClient, query: str) -> list[AuditedBatch]:
+    """Those of this id, which is known for good, or of the query that brokers have heard of under this name lately."""
+    from rmqspark.client.queries import find_query
     from rmqspark.client.txn import audited_batches
 
     batches = audited_batches(client, query_id=query) or audited_batches(client, transactional_id=query)
+    if not batches and (seen := find_query(client, query)) is not None:
+        batches = audited_batches(client, query_id=seen.known.queryId)
     if not batches:
         raise NotFound(
             f"No batch of {query!r} was committed exactly-once here.",
-            hint="It takes the query's id (the same after every restart) or a transactional id: rmq txn list",
+            hint="It takes a query's id (the same after every restart), its name or group (rmq spark list), or a "
+            "transactional id (rmq txn list).",
         )
     return batches
 

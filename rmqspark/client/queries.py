@@ -82,20 +82,26 @@ def _farthest(read: list[InputRange]) -> list[InputRange]:
 
 
 def seen_query(client: ClusterClient, query: str) -> SeenQuery:
+    """As `find_query`; NotFound, too, where no broker has heard of it."""
+    found = find_query(client, query)
+    if found is None:
+        raise NotFound(
+            f"No broker has heard of a query {query!r}.",
+            hint="It takes a query's name, id or group: rmq spark list. One is heard of when it runs a micro-batch.",
+        )
+    return found
+
+
+def find_query(client: ClusterClient, query: str) -> SeenQuery | None:
     """The query with this id, or this name, or whose id begins so, or that reads for this group, which is known without
-    a listener, too. Of several the one that lives; NotFound, also where that does not decide it."""
+    a listener, too. Of several the one that lives; NotFound where that does not decide it. None where there is none."""
     fitting = seen_queries(client, query) or only_living(
         [seen for seen in seen_queries(client) if _may_be_called(seen.known, query)]
     )
     if len(fitting) > 1:
         ids = ", ".join(seen.known.queryId for seen in fitting)
         raise NotFound(f"{query!r} may be any of {len(fitting)} queries.", hint=f"Name it by its id: {ids}")
-    if not fitting:
-        raise NotFound(
-            f"No broker has heard of a query {query!r}.",
-            hint="It takes a query's name, id or group: rmq spark list. One is heard of when it runs a micro-batch.",
-        )
-    return fitting[0]
+    return fitting[0] if fitting else None
 
 
 def only_living(fitting: list[SeenQuery]) -> list[SeenQuery]:

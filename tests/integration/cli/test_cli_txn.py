@@ -11,7 +11,9 @@ import pytest
 
 from rmqspark.cli.audit import _output
 from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.queries import report_query
 from rmqspark.client.txn import input_keeper, report_input
+from rmqspark.protocol.bodies_queries import QueryQueue, QueryReport
 from rmqspark.protocol.bodies_txn import InputRange, OutputRange
 from rmqspark.sink.attempt import Attempt, AttemptWritten
 from rmqspark.sink.attempt_write import write_attempt
@@ -115,6 +117,21 @@ def test_an_audit_ends_with_1_where_something_is_missing_or_twice(cli: Run, rmq:
     told = cli("audit", query, "--json")
     assert (told.code, told.json["gaps"], told.json["duplicates"]) == (1, 2, 1)
     assert [each["kind"] for each in told.json["findings"]] == ["gap", "duplicate"]
+
+
+def test_an_audit_knows_queries_as_rmq_spark_does(ok: Run, cli: Run, rmq: Rmq, topic: str) -> None:
+    """By name, and by group, as far as brokers have heard of them."""
+    name, group = f"name of {topic}", f"group-{topic}"
+    committed(rmq, topic, 0, "a", "b")
+    with ClusterClient(rmq.namesrv) as client:
+        report_query(client, QueryReport(f"q-{topic}", "run", name, queues=[QueryQueue(group, "in", "broker-a")]))
+        report_query(client, QueryReport(f"idle-{topic}", "run", f"idle {topic}"))
+        for query in ("one", "two"):
+            report_query(client, QueryReport(f"{query}-{topic}", "run", f"both {topic}"))
+    for called in (name, group):
+        assert [batch["rows"] for batch in ok("audit", called, "--json").json["batches"]] == [2]
+    assert "was committed exactly-once" in cli("audit", f"idle {topic}").err
+    assert "may be any of 2 queries" in cli("audit", f"both {topic}").err
 
 
 def test_an_audit_tells_a_reset_that_was_wanted(ok: Run, rmq: Rmq, topic: str) -> None:
