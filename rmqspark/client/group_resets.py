@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _MOST_OFFSET_DIGITS = 11  # a longer number is a time: milliseconds had twelve digits in 1973
 _ACCEPTED = "earliest, latest, a time (2026-01-31T12:00, or milliseconds), -10m, an offset, or group:NAME is accepted."
+_OFFSETS_TAKEN = "Say earliest or latest for either end of what a queue holds."
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ def plan_reset(
         reset
         for each in topics
         for bounds in _queues(cluster, each, queue_ids)
-        if (reset := _plan_queue(cluster, group, to, bounds)) is not None
+        if (reset := _plan_queue(cluster, group, to, bounds, is_named=queue_ids is not None)) is not None
     ]
     if not plan:
         story = f"Group {to.group!r} has committed no offset" if to.group else f"Group {group!r} has committed nothing"
@@ -128,8 +129,11 @@ def _queues(cluster: ClusterClient, topic: str, queue_ids: Collection[int] | Non
     return [each for each in bounds if queue_ids is None or each.queue.queue_id in queue_ids]
 
 
-def _plan_queue(cluster: ClusterClient, group: str, to: ResetTarget, bounds: QueueDescription) -> QueueReset | None:
-    """None where another group is followed that has committed nothing for this queue."""
+def _plan_queue(
+    cluster: ClusterClient, group: str, to: ResetTarget, bounds: QueueDescription, *, is_named: bool
+) -> QueueReset | None:
+    """None where another group is followed that has committed nothing for this queue. `is_named`: the user asked for
+    this queue."""
     topic, broker_name, queue_id = bounds.queue
     broker = cluster.broker(broker_name)
     target: int | None
@@ -138,7 +142,7 @@ def _plan_queue(cluster: ClusterClient, group: str, to: ResetTarget, bounds: Que
     elif to.moment is not None:
         target = broker.offset_by_time(topic, queue_id, to.moment.resolve(cluster.clock.now_ms()))
     elif to.offset is not None:
-        target = _within(to.offset, bounds)
+        target = _within(to.offset, bounds, is_named=is_named)
     else:
         target = bounds.min_offset if to.name == "earliest" else bounds.max_offset
     if target is None:
@@ -148,10 +152,10 @@ def _plan_queue(cluster: ClusterClient, group: str, to: ResetTarget, bounds: Que
     return QueueReset(bounds.queue, committed, inside, bounds.min_offset, bounds.max_offset)
 
 
-def _within(offset: int, bounds: QueueDescription) -> int:
+def _within(offset: int, bounds: QueueDescription, *, is_named: bool) -> int:
     if not bounds.min_offset <= offset <= bounds.max_offset:
         raise InvalidArgument(
             f"Offset {offset} is not within {bounds.min_offset} to {bounds.max_offset} of queue {bounds.queue}.",
-            hint="Name the queue that it is meant for: --queue.",
+            hint=_OFFSETS_TAKEN if is_named else f"Name the queue that it is meant for: --queue. {_OFFSETS_TAKEN}",
         )
     return offset

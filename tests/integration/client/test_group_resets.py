@@ -110,7 +110,12 @@ def test_what_cannot_be_reset(admin: AdminClient, topic: str, group: str) -> Non
         admin.reset_group(group, "earliest", topic="no-topic")
     with pytest.raises(InvalidArgument, match="has no queue 7"):
         admin.reset_group(group, "earliest", topic=topic, queues=[7])
-    with pytest.raises(InvalidArgument, match="Offset 9 is not within 0 to 2"):
+    with pytest.raises(
+        InvalidArgument, match="Offset 9 is not within 0 to 2.*Name the queue that it is meant for: --queue"
+    ):
         admin.reset_group(group, "9")
+    with pytest.raises(InvalidArgument, match="Offset 9 is not within 0 to 2") as refused:
+        admin.reset_group(group, "9", topic=topic, queues=[0])
+    assert refused.value.hint == "Say earliest or latest for either end of what a queue holds."
     with pytest.raises(InvalidArgument, match="'empty' has committed no offset"):
         admin.reset_group(group, "group:empty")
