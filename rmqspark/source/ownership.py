@@ -1,8 +1,9 @@
 """Which queues of its group a query reads: all of them, or those that it has leased.
 
 `Progress` asks in this order for every micro-batch that is planned: `settle` says how far the last one came, and what
-of its offset still counts; `owned` leaves of the cluster's queues those that are this query's; `enter` says where those
-begin that have just become so; `seal` completes the offset. `hold` is asked once more before the batch is read.
+of its offset still counts; `outruns` says whether the look at the cluster is too old for that; `owned` leaves of the
+cluster's queues those that are this query's; `enter` says where those begin that have just become so; `seal` completes
+the offset. `hold` is asked once more before the batch is read.
 """
 
 from __future__ import annotations
@@ -22,6 +23,10 @@ class Ownership(Protocol):
 
     def settle(self, start: Offsets, snapshot: Snapshot) -> Offsets:
         """Reports that everything before `start` is done with; `start` without queues that are not read on."""
+
+    def outruns(self, snapshot: Snapshot) -> bool:
+        """Whether somebody has read further than the snapshot knows of, in a queue that has just become this query's:
+        it was taken before that."""
 
     def owned(self, snapshot: Snapshot) -> Snapshot:
         """The queues that this query reads."""
@@ -53,6 +58,10 @@ class WholeGroup:
             )
         self._progress.report(start.at({queue: at for queue, at in start.positions.items() if queue in snapshot.ends}))
         return start
+
+    def outruns(self, snapshot: Snapshot) -> bool:
+        del snapshot
+        return False
 
     def owned(self, snapshot: Snapshot) -> Snapshot:
         return snapshot

@@ -88,6 +88,8 @@ class Progress:
         kept = start.at({queue: at for queue, at in start.positions.items() if queue not in resets})
         snapshot, reborn = self._account(kept, snapshot)
         start = self._group.settle(start, snapshot)
+        if self._group.outruns(snapshot):
+            snapshot = self._view.snapshot(fresh=True, missing_topics_allowed=self._tolerant)
         snapshot = self._group.owned(snapshot)
         resets = {queue: at for queue, at in resets.items() if queue in snapshot.ends}  # the rest is for who reads it
         snapshot = replace(snapshot, begins=self._view.begins(needing_begin(start, snapshot, resets)))

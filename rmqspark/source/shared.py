@@ -66,7 +66,6 @@ class SharedGroup:
                 "The checkpoint is of a query that had its group to itself (groupMode=exclusive).",
                 hint=f"Use another checkpointLocation: queues begin where group {start.group!r} has come.",
             )
-        self._is_reading = False
         recorded, now_ms = start.to_json(), self._client.clock.monotonic_ms()
         self._standing = Standing({queue: start.leases.get(queue, 0) for queue in start.positions}, {}, [])
         if (
@@ -79,6 +78,7 @@ class SharedGroup:
         held = {queue: Held(start.leases.get(queue, 0), at) for queue, at in start.positions.items()}
         asked = steps(held, self._wanted(membership, start, snapshot))
         self._standing = standing(asked, self._ask(membership, asked))
+        self._is_reading = False  # not before it is committed: whoever gives queues up then has others read them again
         membership.hold(self._leases(), self._lease_ms)
         for queue in self._standing.lost:
             _log.warning("Queue %s is not leased to %s any more: it is left to others.", queue, membership.member)
@@ -89,6 +89,13 @@ class SharedGroup:
     def owned(self, snapshot: Snapshot) -> Snapshot:
         mine = self._standing.kept.keys() | self._standing.entering.keys()
         return replace(snapshot, ends={queue: end for queue, end in snapshot.ends.items() if queue in mine})
+
+    def outruns(self, snapshot: Snapshot) -> bool:
+        return any(
+            grant.committed > snapshot.ends[queue]
+            for queue, grant in self._standing.entering.items()
+            if grant.committed is not None and queue in snapshot.ends
+        )
 
     def enter(self, snapshot: Snapshot) -> Snapshot:
         """A queue begins where the group has come. Where it never was, that is decided now, for whoever has it next.

@@ -87,12 +87,15 @@ def find_tails(
 
 
 def _put(entries: bytearray, place: int, run: Entries) -> None:
-    """Adds consecutive entries at a place, counted from the first; those that are there already are not added again."""
+    """Adds consecutive entries at a place, counted from the first; those that are there already are not added again.
+
+    Those of messages that are missing before them lead to where these are: places in a queue never fall.
+    """
     behind = len(entries) // ENTRY_BYTES
     if place > behind + _MOST_LOST:
         return  # it says so itself, and nothing else does
     if place > behind:
-        entries += ENTRY.pack(0, NO_MESSAGE_SIZE, 0) * (place - behind)
+        entries += ENTRY.pack(int(run["physical_offset"][0]), NO_MESSAGE_SIZE, 0) * (place - behind)
         behind = place
     entries += run[max(0, behind - place) :].tobytes()
 

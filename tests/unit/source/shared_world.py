@@ -202,7 +202,7 @@ class Query:
         """Plans the tasks, which read."""
         start, end = self.bounds()
         try:
-            self.read = self.progress.hold(ranges(start, end), end)
+            self.read = self.progress.hold(self.progress.readable(ranges(start, end), end), end)
         except LeaseLost:
             self.failed = True
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -10,6 +11,12 @@ from rmqspark.errors import DataLoss, InvalidArgument, LeaseLost
 from rmqspark.source.offsets import Offsets, StoreIdentity
 from rmqspark.source.ownership import WholeGroup
 from rmqspark.source.planner import ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rmqspark.message_queue import MessageQueue
+    from rmqspark.source.membership import Membership
 
 from .shared_world import LEASE_MS, QUEUES, Query, World
 
@@ -64,6 +71,45 @@ def test_a_query_that_stops_between_batches_leaves_its_queues_at_once(world: Wor
     run(first)
     assert owned(first) == [0, 1, 2, 3]
     assert len(world.written) == len(set(world.written)) == 24
+
+
+def test_a_look_that_is_older_than_a_hand_over_is_taken_again(world: World) -> None:
+    """Messages come, are read and committed, and their queues given up, while another query is about to ask."""
+    first, second = Query(world), Query(world)
+    run(first)
+    join = second.group._join
+
+    def join_late(start: Offsets, queues: Iterable[MessageQueue]) -> Membership:
+        second.group._join = join  # type: ignore[method-assign]
+        for queue in QUEUES:
+            world.ends[queue] += 7
+        run(first)
+        first.stop()
+        return join(start, queues)
+
+    second.group._join = join_late  # type: ignore[method-assign]
+    run(second)
+    assert owned(second) == [0, 1, 2, 3]
+    assert len(world.written) == len(set(world.written)) == 48
+
+
+def test_a_query_that_fails_before_it_has_committed_keeps_its_queues(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its last batch is finished, and nobody knows: others would read it again. Started again it says so."""
+    first, second = Query(world), Query(world)
+    monkeypatch.setattr(first, "decide", lambda: setattr(first, "decided", first.decided + 1))  # at least once
+    while first.commit_log < 2:
+        first.step()
+    membership = first.group._membership
+    assert membership is not None
+    monkeypatch.setattr(membership, "others", lambda _: pytest.fail("Unreachable"))
+    with pytest.raises(pytest.fail.Exception):
+        run(first, 1)
+    first.stop()
+    world.clock.advance(seconds=2)
+    run(second)
+    assert owned(second) == []
 
 
 def test_who_lost_a_lease_fails_the_batch_and_goes_on_without_it(world: World) -> None:
