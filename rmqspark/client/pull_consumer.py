@@ -208,26 +208,35 @@ class PullConsumer:
             try:
                 self._position(cursor)
             except RmqError as error:
-                self._failed(cursor, error)
+                self._note_failure(cursor, error)
+                if not error.retriable:
+                    raise
             else:
                 self._fetcher.fetch(cursor)
                 ahead_bytes += CHUNK_BYTES
 
     def _take_in(self, arrivals: Iterable[Arrival]) -> None:
+        """Takes in all that has arrived; then raises the first error among it that does not pass by itself.
+
+        Arrivals come once: one that an error before it kept from its cursor would leave that cursor waiting for ever.
+        """
+        lasting: RmqError | None = None
         for cursor, generation, outcome in arrivals:
             if generation != cursor.generation:
                 continue
-            if isinstance(outcome, RmqError):
-                self._failed(cursor, outcome)
-            else:
+            if not isinstance(outcome, RmqError):
                 cursor.arrived(outcome)
+                continue
+            self._note_failure(cursor, outcome)
+            if lasting is None and not outcome.retriable:
+                lasting = outcome
+        if lasting is not None:
+            raise lasting
 
-    def _failed(self, cursor: Cursor, error: RmqError) -> None:
+    def _note_failure(self, cursor: Cursor, error: RmqError) -> None:
         if cursor.failure is None and error.retriable:
             _log.warning("Queue %s cannot be read, and is tried again every second: %s", cursor.queue, error)
         cursor.failed(error, self._clock.monotonic_ms() + RETRY_MS if error.retriable else 0)
-        if not error.retriable:
-            raise error
 
     def _hand_out(self) -> list[ReceivedMessage]:
         """From the queues in turn, beginning with another one each time."""

@@ -10,6 +10,8 @@ import pytest
 
 from rmqspark.client.admin import AdminClient
 from rmqspark.client.broker_client import NO_GROUP, BrokerClient, Capabilities
+from rmqspark.client.cursor import Fetched
+from rmqspark.client.fetcher import Arrival
 from rmqspark.client.pull_consumer import PullConsumer
 from rmqspark.errors import (
     AlreadyClosed,
@@ -34,6 +36,7 @@ from rmqspark.testing.scripted_peer import ScriptedPeer, answer, cut, expect, wa
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rmqspark.client.cursor import Cursor
     from rmqspark.testing.scripted_peer import Step
 
 QUEUE = MessageQueue("t", "broker-a", 0)
@@ -167,6 +170,44 @@ def test_an_offset_that_is_gone_is_the_caller_s_to_decide() -> None:
             consumer.poll(60_000)
         consumer.seek(QUEUE, caught.value.next_offset)
         assert bodies(consumer) == [b"7"]
+
+
+class ArrivedTogether:
+    """Stands for a `Fetcher` whose first answers lie there together: a poll takes them off once, as off a real one."""
+
+    def __init__(self, arrived: list[Arrival]) -> None:
+        self._arrived = arrived
+        self.asked: list[MessageQueue] = []
+
+    def arrivals(self, timeout_ms: int) -> list[Arrival]:
+        arrived, self._arrived = self._arrived, []
+        return arrived
+
+    def fetch(self, cursor: Cursor) -> None:
+        cursor.ask(bulk=True)
+        self.asked.append(cursor.queue)
+
+    def wake(self) -> None: ...
+
+
+def test_an_error_of_one_queue_keeps_no_answer_from_the_others() -> None:
+    """Of answers that arrive together the first error is raised, no message is lost, and every queue is asked again."""
+    queues = [QUEUE._replace(queue_id=queue_id) for queue_id in range(3)]
+    with PullConsumer("127.0.0.1:1") as consumer:
+        consumer.assign(queues)
+        arrived = []
+        outcomes = (OffsetMoved("of 0", next_offset=7), Fetched(1, 1, bytes(record(0))), NoPermission("of 2"))
+        for queue, outcome in zip(queues, outcomes, strict=True):
+            consumer.seek(queue, 0)
+            cursor = consumer._cursors[queue]
+            cursor.ask(bulk=True)
+            arrived.append(Arrival(cursor, cursor.generation, outcome))
+        fetcher = ArrivedTogether(arrived)
+        consumer._fetcher = fetcher  # type: ignore[assignment]
+        with pytest.raises(OffsetMoved, match="of 0"):
+            consumer.poll(0)
+        assert [message.body for message in consumer.poll(0)] == [b"0"]
+        assert sorted(fetcher.asked) == queues
 
 
 def test_a_reset_of_the_group_is_followed() -> None:
