@@ -8,7 +8,8 @@ expired; above `disk_space_warning_level_ratio` no message is taken besides.
 With `min_free_bytes` (ours) the ratios do not count: below that many free bytes no message is taken and expired files
 go at any hour, but nothing goes before its time. A laptop's disk is often nine tenths full, and not of our messages.
 
-Either way files go from the oldest on, in their order, and never the newest.
+Either way files go from the oldest on, in their order, and never the newest. A file whose time lies in the future, for
+the clock was wrong when it was written, would keep all behind it (ours): it counts as old as the one that follows it.
 """
 
 from __future__ import annotations
@@ -77,11 +78,28 @@ def decide(
     expired_before_ms = now_ms - config.file_reserved_time * _HOUR_MS
     chosen: list[LogFile] = []
     if is_time:
-        for file in log_files[:-1][: config.delete_file_batch_max]:
-            if not is_forced and file.modified_ms > expired_before_ms:
+        written_ms = write_times_ms(now_ms, log_files)
+        for file, file_ms in zip(log_files[:-1][: config.delete_file_batch_max], written_ms, strict=False):
+            if not is_forced and file_ms > expired_before_ms:
                 break
             chosen.append(file)
     return RetentionPlan(tuple(chosen), is_full, is_forced)
+
+
+def write_times_ms(now_ms: int, log_files: Sequence[LogFile]) -> list[int]:
+    """When each of the files, oldest first, was last written, in milliseconds; never later than `now_ms`.
+
+    The log is written file by file: one with a time from the future was last written no later than the one that follows
+    it. A time that is past is believed although the next is older: nothing tells which of the two clocks was wrong, and
+    a file that is kept for too long is the lesser harm.
+    """
+    times_ms: list[int] = []
+    known_ms = now_ms
+    for file in reversed(log_files):
+        if file.modified_ms <= now_ms:
+            known_ms = file.modified_ms
+        times_ms.append(known_ms)
+    return times_ms[::-1]
 
 
 def local_hour(now_ms: int) -> int:

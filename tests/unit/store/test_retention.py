@@ -10,7 +10,7 @@ import pytest
 from rmqspark.errors import InvalidArgument
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.files import DiskUsage
-from rmqspark.store.retention import LogFile, RetentionPlan, decide, local_hour, parse_hours
+from rmqspark.store.retention import LogFile, RetentionPlan, decide, local_hour, parse_hours, write_times_ms
 
 HOUR_MS = 3_600_000
 NOW_MS = 1_700_000_000_000
@@ -35,6 +35,8 @@ def plan(
         pytest.param([72, 71.9, 1], {"hour": 4}, 1, id="expired is exactly 72 hours"),
         pytest.param([5, 3, 1], {"hour": 4, "file_reserved_time": 4}, 1, id="or what is configured"),
         pytest.param([71, 90, 90, 1], {"hour": 4}, 0, id="an older file that stays keeps the ones behind it"),
+        pytest.param([-9000, 90, 80, 1], {"hour": 4}, 3, id="unless its time is in the future"),
+        pytest.param([-9000, 71, 1], {"hour": 4}, 0, id="then it is as old as the one behind it"),
         pytest.param([100], {"hour": 4}, 0, id="never the newest file"),
         pytest.param([100, 100], {"hour": 4}, 1, id="never the newest file, though it has expired"),
         pytest.param([], {"hour": 4}, 0, id="nothing to do without files"),
@@ -96,6 +98,25 @@ def test_an_unknown_disk_keeps_what_has_not_expired() -> None:
     files = [LogFile(0, NOW_MS - 100 * HOUR_MS), LogFile(1, NOW_MS - HOUR_MS), LogFile(2, NOW_MS)]
     chosen = decide(NOW_MS, 12, files, [DiskUsage(0, 0)], StoreConfig(), was_disk_full=False)
     assert chosen == RetentionPlan((files[0],), is_disk_full=False, is_forced=False)
+
+
+@pytest.mark.parametrize(
+    ("ages_h", "taken_for_h"),
+    [
+        pytest.param([], [], id="no files"),
+        pytest.param([9, 5, 1], [9, 5, 1], id="times in order are believed"),
+        pytest.param([9, 0], [9, 0], id="now is not the future"),
+        pytest.param([9, -7, 1], [9, 1, 1], id="a file from the future is as old as the next"),
+        pytest.param([-8, -7, 1], [1, 1, 1], id="several are as old as the next that is not"),
+        pytest.param([9, -7], [9, 0], id="the newest was written now"),
+        pytest.param([-8, -7], [0, 0], id="and so were all before it where no time is known"),
+        pytest.param([5, 900, 1], [5, 900, 1], id="a time long past says nothing of the file before it"),
+    ],
+)
+def test_times_from_the_future_are_not_believed(ages_h: list[int], taken_for_h: list[int]) -> None:
+    """A clock that was ahead while one file was written keeps no file longer than those behind it."""
+    files = [LogFile(number, NOW_MS - age_h * HOUR_MS) for number, age_h in enumerate(ages_h)]
+    assert write_times_ms(NOW_MS, files) == [NOW_MS - age_h * HOUR_MS for age_h in taken_for_h]
 
 
 def test_hours() -> None:
