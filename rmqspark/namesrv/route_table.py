@@ -5,9 +5,9 @@ keeps an address in the table is life: a registration or heartbeat within its ti
 by. When an address goes, by its own wish, its silence or the end of its connection, the name goes with its last
 address, and a topic with its last broker name.
 
-Two rules go beyond RocketMQ. A broker id that is alive at one address is not given to another (RocketMQ
-lets the last one win). And the table has bounds. What is left out: acting masters in answers
-(`supportActingMaster`, off by default in RocketMQ), static topics' merged mappings.
+Three rules go beyond RocketMQ. A broker id that is alive at one address is not given to another (RocketMQ
+lets the last one win). A broker is in one cluster, the one it named last. And the table has bounds. What is left out:
+acting masters in answers (`supportActingMaster`, off by default in RocketMQ), static topics' merged mappings.
 """
 
 from __future__ import annotations
@@ -232,7 +232,10 @@ class RouteTable:
         broker = self._brokers.setdefault(
             registration.name, BrokerData(cluster=registration.cluster, brokerName=registration.name)
         )
-        self._clusters.setdefault(registration.cluster, {})[registration.name] = None
+        if broker.cluster != registration.cluster:
+            self._leave_cluster(broker)
+            broker.cluster = registration.cluster
+        self._clusters.setdefault(broker.cluster, {})[broker.brokerName] = None
         broker.enableActingMaster = bool(registration.acting_master)
         # One address has one id: a slave that became master gives up its old one.
         addresses = {broker_id: at for broker_id, at in broker.brokerAddrs.items() if at != registration.address}
@@ -289,13 +292,16 @@ class RouteTable:
         return gone
 
     def _forget_name(self, name: str) -> None:
-        del self._brokers[name]
-        for cluster in [cluster for cluster, names in self._clusters.items() if name in names]:
-            del self._clusters[cluster][name]
-            if not self._clusters[cluster]:
-                del self._clusters[cluster]
+        self._leave_cluster(self._brokers.pop(name))
         for topic in [topic for topic, queues in self._topics.items() if name in queues]:
             self._forget_queues(topic, name)
+
+    def _leave_cluster(self, broker: BrokerData) -> None:
+        """A cluster goes with its last broker."""
+        names = self._clusters[broker.cluster]
+        del names[broker.brokerName]
+        if not names:
+            del self._clusters[broker.cluster]
 
     def _forget_queues(self, topic: str, name: str) -> None:
         queues = self._topics.get(topic, {})

@@ -73,6 +73,20 @@ def test_cluster_and_lists() -> None:
     assert table.any_address() == A_MASTER
 
 
+def test_a_broker_is_in_the_cluster_it_named_last() -> None:
+    """A broker that registers under another cluster leaves the one before, which goes with its last broker."""
+    table = table_of(broker(), broker("b", address=B_MASTER), broker(cluster="other"))
+    assert table.cluster_info().clusterAddrTable == {"c": ["b"], "other": ["a"]}
+    found = table.broker("a")
+    assert found is not None
+    assert found.cluster == "other"
+    for number in range(100):
+        table.register(broker(cluster=f"renamed-{number}"), 0)
+    assert table.cluster_info().clusterAddrTable == {"c": ["b"], "renamed-99": ["a"]}
+    table.unregister("a", A_MASTER)
+    assert table.system_names() == ["c", "b"]
+
+
 @pytest.mark.parametrize(
     "fields",
     [
@@ -298,9 +312,10 @@ def test_bounds() -> None:
 
 
 names = st.sampled_from(["a", "b", "c"])
+clusters = st.sampled_from(["c", "d"])
 addresses = st.sampled_from([f"10.0.0.{number}:10911" for number in range(4)])
 steps = st.one_of(
-    st.tuples(st.just("register"), names, st.integers(0, 2), addresses, st.integers(1, 3), st.integers(0, 3)),
+    st.tuples(st.just("register"), names, st.integers(0, 2), addresses, st.integers(1, 3), st.integers(0, 3), clusters),
     st.tuples(st.just("unregister"), names, addresses),
     st.tuples(st.just("close"), st.integers(1, 3)),
     st.tuples(st.just("wait"), st.integers(0, 90_000)),
@@ -317,9 +332,11 @@ def test_nothing_points_nowhere(history: list[tuple[object, ...]]) -> None:
     for step in history:
         before = {name: dict(data.brokerAddrs) for name, data in table.cluster_info().brokerAddrTable.items()}
         match step:
-            case ("register", str(name), int(broker_id), str(address), int(connection), int(counter)):
+            case ("register", str(name), int(broker_id), str(address), int(connection), int(counter), str(cluster)):
                 configs = topics(*(f"t{number}" for number in range(counter)), counter=counter)
-                registration = broker(name, broker_id, address, table=configs, connection_id=connection)
+                registration = broker(
+                    name, broker_id, address, table=configs, connection_id=connection, cluster=cluster
+                )
                 try:
                     table.register(registration, now_ms)
                 except NoPermission:
@@ -346,6 +363,7 @@ def assert_consistent(table: RouteTable) -> None:
         info.brokerAddrTable
     )
     for name, data in info.brokerAddrTable.items():
+        assert name in info.clusterAddrTable[data.cluster]
         assert data.brokerAddrs
         assert len(set(data.brokerAddrs.values())) == len(data.brokerAddrs)
         assert all(table.data_version(name, address) is not None for address in data.brokerAddrs.values())
