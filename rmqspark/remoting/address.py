@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 
-from rmqspark.errors import InvalidArgument
+from rmqspark.errors import InvalidArgument, Unreachable
 
 
 def parse_address(address: str) -> tuple[str, int]:
@@ -20,6 +20,12 @@ def parse_address(address: str) -> tuple[str, int]:
 def format_address(host: str, port: int) -> str:
     """The reverse of `parse_address`."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def no_host_name(host: str, address: str) -> Unreachable:
+    """The error for an address whose host no name service can be asked for: a label empty or too long, or a character
+    that names cannot have."""
+    return Unreachable(f"Nothing answers at {address}: {host!r} cannot be the name of a host.", address=address)
 
 
 def is_loopback(host: str) -> bool:

@@ -38,7 +38,7 @@ from rmqspark.protocol.command import (
     split_frame,
 )
 from rmqspark.protocol.faults import to_response
-from rmqspark.remoting.address import parse_address
+from rmqspark.remoting.address import no_host_name, parse_address
 from rmqspark.remoting.frame_reader import FrameReader
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.response import Response
@@ -291,13 +291,15 @@ class BlockingConnection:
 
 def _connect(address: str, timeout_ms: int) -> socket.socket:
     host, port = parse_address(address)
-    # Encoded here, since Python would load its tables of international names for any text at all.
-    encoded = host.encode("ascii" if host.isascii() else "idna")
     try:
+        # Encoded here, since Python would load its tables of international names for any text at all.
+        encoded = host.encode("ascii" if host.isascii() else "idna")
         connected = socket.create_connection((encoded, port), timeout_ms / 1000)  # type: ignore[arg-type]
     except OSError as error:
         reason = error.strerror or str(error)
         raise Unreachable(f"Nothing answers at {address}: {reason}.", address=address) from error
+    except UnicodeError as error:
+        raise no_host_name(host, address) from error
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     # The system's own timeouts, since Python's would make every call poll first.
     connected.settimeout(None)

@@ -17,7 +17,7 @@ from rmqspark.protocol.command import (
 )
 from rmqspark.protocol.faults import to_response
 from rmqspark.protocol.frame import FrameDecoder
-from rmqspark.remoting.address import parse_address
+from rmqspark.remoting.address import no_host_name, parse_address
 from rmqspark.remoting.pending import PendingCalls
 from rmqspark.remoting.response import Response
 
@@ -55,6 +55,8 @@ class AsyncConnection(asyncio.Protocol):
         except (OSError, TimeoutError) as error:
             reason = getattr(error, "strerror", None) or str(error) or "no answer in time"
             raise Unreachable(f"Nothing answers at {address}: {reason}.", address=address) from error
+        except ValueError as error:  # asyncio encodes the host's name before it asks for it
+            raise no_host_name(host, address) from error
         return connection
 
     @property

@@ -64,6 +64,14 @@ def test_answers_in_any_order() -> None:
         assert converse(peer, talk) == ["0", "1", "2"]
 
 
+@pytest.mark.parametrize("host", ["a..b", "x" * 70 + ".local", "\u00e9..b", "a\0b"])
+def test_what_cannot_be_a_host_is_unreachable(host: str) -> None:
+    """A name that cannot be encoded, as any broker may register one, is an error that names the address."""
+    with pytest.raises(Unreachable, match="cannot be the name of a host") as caught:
+        asyncio.run(AsyncConnection.open(f"{host}:9876"))
+    assert caught.value.address == f"{host}:9876"
+
+
 def test_no_answer_in_time() -> None:
     """A request without an answer ends after its time."""
     with ScriptedPeer([expect(CODE), wait_for_close()]) as peer, pytest.raises(RequestTimeout, match=peer.address):

@@ -78,6 +78,13 @@ def test_nobody_there() -> None:
     assert caught.value.address == f"127.0.0.1:{port}"
 
 
+def test_what_cannot_be_a_host_is_unreachable() -> None:
+    """An international name that cannot be encoded is an error that names the address."""
+    with pytest.raises(Unreachable, match="cannot be the name of a host") as caught:
+        BlockingConnection("\u00e9..b:9876")
+    assert caught.value.address == "\u00e9..b:9876"
+
+
 def test_no_address() -> None:
     """What is no address is refused before anything is tried."""
     with pytest.raises(InvalidArgument):
