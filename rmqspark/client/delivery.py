@@ -4,6 +4,9 @@ Spec: semantics, section 4 (RocketMQ's DefaultMQProducerImpl.sendDefaultImpl). A
 each gets what is left of it. Connection errors, timeouts and the retriable response codes are tried again: on another
 broker where the queue was ours to choose, on the same queue where the caller chose it. Everything else is the answer.
 A broker that failed is then left alone for a while by all sends that may choose (`latency_faults`).
+
+Beyond RocketMQ, a first try that finds no such queue is tried once more by a fresh route, unless the caller named the
+queue: the topic has fewer queues than when the route was fetched.
 """
 
 from __future__ import annotations
@@ -99,7 +102,7 @@ class Delivery:
             except RmqError as error:
                 self._note_failure(queue, error)
                 failed += 1
-                if not self._try_again(error, failed, deadline_ms):
+                if not self._try_again(error, failed, deadline_ms, target):
                     raise
                 queue = self._other_queue(error, parcel.topic, target, queue.broker_name)
 
@@ -134,7 +137,7 @@ class Delivery:
 
         def failed(error: RmqError) -> None:
             self._note_failure(queue, error)
-            if self._try_again(error, 1, deadline_ms):
+            if self._try_again(error, 1, deadline_ms, target):
                 second_tries.submit(again)
             else:
                 outcome.set_exception(error)
@@ -213,9 +216,23 @@ class Delivery:
         if isinstance(error, _BROKER_AT_FAULT):
             self._faults.failed(queue.broker_name, self._clock.monotonic_ms())
 
-    def _try_again(self, error: RmqError, failed: int, deadline_ms: int) -> bool:
-        in_time = self._clock.monotonic_ms() < deadline_ms
-        return failed < self._tries and in_time and self._worth_another(error)
+    def _try_again(self, error: RmqError, failed: int, deadline_ms: int, target: Target) -> bool:
+        if self._clock.monotonic_ms() >= deadline_ms:
+            return False
+        # Where one try is all there is, too: it went to a place that is not there, so no broker has failed.
+        if failed == 1 and shows_stale_route(error, target):
+            return True
+        return failed < self._tries and self._worth_another(error)
+
+
+def shows_stale_route(error: RmqError, target: Target) -> bool:
+    """Whether a broker may have refused a queue because it has it no more, and the route, not the caller, named it.
+
+    Its answer is INVALID_PARAMETER, as RocketMQ 5's ("request queueId[7] is illegal"); for anything else that this
+    stands for, one more try is in vain and does no harm, since nothing was stored.
+    """
+    code, _ = to_response(error)
+    return target.queue is None and code == ResponseCode.INVALID_PARAMETER
 
 
 def worth_another_try(error: RmqError) -> bool:

@@ -14,6 +14,7 @@ from rmqspark.client.selection import Target
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import (
     ConnectionLost,
+    InvalidArgument,
     InvalidMessage,
     InvalidQueue,
     RequestTimeout,
@@ -38,6 +39,7 @@ BUSY = ResponseCode.SYSTEM_BUSY
 STORED = {"msgId": "OFFSET-ID", "queueId": "0", "queueOffset": "41"}
 ASKED_ROUTE = expect(RequestCode.GET_ROUTEINFO_BY_TOPIC)
 ASKED_BROKERS = expect(RequestCode.GET_BROKER_CLUSTER_INFO)
+NO_QUEUE = answer(ResponseCode.INVALID_PARAMETER, remark="Topic 't' has 1 queues to write to, there is no 7.")
 NO_TOPIC = answer(ResponseCode.TOPIC_NOT_EXIST, remark="No topic route info in name server for the topic: t")
 
 
@@ -142,6 +144,48 @@ def test_what_another_try_cannot_mend_is_not_tried_again() -> None:
         pytest.raises(InvalidMessage),
     ):
         send(names)
+
+
+def shrunk(address: str) -> ScriptedPeer:
+    """A name server of a topic that has eight queues when it is asked first, and then one."""
+    routes = [route(address, queues=queues).encode(standard=True) for queues in (8, 1)]
+    return ScriptedPeer([step for body in routes for step in (ASKED_ROUTE, answer(body=body))] + [wait_for_close()])
+
+
+@pytest.mark.parametrize("tries", [1, 3])
+@pytest.mark.parametrize("target", [ANYWHERE, Target(shard="any")])
+def test_a_queue_that_the_topic_has_no_more_costs_no_send(target: Target, tries: int) -> None:
+    """After a topic has shrunk, a message that any queue may take goes by a fresh route, with one try too."""
+    with (
+        broker(expect(SEND), NO_QUEUE, expect(SEND), answer(**STORED)) as server,
+        shrunk(server.address) as names,
+        ClusterClient(names.address, entropy=SystemEntropy(0)) as cluster,
+    ):
+        Delivery(cluster, "g", tries=tries).deliver(target=target, parcel=PARCEL, timeout_ms=3000)
+    assert server.requests[1].fields["e"] == "0"
+
+
+def test_nor_an_asynchronous_one() -> None:
+    """The second try of a future is by a fresh route, too."""
+    with (
+        broker(expect(SEND), NO_QUEUE, expect(SEND), answer(**STORED)) as server,
+        shrunk(server.address) as names,
+        ClusterClient(names.address) as cluster,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        future = Delivery(cluster, "g", tries=1).deliver_later(PARCEL, ANYWHERE, 3000, pool)
+        assert future.result(60).queue_offset == 41
+
+
+@pytest.mark.parametrize(("target", "asked"), [(ANYWHERE, 2), (Target(MessageQueue("t", "broker-0", 0)), 1)])
+def test_a_queue_that_is_refused_again_or_was_named_is_an_error(target: Target, asked: int) -> None:
+    """One fresh route is all that a refused queue is worth; a queue that the caller named is not changed at all."""
+    with (
+        broker(*[expect(SEND), NO_QUEUE] * asked) as server,
+        namesrv(route(server.address), asked=asked) as names,
+        pytest.raises(InvalidArgument, match="there is no 7"),
+    ):
+        send(names, target)
 
 
 def test_a_lost_connection_is_opened_again() -> None:
