@@ -61,8 +61,9 @@ from rmqspark.broker.topics import system_topics
 from rmqspark.broker.usual_sends import UsualSends
 from rmqspark.client.addresses import parse_addresses
 from rmqspark.clock import SteadyClock
-from rmqspark.errors import InvalidArgument, RmqError
+from rmqspark.errors import InvalidArgument, InvalidName, NoPermission, RmqError
 from rmqspark.protocol.message_id import UniqueIds, pack_host
+from rmqspark.protocol.names import RETRY_PREFIX
 from rmqspark.remoting.address import format_address
 from rmqspark.remoting.router import Router
 from rmqspark.remoting.server import RemotingServer
@@ -327,10 +328,24 @@ class Broker:
         for damage in store.damage:
             log.warning("the log is damaged, what lies beyond is served", damage=str(damage))
         tables.topics.add_system_topics(system_topics(self._config), self._clock.now_ms())
+        for topic in store.topics():
+            self._recall_topic(topic, store, tables)
         moved = tables.offsets.clamp(lambda *queue: (store.min_offset(*queue), store.max_offset(*queue)))
         for queue, offset in moved:
             inside = tables.offsets.committed(*queue)
             log.warning("consumer offset outside its queue was moved", queue=str(queue), offset=offset, moved_to=inside)
+
+    def _recall_topic(self, topic: str, store: MessageStore, tables: BrokerTables) -> None:
+        """Only who makes a topic by sending to it waits until the table is on disk, not who sends to it meanwhile: a
+        kill then leaves messages that were acknowledged, and a table that does not know their topic."""
+        group = tables.groups.get(topic.removeprefix(RETRY_PREFIX)) if topic.startswith(RETRY_PREFIX) else None
+        found = max(store.queue_ids(topic), default=-1) + 1
+        queues = min(max(found, group.retryQueueNums if group else 0), self._config.max_queue_nums)
+        try:
+            if tables.topics.recall(topic, queues, self._clock.now_ms()):
+                log.warning("a topic that the table did not know is there again", topic=topic, queues=queues)
+        except (InvalidName, NoPermission) as error:
+            log.warning("a topic that the table does not know is left out", topic=topic, error=str(error))
 
     async def _expire(self, store: MessageStore) -> None:
         """Lets go what has had its time, but nothing that a transaction still needs, also after a power loss: what it

@@ -141,6 +141,18 @@ class TopicTable:
             TopicConfig(topicName=topic, readQueueNums=queues, writeQueueNums=queues, perm=READ_WRITE), now_ms
         )
 
+    def recall(self, topic: str, queues: int, now_ms: int) -> bool:
+        """Puts a topic that messages are stored of; False, with nothing put, for a known one and for the broker's own.
+
+        Raises InvalidName for what no user's topic may be called, NoPermission over the limit.
+        """
+        if topic in self._topics or self.is_system(topic):
+            return False
+        check_topic(topic)
+        return self.put(
+            TopicConfig(topicName=topic, readQueueNums=queues, writeQueueNums=queues, perm=READ_WRITE), now_ms
+        )
+
     def add_system_topics(self, topics: list[TopicConfig], now_ms: int) -> None:
         """What the broker needs itself. Those there already stay as they are, but clients may not delete them."""
         for config in topics:

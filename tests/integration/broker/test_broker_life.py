@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import errno
 import socket
+import threading
 from contextlib import suppress
 
 import pytest
@@ -13,14 +15,17 @@ from rmqspark.clock import SystemClock
 from rmqspark.errors import InvalidArgument, PortInUse, StoreError, StoreLocked
 from rmqspark.namesrv.config import NamesrvConfig
 from rmqspark.namesrv.server import NameServer
-from rmqspark.protocol.bodies import ConsumerData, HeartbeatData, TopicRouteData
+from rmqspark.protocol.bodies import ConsumerData, HeartbeatData, TopicConfig, TopicRouteData
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.headers import (
+    GetMaxOffsetRequestHeader,
     GetRouteInfoRequestHeader,
     QueryConsumerOffsetRequestHeader,
     TopicRequestHeader,
     UpdateConsumerOffsetRequestHeader,
 )
+from rmqspark.protocol.names import TXN_LEDGER_TOPIC
+from rmqspark.store.json_table import JsonTable
 from rmqspark.testing.memory_files import MemoryFileSystem
 from rmqspark.testing.ports import reserved_port
 
@@ -84,6 +89,49 @@ def test_a_topic_made_by_a_send_survives_a_crash_right_behind_the_answer(on_brok
     with suppress(StoreError):  # its files are gone: it ends as it can
         on_broker(before, files=files, store=SYNC)
     on_broker(after, files=files, store=SYNC)
+
+
+def test_a_topic_with_messages_that_the_table_does_not_know_is_there_again(on_broker, monkeypatch) -> None:
+    """Its maker waits for the table, but later senders are answered: a kill in between loses nothing of theirs."""
+    files, is_open, save = MemoryFileSystem(), threading.Event(), JsonTable.save
+    queues = {"orders": 2, "%RETRY%TOOLS_CONSUMER": 0}
+
+    def save_late(table: JsonTable, text: str) -> None:
+        assert not table.path.endswith("topics.json") or is_open.wait(60)
+        save(table, text)
+
+    async def before(bench) -> MemoryFileSystem:
+        maker, client = await bench.connect(), await bench.connect()
+        is_open.clear()
+        making = [asyncio.create_task(maker.send(topic, b"first")) for topic in queues]
+        await until(lambda: have_message(client, queues))
+        for topic, queue_id in queues.items():
+            assert (await client.send(topic, b"kept", e=queue_id)).code == 0
+        left = copy.deepcopy(files)
+        assert not any(each.done() for each in making)
+        is_open.set()
+        await asyncio.gather(*making)
+        return left
+
+    async def after(bench) -> None:
+        client = await bench.connect()
+        for topic, queue_id in queues.items():
+            assert bench.records(await client.pull(topic, queueId=queue_id))[-1].body == b"kept"
+            config = await client.ask(RequestCode.GET_TOPIC_CONFIG, TopicRequestHeader(topic))
+            told = TopicConfig.decode(config.body)
+            assert told.readQueueNums == told.writeQueueNums == queue_id + 1
+        assert (await client.ask(RequestCode.GET_TOPIC_CONFIG, TopicRequestHeader(TXN_LEDGER_TOPIC))).code != 0
+
+    is_open.set()
+    monkeypatch.setattr(JsonTable, "save", save_late)
+    left = on_broker(before, files=files)
+    left.kill()
+    on_broker(after, files=left)
+
+
+async def have_message(client, topics) -> bool:
+    ends = [await client.ask(RequestCode.GET_MAX_OFFSET, GetMaxOffsetRequestHeader(topic, 0)) for topic in topics]
+    return all(end.fields.get("offset") == "1" for end in ends)
 
 
 def test_offsets_beyond_a_lost_tail_are_moved_back(on_broker) -> None:

@@ -9,6 +9,7 @@ from rmqspark.broker.config import BrokerConfig
 from rmqspark.broker.topics import TopicTable, system_topics
 from rmqspark.errors import InvalidArgument, InvalidName, NoPermission, NotSupported, ServerFault, TopicNotFound
 from rmqspark.protocol.bodies import TopicConfig, TopicConfigTable
+from rmqspark.protocol.names import TXN_LEDGER_TOPIC
 
 NOW_MS = 1_700_000_000_000
 
@@ -93,6 +94,22 @@ def test_a_retry_topic_comes_with_its_group() -> None:
     assert topics.ensure_retry("billing", 2, NOW_MS) is True
     assert topics.ensure_retry("billing", 9, NOW_MS) is False
     assert topics.require("%RETRY%billing").writeQueueNums == 2
+
+
+def test_a_topic_that_has_messages_comes_back_unless_it_is_the_broker_s() -> None:
+    """What is known stays as it is; names that nobody could have made, and the broker's own, are left out."""
+    topics = table_of(max_topics=len(table_of()) + 2)
+    for name in ("orders", "%DLQ%g"):
+        assert topics.recall(name, 3, NOW_MS)
+        config = topics.require(name)
+        assert (config.readQueueNums, config.writeQueueNums, config.perm) == (3, 3, 6)
+    for name in ("orders", "broker-a", TXN_LEDGER_TOPIC, "rmq_sys_anything"):
+        assert not topics.recall(name, 9, NOW_MS)
+    assert topics.require("orders").readQueueNums == 3
+    with pytest.raises(InvalidName):
+        topics.recall("../orders", 1, NOW_MS)
+    with pytest.raises(NoPermission):
+        topics.recall("one-too-many", 1, NOW_MS)
 
 
 def test_the_version_moves_with_changes_and_only_with_them() -> None:
