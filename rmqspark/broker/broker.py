@@ -187,6 +187,7 @@ class Broker:
     def _assemble(self, store: MessageStore, tables: BrokerTables) -> None:
         config, store_config, clock, entropy = self._config, self._store_config, self._clock, self._entropy
         topics, groups, offsets = tables.topics, tables.groups, tables.offsets
+        offset_files = (tables.reset_file, tables.offset_file)
 
         self._stats = BrokerStats(now_ms=clock.now_ms())
         self._queries = SparkQueries()
@@ -263,16 +264,14 @@ class Broker:
             RangeReadHandlers(config, store, topics, self._stats),
             MeasuringHandlers(store),
             self._pulls,
-            ConsumerOffsetHandlers(
-                config, store, topics, groups, offsets, (tables.reset_file, tables.offset_file), clock
-            ),
+            ConsumerOffsetHandlers(config, store, topics, groups, offsets, offset_files, clock),
             QueueOffsetHandlers(store, topics),
             MessageHandlers(config, store),
             self._heartbeats,
             LockHandlers(config, tables.locks, topics, groups, clock),
             LeaseHandlers(config, tables.locks, tables.lease_file, topics, groups, offsets, clock),
-            TopicHandlers(config, topics, offsets, store, publisher, appender, clock),
-            GroupHandlers(config, groups, offsets, tables.group_file, clock),
+            TopicHandlers(config, topics, offsets, store, publisher, appender, offset_files, clock),
+            GroupHandlers(config, groups, offsets, tables.group_file, offset_files, clock),
             ProgressHandlers(config, store, topics, offsets, clients, self._rates, clock),
             ConnectionHandlers(clients, clock),
             SettingsHandlers(self._settings_in_force, store_config, topics.version),

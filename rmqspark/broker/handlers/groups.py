@@ -25,7 +25,7 @@ from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Sequence
 
     from rmqspark.broker.config import BrokerConfig
     from rmqspark.broker.groups import SubscriptionGroups
@@ -48,12 +48,15 @@ class GroupHandlers:
         groups: SubscriptionGroups,
         offsets: ConsumerOffsets,
         file: TableFile,
+        offset_files: Sequence[TableFile],
         clock: Clock,
     ) -> None:
+        """`offset_files` hold offsets and resets, in the order in which they are to be saved."""
         self._max_queues = config.max_queue_nums
         self._groups = groups
         self._offsets = offsets
         self._file = file
+        self._offset_files = offset_files
         self._clock = clock
 
     def routes(self) -> Routes:
@@ -82,7 +85,7 @@ class GroupHandlers:
         self._groups.remove(group, self._clock.now_ms())
         if request.header.cleanOffset:
             self._offsets.forget_group(group)
-        return self._after_saving()
+        return self._after_forgetting()
 
     def config(self, request: Request[GetSubscriptionGroupConfigRequestHeader]) -> Reply:
         return Reply(body=self._groups.require(request.header.group).encode())
@@ -123,6 +126,12 @@ class GroupHandlers:
             raise InvalidArgument(
                 f"The configuration of group {name!r} has {size_bytes} bytes; {_MOST_BYTES} are allowed."
             )
+
+    async def _after_forgetting(self) -> Reply:
+        """Offsets are saved first, or the next group of the name would go on where this one was."""
+        for file in self._offset_files:
+            await file.save()
+        return await self._after_saving()
 
     async def _after_saving(self) -> Reply:
         await self._file.save()

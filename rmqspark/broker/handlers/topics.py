@@ -26,11 +26,12 @@ from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Sequence
 
     from rmqspark.broker.appender import Appender
     from rmqspark.broker.config import BrokerConfig
     from rmqspark.broker.offsets import ConsumerOffsets
+    from rmqspark.broker.table_file import TableFile
     from rmqspark.broker.topic_publisher import TopicPublisher
     from rmqspark.broker.topics import TopicTable
     from rmqspark.clock import Clock
@@ -52,8 +53,10 @@ class TopicHandlers:
         store: MessageStore,
         publisher: TopicPublisher,
         appender: Appender,
+        files: Sequence[TableFile],
         clock: Clock,
     ) -> None:
+        """`files` hold what else is known of topics, in the order in which they are to be saved."""
         self._max_queues = config.max_queue_nums
         self._allows_mixed = config.enable_mixed_message_type
         self._topics = topics
@@ -61,6 +64,7 @@ class TopicHandlers:
         self._store = store
         self._publisher = publisher
         self._appender = appender
+        self._files = files
         self._clock = clock
 
     def routes(self) -> Routes:
@@ -105,7 +109,7 @@ class TopicHandlers:
         self._topics.remove(topic, self._clock.now_ms())
         self._offsets.forget_topic(topic)
         self._store.delete_topic(topic)
-        return self._after_publishing()
+        return self._after_forgetting()
 
     def config(self, request: Request[TopicRequestHeader]) -> Reply:
         return Reply(body=self._topics.require(request.header.topic).encode())
@@ -169,6 +173,13 @@ class TopicHandlers:
     async def _after_saving(self) -> Reply:
         await self._publisher.save()
         return Reply()
+
+    async def _after_forgetting(self) -> Reply:
+        """What else knew of the topic is saved first: a group would go on in the next topic of the name where it was
+        in this one."""
+        for file in self._files:
+            await file.save()
+        return await self._after_publishing()
 
     async def _after_publishing(self) -> Reply:
         await self._publisher.publish()

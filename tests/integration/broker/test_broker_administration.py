@@ -22,6 +22,7 @@ from rmqspark.protocol.headers import (
     QueryMessageRequestHeader,
     QuerySubscriptionByConsumerRequestHeader,
     QueryTopicsByConsumerRequestHeader,
+    ResetOffsetRequestHeader,
     TopicRequestHeader,
     UnregisterClientRequestHeader,
     UpdateConsumerOffsetRequestHeader,
@@ -116,6 +117,37 @@ def test_a_deletion_that_was_answered_outlives_a_crash(on_broker, mode, has_lost
     left = on_broker(live, files=files, store={"flush_disk_type": mode})
     left.crash(None) if has_lost_power else left.kill()
     on_broker(look, files=left, store={"flush_disk_type": mode})
+
+
+DELETE_GROUP = RequestCode.DELETE_SUBSCRIPTIONGROUP, DeleteSubscriptionGroupRequestHeader("g", True)
+
+
+@pytest.mark.parametrize("deletion", [DELETE, DELETE_GROUP], ids=["topic", "group"])
+def test_offsets_that_went_with_a_deletion_stay_away_after_a_kill(on_broker, deletion) -> None:
+    """Nor does a reset come back: the group begins anew in the next topic of the name, as the next group does."""
+    files = MemoryFileSystem()
+
+    async def live(bench) -> MemoryFileSystem:
+        client = await bench.connect()
+        await client.create_topic("orders", 1)
+        await client.send("orders")
+        await client.pull("orders")
+        reset = ResetOffsetRequestHeader("orders", "g", timestamp=0, isForce=True, queueId=0, offset=1)
+        assert (await client.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, reset)).code == 0
+        assert (await client.ask(*deletion)).code == 0
+        await client.create_topic("orders", 1)
+        await client.send("orders")
+        return copy.deepcopy(files)
+
+    async def look(bench) -> None:
+        client = await bench.connect()
+        offsets = bodies.ConsumerOffsetTable.decode((await client.ask(RequestCode.GET_ALL_CONSUMER_OFFSET)).body)
+        assert offsets.offsetTable == {}
+        assert (await client.pull("orders")).code == 0
+
+    left = on_broker(live, files=files)
+    left.kill()
+    on_broker(look, files=left)
 
 
 def test_the_end_of_a_queue_comes_with_when_its_topic_was_deleted(on_broker) -> None:
