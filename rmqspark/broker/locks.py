@@ -71,6 +71,16 @@ class QueueLocks:
         if not locks:
             self._groups.pop(group, None)
 
+    def forget_topic(self, topic: str) -> None:
+        """Ends all that is held of a topic: the next one of the name has other messages in queues called the same."""
+        for group, locks in list(self._groups.items()):
+            gone = [queue for queue in locks if queue.topic == topic]
+            self.revision += any(locks[queue].number for queue in gone)
+            for queue in gone:
+                del locks[queue]
+            if not locks:
+                del self._groups[group]
+
     # --- leases of queries -------------------------------------------------------------------------------------------
 
     def take(self, group: str, client_id: str, queues: Iterable[MessageQueue], now_ms: int) -> dict[MessageQueue, int]:

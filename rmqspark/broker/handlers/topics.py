@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from rmqspark.broker.appender import Appender
     from rmqspark.broker.config import BrokerConfig
+    from rmqspark.broker.locks import QueueLocks
     from rmqspark.broker.offsets import ConsumerOffsets
     from rmqspark.broker.table_file import TableFile
     from rmqspark.broker.topic_publisher import TopicPublisher
@@ -50,6 +51,7 @@ class TopicHandlers:
         config: BrokerConfig,
         topics: TopicTable,
         offsets: ConsumerOffsets,
+        locks: QueueLocks,
         store: MessageStore,
         publisher: TopicPublisher,
         appender: Appender,
@@ -61,6 +63,7 @@ class TopicHandlers:
         self._allows_mixed = config.enable_mixed_message_type
         self._topics = topics
         self._offsets = offsets
+        self._locks = locks
         self._store = store
         self._publisher = publisher
         self._appender = appender
@@ -108,6 +111,7 @@ class TopicHandlers:
         self._appender.append_gathered()  # or they would be the first messages of the next topic of this name
         self._topics.remove(topic, self._clock.now_ms())
         self._offsets.forget_topic(topic)
+        self._locks.forget_topic(topic)
         self._store.delete_topic(topic)
         return self._after_forgetting()
 
@@ -176,7 +180,7 @@ class TopicHandlers:
 
     async def _after_forgetting(self) -> Reply:
         """What else knew of the topic is saved first: a group would go on in the next topic of the name where it was
-        in this one."""
+        in this one, and the owner of a queue commit there what it read here."""
         for file in self._files:
             await file.save()
         return await self._after_publishing()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 
 from rmqspark.model import MessageQueue
@@ -14,7 +16,12 @@ from rmqspark.protocol.bodies import (
     ResetOffsetBody,
 )
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers import ConsumerGroupRequestHeader, GroupLeasesRequestHeader, ResetOffsetRequestHeader
+from rmqspark.protocol.headers import (
+    ConsumerGroupRequestHeader,
+    GroupLeasesRequestHeader,
+    ResetOffsetRequestHeader,
+    TopicRequestHeader,
+)
 from rmqspark.testing.memory_files import MemoryFileSystem
 
 pytestmark = pytest.mark.integration
@@ -119,6 +126,33 @@ def test_a_lease_that_could_not_be_saved_is_saved_before_it_is_told(on_broker) -
         assert (number, lease.lease) in [(each.queueId, each.number) for each in saved.leases]
 
     on_broker(talk, files=files)
+
+
+def test_a_lease_ends_with_its_topic(on_broker) -> None:
+    """Its owner commits nothing to the next topic of the name, neither at once nor after a kill."""
+    files = MemoryFileSystem()
+
+    async def remake(bench) -> tuple[int, MemoryFileSystem]:
+        client = await bench.connect()
+        await client.create_topic("orders", 1)
+        (held,) = await ask(client, "m", take=[queue(0)])
+        assert (await client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequestHeader("orders"))).code == 0
+        left = copy.deepcopy(files)
+        await client.create_topic("orders", 1)
+        assert await ask(client, "m", keep=[queue(0, held.lease, 99)]) == []
+        return held.lease, left
+
+    async def take_again(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders", 1)
+        assert await ask(client, "m", keep=[queue(0, lease, 99)]) == []
+        (held,) = await ask(client, "m", take=[queue(0)])
+        assert held.lease > lease
+        assert held.offset == -1
+
+    lease, left = on_broker(remake, files=files)
+    left.kill()
+    on_broker(take_again, files=left)
 
 
 def test_hostile_lease_requests(on_broker) -> None:

@@ -117,6 +117,20 @@ def test_leases_survive_a_restart() -> None:
     assert again.take("g", "c2", [SECOND], 1_060_000)[SECOND] > given_up[SECOND]
 
 
+def test_what_is_held_of_a_topic_ends_with_it() -> None:
+    """Whoever held a queue of it holds none of the next topic's, and its number is never given out again."""
+    locks, other = QueueLocks(lease_ms=60_000), MessageQueue("bills", "broker-a", 0)
+    taken = locks.take("g", "m", [FIRST, other], 0)
+    locks.lock("h", "c", [SECOND], 0)
+    before = locks.revision
+    locks.forget_topic("orders")
+    assert locks.revision > before
+    assert locks.keep("g", "m", taken, 1) == [other]
+    assert len(locks) == 1
+    assert locks.take("g", "m", [FIRST], 1)[FIRST] > max(taken.values())
+    assert locks.lock("h", "another", [SECOND], 1) == [SECOND]
+
+
 def test_only_what_a_restart_must_remember_is_written() -> None:
     """Renewals come all the time and change nothing on disk."""
     locks = QueueLocks(lease_ms=60_000)
