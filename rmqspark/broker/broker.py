@@ -269,7 +269,7 @@ class Broker:
             MessageHandlers(config, store),
             self._heartbeats,
             LockHandlers(config, tables.locks, topics, groups, clock),
-            LeaseHandlers(config, tables.locks, tables.lease_file, topics, groups, offsets, clock),
+            LeaseHandlers(config, tables.locks, tables.lease_file, tables.offset_file, topics, groups, offsets, clock),
             TopicHandlers(
                 config,
                 topics,

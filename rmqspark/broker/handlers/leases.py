@@ -3,7 +3,8 @@
 rmqspark's own; see `rebalance/handover.py` for what a member does with it, `broker/locks.py` for the leases. All of a
 request happens at once: what is released is committed before anybody else can take it, and who takes a queue is told
 the group's offset of that moment. A lease that was given or given up is on disk before it is answered, also to who asks
-again after an error; renewals are not written at all. Queues that this broker does not have are left out.
+again after an error, and so is what was committed with it; renewals are not written at all. Queues that this broker
+does not have are left out.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ class LeaseHandlers:
         config: BrokerConfig,
         locks: QueueLocks,
         file: TableFile,
+        offset_file: TableFile,
         topics: TopicTable,
         groups: SubscriptionGroups,
         offsets: ConsumerOffsets,
@@ -49,6 +51,7 @@ class LeaseHandlers:
         self._broker_name = config.broker_name
         self._locks = locks
         self._file = file
+        self._offset_file = offset_file
         self._topics = topics
         self._groups = groups
         self._offsets = offsets
@@ -94,6 +97,9 @@ class LeaseHandlers:
                 yield _queue(each), each.lease
 
     async def _after_saving(self, reply: Reply) -> Reply:
+        """Offsets first: were a lease given up on disk and the commit before it not, a kill would send the group back,
+        and its owner could not commit again."""
+        await self._offset_file.save()
         await self._file.save()
         return reply
 

@@ -128,6 +128,28 @@ def test_a_lease_that_could_not_be_saved_is_saved_before_it_is_told(on_broker) -
     on_broker(talk, files=files)
 
 
+def test_a_hand_over_that_was_answered_outlives_a_kill_with_its_offset(on_broker) -> None:
+    """Whoever takes the queue goes on where its last owner was, who may not commit again."""
+    files = MemoryFileSystem()
+
+    async def release(bench) -> MemoryFileSystem:
+        client = await bench.connect()
+        await client.create_topic("orders", 1)
+        for _ in range(9):
+            await client.send("orders")
+        (held,) = await ask(client, "first", take=[queue(0)])
+        await ask(client, "first", keep=[queue(0, held.lease, 7)], release=[queue(0, held.lease)])
+        return copy.deepcopy(files)
+
+    async def take(bench) -> None:
+        (held,) = await ask(await bench.connect(), "second", take=[queue(0)])
+        assert held.offset == 7
+
+    left = on_broker(release, files=files)
+    left.kill()
+    on_broker(take, files=left)
+
+
 def test_a_lease_ends_with_its_topic(on_broker) -> None:
     """Its owner commits nothing to the next topic of the name, neither at once nor after a kill."""
     files = MemoryFileSystem()

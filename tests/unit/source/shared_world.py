@@ -63,6 +63,13 @@ class LeaseFile:
         self.text, self._saved_revision = self._locks.table().encode(), self._locks.revision
 
 
+class OffsetFile:
+    """Has nothing to do: this world's offsets outlive its broker."""
+
+    async def save(self) -> None:
+        return
+
+
 class World:
     """One broker with one topic, and the way to it; stands in for `ClusterClient`, `BrokerClient`, `ClusterView`."""
 
@@ -84,7 +91,7 @@ class World:
         topics = {"t": SimpleNamespace(readQueueNums=len(QUEUES))}
         groups = SimpleNamespace(find_or_create=lambda group, now_ms: None)
         self._file = LeaseFile(locks)
-        parts: Any = (config, locks, self._file, topics, groups, self.offsets, self.clock)
+        parts: Any = (config, locks, self._file, OffsetFile(), topics, groups, self.offsets, self.clock)
         self._handlers = LeaseHandlers(*parts)
 
     def restart_broker(self) -> None:
