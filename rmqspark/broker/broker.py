@@ -278,6 +278,7 @@ class Broker:
                 store,
                 publisher,
                 appender,
+                self._pulls.topic_deleted,
                 (*offset_files, tables.lease_file),
                 clock,
             ),

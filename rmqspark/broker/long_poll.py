@@ -6,6 +6,7 @@ A parked pull is woken, that is, run once more with waiting forbidden, when
   gets other tags still moves forward), or finds that its time is over.
 All that comes to a queue is held against the filters of those who wait there. So of a pull by tags that was parked at
 the very end it is known, without a look at the queue, that nothing before `passed_offset` is for it.
+A pull whose topic is deleted is taken out at once: the next topic of the name has other messages at its offset.
 So a pull may be answered one scan later than its own timeout; clients wait twice as long as they ask for.
 RocketMQ: PullRequestHoldService; spec: semantics, section 8.5.
 """
@@ -146,6 +147,15 @@ class ParkedPulls(Generic[R]):
                 pull.passed_offset = end
             woken += due
         return woken
+
+    def take_topic(self, topic: str) -> list[ParkedPull[R]]:
+        """Takes out all that wait at the topic's queues, for its deletion."""
+        return [
+            pull
+            for key, waiting in list(self._queues.items())
+            if key[0] == topic
+            for pull in self._taken(key, waiting.take_if(lambda _: True))
+        ]
 
     def take_all(self) -> list[ParkedPull[R]]:
         """Takes out everything, for the shutdown."""

@@ -23,6 +23,7 @@ from rmqspark.errors import (
     NoPermission,
     SubscriptionNotFound,
     SubscriptionOutdated,
+    TopicNotFound,
 )
 from rmqspark.protocol.bodies_client import SQL92
 from rmqspark.protocol.codes import RequestCode, ResponseCode
@@ -132,6 +133,18 @@ class PullHandlers:
         if len(self._parked):
             for topic, queue_id, new_max_offset, tags_codes in readable:
                 self._wake(self._parked.arrived(topic, queue_id, new_max_offset, _as_ints(tags_codes)))
+
+    def topic_deleted(self, topic: str) -> None:
+        """Tells those who wait at its queues, and those who were just woken: in the next topic of the name their
+        offsets would mean other messages."""
+        ended = self._parked.take_topic(topic)
+        for pulls in (self._woken, self._overdue):
+            ended += [pull for pull in pulls if pull.topic == topic]
+            staying = [pull for pull in pulls if pull.topic != topic]
+            pulls.clear()
+            pulls.extend(staying)
+        for pull in ended:
+            pull.request.fail(TopicNotFound(topic))
 
     def scan(self) -> None:
         """Wakes what waited long enough, or missed something. To be called every `scan_interval_ms`.

@@ -26,7 +26,7 @@ from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from rmqspark.broker.appender import Appender
     from rmqspark.broker.config import BrokerConfig
@@ -55,10 +55,12 @@ class TopicHandlers:
         store: MessageStore,
         publisher: TopicPublisher,
         appender: Appender,
+        on_deleted: Callable[[str], None],
         files: Sequence[TableFile],
         clock: Clock,
     ) -> None:
-        """`files` hold what else is known of topics, in the order in which they are to be saved."""
+        """`on_deleted` is told at once of each topic that goes; `files` hold what else is known of topics, in the order
+        in which they are to be saved."""
         self._max_queues = config.max_queue_nums
         self._allows_mixed = config.enable_mixed_message_type
         self._topics = topics
@@ -67,6 +69,7 @@ class TopicHandlers:
         self._store = store
         self._publisher = publisher
         self._appender = appender
+        self._on_deleted = on_deleted
         self._files = files
         self._clock = clock
 
@@ -112,6 +115,7 @@ class TopicHandlers:
         self._topics.remove(topic, self._clock.now_ms())
         self._offsets.forget_topic(topic)
         self._locks.forget_topic(topic)
+        self._on_deleted(topic)
         self._store.delete_topic(topic)
         return self._after_forgetting()
 

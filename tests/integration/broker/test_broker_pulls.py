@@ -9,7 +9,12 @@ import pytest
 
 from rmqspark.protocol.bodies import ConsumerData, HeartbeatData, SubscriptionData
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.headers import PullFlag, QueryConsumerOffsetRequestHeader, ResetOffsetRequestHeader
+from rmqspark.protocol.headers import (
+    PullFlag,
+    QueryConsumerOffsetRequestHeader,
+    ResetOffsetRequestHeader,
+    TopicRequestHeader,
+)
 from rmqspark.store.message_store import MessageStore
 
 pytestmark = pytest.mark.integration
@@ -214,6 +219,26 @@ def test_a_broker_holds_only_so_many_pulls(on_broker) -> None:
         assert (await held).code == 0
 
     on_broker(talk, max_parked_pulls=1)
+
+
+def test_a_deletion_answers_the_pulls_that_wait_at_the_topic(on_broker) -> None:
+    """They hear that it is gone, and nothing of the next topic of the name; other topics' pulls wait on."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        for topic in ("orders", "bills"):
+            await client.create_topic(topic)
+        gone, staying = (asyncio.ensure_future(client.pull(each, wait_ms=60_000)) for each in ("orders", "bills"))
+        await client.settle()
+        await client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequestHeader("orders"))
+        await client.create_topic("orders")
+        await client.send("orders", b"of the next one")
+        assert (await gone).code == ResponseCode.TOPIC_NOT_EXIST
+        assert not staying.done()
+        await client.send("bills", b"kept")
+        assert bodies(bench, await staying) == [b"kept"]
+
+    on_broker(talk)
 
 
 def test_stopping_answers_the_pulls_that_wait(on_broker) -> None:

@@ -32,6 +32,17 @@ def nobody_gone(_request: str) -> bool:
     return False
 
 
+def test_a_topic_s_pulls_are_taken_out_together() -> None:
+    """Of all its queues and whatever they filter by; their places are free then, and other topics' pulls stay."""
+    pulls: ParkedPulls[str] = ParkedPulls(limit=3)
+    for pull in (parked("a"), parked("b", queue=1, tags={7}), replace(parked("c"), topic="bills")):
+        pulls.park(pull)
+    assert sorted(names(pulls.take_topic("orders"))) == ["a", "b"]
+    assert len(pulls) == 1
+    pulls.park(parked("d"))
+    assert names(pulls.take_topic("orders")) == ["d"]
+
+
 @pytest.mark.parametrize(
     ("tags_wanted", "end", "tags_arriving", "wakes"),
     [
