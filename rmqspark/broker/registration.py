@@ -3,7 +3,8 @@
 A name server takes the end of a connection for the end of its broker, so the connection is kept, and when it breaks the
 broker registers anew at once. Each name server has a link of its own; one that is down delays nobody else.
 RocketMQ: BrokerOuterAPI, BrokerController.registerBrokerAll; spec: requests, section 3, semantics, section 1. Unlike
-RocketMQ we always register all topics: with one alone, a name server that forgot us would refuse.
+RocketMQ we always register all topics: with one alone, a name server that forgot us would refuse. And we say that they
+are all: a name server of ours that was not told of a deletion forgets the topic then.
 """
 
 from __future__ import annotations
@@ -194,6 +195,7 @@ class _Link:
             enableActingMaster=False,
             compressed=False,
             bodyCrc32=register_crc32(body),
+            allTopics=True,
         )
         response = await self._connection.call(RequestCode.REGISTER_BROKER, header, body, timeout_ms=self._timeout_ms)
         response.raise_for_code()

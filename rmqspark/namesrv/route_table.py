@@ -5,8 +5,11 @@ keeps an address in the table is life: a registration or heartbeat within its ti
 by. When an address goes, by its own wish, its silence or the end of its connection, the name goes with its last
 address, and a topic with its last broker name.
 
-Three rules go beyond RocketMQ. A broker id that is alive at one address is not given to another (RocketMQ
-lets the last one win). A broker is in one cluster, the one it named last. And the table has bounds. What is left out:
+Four rules go beyond RocketMQ. A broker id that is alive at one address is not given to another (RocketMQ lets the last
+one win). A broker is in one cluster, the one it named last. A master that says it has no topics but those it registers
+loses the others: RocketMQ's brokers also register what changed alone, or some topics at a time, and nothing tells that
+from all of them (its `deleteTopicWithBrokerRegistration`, off by default, wants all brokers set up for it). And the
+table has bounds. What is left out:
 acting masters in answers (`supportActingMaster`, off by default in RocketMQ), static topics' merged mappings.
 """
 
@@ -30,7 +33,8 @@ _MAX_ADDRESSES = 64  # filter servers included
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What a broker says of itself. `acting_master` is None for brokers before 5.0."""
+    """What a broker says of itself. `acting_master` is None for brokers before 5.0; `all_topics` says that it has no
+    topics but these."""
 
     cluster: str
     name: str
@@ -40,6 +44,7 @@ class Registration:
     ha_address: str = ""
     timeout_ms: int = DEFAULT_TIMEOUT_MS
     acting_master: bool | None = None
+    all_topics: bool = False
     topics: TopicConfigTable = field(default_factory=TopicConfigTable)
     filter_servers: tuple[str, ...] = ()
 
@@ -250,6 +255,8 @@ class RouteTable:
         return self.data_version(registration.name, registration.address) != registration.topics.dataVersion
 
     def _take_topics(self, registration: Registration, broker: BrokerData, *, everything: bool) -> None:
+        if everything and registration.all_topics and registration.broker_id == MASTER_ID:  # a slave may lag behind
+            self._forget_others(registration)
         masked = _is_prime_slave(registration, broker) and broker.enableActingMaster
         for topic, config in registration.topics.topicConfigTable.items():
             queues = self._topics.setdefault(topic, {})
@@ -294,6 +301,12 @@ class RouteTable:
     def _forget_name(self, name: str) -> None:
         self._leave_cluster(self._brokers.pop(name))
         for topic in [topic for topic, queues in self._topics.items() if name in queues]:
+            self._forget_queues(topic, name)
+
+    def _forget_others(self, registration: Registration) -> None:
+        """Forgets the topics that a broker no longer has: this server was not told when they were deleted."""
+        kept, name = registration.topics.topicConfigTable, registration.name
+        for topic in [topic for topic, queues in self._topics.items() if name in queues and topic not in kept]:
             self._forget_queues(topic, name)
 
     def _leave_cluster(self, broker: BrokerData) -> None:

@@ -59,7 +59,8 @@ class RegisterTopicRequestHeader(Header):
 
 
 class RegisterBrokerRequestHeader(Header):
-    """`bodyCrc32` is RocketMQ's, of the body as sent, with the sign bit cleared; 0 or None: not to be checked."""
+    """`bodyCrc32` is RocketMQ's, of the body as sent, with the sign bit cleared; 0 or None: not to be checked.
+    `allTopics` (ours) says that the broker has no other topics than these; of one that does not say so nobody knows."""
 
     brokerName: str
     brokerAddr: str
@@ -70,6 +71,7 @@ class RegisterBrokerRequestHeader(Header):
     enableActingMaster: bool | None = None
     compressed: bool | None = None
     bodyCrc32: Int32 | None = None
+    allTopics: bool | None = None
 
 
 class RegisterBrokerResponseHeader(Header):

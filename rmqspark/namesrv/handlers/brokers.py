@@ -90,6 +90,7 @@ def _registration(request: Request[RegisterBrokerRequestHeader]) -> Registration
         ha_address=header.haServerAddr,
         timeout_ms=min(header.heartbeatTimeoutMillis or DEFAULT_TIMEOUT_MS, _MAX_TIMEOUT_MS),
         acting_master=header.enableActingMaster,
+        all_topics=bool(header.allTopics),
         topics=body.topicConfigSerializeWrapper,
         filter_servers=tuple(body.filterServerList),
     )

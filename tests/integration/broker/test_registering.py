@@ -10,6 +10,7 @@ import pytest
 from rmqspark.broker.registration import BrokerIdentity, Registrar
 from rmqspark.protocol.bodies import RegisterBrokerBody
 from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.headers import RegisterBrokerRequestHeader
 from rmqspark.remoting.connection import AsyncConnection
 from rmqspark.remoting.limits import Limits
 from rmqspark.remoting.router import Reply, Route, Router
@@ -23,13 +24,14 @@ def test_a_registered_broker_rests_until_something_changes() -> None:
     """Registering once is enough: no loop of registrations keeps the machine busy."""
     registrations = 0
 
-    def register(_: Any) -> Reply:
+    def register(request: Any) -> Reply:
         nonlocal registrations
         registrations += 1
+        assert request.header.allTopics
         return Reply()
 
     routes = {
-        RequestCode.REGISTER_BROKER: Route(None, register),
+        RequestCode.REGISTER_BROKER: Route(RegisterBrokerRequestHeader, register),
         RequestCode.UNREGISTER_BROKER: Route(None, lambda _: Reply()),
         RequestCode.GET_NAMESRV_CONFIG: Route(None, lambda _: Reply()),
     }

@@ -117,6 +117,19 @@ def converse(talk: Callable[[Session], Awaitable[None]], **settings: Any) -> Non
     asyncio.run(main())
 
 
+def test_a_broker_that_says_what_all_its_topics_are_has_no_others() -> None:
+    """A name server that was not told of a deletion learns of it; RocketMQ's brokers, which say nothing, lose none."""
+    fewer = TopicConfigTable({"bills": TABLE.topicConfigTable["bills"]}, DataVersion(2, 0, 1_700_000_000_001))
+
+    async def talk(session: Session) -> None:
+        for said, left in ((None, ["bills", "orders"]), (True, ["bills"])):
+            await session.register()
+            await session.register(RegisterBrokerBody(fewer).encode(), allTopics=said)
+            assert sorted(await session.topics(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)) == left
+
+    converse(talk)
+
+
 def test_route_of_a_registered_topic() -> None:
     """A client finds the queues and addresses of a topic that a broker registered; an unknown topic is code 17."""
 

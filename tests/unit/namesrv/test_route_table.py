@@ -194,6 +194,37 @@ def test_a_missing_topic_is_entered_without_a_new_version() -> None:
     assert queues_of(table, "orders") == {"a": (16, 6)}
 
 
+def test_a_topic_that_was_deleted_unnoticed_goes_with_the_next_registration() -> None:
+    """A master that says what all its topics are has no others; what other brokers have of them stays."""
+    table = table_of(broker(), broker("b", address=B_MASTER, connection_id=2))
+    table.register(broker(table=topics("bills", counter=2), all_topics=True), 1)
+    assert list(queues_of(table, "orders")) == ["b"]
+    assert list(queues_of(table, "bills")) == ["a", "b"]
+    table.register(broker("b", address=B_MASTER, table=topics("bills", counter=2), all_topics=True), 1)
+    assert table.topics() == ["bills"]
+
+
+def test_what_an_administrator_entered_stays_until_the_broker_changes() -> None:
+    """As a permission that was masked does."""
+    table = table_of(broker(all_topics=True))
+    table.add_topic("new", [QueueData(brokerName="a")])
+    table.register(broker(all_topics=True), 1)
+    assert "new" in table.topics()
+    table.register(broker(table=topics("orders", "bills", counter=2), all_topics=True), 2)
+    assert "new" not in table.topics()
+
+
+def test_some_topics_are_not_all() -> None:
+    """RocketMQ's brokers register what changed, or 800 topics at a time: that deletes nothing. Nor does a slave."""
+    table = table_of(broker(), broker(table=topics("new", "newer", counter=2)))
+    assert sorted(table.topics()) == ["bills", "new", "newer", "orders"]
+    table.connection_closed(1)
+    assert table.topics() == []
+    table.register(broker(broker_id=2, address=A_MASTER, all_topics=True), 1)
+    table.register(broker(broker_id=2, address=A_MASTER, table=topics("bills", counter=2), all_topics=True), 2)
+    assert sorted(table.topics()) == ["bills", "orders"]
+
+
 def test_slaves_do_not_speak_for_topics() -> None:
     """A slave's topics count only while there is no master, and only if it is of version 5 or later."""
     table = table_of(broker(), broker(broker_id=1, address=A_SLAVE, connection_id=2, table=topics("x", "y")))
