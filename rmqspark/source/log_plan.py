@@ -7,6 +7,7 @@ of the wanted messages, and a task gets from every queue what lies in its stretc
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -98,7 +99,7 @@ def _deal(places: Sequence[_Places], count: int) -> list[list[QueueRange]]:
     if not places:
         return []
     cuts = _quantiles([each.sample() for each in places], [each.wanted.size for each in places], count)
-    bounds = [[each.wanted.start, *each.first_from(cuts), each.wanted.end] for each in places]
+    bounds = [[each.wanted.start, *_rising(each.first_from(cuts)), each.wanted.end] for each in places]
     tasks = [
         [
             QueueRange(each.wanted.queue, edges[number], edges[number + 1])
@@ -108,6 +109,12 @@ def _deal(places: Sequence[_Places], count: int) -> list[list[QueueRange]]:
         for number in range(len(cuts) + 1)
     ]
     return [ranges for ranges in tasks if ranges]
+
+
+def _rising(offsets: Sequence[int]) -> list[int]:
+    """Where a recovery cuts the queue between two searches the later one ends before the earlier one, and what lies
+    between them would be dealt to two tasks."""
+    return list(accumulate(offsets, max))
 
 
 def _quantiles(samples: Sequence[Positions], sizes: Sequence[int], count: int) -> list[int]:
