@@ -4,10 +4,11 @@ A deletion removes the queues; the messages stay in the log until they expire. A
 is after a crash or a queue is missing, would put them into queues again, before the first messages of the next topic of
 that name. In `deletedtopics.json` at the root of the store, a file RocketMQ does not know and leaves alone:
 
-    {"<topic>": [<physical offset of the log's end>, <ms of the deletion>]}
+    {"<topic>": [<physical offset of the log's end>, <ms of the deletion>, <whether only ours wrote the log since>]}
 
-RocketMQ may cut the log and continue it, and a topic made anew may have messages where those of the deleted one were:
-they were stored later. Our own recovery, where it cuts the log, moves the entries along.
+What lies below that end is of the deleted topic: our own recovery, where it cuts the log, moves the entries along.
+RocketMQ does not. Once it may have cut the log and continued it, a topic made anew may have messages where those of the
+deleted one were; they were stored later, so from then on, and only then, time tells, and clocks have to be right.
 """
 
 from __future__ import annotations
@@ -34,10 +35,12 @@ class Deletion(NamedTuple):
 
     log_end_offset: int
     deleted_ms: int
+    only_ours_since: bool = False  # whether nobody else has written the log; of an older entry it is not known
 
     def spares(self, physical_offsets: Positions, store_timestamps_ms: Positions) -> NDArray[np.bool_]:
         """Which of these messages of the topic came after it."""
-        return (physical_offsets >= self.log_end_offset) | (store_timestamps_ms > self.deleted_ms)
+        lie_behind = physical_offsets >= self.log_end_offset
+        return lie_behind if self.only_ours_since else lie_behind | (store_timestamps_ms > self.deleted_ms)
 
 
 class Deletions:
@@ -72,7 +75,17 @@ class Deletions:
         """What is appended from here on is new, though a deletion has seen a longer log. Durable when this returns."""
         if any(each.log_end_offset > log_end_offset for each in self._by_topic.values()):
             ends = {name: min(each.log_end_offset, log_end_offset) for name, each in self._by_topic.items()}
-            self._save({name: Deletion(end, self._by_topic[name].deleted_ms) for name, end in ends.items()})
+            self._save({name: each._replace(log_end_offset=ends[name]) for name, each in self._by_topic.items()})
+
+    def distrust_places(self) -> None:
+        """RocketMQ wrote the store last: from now on time tells, of all deletions so far."""
+        self._by_topic = {name: each._replace(only_ours_since=False) for name, each in self._by_topic.items()}
+
+    def save(self) -> None:
+        """Makes it durable that places are distrusted, before anything says that ours wrote the store last. Raises
+        OSError."""
+        if self._by_topic:
+            self._save(self._by_topic)
 
     def _save(self, by_topic: dict[str, Deletion]) -> None:
         self._table.save(msgspec.json.encode(by_topic).decode())

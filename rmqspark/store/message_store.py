@@ -440,7 +440,7 @@ class MessageStore:
         Raises OSError; then all or some of the queues may be there still, until it is called again or the store opened.
         """
         now_ms = max(self._clock.now_ms(), self.writer.store_timestamp_ms)  # a clock may have been put back
-        deletion = Deletion(self._log.end_offset, now_ms)
+        deletion = Deletion(self._log.end_offset, now_ms, only_ours_since=True)
         self._deletions.add(topic, deletion, self._log.min_offset)
         self._flusher.leave_out(topic)
         self._dispatcher.forget(topic)

@@ -105,6 +105,8 @@ class Recovery:
         if not self._log.segments:
             return self._forget_queues()
         if not self._checkpoint.is_sealed:
+            self._deletions.distrust_places()
+            self._deletions.save()
             return self._find_start_as_rocketmq()
         recovery_offset = max(self._checkpoint.recovery_offset, oldest)
         for queue in self._queues:
@@ -149,8 +151,10 @@ class Recovery:
         """Whether all messages of a queue did: the newest tells. One with none has lost them with the power, or never
         had any; those that came since the deletion are in the log."""
         newest = queue.newest_message()
-        if newest is None or newest >= deletion.log_end_offset:
-            return newest is None
+        if newest is None:
+            return True
+        if newest >= deletion.log_end_offset or deletion.only_ours_since:
+            return newest < deletion.log_end_offset
         try:
             stored_ms = _store_timestamp_of(self._log.segments.read(newest, _STORE_TIMESTAMP_END))
         except DamagedFile:

@@ -122,7 +122,7 @@ class OfflineStore:
         return (int.from_bytes(head[:4], "big", signed=True), place) == (size, physical_offset)
 
     def _find_tails(self) -> None:
-        log, found = self.view.log, list(self._queues.values())
+        log, found, deletions = self.view.log, list(self._queues.values()), Deletions(self._files)
         checkpoint = self._checkpoint()
         if checkpoint.is_sealed:
             start, watermark = (
@@ -132,9 +132,10 @@ class OfflineStore:
                 queue.find_end_below(start)
                 queue.follow_log_start(log.min_offset)
         else:
+            deletions.distrust_places()
             start = watermark = max([log.min_offset, *(queue.end_physical_offset() for queue in found)])
         self._ends = {(queue.topic, queue.queue_id): queue.max_offset for queue in found}
-        self.tails = find_tails(log, start, watermark, self._ends, Deletions(self._files))
+        self.tails = find_tails(log, start, watermark, self._ends, deletions)
 
     def _checkpoint(self) -> Checkpoint:
         if not self._files.exists(CHECKPOINT):

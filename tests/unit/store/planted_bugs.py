@@ -13,7 +13,7 @@ from rmqspark.store import recovery
 from rmqspark.store.commit_log import CommitLog
 from rmqspark.store.consume_queue import ConsumeQueue
 from rmqspark.store.consume_queues import ConsumeQueues
-from rmqspark.store.deletions import Deletions
+from rmqspark.store.deletions import Deletion, Deletions
 from rmqspark.store.expiry import Expiry
 from rmqspark.store.flush import Flusher, FlushPlan
 from rmqspark.store.identity import StoreIdentity
@@ -179,6 +179,10 @@ def _begin_in_the_newest_file(recovery: Recovery) -> tuple[int, int]:
     return max([start, *written[-1:]]), watermark
 
 
+def _spare_what_seems_later(deletion: Deletion, physical_offsets: Any, store_timestamps_ms: Any) -> Any:
+    return (physical_offsets >= deletion.log_end_offset) | (store_timestamps_ms > deletion.deleted_ms)
+
+
 def _read_no_blank(scan: LogScan, segment: Segment, wanted_bytes: int) -> Any:
     return _read(scan, segment, wanted_bytes)._replace(is_blank=False)
 
@@ -188,9 +192,9 @@ BUGS = [
     _bug("tail zeroed, not synced", "RocketMQ #10666", 2, SegmentLog, "cut", _cut_without_syncing),
     _bug("watermark ignored", "nats-server #7549", 1, recovery, "LogScan", _ScanWithoutWatermark),
     _bug("watermark before fsync", "-", 4, Flusher, "begin", _begin_with_the_watermark_first),
-    _bug("fsync error swallowed", "RocketMQ #3129, #5235", 1, FlushPlan, "run", _run_and_never_mind),
+    _bug("fsync error swallowed", "RocketMQ #3129, #5235", 2, FlushPlan, "run", _run_and_never_mind),
     _bug("kept tail not written again", "fsyncgate", 1, Recovery, "_make_log_durable", _nothing),
-    _bug("group offsets not clamped", "RocketMQ #4771", 13, ConsumerOffsets, "clamp", lambda *_: []),
+    _bug("group offsets not clamped", "RocketMQ #4771", 3, ConsumerOffsets, "clamp", lambda *_: []),
     _bug("incarnation not raised", "RocketMQ #8239", 1, StoreIdentity, "raise_incarnation", _nothing),
     _bug("index loaded as it is", "RocketMQ #3868", 1, Index, "load", _load_without_replay),
     _bug("checkpoint ahead of its files", "-", 1, FlushPlan, "run", _run_with_the_checkpoint_first, in_sweep=True),
@@ -213,4 +217,5 @@ BUGS = [
     _bug("blank record not skipped", "-", 2, LogScan, "_read", _read_no_blank),
     _bug("deletion not finished by the next start", "-", 14, Recovery, "_finish_deletions", _nothing),
     _bug("deleted topics not noted", "-", 2, Deletions, "add", _nothing),
+    _bug("deletion told by the clock", "-", 1, Deletion, "spares", _spare_what_seems_later),
 ]

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 QUEUES: list[Queue] = [("orders", 0), ("orders", 1), ("AaAa", 0), ("BBBB", 0)]  # the last two share their Java hash
 RESERVED_MS = SMALL.file_reserved_time * 3_600_000
+MOST_CLOCK_ERROR_MS = 5_000
 _PROPERTIES_BYTES = 30
 
 queues = st.sampled_from(QUEUES)
@@ -86,6 +87,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.number = 0
         self.is_behind = False  # a fault may have kept queue entries waiting
         self.has_failed = False  # an fsync has
+        self.clock_error_ms = 0  # how far it is ahead
         self.damaged: set[int] = set()  # where the log was
         self.deleting = ""  # the topic whose deletion a crash has cut short
         self.plan: Any = None
@@ -146,6 +148,13 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(ms=st.integers(1, 5000))
     def let_time_go_by(self, ms: int) -> None:
         self.bench.clock.advance(ms=ms)
+
+    @rule(error_ms=st.integers(-MOST_CLOCK_ERROR_MS, MOST_CLOCK_ERROR_MS))
+    def set_the_clock(self, error_ms: int) -> None:
+        """It jumps, ahead or back, to so much before or behind the right time."""
+        clock = self.bench.clock
+        clock.set_now_ms(clock.now_ms() - self.clock_error_ms + error_ms)
+        self.clock_error_ms = error_ms
 
     @rule(hours=st.sampled_from([1, 30, 73]))
     def expire(self, hours: int) -> None:
@@ -475,11 +484,11 @@ class StoreMachine(RuleBasedStateMachine):
         self.note_first(now_ms)
 
     def note_first(self, now_ms: int) -> None:
-        """What the log begins with now; nothing that has its time still before it is gone."""
+        """What the log begins with now; nothing that has its time still before it is gone, by whatever clock."""
         oldest = self.bench.store.figures().min_physical_offset
         model = self.model
         while model.first < len(model.sent) and self.places.get(model.sent[model.first].body, oldest) < oldest:
-            assert model.sent[model.first].stored_ms <= now_ms - RESERVED_MS
+            assert model.sent[model.first].stored_ms <= now_ms - RESERVED_MS + 2 * MOST_CLOCK_ERROR_MS
             model.first += 1
 
     def end(self, has_lost_power: bool, seed: int | None) -> None:

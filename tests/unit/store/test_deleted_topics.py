@@ -219,22 +219,53 @@ def test_messages_where_the_log_was_cut_are_of_the_next_topic() -> None:
     assert bench.bodies("t", 0) == BODIES
 
 
-def test_messages_that_rocketmq_put_where_the_log_was_cut_are_of_the_next_topic() -> None:
-    """It does not move the end of the log in our table; they were stored after the deletion."""
+def continued_by_rocketmq() -> StoreBench:
+    """A closed store whose log RocketMQ has cut and continued since "t" was deleted. It does not move the end of the
+    log in our table, so the message of the topic made anew lies below it. The queues are gone."""
     bench = StoreBench()
     bench.send("t", 0, *BODIES)
     bench.store.delete_topic("t")
     bench.clock.advance(ms=1)
     bench.send("t", 0, b"new")
     bench.store.close()
-    Deletions(bench.files).add("t", Deletion(bench.store.end_offset, bench.clock.now_ms() - 1), 0)
+    deletion = Deletion(bench.store.end_offset, bench.clock.now_ms() - 1, only_ours_since=True)
+    Deletions(bench.files).add("t", deletion, 0)
     bench.write_file("checkpoint", Checkpoint().encode()[:40].ljust(4096, b"\0"))
+    lose_the_queues(bench)
+    return bench
+
+
+def lose_the_queues(bench: StoreBench) -> None:
     for path in bench.content("consumequeue"):
         bench.files.unlink(path)
-    bench.open()
-    for _ in range(2):
-        assert bench.bodies("t", 0) == [b"new"]
-        bench.reopen()
+
+
+def test_messages_that_rocketmq_put_where_the_log_was_cut_are_of_the_next_topic() -> None:
+    """They were stored after the deletion, and stay for good, though the first start of ours is cut short anywhere, and
+    later ones, which find a checkpoint of ours, have nothing but the log."""
+    for steps in count(1):
+        bench = continued_by_rocketmq()
+        bench.disk.stop_at(steps)
+        try:
+            bench.open()
+        except ProcessDied:
+            bench.lose_power(steps)
+        else:
+            break
+        for _ in range(2):
+            assert bench.bodies("t", 0) == [b"new"]
+            bench.store.close()
+            lose_the_queues(bench)
+            bench.open()
+    assert steps > 6
+
+
+def test_a_store_without_a_broker_has_what_rocketmq_put_where_the_log_was_cut() -> None:
+    """Nothing of ours has opened it since, so no note says yet that time tells."""
+    bench = continued_by_rocketmq()
+    bench.write_abort()
+    with OfflineStore(bench.files, is_open=False) as store:
+        assert store.tails["t", 0].end == 1
 
 
 def test_a_start_acts_on_no_note_that_can_be_lost() -> None:
@@ -272,6 +303,21 @@ def test_a_clock_that_was_put_back_spares_nothing() -> None:
     bench.store.delete_topic("t")
     lose_all_but_the_log(bench)
     assert bench.store.topics() == []
+
+
+def test_a_clock_that_was_ahead_spares_nothing() -> None:
+    """Messages were stored in what was the future then; others, and the deletion, came when the clock was put right."""
+    bench = StoreBench()
+    now_ms = bench.clock.now_ms()
+    bench.clock.set_now_ms(now_ms + 60_000)
+    bench.send("t", 0, *BODIES)
+    bench.clock.set_now_ms(now_ms)
+    bench.send("u", 0, *BODIES)
+    bench.store.delete_topic("t")
+    with OfflineStore(bench.files, is_open=False) as store:
+        assert ("t", 0) not in store.tails
+    bench.kill()
+    assert bench.store.topics() == ["u"]
 
 
 def test_a_store_without_a_broker_has_no_deleted_messages() -> None:
