@@ -282,7 +282,9 @@ class Broker:
                 (*offset_files, tables.lease_file),
                 clock,
             ),
-            GroupHandlers(config, groups, offsets, tables.group_file, offset_files, clock),
+            GroupHandlers(
+                config, groups, offsets, tables.locks, tables.group_file, (*offset_files, tables.lease_file), clock
+            ),
             ProgressHandlers(config, store, topics, offsets, clients, self._rates, clock),
             ConnectionHandlers(clients, clock),
             SettingsHandlers(self._settings_in_force, store_config, topics.version),

@@ -81,6 +81,11 @@ class QueueLocks:
             if not locks:
                 del self._groups[group]
 
+    def forget_group(self, group: str) -> None:
+        """Ends all that a group holds: the next one of the name has other members, and offsets of its own."""
+        locks = self._groups.pop(group, {})
+        self.revision += any(lock.number for lock in locks.values())
+
     # --- leases of queries -------------------------------------------------------------------------------------------
 
     def take(self, group: str, client_id: str, queues: Iterable[MessageQueue], now_ms: int) -> dict[MessageQueue, int]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from rmqspark.broker.config import BrokerConfig
     from rmqspark.broker.groups import SubscriptionGroups
+    from rmqspark.broker.locks import QueueLocks
     from rmqspark.broker.offsets import ConsumerOffsets
     from rmqspark.broker.table_file import TableFile
     from rmqspark.clock import Clock
@@ -47,16 +48,18 @@ class GroupHandlers:
         config: BrokerConfig,
         groups: SubscriptionGroups,
         offsets: ConsumerOffsets,
+        locks: QueueLocks,
         file: TableFile,
-        offset_files: Sequence[TableFile],
+        files: Sequence[TableFile],
         clock: Clock,
     ) -> None:
-        """`offset_files` hold offsets and resets, in the order in which they are to be saved."""
+        """`files` hold what else a group has, in the order in which it is to be saved: offsets, resets, leases."""
         self._max_queues = config.max_queue_nums
         self._groups = groups
         self._offsets = offsets
+        self._locks = locks
         self._file = file
-        self._offset_files = offset_files
+        self._files = files
         self._clock = clock
 
     def routes(self) -> Routes:
@@ -75,7 +78,8 @@ class GroupHandlers:
         return self._put_all(SubscriptionGroupList.decode_request(request.body).groupConfigList)
 
     def delete(self, request: Request[DeleteSubscriptionGroupRequestHeader]) -> Awaitable[Reply]:
-        """Also of a group that is not there; its offsets are kept unless `cleanOffset` says otherwise."""
+        """Also of a group that is not there; its offsets are kept unless `cleanOffset` says otherwise, its leases
+        are not: members that are there still take their queues anew."""
         group = request.header.groupName
         check_group(group)
         if is_system_group(group):
@@ -83,6 +87,7 @@ class GroupHandlers:
                 f"Group {group!r} belongs to the broker.", hint="Only groups of users can be deleted."
             )
         self._groups.remove(group, self._clock.now_ms())
+        self._locks.forget_group(group)
         if request.header.cleanOffset:
             self._offsets.forget_group(group)
         return self._after_forgetting()
@@ -128,8 +133,9 @@ class GroupHandlers:
             )
 
     async def _after_forgetting(self) -> Reply:
-        """Offsets are saved first, or the next group of the name would go on where this one was."""
-        for file in self._offset_files:
+        """What else knew of the group is saved first: the next one of the name would go on where this one was, and the
+        owner of a queue commit there what it read for this one."""
+        for file in self._files:
             await file.save()
         return await self._after_saving()
 

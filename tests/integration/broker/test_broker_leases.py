@@ -22,6 +22,7 @@ from rmqspark.protocol.headers import (
     ResetOffsetRequestHeader,
     TopicRequestHeader,
 )
+from rmqspark.protocol.headers_admin import DeleteSubscriptionGroupRequestHeader
 from rmqspark.testing.memory_files import MemoryFileSystem
 
 pytestmark = pytest.mark.integration
@@ -171,6 +172,32 @@ def test_a_lease_ends_with_its_topic(on_broker) -> None:
         (held,) = await ask(client, "m", take=[queue(0)])
         assert held.lease > lease
         assert held.offset == -1
+
+    lease, left = on_broker(remake, files=files)
+    left.kill()
+    on_broker(take_again, files=left)
+
+
+def test_a_lease_ends_with_its_group(on_broker) -> None:
+    """Its owner commits nothing to the next group of the name, neither at once nor after a kill."""
+    files = MemoryFileSystem()
+
+    async def remake(bench) -> tuple[int, MemoryFileSystem]:
+        client = await bench.connect()
+        await client.create_topic("orders", 1)
+        (held,) = await ask(client, "m", take=[queue(0)])
+        await ask(client, "m", keep=[queue(0, held.lease, 7)])
+        header = DeleteSubscriptionGroupRequestHeader("g", cleanOffset=True)
+        assert (await client.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, header)).code == 0
+        left = copy.deepcopy(files)
+        assert await ask(client, "m", keep=[queue(0, held.lease, 99)]) == []
+        return held.lease, left
+
+    async def take_again(bench) -> None:
+        client = await bench.connect()
+        assert await ask(client, "m", keep=[queue(0, lease, 99)]) == []
+        (held,) = await ask(client, "another", take=[queue(0)])
+        assert (held.lease > lease, held.offset) == (True, -1)
 
     lease, left = on_broker(remake, files=files)
     left.kill()

@@ -131,6 +131,19 @@ def test_what_is_held_of_a_topic_ends_with_it() -> None:
     assert locks.lock("h", "another", [SECOND], 1) == [SECOND]
 
 
+def test_what_a_group_holds_ends_with_it() -> None:
+    """Its members hold nothing in the next group of the name; other groups keep what is theirs."""
+    locks = QueueLocks(lease_ms=60_000)
+    taken = locks.take("g", "m", [FIRST], 0)
+    others = locks.take("h", "m", [FIRST], 0)
+    before = locks.revision
+    locks.forget_group("g")
+    assert locks.revision > before
+    assert locks.keep("g", "m", taken, 1) == []
+    assert locks.keep("h", "m", others, 1) == [FIRST]
+    assert locks.take("g", "another", [FIRST], 1)[FIRST] > max(taken.values())
+
+
 def test_only_what_a_restart_must_remember_is_written() -> None:
     """Renewals come all the time and change nothing on disk."""
     locks = QueueLocks(lease_ms=60_000)
