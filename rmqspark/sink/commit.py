@@ -46,16 +46,20 @@ def commit(client: ClusterClient, transaction: TransactionOptions, messages: Seq
         _log.warning("Version %d of %s is stale and skipped.", speaker.version, speaker.transactional_id)
         return
     total, participants = _total(messages), _participants(messages)
+    inputs = inputs_of(client, speaker, participants)
     decision = TxnDecision(
         queryId=speaker.query_id,
         participants=participants,
         rows=total.rows,
         bytes=sum(held.bytes for message in messages for held in message.held.values()),
         checksum=str(total.checksum),
-        inputs=inputs_of(client, speaker, participants),
+        inputs=inputs.read,
         topic=messages[0].topic,
     )
-    _conclude(transaction, speaker, total, decision.topic, _decided(client, speaker, decision))
+    decided = _decided(client, speaker, decision)
+    _conclude(speaker, decided)
+    if decided.decision is not None:
+        _compare(transaction, speaker, decision, decided.decision, is_partial=inputs.left_out)
     fault_point("after_commit_answered")
 
 
@@ -122,12 +126,10 @@ def _was_given_up(speaker: Attempt, failure: RmqError, told: Decided) -> bool:
     return told.newest_epoch == speaker.epoch and told.last_version < speaker.version
 
 
-def _conclude(
-    transaction: TransactionOptions, speaker: Attempt, total: RowChecksum, topic: str, decided: Decided
-) -> None:
+def _conclude(speaker: Attempt, decided: Decided) -> None:
     match decided.outcome:
         case TxnOutcome.COMMITTED | TxnOutcome.ALREADY_COMMITTED:
-            _compare(transaction, speaker, total, topic, decided.decision)
+            pass
         case TxnOutcome.STALE if speaker.epoch == NO_EPOCH:
             raise stale(speaker, decided.last_version)
         case TxnOutcome.FENCED | TxnOutcome.STALE:  # it was allowed to write, and others have gone on meanwhile
@@ -153,20 +155,21 @@ def _is_passed_over(transaction: TransactionOptions, speaker: Attempt, recorded:
 
 
 def _compare(
-    transaction: TransactionOptions, speaker: Attempt, total: RowChecksum, topic: str, recorded: TxnDecision | None
+    transaction: TransactionOptions, speaker: Attempt, now: TxnDecision, recorded: TxnDecision, *, is_partial: bool
 ) -> None:
-    """Rows that were committed stay; that a later run had others is for the user to know."""
-    if recorded is None or _is_passed_over(transaction, speaker, recorded):
+    """Rows that were committed stay; that a later run had others is for the user to know, unless that run was right to
+    leave some out (`is_partial`)."""
+    if _is_passed_over(transaction, speaker, recorded):
         return
-    if topic and recorded.topic and topic != recorded.topic:
-        other = other_topic(speaker, topic, recorded)
+    if now.topic and recorded.topic and now.topic != recorded.topic:
+        other = other_topic(speaker, now.topic, recorded)
         if transaction.fail_on_mismatch or transaction.version is not None:  # two writes of one batch, as it seems
             raise other
         _log.warning("%s", other)
         return
-    if (recorded.rows, recorded.checksum) == (total.rows, str(total.checksum)):
+    if is_partial or (recorded.rows, recorded.checksum) == (now.rows, now.checksum):
         return
-    story = mismatch(speaker, total, recorded)
+    story = mismatch(speaker, now, recorded)
     if transaction.fail_on_mismatch:
         raise story
     _log.warning("%s", story)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.client.coordinator import masters
 from rmqspark.client.patience import patiently
@@ -24,7 +24,15 @@ _PAUSES_MS = (100, 200, 400, 800, 1_600)
 _log = logging.getLogger(__name__)
 
 
-def inputs_of(client: ClusterClient, attempt: Attempt, participants: Iterable[str]) -> list[InputRange]:
+class Inputs(NamedTuple):
+    """What a run of a batch has read, and whether it left out queues that an earlier run of it has read: of a shared
+    group, which has given them to others since."""
+
+    read: list[InputRange]
+    left_out: bool = False
+
+
+def inputs_of(client: ClusterClient, attempt: Attempt, participants: Iterable[str]) -> Inputs:
     """The ranges that the batch of `attempt` has read, each queue's in as few pieces as there are.
 
     Every broker is asked, those that hold rows of the batch too: each range was told to two of them. A batch is not
@@ -33,7 +41,7 @@ def inputs_of(client: ClusterClient, attempt: Attempt, participants: Iterable[st
     has read of a shared group counts only if this one has read it, too.
     """
     if not attempt.query_id:
-        return []
+        return Inputs([])
     reported: list[InputRange] = []
     failure: RmqError | None = None
     for name in _brokers(client, participants):
@@ -46,7 +54,8 @@ def inputs_of(client: ClusterClient, attempt: Attempt, participants: Iterable[st
             raise not_committed(attempt, f"what it read of a shared group is not known in full: {failure.message}")
         _log.warning("What batch %d of query %s has read is not recorded, or not all of it: %s",
                      attempt.batch_id, attempt.query_id, failure)  # fmt: skip
-    return joined(each for each in reported if each.run is None or each.run == attempt.run)
+    own = [each for each in reported if each.run is None or each.run == attempt.run]
+    return Inputs(joined(own), left_out=not set(map(_queue, reported)) <= set(map(_queue, own)))
 
 
 def _brokers(client: ClusterClient, participants: Iterable[str]) -> list[str]:

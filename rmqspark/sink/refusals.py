@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from rmqspark.errors import RmqError
     from rmqspark.protocol.bodies_txn import TxnDecision
     from rmqspark.sink.attempt import Attempt
-    from rmqspark.sink.checksum import RowChecksum
 
 _AGAIN = "Nothing of it is readable, now or later. Start the query again: it runs the batch once more."
 _FENCED_BY_SOMEBODY = (
@@ -68,7 +67,7 @@ def in_doubt(attempt: Attempt, error: RmqError) -> InDoubt:
     )
 
 
-def mismatch(attempt: Attempt, now: RowChecksum, committed: TxnDecision) -> ReplayMismatch:
+def mismatch(attempt: Attempt, now: TxnDecision, committed: TxnDecision) -> ReplayMismatch:
     return ReplayMismatch(
         f"Version {attempt.version} of transactional id {attempt.transactional_id!r} was committed with "
         f"{committed.rows} rows (checksum {committed.checksum}); run again, it has {now.rows} rows "

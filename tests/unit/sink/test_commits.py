@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import pickle
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -274,6 +275,22 @@ def test_what_an_earlier_run_read_of_a_shared_group_is_not_told() -> None:
     cluster = Cluster(DECIDE=[{"outcome": "COMMITTED"}], INPUTS=[{"body": InputRanges(pieces).encode().decode()}])
     run(cluster, told)
     assert cluster.decisions[0].inputs == pieces[1:]
+
+
+@pytest.mark.parametrize(("earlier", "is_compared"), [(0, True), (1, False)])
+def test_a_batch_that_comes_again_without_queues_is_not_compared(earlier: int, is_compared: bool) -> None:
+    """Its other queues were given to another member since: it has fewer rows than were committed, rightly."""
+    pieces = [
+        InputRange("g", "t", "a", 0, 0, 5, "m", 2, "run-1"),
+        InputRange("g", "t", "a", earlier, 0, 5, "m", 1, "run-0"),
+    ]
+    told = message(0, 0, epoch=0)
+    told.attempt = Attempt("T", "run-1", 7, 0, "x", query_id="q", batch_id=7)
+    body = TxnDecision("q", rows=10, checksum="1000").encode().decode()
+    answers = {"outcome": "ALREADY_COMMITTED", "body": body}
+    cluster = Cluster(DECIDE=[answers], INPUTS=[{"body": InputRanges(pieces).encode().decode()}])
+    with pytest.raises(ReplayMismatch) if is_compared else nullcontext():
+        run(cluster, told, options=TransactionOptions(fail_on_mismatch=True))
 
 
 def test_ranges_of_tasks_that_ran_twice() -> None:
