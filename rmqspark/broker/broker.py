@@ -164,6 +164,7 @@ class Broker:
         await tables.save()
         running.push_async_callback(tables.save)
         self._assemble(store, tables)
+        running.push_async_callback(self._coordination.close)
 
         tasks = await running.enter_async_context(asyncio.TaskGroup())
         tasks.create_task(self._flusher.run())
@@ -174,7 +175,6 @@ class Broker:
         self._take_address(store, self._config.listen_port)
         self._halves.recover()
         self._resolver.recover()
-        running.push_async_callback(self._coordination.close)
         await running.enter_async_context(self._server)
         self._take_address(store, self.port)
         running.callback(self._pulls.stop_waiting)

@@ -149,6 +149,8 @@ class Coordination:
         self.journal.record([PeerSeen(name)])
 
     async def close(self) -> None:
+        """Ends what goes on beside the requests, and all connections."""
+        await self.coordinator.close()
         await self.peers.close()
 
     def _move_again(self) -> None:

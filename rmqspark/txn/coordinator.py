@@ -20,6 +20,7 @@ from rmqspark.errors import Busy, InvalidName, RmqError, TransactionError, Unkno
 from rmqspark.fault_points import fault_point
 from rmqspark.protocol.headers_txn import NO_VERSION, TxnOutcome
 from rmqspark.protocol.names import check_transactional
+from rmqspark.txn.confirmations import Confirmations
 from rmqspark.txn.events import RunOpened
 from rmqspark.txn.ledger import CLOCK, DRIVER, Answer, is_open
 from rmqspark.txn.proposals import Proposals
@@ -77,6 +78,8 @@ class Coordinator:
         self._leases = leases
         self._on_decided = on_decided
         self._clock = clock
+        self._confirmations = Confirmations(self._confirm_on)
+        self._due_ms = 0  # what was decided by then is to be confirmed now
         self._turns = Turns()
         self._proposals = Proposals()
         self._warned: set[tuple[str, str]] = set()
@@ -112,7 +115,7 @@ class Coordinator:
             with self._warning(transactional_id):
                 answer = self._ledger.decide(transactional_id, run, epoch, version, decision)
             if answer is not None:
-                return await self._finish(transactional_id, await self._give(answer))
+                return await self._finish(transactional_id, version, await self._give(answer))
             return await self._put_to_vote(transactional_id, epoch, version, decision)
 
     async def status(self, transactional_id: str, epoch: int, version: int, *, fence: bool) -> Ruling:
@@ -139,7 +142,7 @@ class Coordinator:
         async with self._turns.of(transactional_id):
             with self._warning(transactional_id):
                 answer = self._ledger.close(transactional_id, epoch, version, self._clock.now_ms(), by)
-            ruling = await self._finish(transactional_id, await self._give(answer))
+            ruling = await self._finish(transactional_id, version, await self._give(answer))
             if answer.outcome is not TxnOutcome.FENCED or answer.epoch != epoch or ruling.remark:
                 return ruling
             return ruling._replace(remark=self._rollout.obstacles(self._ledger.require(transactional_id)) or None)
@@ -166,16 +169,27 @@ class Coordinator:
     async def complete_pending(self, *, older_than_ms: int) -> None:
         """Has decisions completed, and confirmed to be on disk, that no later batch does it for."""
         await self._journal.flushed()
-        due_ms = self._clock.now_ms() - older_than_ms
-        due = [txn for txn in self._ledger if txn.pending and txn.pending[0].at_ms <= due_ms]
-        for first in range(0, len(due), _COMPLETED_AT_ONCE):
-            await asyncio.gather(*map(self._confirm, due[first : first + _COMPLETED_AT_ONCE]))
+        self._due_ms = self._clock.now_ms() - older_than_ms
+        brokers = {broker: None for txn in self._due() for each in txn.pending for broker in each.brokers_left()}
+        await self._confirmations.ask(brokers)
         self._rollout.forget_finished()
 
-    async def _confirm(self, txn: Transaction) -> None:
+    def _due(self) -> list[Transaction]:
+        return [txn for txn in self._ledger if txn.pending and txn.pending[0].at_ms <= self._due_ms]
+
+    async def _confirm_on(self, broker: str) -> None:
+        due = [txn for txn in self._due() if self._rollout.in_order(txn, broker)]
+        for first in range(0, len(due), _COMPLETED_AT_ONCE):
+            await asyncio.gather(*(self._confirm(broker, txn) for txn in due[first : first + _COMPLETED_AT_ONCE]))
+
+    async def _confirm(self, broker: str, txn: Transaction) -> None:
         """Takes no turn: a broker that hangs must not keep a driver waiting, and COMPLETE again is the same as once."""
         if not self._turns.is_taken(txn.transactional_id):
-            self._journal.record(await self._rollout.complete(txn, durable=True, patient=True))
+            self._journal.record(await self._rollout.complete(txn, [broker], durable=True, patient=True))
+
+    async def close(self) -> None:
+        """Ends what goes on beside the requests."""
+        await self._confirmations.close()
 
     def close_overdue(self, max_open_ms: int) -> None:
         """Closes what no attempt has been heard of for so long: its driver is dead."""
@@ -213,16 +227,16 @@ class Coordinator:
         answer = self._ledger.record(
             transactional_id, epoch, version, decision, now_ms, by, output_bytes=ballot.output_bytes
         )
-        return await self._decided(txn, decision, answer._replace(events=(*confirmed, *answer.events)))
+        return await self._decided(txn, version, decision, answer._replace(events=(*confirmed, *answer.events)))
 
-    async def _decided(self, txn: Transaction, decision: TxnDecision, answer: Answer) -> Ruling:
+    async def _decided(self, txn: Transaction, version: int, decision: TxnDecision, answer: Answer) -> Ruling:
         """What follows from a vote of all brokers, whether or not the version was closed while they voted."""
         ruling = await self._give(answer)
         self._proposals.forget(txn.transactional_id)
         fault_point("after_decide")
         if answer.outcome is TxnOutcome.COMMITTED:
             self._on_decided(decision.inputs)
-        return await self._finish(txn.transactional_id, ruling)
+        return await self._finish(txn.transactional_id, version, ruling)
 
     async def _commit_by_hand(self, txn: Transaction, version: int, who: str) -> Ruling:
         decision = self._proposals.of(txn.transactional_id, txn.epoch, version)
@@ -246,13 +260,15 @@ class Coordinator:
         await self._journal.flushed()
         return Ruling(answer, remark=answer.reason)
 
-    async def _finish(self, transactional_id: str, ruling: Ruling) -> Ruling:
-        """What is decided is completed before it is told."""
+    async def _finish(self, transactional_id: str, version: int, ruling: Ruling) -> Ruling:
+        """What is decided is completed before it is told: on the brokers of this version, with what comes first there.
+        What others still lack of earlier ones may take long, and no reader of this version waits for it."""
         if ruling.answer.outcome not in (TxnOutcome.COMMITTED, TxnOutcome.ALREADY_COMMITTED):
             return ruling
         txn = self._ledger.require(transactional_id)
-        await self._rollout.complete(txn)
-        return ruling._replace(unreadable=frozenset(self._rollout.unreadable(txn)))
+        brokers = [broker for pending in txn.pending if pending.version == version for broker in pending.brokers_left()]
+        await self._rollout.complete(txn, brokers)
+        return ruling._replace(unreadable=frozenset(self._rollout.unreadable(txn, version)))
 
     async def _status_of_unknown(self, transactional_id: str) -> Ruling:
         """What a participant is told of halves whose id we never heard of."""

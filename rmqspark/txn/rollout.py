@@ -21,7 +21,7 @@ from rmqspark.protocol.bodies_txn import AttemptName
 from rmqspark.txn.ports import Complete
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
     from rmqspark.clock import Clock
     from rmqspark.protocol.bodies_txn import OutputRange
@@ -60,14 +60,16 @@ class Rollout:
         # By broker and id: what failed and is left alone for a while. With no id, the broker did not answer at all.
         self._rests: dict[tuple[str, str], _Rest] = {}
 
-    async def complete(self, txn: Transaction, *, durable: bool = False, patient: bool = False) -> list[Event]:
-        """Completes what is pending, on all brokers at once. Returns what is to be recorded of it.
+    async def complete(
+        self, txn: Transaction, only: Collection[str] | None = None, *, durable: bool = False, patient: bool = False
+    ) -> list[Event]:
+        """Completes what is pending, on all brokers at once, or only on some. Returns what is to be recorded of it.
 
         Brokers that failed lately are left out if `patient`. One that fails is logged and will be asked again.
         """
-        brokers = {broker: None for pending in txn.pending for broker in pending.brokers_left()}
+        brokers = [broker for broker in _brokers_left(txn) if only is None or broker in only]
         if patient:
-            brokers = {broker: None for broker in brokers if not self._is_resting(broker, txn)}
+            brokers = [broker for broker in brokers if not self._is_resting(broker, txn)]
         confirmed = await asyncio.gather(*(self.complete_on(broker, txn, durable=durable) for broker in brokers))
         return self.confirmations(txn, dict(zip(brokers, confirmed, strict=True))) if durable else []
 
@@ -122,13 +124,14 @@ class Rollout:
         }
         return {**readable, **pending.outputs}
 
-    def unreadable(self, txn: Transaction) -> set[str]:
-        """The brokers on which something decided is not known to be readable yet."""
+    def unreadable(self, txn: Transaction, version: int | None = None) -> set[str]:
+        """The brokers on which something decided, or this version of it, is not known to be readable yet."""
         return {
             broker
             for pending in txn.pending
             for broker in pending.brokers_left()
-            if (txn.transactional_id, pending.version, broker) not in self._outputs
+            if version in (None, pending.version)
+            and (txn.transactional_id, pending.version, broker) not in self._outputs
         }
 
     def forget_finished(self) -> None:
@@ -144,7 +147,7 @@ class Rollout:
 
     def obstacles(self, txn: Transaction) -> str:
         """Which brokers failed to complete what is decided, and why; empty if none did."""
-        brokers = sorted({broker for pending in txn.pending for broker in pending.brokers_left()})
+        brokers = sorted(_brokers_left(txn))
         return "; ".join(f"{broker}: {self.story(broker, txn)}" for broker in brokers if self.obstacle(broker, txn))
 
     def story(self, broker: str, txn: Transaction) -> str:
@@ -176,3 +179,8 @@ class Rollout:
             )
         pause_ms = FIRST_REST_MS if known is None else min(2 * known.pause_ms, LONGEST_REST_MS)
         self._rests[key] = _Rest(self._clock.monotonic_ms() + pause_ms, pause_ms, str(error))
+
+
+def _brokers_left(txn: Transaction) -> dict[str, None]:
+    """Those that have not confirmed everything, each once."""
+    return {broker: None for pending in txn.pending for broker in pending.brokers_left()}

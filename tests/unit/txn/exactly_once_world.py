@@ -219,8 +219,9 @@ class World:
         while self.late:
             self.arrive_late(0)
         for node in self.nodes.values():
+            has_died = node.files_are_dead or not node.is_up  # it may be that no task of it has told yet
             node.files.heal()
-            if node.files_are_dead or not node.is_up:
+            if has_died:
                 node.die(power=False)
                 node.start()
         while self.drivers:
