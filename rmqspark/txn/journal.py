@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 import structlog
 
-from rmqspark.errors import DamagedFile, DecodeError, InvalidMessage, OffsetMoved, RecordError
+from rmqspark.errors import DamagedFile, DecodeError, InvalidMessage, OffsetMoved, RecordError, RmqError
 from rmqspark.protocol.names import TXN_LEDGER_TOPIC
 from rmqspark.protocol.record import decode_record, encode_record
 from rmqspark.store.draft import Draft
@@ -41,6 +41,8 @@ _READ_BYTES: Final = 1 << 20
 _READ_COUNT: Final = 4_096
 _RESTATED_AT_ONCE: Final = 256
 _RESTATE_AFTER_EVENTS: Final = 100_000
+_FIRST_REST_MS: Final = 60_000  # after a failure, doubled up to
+_LONGEST_REST_MS: Final = 3_600_000
 _PROMISES: Final = (RunOpened, EpochClosed, Decided)  # what an answer may rest on; see `_is_promise`
 
 log = structlog.get_logger("rmqspark.txn")
@@ -88,6 +90,8 @@ class Journal:
         self._promised_end = 0  # physical: where the last event ends that an answer may rest on
         self._restated = _Extent()  # what restating took the last time
         self._is_restating = False
+        self._pause_ms = 0  # after a restating that failed
+        self._rests_until_ms = 0
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
@@ -182,15 +186,27 @@ class Journal:
     async def restate(self, alive: Callable[[], Iterable[Callable[[], Sequence[Event]]]]) -> None:
         """Moves the start, if it is time. `alive` names all there is, at least one; each is asked when its turn comes.
 
-        What can go wrong is what `record` and `flushed` raise, and OSError; the start then stays where it is.
+        Where the disk refuses that, it is logged, and the start stays where it is until it is tried again: later and
+        later, for each try may write up to all there is.
         """
-        if not self._is_due() or self._is_restating or not self._store.is_writable:
+        if self._is_restating or self._clock.monotonic_ms() < self._rests_until_ms:
+            return
+        if not self._is_due() or not self._store.is_writable:
             return
         self._is_restating = True
         try:
             await self._restate(list(alive()))
+            self._pause_ms = 0
+        except (OSError, RmqError) as error:
+            self._rest(error)
         finally:
             self._is_restating = False
+
+    def _rest(self, error: OSError | RmqError) -> None:
+        if not self._pause_ms:
+            log.warning("the ledger cannot be restated yet, trying on", reason=str(error))
+        self._pause_ms = min(max(2 * self._pause_ms, _FIRST_REST_MS), _LONGEST_REST_MS)
+        self._rests_until_ms = self._clock.monotonic_ms() + self._pause_ms
 
     def _is_due(self) -> bool:
         """Whether there is much behind the start. What restating took lies there itself, and must not make the next

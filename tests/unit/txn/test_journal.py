@@ -8,6 +8,7 @@ from functools import partial, wraps
 from typing import TYPE_CHECKING
 
 import pytest
+from structlog.testing import capture_logs
 
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import DamagedFile, InvalidMessage, NotWritable
@@ -261,6 +262,31 @@ def test_restating_does_not_make_itself_due(monkeypatch: pytest.MonkeyPatch, ids
         desk.journal.record([opened(epoch, f"t{number}") for number in range(ids)])
     asyncio.run(desk.restate())
     assert desk.journal.needed_offset > end
+
+
+@awaited
+async def test_a_restating_that_fails_is_tried_later_and_later(desk: Desk) -> None:
+    """Each try may write all there is: a disk that refuses it is not filled up by trying, and the log says so once."""
+    desk.journal.record([opened()])
+    desk.fill(20 << 10)
+    start, ends = desk.journal.needed_offset, set[int]()
+    flush_to = desk.journal._flush_to
+
+    async def full(end_offset: int) -> None:
+        raise NotWritable("the disk is full")
+
+    desk.journal._flush_to = full
+    with capture_logs() as logs:
+        for _ in range(200):
+            await desk.restate()
+            ends.add(desk.store.end_offset)
+            desk.clock.advance(seconds=1)
+    assert (len(ends), desk.journal.needed_offset) == (3, start)  # at once, after one minute, and after two more
+    assert [line["log_level"] for line in logs] == ["warning"]
+    desk.journal._flush_to = flush_to
+    desk.clock.advance(hours=1)
+    await desk.restate()
+    assert desk.journal.needed_offset > start
 
 
 @awaited
