@@ -79,7 +79,7 @@ class Coordinator:
         self._on_decided = on_decided
         self._clock = clock
         self._confirmations = Confirmations(self._confirm_on)
-        self._due_ms = 0  # what was decided by then is to be confirmed now
+        self._fresh_ms = range(0)  # what was decided then is not to be confirmed yet
         self._turns = Turns()
         self._proposals = Proposals()
         self._warned: set[tuple[str, str]] = set()
@@ -167,15 +167,19 @@ class Coordinator:
     # --- what goes on beside the requests ----------------------------------------------------------------------------
 
     async def complete_pending(self, *, older_than_ms: int) -> None:
-        """Has decisions completed, and confirmed to be on disk, that no later batch does it for."""
+        """Has decisions completed, and confirmed to be on disk, that no later batch does it for.
+
+        One from the future was taken before the clock was put back, and is due: nobody can say how old it is.
+        """
         await self._journal.flushed()
-        self._due_ms = self._clock.now_ms() - older_than_ms
+        now_ms = self._clock.now_ms()
+        self._fresh_ms = range(now_ms - older_than_ms + 1, now_ms + 1)
         brokers = {broker: None for txn in self._due() for each in txn.pending for broker in each.brokers_left()}
         await self._confirmations.ask(brokers)
         self._rollout.forget_finished()
 
     def _due(self) -> list[Transaction]:
-        return [txn for txn in self._ledger if txn.pending and txn.pending[0].at_ms <= self._due_ms]
+        return [txn for txn in self._ledger if txn.pending and txn.pending[0].at_ms not in self._fresh_ms]
 
     async def _confirm_on(self, broker: str) -> None:
         due = [txn for txn in self._due() if self._rollout.in_order(txn, broker)]

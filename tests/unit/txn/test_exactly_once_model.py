@@ -298,3 +298,15 @@ def test_a_wrong_clock_at_a_start_forgets_no_id() -> None:
     world.tick(coordinator, 3_600)
     assert not list(world.nodes[COORDINATOR].coordination.ledger)
     world.close()
+
+
+def test_a_clock_that_is_put_back_holds_up_no_decision() -> None:
+    """It is completed and confirmed at once, not only when the clock has come to where it was."""
+    world = World()
+    world.start_run()
+    while (txn := world.nodes[COORDINATOR].coordination.ledger.get(T)) is None or txn.last_version < 0:
+        world.deliver()
+    assert txn.pending
+    world.clock.set_now_ms(world.clock.now_ms() - 80 * 3_600_000)
+    world.make_well()
+    world.close()
