@@ -10,6 +10,7 @@ from .exactly_once_node import Broken, PowerLost
 from .exactly_once_world import World
 
 STEPS_OF_A_WORLD = 60
+_A_FILE = 9  # messages of others
 
 
 class Story:
@@ -18,7 +19,7 @@ class Story:
     def __init__(self, seed: int) -> None:
         self._random = random = Random(seed)
         self.told: list[str] = []
-        self.world = world = World()
+        self.world = world = World(files_are_small=random.random() < 0.5)
         pace = random.choice((6, 20))
         big = lambda: random.randrange(1 << 16)  # noqa: E731
         self._weights = {
@@ -42,11 +43,19 @@ class Story:
             "kill_driver": (self._rate(2), lambda: world.kill_driver(big())),
             "zombie": (self._rate(3), world.start_run),
             "grow": (4, world.grow),
+            "fill": (self._rate(6), lambda: world.fill(big(), random.choice((1, 3, 9)))),
+            "expire": (self._rate(6), lambda: self._expire(big(), random.choice((1, 24, 80)))),
+            "set_clock": (self._rate(2), lambda: world.set_clock(random.choice((-80, -1, 1, 80)))),
         }
 
     def _rate(self, weight: int) -> int:
         """Each kind of fault is absent from half of all worlds, or nothing deep would ever be reached."""
         return weight * self._random.choice((0, 0, 1, 3))
+
+    def _expire(self, place: int, hours: int) -> None:
+        """Others have written: there are files behind those that have had their time."""
+        self.world.fill(place, _A_FILE)
+        self.world.expire(place, hours)
 
     def _death(self) -> ProcessDied:
         """Of the process or, as often, of the machine."""

@@ -6,6 +6,7 @@ the world's network.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqspark.broker.handlers.txn_coordinator import TxnCoordinatorHandlers
@@ -17,9 +18,10 @@ from rmqspark.protocol.bodies_txn import OutputRanges, TxnComplete, TxnVote
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.header_fields import from_fields, to_fields
 from rmqspark.protocol.headers_txn import TxnHalfResponseHeader, TxnOutcome, TxnVoteResponseHeader
-from rmqspark.protocol.record import decode_record
+from rmqspark.protocol.record import decode_record, encode_record
 from rmqspark.remoting.reply import Reply
 from rmqspark.store.config import StoreConfig
+from rmqspark.store.draft import Draft
 from rmqspark.store.message_store import MessageStore
 from rmqspark.testing.disk_faults import ProcessDied
 from rmqspark.testing.memory_files import MemoryFileSystem
@@ -42,8 +44,14 @@ if TYPE_CHECKING:
 
 BROKERS = ("a", "b")
 CONFIG = StoreConfig(
-    mapped_file_size_commit_log=64 << 10, mapped_file_size_consume_queue=4_000, message_index_enable=False
+    mapped_file_size_commit_log=64 << 10,
+    mapped_file_size_consume_queue=4_000,
+    message_index_enable=False,
+    delete_when=";".join(f"{hour:02}" for hour in range(24)),
 )
+_SMALL_FILES = replace(CONFIG, mapped_file_size_commit_log=8 << 10, mapped_file_size_consume_queue=200)
+_OTHERS = "others"
+_OTHERS_BYTES = 1_000
 
 
 class Message(NamedTuple):
@@ -75,7 +83,7 @@ class Node:
     def __init__(self, world: World, name: str) -> None:
         self.world = world
         self.name = name
-        self.files = MemoryFileSystem()
+        self.files = MemoryFileSystem(clock=world.clock)
         self.life = 0
         self.is_up = False
         self.seen = 0  # the end of the target queue when it was last checked
@@ -94,8 +102,9 @@ class Node:
         if self.files_are_dead:
             self.die(power=False)
         clock = self.world.clock
+        config = _SMALL_FILES if self.world.files_are_small else CONFIG
         try:
-            self.store = MessageStore.open("s", CONFIG, files=self.files, clock=clock, entropy=SystemEntropy(1))
+            self.store = MessageStore.open("s", config, files=self.files, clock=clock, entropy=SystemEntropy(1))
             halves = HalfStore(self.store, clock)
             participant = Participant(max_halves=1_000, max_bytes=1 << 20)
             completer = Completer(
@@ -229,6 +238,30 @@ class Node:
             except ProcessDied:
                 return
 
+    def fill(self, count: int) -> None:
+        """Others write so many messages to a topic of theirs: files fill, and older ones may go."""
+        if self.is_up and not self.files_are_dead:
+            records = [encode_record(topic=_OTHERS, body=bytes(_OTHERS_BYTES)) for _ in range(count)]
+            try:
+                self.store.append([Draft(_OTHERS, 0, record) for record in records])
+            except ProcessDied:
+                return
+
+    def expire(self) -> None:
+        if self.is_up and not self.files_are_dead:
+            self.begin(self.guarded(self.expired(), self.life))
+
+    async def expired(self) -> None:
+        """As `Broker._expire`."""
+        before = self.needed_offset()
+        await self.flushed(self.store.end_offset)
+        report = self.store.expire(self.world.clock.now_ms(), keep_from=min(before, self.needed_offset()))
+        self.world.expired_files += len(report.deleted)
+
+    def needed_offset(self) -> int:
+        needed = (self.coordination.needed_offset, self.resolver.needed_offset())
+        return min(offset for offset in needed if offset is not None)
+
     def tick(self, which: int) -> None:
         if self.is_up and not self.files_are_dead:
             work = self.resolver.check_back() if which % 2 else self.coordination.tick()
@@ -245,7 +278,11 @@ class Node:
     # --- what readers see --------------------------------------------------------------------------------------------
 
     def rows(self) -> list[str]:
-        read = self.store.read_bulk(TOPIC, 0, 0, 1 << 40, max_count=1 << 20, max_bytes=1 << 30)
+        """Those that have not expired."""
+        first = self.store.min_offset(TOPIC, 0)
+        if first == self.store.max_offset(TOPIC, 0):
+            return []
+        read = self.store.read_bulk(TOPIC, 0, first, 1 << 40, max_count=1 << 20, max_bytes=1 << 30)
         rows, at = [], 0
         for size in read.sizes.tolist():
             rows.append(decode_record(read.body, at).body.decode())
@@ -253,17 +290,21 @@ class Node:
         return rows
 
     def check(self) -> None:
-        """Whole versions from 0 on, in their order."""
+        """Whole versions from the first on, in their order, but for what has expired of them."""
         if not self.is_up or self.files_are_dead or self.store.max_offset(TOPIC, 0) == self.seen:
             return
-        rows = self.rows()
-        self.seen = len(rows)
+        self.seen = self.store.max_offset(TOPIC, 0)
         version, wanted = 0, list[str]()
-        while len(wanted) < len(rows):
+        while len(wanted) < self.seen:
             wanted += rows_of(self.name, version)
             version += 1
-        if rows != wanted:
-            raise Broken(f"{self.name} shows {rows}")
+        self.check_rows(wanted)
+
+    def check_rows(self, wanted: list[str]) -> None:
+        """These were written, and nothing else; the oldest may have expired."""
+        count, rows = self.store.max_offset(TOPIC, 0), self.rows()
+        if count != len(wanted) or rows != wanted[self.store.min_offset(TOPIC, 0) :]:
+            raise Broken(f"{self.name} shows {rows}, the last of {count}, instead of {wanted}")
 
 
 class _Request(NamedTuple):

@@ -45,8 +45,10 @@ class Call(NamedTuple):
 
 
 class World:
-    def __init__(self, *, expiration_ms: int = 1 << 50) -> None:
+    def __init__(self, *, expiration_ms: int = 1 << 50, files_are_small: bool = False) -> None:
         self.expiration_ms = expiration_ms  # of transactional ids
+        self.files_are_small = files_are_small  # those of the log: a few batches fill one
+        self.expired_files = 0
         self.loop = ModelLoop()
         self.clock = ManualClock()
         self.network: deque[Message] = deque()
@@ -201,6 +203,25 @@ class World:
         self.nodes[BROKERS[place % 2]].tick(place // 2)
         self.settle()
 
+    def fill(self, place: int, count: int) -> None:
+        """Others write to a broker."""
+        self.nodes[BROKERS[place % 2]].fill(count)
+        self.settle()
+
+    def expire(self, place: int, hours: int) -> None:
+        """Time goes by, a broker writes down anew what it needs of old files (see `tick`), and they go."""
+        self.clock.advance(hours=hours)
+        node = self.nodes[BROKERS[place % 2]]
+        for which in (0, 1):
+            node.tick(which)
+            self.settle()
+        node.expire()
+        self.settle()
+
+    def set_clock(self, hours: int) -> None:
+        """The wall clock jumps, ahead or back."""
+        self.clock.set_now_ms(self.clock.now_ms() + hours * 3_600_000)
+
     def flush(self, place: int) -> None:
         self.nodes[BROKERS[place % 2]].flush()
 
@@ -260,8 +281,7 @@ class World:
     def check_all(self) -> None:
         for node in self.nodes.values():
             wanted = [row for version in range(self.batches) for row in rows_of(node.name, version)]
-            if node.rows() != wanted:
-                raise Broken(f"{node.name} has {node.rows()} instead of {wanted}; Spark recorded {self.recorded}")
+            node.check_rows(wanted)
         txn = self.nodes[COORDINATOR].coordination.ledger.get(T)
         if txn is not None and txn.pending:
             raise Broken(f"versions {[pending.version for pending in txn.pending]} are never finished")

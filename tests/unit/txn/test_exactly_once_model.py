@@ -20,11 +20,12 @@ from rmqspark.txn.journal import Journal
 from rmqspark.txn.ledger import Ledger
 from rmqspark.txn.participant import Participant
 from rmqspark.txn.ports import VoteAnswer
+from rmqspark.txn.retention import Retention
 from rmqspark.txn.rollout import Rollout
 from rmqspark.txn.voting import Voting
 
 from .exactly_once_chance import STEPS_OF_A_WORLD, Story, broken_at
-from .exactly_once_driver import T
+from .exactly_once_driver import CHECKPOINT, T
 from .exactly_once_node import BROKERS, Broken, PowerLost
 from .exactly_once_world import COORDINATOR, World
 
@@ -56,7 +57,7 @@ class ExactlyOnce(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.world = World()
+        self.world = World(files_are_small=True)
         self.world.start_run()
 
     @rule(count=st.integers(1, 8))
@@ -94,6 +95,18 @@ class ExactlyOnce(RuleBasedStateMachine):
     @rule(place=st.integers(0, 3), seconds=st.sampled_from([0, 1, 7, 70]))
     def time_passes(self, place: int, seconds: int) -> None:
         self.world.tick(place, seconds)
+
+    @rule(place=brokers, count=st.sampled_from([1, 3, 9]))
+    def others_write(self, place: int, count: int) -> None:
+        self.world.fill(place, count)
+
+    @rule(place=brokers, hours=st.sampled_from([0, 1, 24, 80]))
+    def old_files_go(self, place: int, hours: int) -> None:
+        self.world.expire(place, hours)
+
+    @rule(hours=st.sampled_from([-80, -1, 1, 80]))
+    def the_clock_jumps(self, hours: int) -> None:
+        self.world.set_clock(hours)
 
     @rule(place=brokers)
     def a_broker_flushes(self, place: int) -> None:
@@ -310,3 +323,48 @@ def test_a_clock_that_is_put_back_holds_up_no_decision() -> None:
     world.clock.set_now_ms(world.clock.now_ms() - 80 * 3_600_000)
     world.make_well()
     world.close()
+
+
+def files_of_broker_b_go(before: RequestCode) -> None:
+    """All its files that may go do so, while the first request of this kind is under way, which is lost to b."""
+    world = World(files_are_small=True)
+    try:
+        world.start_run()
+        while all(message.code is not before or message.target == CHECKPOINT for message in world.network):
+            world.deliver() if world.network else world.give_up(-1)
+        for place, message in enumerate(world.network):
+            if (message.code, message.target) == (RequestCode.RMQ_TXN_COMPLETE, "b"):
+                world.lose(place)
+                break
+        for _ in range(2):
+            world.fill(1, 9)
+            world.expire(1, 80)
+        for _ in range(40):
+            world.deliver()
+        world.make_well()
+    finally:
+        world.close()
+
+
+# what is switched off, and the request before which files go then
+EXPIRY: dict[str, tuple[type, str, Any, RequestCode]] = {
+    "what retention keeps": (Participant, "needed_offset", lambda self: None, RequestCode.RMQ_TXN_COMPLETE),
+    "the vote's look at what has gone": (
+        Retention, "forget_expired", lambda self: None, RequestCode.RMQ_TXN_DECIDE,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("before", [each[-1] for each in EXPIRY.values()], ids=list(EXPIRY))
+def test_files_that_go_take_nothing_that_was_voted_for(before: RequestCode) -> None:
+    """Nor is there a vote for what they took: the batch is sent again."""
+    files_of_broker_b_go(before)
+
+
+@pytest.mark.parametrize("rule_off", EXPIRY)
+def test_expiry_with_a_rule_switched_off_is_missed(rule_off: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without either of them a decided batch is never readable."""
+    owner, name, instead, before = EXPIRY[rule_off]
+    monkeypatch.setattr(owner, name, instead)
+    with pytest.raises(Broken):
+        files_of_broker_b_go(before)
