@@ -56,3 +56,10 @@ class TableFile:
                 refusal = f"{self._file.path} cannot be written: {error}."
                 raise NotWritable(refusal, hint=advice(error)) from error
             self._saved_revision = revision
+
+
+async def save_in_order(*files: TableFile) -> None:
+    """Writes one file when those before it are safe: whenever a kill comes, what is on disk of a change is its first
+    part. Raises NotWritable at the first that cannot be written, and leaves out those behind it."""
+    for file in files:
+        await file.save()

@@ -9,7 +9,7 @@ import structlog
 from rmqspark.broker.groups import SubscriptionGroups
 from rmqspark.broker.locks import QueueLocks
 from rmqspark.broker.offsets import ConsumerOffsets
-from rmqspark.broker.table_file import TableFile
+from rmqspark.broker.table_file import TableFile, save_in_order
 from rmqspark.broker.topics import TopicTable
 from rmqspark.protocol.bodies import ConsumerOffsetTable, QueueLeaseTable, SubscriptionGroupTable, TopicConfigTable
 from rmqspark.store.json_table import JsonTable
@@ -53,8 +53,7 @@ class BrokerTables:
 
     async def save(self) -> None:
         """Writes what has changed. Raises NotWritable if a file cannot be written."""
-        for file in (self.topic_file, self.group_file, self.offset_file, self.reset_file, self.lease_file):
-            await file.save()
+        await save_in_order(self.topic_file, self.group_file, self.offset_file, self.reset_file, self.lease_file)
 
 
 def _load(files: FileSystem, name: str, kind: type[T], take: Callable[[T], None]) -> JsonTable:

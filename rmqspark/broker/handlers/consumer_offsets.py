@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqspark.broker.resets import GroupQueue
+from rmqspark.broker.table_file import save_in_order
 from rmqspark.errors import GroupNotFound, InvalidArgument, InvalidQueue, NotSupported, OffsetNotFound, ServerFault
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies import ResetOffsetBody
@@ -135,8 +136,7 @@ class ConsumerOffsetHandlers:
         return Reply(body=self._offsets.table(self._clock.now_ms()).encode())
 
     async def _after_saving(self, reply: Reply) -> Reply:
-        for file in self._files:
-            await file.save()
+        await save_in_order(*self._files)
         return reply
 
     def _reset_target(self, header: ResetOffsetRequestHeader, queue_id: int) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.broker.paging import page_of
+from rmqspark.broker.table_file import save_in_order
 from rmqspark.errors import InvalidArgument
 from rmqspark.protocol.bodies import SubscriptionGroupConfig, SubscriptionGroupList, SubscriptionGroupTable
 from rmqspark.protocol.codes import RequestCode
@@ -90,7 +91,9 @@ class GroupHandlers:
         self._locks.forget_group(group)
         if request.header.cleanOffset:
             self._offsets.forget_group(group)
-        return self._after_forgetting()
+        # What else knew of it is saved first: the next group of the name would go on where this one was, and the owner of
+        # a queue commit there what it read for this one.
+        return self._after_saving(*self._files)
 
     def config(self, request: Request[GetSubscriptionGroupConfigRequestHeader]) -> Reply:
         return Reply(body=self._groups.require(request.header.group).encode())
@@ -132,13 +135,6 @@ class GroupHandlers:
                 f"The configuration of group {name!r} has {size_bytes} bytes; {_MOST_BYTES} are allowed."
             )
 
-    async def _after_forgetting(self) -> Reply:
-        """What else knew of the group is saved first: the next one of the name would go on where this one was, and the
-        owner of a queue commit there what it read for this one."""
-        for file in self._files:
-            await file.save()
-        return await self._after_saving()
-
-    async def _after_saving(self) -> Reply:
-        await self._file.save()
+    async def _after_saving(self, *before: TableFile) -> Reply:
+        await save_in_order(*before, self._file)
         return Reply()

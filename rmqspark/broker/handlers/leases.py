@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rmqspark.broker.table_file import save_in_order
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies import GroupLeasesAnswerBody, GroupLeasesBody, LeasedQueue
 from rmqspark.protocol.codes import RequestCode
@@ -99,8 +100,7 @@ class LeaseHandlers:
     async def _after_saving(self, reply: Reply) -> Reply:
         """Offsets first: were a lease given up on disk and the commit before it not, a kill would send the group back,
         and its owner could not commit again."""
-        await self._offset_file.save()
-        await self._file.save()
+        await save_in_order(self._offset_file, self._file)
         return reply
 
 

@@ -16,6 +16,7 @@ import msgspec
 from rmqspark.broker.attributes import MESSAGE_TYPE, change_attributes, check_attributes, plainly
 from rmqspark.broker.intake import MULTI_TAG
 from rmqspark.broker.paging import page_of
+from rmqspark.broker.table_file import save_in_order
 from rmqspark.errors import InvalidArgument, InvalidName
 from rmqspark.protocol.bodies import TopicConfig, TopicConfigList, TopicConfigTable, TopicList
 from rmqspark.protocol.codes import RequestCode
@@ -185,8 +186,7 @@ class TopicHandlers:
     async def _after_forgetting(self) -> Reply:
         """What else knew of the topic is saved first: a group would go on in the next topic of the name where it was
         in this one, and the owner of a queue commit there what it read here."""
-        for file in self._files:
-            await file.save()
+        await save_in_order(*self._files)
         return await self._after_publishing()
 
     async def _after_publishing(self) -> Reply:
