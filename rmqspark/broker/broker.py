@@ -56,6 +56,7 @@ from rmqspark.broker.registration import BrokerIdentity, Registrar
 from rmqspark.broker.send_tables import SendTables
 from rmqspark.broker.stats import BrokerStats
 from rmqspark.broker.tables import BrokerTables
+from rmqspark.broker.topic_deletion import TopicDeletion
 from rmqspark.broker.topic_publisher import TopicPublisher
 from rmqspark.broker.topics import system_topics
 from rmqspark.broker.usual_sends import UsualSends
@@ -249,6 +250,7 @@ class Broker:
         )
         self._pulls = PullHandlers(config, store, topics, groups, clients, offsets, self._stats, clock)
         store.on_readable = self._pulls.messages_arrived
+        deletion = TopicDeletion(tables, store, appender, self._pulls.topic_deleted)
         families = (
             SendHandlers(intake, usual, appender, self._receipts, self._halves, topics, groups, publisher, clock),
             SendBackHandlers(groups),
@@ -270,18 +272,7 @@ class Broker:
             self._heartbeats,
             LockHandlers(config, tables.locks, topics, groups, clock),
             LeaseHandlers(config, tables.locks, tables.lease_file, tables.offset_file, topics, groups, offsets, clock),
-            TopicHandlers(
-                config,
-                topics,
-                offsets,
-                tables.locks,
-                store,
-                publisher,
-                appender,
-                self._pulls.topic_deleted,
-                (*offset_files, tables.lease_file),
-                clock,
-            ),
+            TopicHandlers(config, topics, publisher, deletion, clock),
             GroupHandlers(
                 config, groups, offsets, tables.locks, tables.group_file, (*offset_files, tables.lease_file), clock
             ),

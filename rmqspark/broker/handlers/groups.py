@@ -91,8 +91,8 @@ class GroupHandlers:
         self._locks.forget_group(group)
         if request.header.cleanOffset:
             self._offsets.forget_group(group)
-        # What else knew of it is saved first: the next group of the name would go on where this one was, and the owner of
-        # a queue commit there what it read for this one.
+        # What else knew of it is saved first: the next group of the name would go on where this one was, and the owner
+        # of a queue commit there what it read for this one.
         return self._after_saving(*self._files)
 
     def config(self, request: Request[GetSubscriptionGroupConfigRequestHeader]) -> Reply:

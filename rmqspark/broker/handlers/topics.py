@@ -16,7 +16,6 @@ import msgspec
 from rmqspark.broker.attributes import MESSAGE_TYPE, change_attributes, check_attributes, plainly
 from rmqspark.broker.intake import MULTI_TAG
 from rmqspark.broker.paging import page_of
-from rmqspark.broker.table_file import save_in_order
 from rmqspark.errors import InvalidArgument, InvalidName
 from rmqspark.protocol.bodies import TopicConfig, TopicConfigList, TopicConfigTable, TopicList
 from rmqspark.protocol.codes import RequestCode
@@ -27,19 +26,15 @@ from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable
 
-    from rmqspark.broker.appender import Appender
     from rmqspark.broker.config import BrokerConfig
-    from rmqspark.broker.locks import QueueLocks
-    from rmqspark.broker.offsets import ConsumerOffsets
-    from rmqspark.broker.table_file import TableFile
+    from rmqspark.broker.topic_deletion import TopicDeletion
     from rmqspark.broker.topic_publisher import TopicPublisher
     from rmqspark.broker.topics import TopicTable
     from rmqspark.clock import Clock
     from rmqspark.remoting.request import Request
     from rmqspark.remoting.router import NoFields
-    from rmqspark.store.message_store import MessageStore
 
 _ALL_PERMS: Final = int(Perm.READ | Perm.WRITE | Perm.INHERIT)
 
@@ -51,27 +46,15 @@ class TopicHandlers:
         self,
         config: BrokerConfig,
         topics: TopicTable,
-        offsets: ConsumerOffsets,
-        locks: QueueLocks,
-        store: MessageStore,
         publisher: TopicPublisher,
-        appender: Appender,
-        on_deleted: Callable[[str], None],
-        files: Sequence[TableFile],
+        deletion: TopicDeletion,
         clock: Clock,
     ) -> None:
-        """`on_deleted` is told at once of each topic that goes; `files` hold what else is known of topics, in the order
-        in which they are to be saved."""
         self._max_queues = config.max_queue_nums
         self._allows_mixed = config.enable_mixed_message_type
         self._topics = topics
-        self._offsets = offsets
-        self._locks = locks
-        self._store = store
         self._publisher = publisher
-        self._appender = appender
-        self._on_deleted = on_deleted
-        self._files = files
+        self._deletion = deletion
         self._clock = clock
 
     def routes(self) -> Routes:
@@ -112,12 +95,7 @@ class TopicHandlers:
         check_topic(topic)
         if self._topics.is_system(topic):
             raise InvalidName(f"Topic {topic!r} belongs to the broker.", hint="Only topics of users can be deleted.")
-        self._appender.append_gathered()  # or they would be the first messages of the next topic of this name
-        self._topics.remove(topic, self._clock.now_ms())
-        self._offsets.forget_topic(topic)
-        self._locks.forget_topic(topic)
-        self._on_deleted(topic)
-        self._store.delete_topic(topic)
+        self._deletion.forget(topic, self._clock.now_ms())
         return self._after_forgetting()
 
     def config(self, request: Request[TopicRequestHeader]) -> Reply:
@@ -184,9 +162,7 @@ class TopicHandlers:
         return Reply()
 
     async def _after_forgetting(self) -> Reply:
-        """What else knew of the topic is saved first: a group would go on in the next topic of the name where it was
-        in this one, and the owner of a queue commit there what it read here."""
-        await save_in_order(*self._files)
+        await self._deletion.save_what_was_known()
         return await self._after_publishing()
 
     async def _after_publishing(self) -> Reply:

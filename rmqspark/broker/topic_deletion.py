@@ -1,0 +1,46 @@
+"""Takes a topic out of everything that a broker knows of it: tables, locks, waiting pulls and the store.
+
+In memory that is one step, so that no request meets half of it. On disk it is several: first goes what else was known
+of the topic, then, by `TopicPublisher`, the topic itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqspark.broker.table_file import save_in_order
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rmqspark.broker.appender import Appender
+    from rmqspark.broker.tables import BrokerTables
+    from rmqspark.store.message_store import MessageStore
+
+
+class TopicDeletion:
+    """Who is told that a topic goes. `on_deleted` is told at once, when the topic is in no table any more."""
+
+    def __init__(
+        self, tables: BrokerTables, store: MessageStore, appender: Appender, on_deleted: Callable[[str], None]
+    ) -> None:
+        self._tables = tables
+        self._store = store
+        self._appender = appender
+        self._on_deleted = on_deleted
+
+    def forget(self, topic: str, now_ms: int) -> None:
+        """From here on the topic is not there, nor is anything that a next one of its name could take for its own."""
+        tables = self._tables
+        self._appender.append_gathered()  # or they would be the first messages of the next topic of this name
+        tables.topics.remove(topic, now_ms)
+        tables.offsets.forget_topic(topic)
+        tables.locks.forget_topic(topic)
+        self._on_deleted(topic)
+        self._store.delete_topic(topic)
+
+    async def save_what_was_known(self) -> None:
+        """To be saved before the topics are: a group would go on in the next topic of the name where it was in this
+        one, and the owner of a queue commit there what it read here. Raises NotWritable."""
+        tables = self._tables
+        await save_in_order(tables.reset_file, tables.offset_file, tables.lease_file)
