@@ -51,6 +51,7 @@ from rmqspark.broker.handlers.txn_participant import TxnParticipantHandlers
 from rmqspark.broker.intake import Intake
 from rmqspark.broker.participation import participation
 from rmqspark.broker.queries import SparkQueries
+from rmqspark.broker.recall import recall
 from rmqspark.broker.receipts import Receipts
 from rmqspark.broker.registration import BrokerIdentity, Registrar
 from rmqspark.broker.send_tables import SendTables
@@ -58,13 +59,11 @@ from rmqspark.broker.stats import BrokerStats
 from rmqspark.broker.tables import BrokerTables
 from rmqspark.broker.topic_deletion import TopicDeletion
 from rmqspark.broker.topic_publisher import TopicPublisher
-from rmqspark.broker.topics import system_topics
 from rmqspark.broker.usual_sends import UsualSends
 from rmqspark.client.addresses import parse_addresses
 from rmqspark.clock import SteadyClock
-from rmqspark.errors import InvalidArgument, InvalidName, NoPermission, RmqError
+from rmqspark.errors import InvalidArgument, RmqError
 from rmqspark.protocol.message_id import UniqueIds, pack_host
-from rmqspark.protocol.names import RETRY_PREFIX
 from rmqspark.remoting.address import format_address
 from rmqspark.remoting.router import Router
 from rmqspark.remoting.server import RemotingServer
@@ -161,7 +160,7 @@ class Broker:
         store.warm_with(_warm)
         writing = running.enter_context(ThreadPoolExecutor(1, thread_name_prefix="log"))
         store.write_beside(lambda work: writing.submit(work).result)
-        self._recall(store, tables)
+        recall(self._config, store, tables, self._clock.now_ms())
         await tables.save()
         running.push_async_callback(tables.save)
         self._assemble(store, tables)
@@ -324,31 +323,7 @@ class Broker:
             except (OSError, RmqError, MemoryError) as error:
                 log.error("a round of the broker's clock failed", error=str(error))
 
-    # --- small steps of the start ------------------------------------------------------------------------------------
-
-    def _recall(self, store: MessageStore, tables: BrokerTables) -> None:
-        """Brings the tables in line with the store and the settings."""
-        for damage in store.damage:
-            log.warning("the log is damaged, what lies beyond is served", damage=str(damage))
-        tables.topics.add_system_topics(system_topics(self._config), self._clock.now_ms())
-        for topic in store.topics():
-            self._recall_topic(topic, store, tables)
-        moved = tables.offsets.clamp(lambda *queue: (store.min_offset(*queue), store.max_offset(*queue)))
-        for queue, offset in moved:
-            inside = tables.offsets.committed(*queue)
-            log.warning("consumer offset outside its queue was moved", queue=str(queue), offset=offset, moved_to=inside)
-
-    def _recall_topic(self, topic: str, store: MessageStore, tables: BrokerTables) -> None:
-        """Only who makes a topic by sending to it waits until the table is on disk, not who sends to it meanwhile: a
-        kill then leaves messages that were acknowledged, and a table that does not know their topic."""
-        group = tables.groups.get(topic.removeprefix(RETRY_PREFIX)) if topic.startswith(RETRY_PREFIX) else None
-        found = max(store.queue_ids(topic), default=-1) + 1
-        queues = min(max(found, group.retryQueueNums if group else 0), self._config.max_queue_nums)
-        try:
-            if tables.topics.recall(topic, queues, self._clock.now_ms()):
-                log.warning("a topic that the table did not know is there again", topic=topic, queues=queues)
-        except (InvalidName, NoPermission) as error:
-            log.warning("a topic that the table does not know is left out", topic=topic, error=str(error))
+    # --- small steps -------------------------------------------------------------------------------------------------
 
     async def _expire(self, store: MessageStore) -> None:
         """Lets go what has had its time, but nothing that a transaction still needs, also after a power loss: what it

@@ -1,0 +1,44 @@
+"""Brings a broker's tables in line with what its store and its settings say, before it serves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import structlog
+
+from rmqspark.broker.topics import system_topics
+from rmqspark.errors import InvalidName, NoPermission
+from rmqspark.protocol.names import RETRY_PREFIX
+
+if TYPE_CHECKING:
+    from rmqspark.broker.config import BrokerConfig
+    from rmqspark.broker.tables import BrokerTables
+    from rmqspark.store.message_store import MessageStore
+
+log = structlog.get_logger("rmqspark.broker")
+
+
+def recall(config: BrokerConfig, store: MessageStore, tables: BrokerTables, now_ms: int) -> None:
+    """Adds the topics that are missing and moves the offsets that lie outside their queues; logs each."""
+    for damage in store.damage:
+        log.warning("the log is damaged, what lies beyond is served", damage=str(damage))
+    tables.topics.add_system_topics(system_topics(config), now_ms)
+    for topic in store.topics():
+        _recall_topic(topic, config, store, tables, now_ms)
+    moved = tables.offsets.clamp(lambda *queue: (store.min_offset(*queue), store.max_offset(*queue)))
+    for queue, offset in moved:
+        inside = tables.offsets.committed(*queue)
+        log.warning("consumer offset outside its queue was moved", queue=str(queue), offset=offset, moved_to=inside)
+
+
+def _recall_topic(topic: str, config: BrokerConfig, store: MessageStore, tables: BrokerTables, now_ms: int) -> None:
+    """Only who makes a topic by sending to it waits until the table is on disk, not who sends to it meanwhile: a
+    kill then leaves messages that were acknowledged, and a table that does not know their topic."""
+    group = tables.groups.get(topic.removeprefix(RETRY_PREFIX)) if topic.startswith(RETRY_PREFIX) else None
+    found = max(store.queue_ids(topic), default=-1) + 1
+    queues = min(max(found, group.retryQueueNums if group else 0), config.max_queue_nums)
+    try:
+        if tables.topics.recall(topic, queues, now_ms):
+            log.warning("a topic that the table did not know is there again", topic=topic, queues=queues)
+    except (InvalidName, NoPermission) as error:
+        log.warning("a topic that the table does not know is left out", topic=topic, error=str(error))
