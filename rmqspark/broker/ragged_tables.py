@@ -50,8 +50,8 @@ class RaggedTables:
         self._usual = usual
         self._appender = appender
         self._receipts = receipts
-        self._sheets: AtMost[tuple[object, ...], RaggedSheet] = AtMost(MOST_SHEETS)
-        self._by_stencil: AtMost[object, RaggedSheet] = AtMost(MOST_SHEETS)
+        self._by_shape: AtMost[tuple[object, ...], RaggedSheet] = AtMost(MOST_SHEETS)
+        self._by_stencil: AtMost[object, RaggedSheet] = AtMost(MOST_SHEETS)  # the same ones: many stencils, one shape
         self._most_skipped = most_skipped
         self._skips = self._left_to_skip = 0
 
@@ -101,7 +101,7 @@ class RaggedTables:
         sheet = self._by_stencil.get(stencil.unpack_from)
         if sheet is None and can_be_read(stencil):
             shape = stencil.between, *_fixed(stencil)
-            sheet = self._sheets.get(shape) or self._sheets.keep(shape, RaggedSheet(stencil))
+            sheet = self._by_shape.get(shape) or self._by_shape.keep(shape, RaggedSheet(stencil))
             self._by_stencil.keep(stencil.unpack_from, sheet)
         return sheet
 

@@ -132,7 +132,7 @@ class Flusher:
             raise
         self.finish(plan)
 
-    def leave_out(self, topic: str) -> None:
+    def checkpoint_without(self, topic: str) -> None:
         """Writes that a topic's entries do not count any more, before they go: a checkpoint that counts more than a
         recovery finds would have it go through all of the log. Raises OSError."""
         current = self._checkpoint_file.current

@@ -442,7 +442,7 @@ class MessageStore:
         now_ms = max(self._clock.now_ms(), self.writer.store_timestamp_ms)  # a clock may have been put back
         deletion = Deletion(self._log.end_offset, now_ms, only_ours_since=True)
         self._deletions.add(topic, deletion, self._log.min_offset)
-        self._flusher.leave_out(topic)
+        self._flusher.checkpoint_without(topic)
         self._dispatcher.forget(topic)
         self._queues.remove_topic(topic)
 
