@@ -95,7 +95,8 @@ def test_a_query_is_seen_with_its_listener(
     described = rmq("spark", "describe", "slow one", "--namesrv", topic.namesrv)
     assert sum(queue["lag"] for queue in described["queues"]) == 2
     findings = rmq("spark", "diagnose", query.id, "--namesrv", topic.namesrv)["findings"]
-    assert {finding["kind"] for finding in findings} <= {"slow-checkpoint"}  # which this machine's disk may be
+    slow = {"slow-checkpoint", "slow-offsets"}  # which a disk, or a machine that does other things besides, may be
+    assert {finding["kind"] for finding in findings} <= slow
     assert "rmqspark_query_max_offsets_behind_latest{" in (tmp_path / "rmq.prom").read_text(encoding="utf-8")
     query.stop()
     assert listener.of_the_end.wait(200)
