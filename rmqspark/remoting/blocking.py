@@ -58,6 +58,7 @@ _MAX_OPAQUE = 0x7FFFFFFF
 _SEND_TIMEOUT_S = 30  # without the peer taking a byte
 _LOOK_UP_INTERVAL_S = 1  # how often the reader looks for timeouts when nothing comes
 _REST_AFTER_LOOKS = 10
+_LOOK_MS = 1_000  # between two looks for requests whose time is over
 _MAX_BUFFERS_PER_CALL = 512  # of the system's IOV_MAX, 1024 on Linux
 _TIMEVAL = struct.Struct("ll")
 
@@ -98,6 +99,7 @@ class BlockingConnection:
         self._lost: str | None = None  # why, in words
         self._going_away = False  # the server has said that it shuts down
         self._looks_without_bytes = 0
+        self._look_again_ms = 0
         self._has_sent_large = False
         self._socket = _connect(address, connect_timeout_ms)
         self._reader = FrameReader(self._receive_into)
@@ -218,8 +220,13 @@ class BlockingConnection:
                 count = self._socket.recv_into(buffer)
             except BlockingIOError:  # nothing for a second
                 self._look_for_timeouts()
+                self._looks_without_bytes += 1
+                if self._looks_without_bytes == _REST_AFTER_LOOKS:
+                    self._reader.rest()
                 continue
             self._looks_without_bytes = 0
+            if self._clock.monotonic_ms() >= self._look_again_ms:  # answers to others keep no request waiting
+                self._look_for_timeouts()
             return count
 
     def _take(self, raw: RawCommand) -> None:
@@ -255,14 +262,12 @@ class BlockingConnection:
 
     def _look_for_timeouts(self) -> None:
         now_ms = self._clock.monotonic_ms()
+        self._look_again_ms = now_ms + _LOOK_MS
         with self._state_lock:
             late = [opaque for opaque, waiting in self._waiting.items() if waiting.deadline_ms < now_ms]
             overdue = [self._waiting.pop(opaque) for opaque in late]
         for waiting in overdue:
             waiting.future.set_exception(self._timed_out(waiting.code, waiting.timeout_ms))
-        self._looks_without_bytes += 1
-        if self._looks_without_bytes == _REST_AFTER_LOOKS:
-            self._reader.rest()
 
     # --- ending ------------------------------------------------------------------------------------------------------
 

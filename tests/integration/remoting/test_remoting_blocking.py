@@ -116,6 +116,19 @@ def test_a_future_times_out_by_itself() -> None:
         connection.close()
 
 
+def test_a_future_times_out_while_others_are_answered() -> None:
+    """The answers to other requests keep none waiting whose own does not come."""
+    clock = ManualClock()
+    with ScriptedPeer([*[expect(CODE), expect(CODE), answer()] * 1, wait_for_close()]) as peer:
+        connection = BlockingConnection(peer.address, clock=clock)
+        lost = connection.submit(CODE, timeout_ms=100)
+        clock.advance(ms=2_000)
+        assert connection.call(CODE, timeout_ms=60_000).code == 0
+        with pytest.raises(RequestTimeout):
+            lost.result(0.5)  # before the second without bytes is over
+        connection.close()
+
+
 @pytest.mark.faults
 @pytest.mark.parametrize(
     "last",
