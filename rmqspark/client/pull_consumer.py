@@ -73,6 +73,7 @@ class PullConsumer:
         self._turn = threading.RLock()
         self._cursors: dict[MessageQueue, Cursor] = {}
         self._order: deque[Cursor] = deque()
+        self._unreadable: RmqError | None = None
         self._closed = False
 
     def __enter__(self) -> Self:
@@ -239,15 +240,23 @@ class PullConsumer:
         cursor.failed(error, self._clock.monotonic_ms() + RETRY_MS if error.retriable else 0)
 
     def _hand_out(self) -> list[ReceivedMessage]:
-        """From the queues in turn, beginning with another one each time."""
+        """From the queues in turn, beginning with another one each time. Raises what is wrong with a message."""
+        if self._unreadable is not None:
+            error, self._unreadable = self._unreadable, None
+            raise error
         messages: list[ReceivedMessage] = []
         self._order.rotate(-1)
-        for cursor in self._order:
-            while (room := self._max_poll_messages - len(messages)) > 0:
-                taken = cursor.take(room, partial(self._decode, cursor.queue))
-                if not taken:
-                    break
-                messages += taken
+        try:
+            for cursor in self._order:
+                while (room := self._max_poll_messages - len(messages)) > 0:
+                    taken = cursor.take(room, partial(self._decode, cursor.queue))
+                    if not taken:
+                        break
+                    messages += taken
+        except RmqError as error:
+            if not messages:
+                raise
+            self._unreadable = error  # told by the next poll: what other queues gave counts as handed out
         return messages
 
     def _decode(self, queue: MessageQueue, chunk: Fetched) -> list[ReceivedMessage]:

@@ -10,7 +10,7 @@ import pytest
 
 from rmqspark.client.admin import AdminClient
 from rmqspark.client.broker_client import NO_GROUP, BrokerClient, Capabilities
-from rmqspark.client.cursor import Fetched
+from rmqspark.client.cursor import Ask, Fetched
 from rmqspark.client.fetcher import Arrival
 from rmqspark.client.pull_consumer import PullConsumer
 from rmqspark.errors import (
@@ -21,6 +21,7 @@ from rmqspark.errors import (
     NoPermission,
     NotSupported,
     OffsetMoved,
+    RmqError,
     Unreachable,
 )
 from rmqspark.model import MessageQueue
@@ -29,7 +30,7 @@ from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.faults import SQL_UNSUPPORTED
 from rmqspark.protocol.message_id import offset_msg_id, pack_host
 from rmqspark.protocol.properties import encode_properties
-from rmqspark.protocol.record import encode_record
+from rmqspark.protocol.record import SysFlag, encode_record
 from rmqspark.remoting.blocking import BlockingConnection
 from rmqspark.testing.scripted_peer import ScriptedPeer, answer, cut, expect, wait_for_close
 
@@ -134,6 +135,23 @@ def test_tags_are_tested_by_the_client_too() -> None:
         assert consumer.position(QUEUE) == 2
         assert consumer.poll(0) == []
     assert cluster.broker.requests[1].fields["subscription"] == "Aa || c"
+
+
+def test_what_other_queues_gave_is_handed_out_before_a_message_that_cannot_be_read() -> None:
+    """It counts as consumed with the next commit, so an error must not take its place."""
+    broken = encode_record(topic="t", body=b"no zlib", sys_flag=SysFlag.COMPRESSED | SysFlag.COMPRESSION_ZLIB)
+    other = QUEUE._replace(queue_id=1)
+    with PullConsumer("127.0.0.1:1") as consumer:
+        consumer.assign([QUEUE, other])
+        for queue, stored in ((QUEUE, broken), (other, record(0))):
+            consumer.seek(queue, 0)
+            cursor = consumer._cursors[queue]
+            cursor.arrived(Fetched(next_offset=1, max_offset=1, records=bytes(stored)))
+            cursor.asking = Ask.TAIL  # nothing else is asked for
+        assert bodies(consumer) == [b"0"]
+        with pytest.raises(RmqError):
+            consumer.poll(0)
+        assert (consumer.position(QUEUE), consumer.position(other)) == (0, 1)
 
 
 def test_expressions_are_the_broker_s_to_evaluate() -> None:
