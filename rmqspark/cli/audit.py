@@ -53,9 +53,10 @@ def audit(
 
 def _batches(client: ClusterClient, query: str) -> list[AuditedBatch]:
     """Those of this id, which is known for good, or of the query that brokers have heard of under this name lately."""
-    from rmqspark.client.queries import find_query
+    from rmqspark.client.queries import check_named, find_query
     from rmqspark.client.txn import audited_batches
 
+    check_named(query)
     batches = audited_batches(client, query_id=query) or audited_batches(client, transactional_id=query)
     if not batches and (seen := find_query(client, query)) is not None:
         batches = audited_batches(client, query_id=seen.known.queryId)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rmqspark.client.txn import INPUTS_TIMEOUT_MS, LIST_TIMEOUT_MS, able_brokers, input_keeper
-from rmqspark.errors import NotFound
+from rmqspark.errors import InvalidArgument, NotFound
 from rmqspark.protocol.bodies_queries import KnownQuery, QueryTable
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers_queries import QueryListRequestHeader
@@ -94,7 +94,9 @@ def seen_query(client: ClusterClient, query: str) -> SeenQuery:
 
 def find_query(client: ClusterClient, query: str) -> SeenQuery | None:
     """The query with this id, or this name, or whose id begins so, or that reads for this group, which is known without
-    a listener, too. Of several the one that lives; NotFound where that does not decide it. None where there is none."""
+    a listener, too. Of several the one that lives; NotFound where that does not decide it. None where there is none.
+    InvalidArgument for an empty name, which a query without a name would answer to."""
+    check_named(query)
     fitting = seen_queries(client, query) or only_living(
         [seen for seen in seen_queries(client) if _may_be_called(seen.known, query)]
     )
@@ -102,6 +104,11 @@ def find_query(client: ClusterClient, query: str) -> SeenQuery | None:
         ids = ", ".join(seen.known.queryId for seen in fitting)
         raise NotFound(f"{query!r} may be any of {len(fitting)} queries.", hint=f"Name it by its id: {ids}")
     return fitting[0] if fitting else None
+
+
+def check_named(query: str) -> None:
+    if not query.strip():
+        raise InvalidArgument("The query's name is empty.", hint="Name a query, its id or its group: rmq spark list.")
 
 
 def only_living(fitting: list[SeenQuery]) -> list[SeenQuery]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rmqspark.client.queries import SILENT_MS, SeenQuery, only_living
+from rmqspark.client.queries import SILENT_MS, SeenQuery, check_named, only_living
+from rmqspark.errors import InvalidArgument
 from rmqspark.protocol.bodies_queries import KnownQuery, QueryReport
 
 
@@ -37,3 +38,10 @@ def test_of_one_name_the_query_that_lives_is_meant(gone: tuple[str | None, int])
     assert only_living([before]) == [before]
     other = seen("other", None)
     assert only_living([now, before, other]) == [now, other]
+
+
+@pytest.mark.parametrize("name", ["", "  "])
+def test_an_empty_name_is_no_query_s(name: str) -> None:
+    """A query without a name would answer to it, and be rewound by a script whose variable is not set."""
+    with pytest.raises(InvalidArgument, match="name is empty"):
+        check_named(name)
