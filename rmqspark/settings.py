@@ -196,5 +196,7 @@ def _parse_properties(text: str, toml_error: tomllib.TOMLDecodeError) -> dict[st
                 f"Line {number} is neither TOML nor key=value: {stripped[:60]!r} ({toml_error}).",
                 hint="Settings files are TOML, or a stock RocketMQ broker.conf.",
             )
+        if value.strip()[:1] in ('"', "'"):
+            raise InvalidArgument(f"It is not TOML, whose quotes it has: {toml_error}.")
         values[snake_case(key)] = value.strip()
     return values

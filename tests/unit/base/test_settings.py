@@ -108,6 +108,12 @@ def test_a_line_that_is_neither_toml_nor_properties_is_named() -> None:
         parse_file("a=b c\nnot a setting\n")
 
 
+def test_broken_toml_is_not_taken_for_a_broker_conf() -> None:
+    """A quote that is not closed is no part of a value: the parser's words with their line are told."""
+    with pytest.raises(InvalidArgument, match="not TOML.*line 2"):
+        parse_file('broker_name = "a"\nflush_disk_type = "SYNC_FLUSH\n')
+
+
 def test_each_setting_describes_itself() -> None:
     """Help and docs are made from the same place as the values."""
     info = {item.name: item for item in describe(Sample)}
