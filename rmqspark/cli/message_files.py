@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -129,6 +129,8 @@ class Writer(Protocol):
 
     def write(self, message: ReceivedMessage) -> None: ...
     def close(self) -> None: ...
+    def discard(self) -> None:
+        """Lets go of a file that is not wanted. Raises nothing: why it is not is known."""
 
 
 @contextmanager
@@ -138,16 +140,24 @@ def writing(file: Path) -> Iterator[Writer]:
     kind = made.get(file.suffix.lower())
     if kind is None:
         raise InvalidArgument(f"{file} is neither .jsonl nor .parquet.")
+    if not file.parent.is_dir():
+        raise InvalidArgument(f"{file.parent} is not a directory.", hint="Make it first, or write somewhere else.")
     part = file.with_name(f".{file.name}.part")
     try:
         writer = kind(part)
         try:
             yield writer
-        finally:
             writer.close()
+        except BaseException:
+            writer.discard()
+            raise
         part.replace(file)
+    except OSError as error:
+        error.filename = str(file) if error.filename == str(part) else error.filename
+        raise
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):  # of a file system that is read-only it was never there
+            part.unlink(missing_ok=True)
 
 
 class _Lines:
@@ -161,6 +171,10 @@ class _Lines:
 
     def close(self) -> None:
         self._stream.close()
+
+    def discard(self) -> None:
+        with suppress(OSError):
+            self._stream.close()
 
 
 class _Rows:
@@ -182,6 +196,10 @@ class _Rows:
     def close(self) -> None:
         self._flush()
         self._writer.close()
+
+    def discard(self) -> None:
+        with suppress(OSError, self._arrow.ArrowInvalid):  # the latter where the disk refused something before
+            self._writer.close()
 
     def _flush(self) -> None:
         if self._rows:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+import resource
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -163,3 +165,24 @@ def test_a_csv_field_may_be_as_long_as_a_body(tmp_path: Path) -> None:
     file.write_bytes(b"topic,body\nt," + b"x" * (4 << 20))
     (record,) = read_file(file, None)
     assert len(record.message.body) == 4 << 20
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_a_file_there_is_no_room_for(suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk's own words under the file's own name, whatever the writer makes of it, and nothing left behind."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    monkeypatch.setattr("rmqspark.cli.message_files._ROWS", 1)
+    messages = [received(random.Random(1).randbytes(1 << 20))] * 3
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 18, before[1]))  # beyond it a write says EFBIG, as it may ENOSPC
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            _write_all(tmp_path / f"f.{suffix}", messages)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list(tmp_path.iterdir()) == []
+
+
+def _write_all(file: Path, messages: Iterable[ReceivedMessage]) -> None:
+    with writing(file) as writer:
+        for message in messages:
+            writer.write(message)
