@@ -42,6 +42,8 @@ _HOMES = {
     "peek": "rmqspark.notebook",
 }
 
+_COMING = {"PushConsumer": "it is not there yet. PullConsumer reads queues, and RocketMQ's own push consumers work."}
+
 __all__ = [
     "AdminClient",
     "Message",
@@ -66,7 +68,8 @@ def __getattr__(name: str) -> object:
     """Loads a public name from its module at first use, so that `import rmqspark` costs next to nothing."""
     home = _HOMES.get(name)
     if home is None:
-        raise AttributeError(f"module 'rmqspark' has no attribute {name!r}")
+        coming = f": {_COMING[name]}" if name in _COMING else ""
+        raise AttributeError(f"module 'rmqspark' has no attribute {name!r}{coming}")
     value = getattr(import_module(home), name)
     globals()[name] = value
     return value

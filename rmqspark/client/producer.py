@@ -10,7 +10,8 @@ from rmqspark.client.delivery import Delivery, Parcel
 from rmqspark.client.identity import MessageIds
 from rmqspark.client.outgoing import SendConfig, outgoing, outgoing_batch
 from rmqspark.client.selection import Target
-from rmqspark.errors import AlreadyClosed
+from rmqspark.errors import AlreadyClosed, InvalidArgument, InvalidMessage
+from rmqspark.model import Message
 from rmqspark.protocol.names import check_group
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from rmqspark.clock import Clock
     from rmqspark.entropy import Entropy
     from rmqspark.message_queue import MessageQueue
-    from rmqspark.model import Message, SendReceipt
+    from rmqspark.model import SendReceipt
 
 DEFAULT_GROUP = "rmqspark-producer"
 RESEND_THREADS = 4  # for further tries of asynchronous sends; started only when one fails
@@ -143,11 +144,17 @@ class Producer:
 
     def _parcel(self, message: Message, shard: str | None) -> Parcel:
         self._check_open()
+        if not isinstance(message, Message):
+            raise InvalidMessage(f"send takes a Message, not {message!r:.80}.", hint='Message("orders", b"...")')
         unique_id = self._ids.next()
         return Parcel(message.topic, (unique_id,), outgoing(message, unique_id, self._config, shard))
 
     def _timeout(self, timeout_ms: int | None) -> int:
-        return self._config.send_msg_timeout if timeout_ms is None else timeout_ms
+        if timeout_ms is None:
+            return self._config.send_msg_timeout
+        if not isinstance(timeout_ms, int) or timeout_ms <= 0:
+            raise InvalidArgument(f"timeout_ms is a number of milliseconds above 0, not {timeout_ms!r:.80}.")
+        return timeout_ms
 
     def _check_open(self) -> None:
         if self._closed:

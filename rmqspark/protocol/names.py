@@ -103,6 +103,8 @@ def dlq_topic(group: str) -> str:
 
 def check_topic(name: str) -> str:
     """Returns `name` if a topic may be called so; raises InvalidName saying what would be right."""
+    if not isinstance(name, str):
+        raise InvalidName(f"A topic's name is text, not {name!r:.80}.")
     limit = MAX_RETRY_TOPIC_LENGTH if name.startswith((RETRY_PREFIX, DLQ_PREFIX)) else MAX_TOPIC_LENGTH
     return _check_name("topic", name, limit)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 import rmqspark
 
 HEAVY = (
@@ -34,3 +36,9 @@ def test_every_public_name_is_there() -> None:
     for name in rmqspark.__all__:
         assert getattr(rmqspark, name) is not None
     assert dir(rmqspark) == sorted(rmqspark.__all__)
+
+
+def test_a_name_that_is_not_there_yet_says_so() -> None:
+    """A consumer that RocketMQ's users look for first is not a slip of theirs."""
+    with pytest.raises(AttributeError, match="PushConsumer.*not there yet.*PullConsumer"):
+        rmqspark.PushConsumer  # noqa: B018

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from rmqspark.client.outgoing import SendConfig, outgoing, outgoing_batch
-from rmqspark.errors import InvalidMessage
+from rmqspark.client.producer import Producer
+from rmqspark.errors import InvalidArgument, InvalidMessage, InvalidName
 from rmqspark.model import Message
+from rmqspark.protocol.names import check_topic
 
 
 @pytest.mark.parametrize(
@@ -55,3 +57,24 @@ def test_numbers_are_to_be_written_as_text(name: str, hint: str) -> None:
     message = Message("t", b"x", **({} if name == "shard" else {name: 5}))  # type: ignore[arg-type]
     with pytest.raises(InvalidMessage, match=hint):
         outgoing(message, "ID", SendConfig(), 5 if name == "shard" else None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("message", ["x", None, b"x"])
+def test_what_is_no_message_is_named(message: Any) -> None:
+    """A body in the place of a message is told what a message is."""
+    with Producer("127.0.0.1:1") as producer, pytest.raises(InvalidMessage, match="takes a Message, not"):
+        producer.send(message)
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1, "x", 1.5])
+def test_a_time_that_is_none_is_named(timeout_ms: Any) -> None:
+    """No send has no time, and none has less."""
+    with Producer("127.0.0.1:1") as producer, pytest.raises(InvalidArgument, match="timeout_ms is a number of milli"):
+        producer.send(Message("t", b"x"), timeout_ms=timeout_ms)
+
+
+@pytest.mark.parametrize("topic", [None, 5])
+def test_a_topic_that_is_no_text_is_named(topic: Any) -> None:
+    """None, as a variable that is not set, is not an error of ours."""
+    with pytest.raises(InvalidName, match="topic's name is text"):
+        check_topic(topic)
