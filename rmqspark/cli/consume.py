@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -60,6 +61,8 @@ def consume(
     begin, end = _range(from_, to, offset, follow=follow)
     from rmqspark.client.pull_consumer import PullConsumer
 
+    if group is not None:
+        _check_output()
     with PullConsumer(namesrv, group=group, tags=tags, sql=sql) as consumer:
         done = commit_to(consumer, follow=follow) if group is not None else flush
         resume = group is not None and begin is None
@@ -108,6 +111,14 @@ def commit_to(consumer: PullConsumer, *, follow: bool = False) -> Callable[[Batc
     return commit
 
 
+def _check_output() -> None:
+    """`>&-`: what nobody could see would be committed as printed. `>/dev/null` says that nobody wants to."""
+    if sys.stdout.name == os.devnull:  # which rmq opened in its place
+        raise InvalidArgument(
+            "Standard output is closed: a group commits what is printed.", hint="To skip messages: >/dev/null."
+        )
+
+
 def _range(
     from_: str | None, to: str | None, offset: str | None, *, follow: bool
 ) -> tuple[Position | None, Position | None]:
@@ -122,6 +133,9 @@ def _range(
         end = parse_moment(to, now_ms=now_ms, option="--to") if to else None
     if follow and end is not None:
         raise InvalidArgument("--follow never stops; it excludes an end.")
+    if begin is not None and end is not None and end.is_before(begin):
+        given = f"--offset {offset}" if offset else f"--from {from_} --to {to}"
+        raise InvalidArgument(f"{given} ends before it begins.", hint="Give the earlier one first: 5:10, -10m and -1m.")
     return begin, end
 
 

@@ -33,9 +33,9 @@ def main() -> None:
 
 def _open_closed_streams() -> None:
     """`rmq ... >&-` has nowhere to print to; the next file or socket opened would be taken for it."""
-    for name in ("stdout", "stderr"):
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - until the process ends
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - until the process ends
 
 
 def discard_output() -> None:

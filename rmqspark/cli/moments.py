@@ -25,6 +25,14 @@ class Position:
     offset: int | None = None
     after_first: int | None = None
 
+    def is_before(self, other: Position) -> bool:
+        """Whether it is so in every queue, whatever the queue holds."""
+        if self.timestamp_ms is not None and other.timestamp_ms is not None:
+            return self.timestamp_ms < other.timestamp_ms
+        if self.offset is not None and other.offset is not None:
+            return (self.offset < 0) == (other.offset < 0) and self.offset < other.offset
+        return self == EARLIEST and other == LATEST
+
 
 EARLIEST = Position(name="earliest")
 LATEST = Position(name="latest")

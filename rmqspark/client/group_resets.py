@@ -91,7 +91,8 @@ def plan_reset(
     ]
     if not plan:
         story = f"Group {to.group!r} has committed no offset" if to.group else f"Group {group!r} has committed nothing"
-        raise InvalidArgument(f"{story}, so there is nothing to set.", hint="Name a topic: --topic.")
+        hint = "rmq group list shows the groups there are." if to.group else "Name a topic: --topic."
+        raise InvalidArgument(f"{story}, so there is nothing to set.", hint=hint)
     return plan
 
 

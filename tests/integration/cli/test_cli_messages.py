@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqspark import Message
+from rmqspark.client.pull_consumer import PullConsumer
 from rmqspark.testing import cluster
 from rmqspark.testing.rmq import Rmq
 
@@ -217,6 +218,31 @@ def test_output_that_is_closed(mq: LocalCluster, words: tuple[str, ...]) -> None
         closed, env=environment({"RMQ_NAMESRV": mq.namesrv}), stderr=subprocess.PIPE, timeout=60, check=False
     )
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_group_commits_nothing_where_output_is_closed(mq: LocalCluster, rmq: Rmq, topic: str) -> None:
+    """What it commits is what it has printed, and `>&-` is nowhere; `>/dev/null` is somewhere."""
+    rmq.send(topic, b"first")
+    words = ("consume", topic, "--group", f"closed-{topic}")
+    for to, code, committed in ((">&-", 2, None), (">/dev/null", 0, 1)):
+        done = subprocess.run(
+            ("sh", "-c", f'exec "$@" {to}', "sh", *COMMAND, *words),
+            env=environment({"RMQ_NAMESRV": mq.namesrv}), stderr=subprocess.PIPE, timeout=60, check=False,
+        )  # fmt: skip
+        assert done.returncode == code, done.stderr
+        with PullConsumer(mq.namesrv, group=words[-1]) as consumer:
+            offsets = {consumer.committed(queue) for queue in consumer.queues(topic)}
+        assert max((offset or 0 for offset in offsets), default=0) == (committed or 0)
+
+
+def test_input_that_is_closed_is_an_empty_one(mq: LocalCluster, topic: str) -> None:
+    """`rmq send topic <&-`, as services start things, sends nothing, like `</dev/null`."""
+    done = subprocess.run(
+        ("sh", "-c", 'exec "$@" <&-', "sh", *COMMAND, "send", topic),
+        env=environment({"RMQ_NAMESRV": mq.namesrv}), capture_output=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert b"Traceback" not in done.stderr
+    assert done.returncode == 0
 
 
 # --- message get, query ----------------------------------------------------------------------------------------------

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from rmqspark.client.pull_consumer import PullConsumer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,6 +42,8 @@ WITH_A_CLUSTER = [
     ("consume here --offset a:b", WRONG_COMMAND_LINE, r"--offset 'a:b' is not an offset.*5:10"),
     ("consume here --offset 1 --from -1h", WRONG_COMMAND_LINE, r"--offset.*excludes --from and --to"),
     ("consume here --follow --to -1h", WRONG_COMMAND_LINE, r"--follow never stops"),
+    ("consume here --offset 10:5", WRONG_COMMAND_LINE, r"--offset 10:5 ends before it begins.*5:10"),
+    ("consume here --from -1m --to -10m", WRONG_COMMAND_LINE, r"--from -1m --to -10m ends before it begins"),
     ("consume here --json --format %v", WRONG_COMMAND_LINE, r"--json and --format exclude each other"),
     ("consume here --format %x", WRONG_COMMAND_LINE, r"--format does not know %x"),
     ("topic create a/b", WRONG_COMMAND_LINE, r"'a/b' has characters that are not allowed"),
@@ -49,6 +54,11 @@ WITH_A_CLUSTER = [
     ("topic update here", WRONG_COMMAND_LINE, r"Nothing to change.*--queues"),
     ("topic delete nowhere --yes", FAILED, r"'nowhere' does not exist"),
     ("group describe nobody", FAILED, r"'nobody' does not exist.*rmq group list"),
+    ("group reset known --to group:nobody --topic here", WRONG_COMMAND_LINE, r"'nobody' has committed no.*group list"),
+    ("spark describe ''", WRONG_COMMAND_LINE, r"query's name is empty.*rmq spark list"),
+    ("spark rewind '' --to earliest --yes", WRONG_COMMAND_LINE, r"query's name is empty"),
+    ("audit ''", WRONG_COMMAND_LINE, r"query's name is empty"),
+    ("topic export here -o missing/x.jsonl", WRONG_COMMAND_LINE, r"missing is not a directory.*somewhere else"),
     ("message get nonsense", FAILED, r"nonsense"),
     ("broker --id 1", FAILED, r"broker_id 1 is not supported.*Replicas are not there yet"),
     ("up --brokers 0", WRONG_COMMAND_LINE, r"--brokers.*greater than or equal to 1"),
@@ -68,6 +78,8 @@ WITH_A_CLUSTER = [
 @pytest.fixture(scope="module")
 def existing(rmq: Any) -> None:
     rmq.create_topic("here", queues=1)
+    with PullConsumer(rmq.namesrv, group="known") as consumer:
+        consumer.commit(dict.fromkeys(consumer.queues("here"), 0))
 
 
 @pytest.mark.parametrize(("words", "code", "story"), WITH_A_CLUSTER)
@@ -77,7 +89,7 @@ def test_a_mistake_is_named_with_what_to_do(cli: Run, tmp_path: Path, words: str
     (tmp_path / "broken.jsonl").write_text("not JSON\n")
     (tmp_path / "typo.conf").write_text("flushDiskTyp=SYNC_FLUSH\n")
     (tmp_path / "rows.xml").write_text("")
-    outcome = cli(*words.split())
+    outcome = cli(*shlex.split(words))
     assert re.search(story, outcome.err, re.DOTALL), outcome.err
     assert (outcome.code, outcome.out) == (code, "")
     assert "Traceback" not in outcome.err
