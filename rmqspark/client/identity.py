@@ -36,14 +36,22 @@ def client_id(ip: str, clock: Clock) -> str:
 
 
 class MessageIds:
-    """Unique ids for the messages of one producer, whichever thread sends."""
+    """Unique ids for the messages of one producer, whichever thread sends, and in whichever process: one that was
+    forked begins anew, or it would give the ids that its parent gives."""
 
     def __init__(self, cluster: ClusterClient) -> None:
+        self._cluster = cluster
         self._clock = cluster.clock
-        self._ids = UniqueIds(cluster.entropy.token(4), os.getpid(), cluster.ip)
-        self._lock = threading.Lock()
+        self._begin()
 
     def next(self) -> str:
         """A fresh id, 32 upper-case hex characters."""
+        if self._pid != os.getpid():
+            self._begin()
         with self._lock:
             return self._ids.next(self._clock.now_ms())
+
+    def _begin(self) -> None:
+        self._lock = threading.Lock()
+        self._ids = UniqueIds(self._cluster.entropy.token(4), os.getpid(), self._cluster.ip)
+        self._pid = os.getpid()

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import random
 import zlib
 
 import pytest
 
+from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.identity import MessageIds
 from rmqspark.client.outgoing import SendConfig, outgoing, outgoing_batch
 from rmqspark.errors import InvalidMessage, InvalidName
 from rmqspark.model import Message
 from rmqspark.protocol.batch import decode_batch
 from rmqspark.protocol.properties import decode_properties
 from rmqspark.protocol.record import SysFlag
+from rmqspark.testing.manual_clock import ManualClock
 
 CONFIG = SendConfig()
 COMPRESSED = SysFlag.COMPRESSED | SysFlag.COMPRESSION_ZLIB
@@ -119,3 +123,18 @@ def test_what_cannot_travel_together_is_refused(messages: list[Message], reason:
     """A batch has one topic, one WAIT, no delays, and at most 4 MiB."""
     with pytest.raises(InvalidMessage, match=reason):
         outgoing_batch(messages, [str(index) for index in range(len(messages))], CONFIG)
+
+
+def test_a_forked_process_gives_ids_of_its_own() -> None:
+    """It has its parent's counters, and both may send in the same millisecond."""
+    with ClusterClient("127.0.0.1:1", clock=ManualClock()) as cluster:
+        ids = MessageIds(cluster)
+        ids.next()
+        read, write = os.pipe()
+        if (child := os.fork()) == 0:
+            os.write(write, ids.next().encode())
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert os.read(read, 32).decode() != ids.next()
+        os.close(read)
+        os.close(write)
