@@ -137,9 +137,7 @@ class Delivery:
 
         def failed(error: RmqError) -> None:
             self._note_failure(queue, error)
-            if self._try_again(error, 1, deadline_ms, target):
-                second_tries.submit(again)
-            else:
+            if not (self._try_again(error, 1, deadline_ms, target) and _taken(second_tries, again)):
                 outcome.set_exception(error)
 
         try:
@@ -261,3 +259,12 @@ def receipts(parcel: Parcel, queue: MessageQueue, response: Response) -> list[Se
         SendReceipt(unique_id, stored_in, header.queueOffset + index, offset_id, status)
         for index, (unique_id, offset_id) in enumerate(zip(parcel.unique_ids, offset_ids, strict=False))
     ]
+
+
+def _taken(by: Executor, work: Callable[[], None]) -> bool:
+    """False where the executor takes nothing any more: the producer was closed meanwhile."""
+    try:
+        by.submit(work)
+    except RuntimeError:
+        return False
+    return True

@@ -13,6 +13,7 @@ from rmqspark.client.outgoing import Outgoing
 from rmqspark.client.selection import Target
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import (
+    Busy,
     ConnectionLost,
     InvalidArgument,
     InvalidMessage,
@@ -374,6 +375,20 @@ def test_an_asynchronous_send_fails_with_its_reason() -> None:
     ):
         future = Delivery(cluster, "g", tries=3).deliver_later(PARCEL, Target(), 3000, pool)
         with pytest.raises(InvalidMessage):
+            future.result(60)
+
+
+def test_an_asynchronous_send_ends_though_its_producer_was_closed_meanwhile() -> None:
+    """Nobody is left to try it again: its future ends with what the first try met."""
+    with (
+        broker(expect(SEND), answer(BUSY)) as server,
+        namesrv(route(server.address)) as names,
+        ClusterClient(names.address) as cluster,
+    ):
+        pool = ThreadPoolExecutor(1)
+        pool.shutdown()
+        future = Delivery(cluster, "g", tries=3).deliver_later(PARCEL, Target(), 3000, pool)
+        with pytest.raises(Busy):
             future.result(60)
 
 
