@@ -52,8 +52,9 @@ class BrokerTables:
         self.lease_file = TableFile(leases_json, locks, locks.table)
 
     async def save(self) -> None:
-        """Writes what has changed. Raises NotWritable if a file cannot be written."""
-        await save_in_order(self.topic_file, self.group_file, self.offset_file, self.reset_file, self.lease_file)
+        """Writes what has changed, groups and topics behind what is known of them: what goes with one of them must not
+        be there when it has gone. Raises NotWritable if a file cannot be written."""
+        await save_in_order(self.reset_file, self.offset_file, self.lease_file, self.group_file, self.topic_file)
 
 
 def _load(files: FileSystem, name: str, kind: type[T], take: Callable[[T], None]) -> JsonTable:
