@@ -72,7 +72,8 @@ def _renumbered(positions: Mapping[MessageQueue, int], known: Offsets, snapshot:
     return [
         Loss(queue, position, _replacement(before, now))
         for queue, position in sorted(positions.items())
-        if (before := known.store_of(queue)) != (now := shown.get((queue.topic, queue.broker_name), before))
+        if (before := known.store_of(queue)).begins_anew(now := shown.get((queue.topic, queue.broker_name), before))
+        or before.incarnation != now.incarnation
     ]
 
 
@@ -106,7 +107,7 @@ def deleted(start: Offsets, topics: Collection[str]) -> list[Loss]:
 def _replacement(before: StoreIdentity, now: StoreIdentity) -> str:
     if before.store_id != now.store_id:
         return f"its broker now serves another store ({now.store_id or 'of a stock broker'})."
-    if before.topic_deleted_ms != now.topic_deleted_ms:
+    if before.topic_deleted_ms < now.topic_deleted_ms:
         return "its topic was deleted and made anew: the messages that follow, if any had not been read, are gone."
     return (
         f"its broker has since lost the end of its store in a crash (incarnation {before.incarnation} is now "

@@ -38,6 +38,11 @@ class StoreIdentity(NamedTuple):
     incarnation: int = 0
     topic_deleted_ms: int = 0
 
+    def begins_anew(self, now: StoreIdentity) -> bool:
+        """Whether the queues' numbers have begun anew since. A deletion that is told no more, for RocketMQ wrote the
+        broker's table of topics, is none."""
+        return self.store_id != now.store_id or now.topic_deleted_ms > self.topic_deleted_ms
+
 
 class Identity(NamedTuple):
     """What gives an offset its meaning."""

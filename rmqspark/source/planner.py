@@ -122,7 +122,7 @@ def _entering(start: Offsets, snapshot: Snapshot, renewed: Collection[str]) -> d
     entering = {}
     for queue, end in snapshot.ends.items():
         position, before, now = start.positions.get(queue), start.store_of(queue), snapshot.store_of(queue)
-        if position is None or _begins_anew(before, now):
+        if position is None or before.begins_anew(now):
             entering[queue] = snapshot.begins[queue]
         elif before != now:  # the same store, its tail cut and perhaps grown again
             entering[queue] = min(position, end)
@@ -136,12 +136,8 @@ def _replaced(start: Offsets, seen: Mapping[tuple[str, str], StoreIdentity]) -> 
     return {
         queue
         for queue in start.positions
-        if (now := seen.get((queue.topic, queue.broker_name))) is not None and _begins_anew(start.store_of(queue), now)
+        if (now := seen.get((queue.topic, queue.broker_name))) is not None and start.store_of(queue).begins_anew(now)
     }
-
-
-def _begins_anew(before: StoreIdentity, now: StoreIdentity) -> bool:
-    return (before.store_id, before.topic_deleted_ms) != (now.store_id, now.topic_deleted_ms)
 
 
 def unchanged(planned: Sequence[QueueRange], known: Offsets, snapshot: Snapshot) -> list[QueueRange]:
@@ -152,7 +148,7 @@ def unchanged(planned: Sequence[QueueRange], known: Offsets, snapshot: Snapshot)
     return [
         each
         for each, before in stores.items()
-        if not _begins_anew(before, shown.get((each.queue.topic, each.queue.broker_name), before))
+        if not before.begins_anew(shown.get((each.queue.topic, each.queue.broker_name), before))
     ]
 
 

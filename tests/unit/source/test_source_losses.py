@@ -38,6 +38,15 @@ LOSSES = [
 ]
 
 
+def test_a_deletion_that_is_told_no_more_is_none() -> None:
+    """RocketMQ leaves it out when it writes the broker's table: what was read before is not read once more."""
+    start = at({Q0: 50}, StoreIdentity("s", 1, 8))
+    query = progress(Cluster({Q0: 60}))
+    entered = query.latest(start, None)
+    assert entered.positions == {Q0: 50}
+    assert query.latest(entered, None).positions == {Q0: 60}
+
+
 @pytest.mark.parametrize(("cluster", "start", "story"), LOSSES)
 def test_lost_messages_end_the_query_in_words(cluster: Cluster, start: Offsets, story: str) -> None:
     """failOnDataLoss: the error names queue and offset, what happened, and how to go on."""
