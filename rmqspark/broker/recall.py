@@ -19,10 +19,12 @@ log = structlog.get_logger("rmqspark.broker")
 
 
 def recall(config: BrokerConfig, store: MessageStore, tables: BrokerTables, now_ms: int) -> None:
-    """Adds the topics that are missing and moves the offsets that lie outside their queues; logs each."""
+    """Adds the topics and deletions that are missing and moves the offsets that lie outside their queues; logs each."""
     for damage in store.damage:
         log.warning("the log is damaged, what lies beyond is served", damage=str(damage))
     tables.topics.add_system_topics(system_topics(config), now_ms)
+    for topic, deleted_ms in store.deletions_ms().items():
+        tables.topics.recall_deletion(topic, deleted_ms, now_ms)
     for topic in store.topics():
         _recall_topic(topic, config, store, tables, now_ms)
     moved = tables.offsets.clamp(lambda *queue: (store.min_offset(*queue), store.max_offset(*queue)))

@@ -29,15 +29,19 @@ class TopicDeletion:
         self._appender = appender
         self._on_deleted = on_deleted
 
-    def forget(self, topic: str, now_ms: int) -> None:
-        """From here on the topic is not there, nor is anything that a next one of its name could take for its own."""
+    def forget(self, topic: str) -> None:
+        """From here on the topic is not there, nor is anything that a next one of its name could take for its own.
+
+        Raises OSError: as long as the store cannot note it, nothing is forgotten; after that all is but its files.
+        """
         tables = self._tables
         self._appender.append_gathered()  # or they would be the first messages of the next topic of this name
-        tables.topics.remove(topic, now_ms)
+        deleted_ms = self._store.note_deletion(topic)
+        tables.topics.remove(topic, deleted_ms)
         tables.offsets.forget_topic(topic)
         tables.locks.forget_topic(topic)
         self._on_deleted(topic)
-        self._store.delete_topic(topic)
+        self._store.finish_deletion(topic)
 
     async def save_what_was_known(self) -> None:
         """To be saved before the topics are: a group would go on in the next topic of the name where it was in this

@@ -101,12 +101,20 @@ class TopicTable:
         """Whether there was such a topic. When it went is remembered: its queues' offsets will begin anew."""
         if self._topics.pop(topic, None) is None:
             return False
-        before_ms = self._deleted_ms.pop(topic, 0)
-        self._deleted_ms[topic] = max(now_ms, before_ms + 1)
+        self._note_deletion(topic, max(now_ms, self.deleted_ms(topic) + 1), now_ms)
+        return True
+
+    def recall_deletion(self, topic: str, deleted_ms: int, now_ms: int) -> None:
+        """Notes one that the store knows of and the table does not: a kill came between, or RocketMQ wrote the file."""
+        if deleted_ms > self.deleted_ms(topic):
+            self._note_deletion(topic, deleted_ms, now_ms)
+
+    def _note_deletion(self, topic: str, deleted_ms: int, now_ms: int) -> None:
+        self._deleted_ms.pop(topic, 0)
+        self._deleted_ms[topic] = deleted_ms
         if len(self._deleted_ms) > _MAX_DELETIONS:
             del self._deleted_ms[next(iter(self._deleted_ms))]
         self.version = self.version.next(now_ms)
-        return True
 
     def deleted_ms(self, topic: str) -> int:
         """When a topic of this name was last deleted; 0 if never."""

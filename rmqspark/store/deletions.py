@@ -20,6 +20,8 @@ import msgspec
 from rmqspark.store.json_table import JsonTable
 
 if TYPE_CHECKING:
+    from collections.abc import ItemsView
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -56,6 +58,9 @@ class Deletions:
 
     def get(self, topic: str) -> Deletion | None:
         return self._by_topic.get(topic)
+
+    def items(self) -> ItemsView[str, Deletion]:
+        return self._by_topic.items()
 
     def sync_name(self) -> None:
         """Makes durable what was read: a process that was killed may have renamed the file and not got as far as that.

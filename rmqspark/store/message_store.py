@@ -439,12 +439,25 @@ class MessageStore:
 
         Raises OSError; then all or some of the queues may be there still, until it is called again or the store opened.
         """
+        self.note_deletion(topic)
+        self.finish_deletion(topic)
+
+    def note_deletion(self, topic: str) -> int:
+        """Notes for good that a topic goes; who calls it finishes it, or else the next start does. Returns when that
+        was, ms. Raises OSError; then nothing has gone."""
         now_ms = max(self._clock.now_ms(), self.writer.store_timestamp_ms)  # a clock may have been put back
-        deletion = Deletion(self._log.end_offset, now_ms, only_ours_since=True)
-        self._deletions.add(topic, deletion, self._log.min_offset)
+        self._deletions.add(topic, Deletion(self._log.end_offset, now_ms, only_ours_since=True), self._log.min_offset)
+        return now_ms
+
+    def finish_deletion(self, topic: str) -> None:
+        """Removes the queues of a topic whose deletion is noted. Raises OSError, as `delete_topic` does."""
         self._flusher.checkpoint_without(topic)
         self._dispatcher.forget(topic)
         self._queues.remove_topic(topic)
+
+    def deletions_ms(self) -> dict[str, int]:
+        """When topics were deleted, ms, as far as the log may still have messages of them."""
+        return {topic: deletion.deleted_ms for topic, deletion in self._deletions.items()}
 
     def expire(self, now_ms: int, *, keep_from: int | None = None) -> ExpireReport:
         """Deletes what has had its time, a few files a call, and shuts or opens the store for writes as the disk

@@ -95,7 +95,7 @@ class TopicHandlers:
         check_topic(topic)
         if self._topics.is_system(topic):
             raise InvalidName(f"Topic {topic!r} belongs to the broker.", hint="Only topics of users can be deleted.")
-        self._deletion.forget(topic, self._clock.now_ms())
+        self._deletion.forget(topic)
         return self._after_forgetting()
 
     def config(self, request: Request[TopicRequestHeader]) -> Reply:
