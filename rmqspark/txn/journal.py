@@ -92,6 +92,7 @@ class Journal:
         self._is_restating = False
         self._pause_ms = 0  # after a restating that failed
         self._rests_until_ms = 0
+        self._rests_until_end = 0  # or until the log has grown up to there: what is pinned must not fill the disk
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
@@ -189,24 +190,30 @@ class Journal:
         Where the disk refuses that, it is logged, and the start stays where it is until it is tried again: later and
         later, for each try may write up to all there is.
         """
-        if self._is_restating or self._clock.monotonic_ms() < self._rests_until_ms:
+        if self._is_restating or self._is_resting():
             return
         if not self._is_due() or not self._store.is_writable:
             return
         self._is_restating = True
+        began_at = self._store.end_offset
         try:
             await self._restate(list(alive()))
             self._pause_ms = 0
-        except (OSError, RmqError) as error:
-            self._rest(error)
+        except (OSError, RmqError, MemoryError) as error:
+            self._rest(error, self._store.end_offset - began_at)
         finally:
             self._is_restating = False
 
-    def _rest(self, error: OSError | RmqError) -> None:
+    def _is_resting(self) -> bool:
+        is_early = self._clock.monotonic_ms() < self._rests_until_ms
+        return is_early and self._store.end_offset < self._rests_until_end
+
+    def _rest(self, error: Exception, wrote_bytes: int) -> None:
         if not self._pause_ms:
             log.warning("the ledger cannot be restated yet, trying on", reason=str(error))
         self._pause_ms = min(max(2 * self._pause_ms, _FIRST_REST_MS), _LONGEST_REST_MS)
         self._rests_until_ms = self._clock.monotonic_ms() + self._pause_ms
+        self._rests_until_end = self._store.end_offset + max(self._restate_after.log_bytes, 2 * wrote_bytes)
 
     def _is_due(self) -> bool:
         """Whether there is much behind the start. What restating took lies there itself, and must not make the next

@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from rmqspark.entropy import SystemEntropy
-from rmqspark.errors import DamagedFile, InvalidMessage, NotWritable
+from rmqspark.errors import DamagedFile, FlushTimeout, InvalidMessage, NotWritable
 from rmqspark.protocol.bodies_txn import HeldAttempt, InputRange, TxnDecision
 from rmqspark.protocol.names import TXN_LEDGER_TOPIC
 from rmqspark.protocol.record import encode_record
@@ -285,6 +285,26 @@ async def test_a_restating_that_fails_is_tried_later_and_later(desk: Desk) -> No
     assert [line["log_level"] for line in logs] == ["warning"]
     desk.journal._flush_to = flush_to
     desk.clock.advance(hours=1)
+    await desk.restate()
+    assert desk.journal.needed_offset > start
+
+
+@awaited
+async def test_a_rest_ends_when_the_log_has_grown(desk: Desk) -> None:
+    """What the ledger pins must not fill the disk while it rests."""
+    desk.journal.record([opened()])
+    desk.fill(20 << 10)
+    start, flush_to = desk.journal.needed_offset, desk.journal._flush_to
+
+    async def slow(end_offset: int) -> None:
+        raise FlushTimeout("not on disk in time")
+
+    desk.journal._flush_to = slow
+    await desk.restate()
+    desk.journal._flush_to = flush_to
+    await desk.restate()
+    assert desk.journal.needed_offset == start
+    desk.fill(20 << 10)
     await desk.restate()
     assert desk.journal.needed_offset > start
 
