@@ -177,8 +177,11 @@ class Rollout:
                 broker=broker,
                 reason=str(error),
             )
+        now_ms = self._clock.monotonic_ms()
+        if known is not None and now_ms < known.until_ms:  # asked at the same time as the one that began the rest
+            return
         pause_ms = FIRST_REST_MS if known is None else min(2 * known.pause_ms, LONGEST_REST_MS)
-        self._rests[key] = _Rest(self._clock.monotonic_ms() + pause_ms, pause_ms, str(error))
+        self._rests[key] = _Rest(now_ms + pause_ms, pause_ms, str(error))
 
 
 def _brokers_left(txn: Transaction) -> dict[str, None]:
