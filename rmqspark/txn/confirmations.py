@@ -24,15 +24,19 @@ class Confirmations:
 
     async def ask(self, brokers: Iterable[str]) -> None:
         """Asks those that are not being asked already. Raises what went wrong in this round, or since the last."""
+        ended = self._ended()
         for broker in brokers:
             if broker not in self._tasks:
                 self._tasks[broker] = asyncio.create_task(self._confirm(broker))
         if self._tasks:
             await asyncio.wait(self._tasks.values(), timeout=_ROUND_TAKES_S, return_when=asyncio.FIRST_EXCEPTION)
-        ended = [self._tasks.pop(broker) for broker, task in list(self._tasks.items()) if task.done()]
+        ended += self._ended()
         errors = [error for task in ended if (error := task.exception()) is not None]
         if errors:
             raise errors[0]
+
+    def _ended(self) -> list[asyncio.Task[None]]:
+        return [self._tasks.pop(broker) for broker, task in list(self._tasks.items()) if task.done()]
 
     async def close(self) -> None:
         """Ends what is under way: it is asked for again after the next start."""

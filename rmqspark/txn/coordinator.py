@@ -79,6 +79,7 @@ class Coordinator:
         self._on_decided = on_decided
         self._clock = clock
         self._confirmations = Confirmations(self._confirm_on)
+        self._confirmed_rounds = 0
         self._fresh_ms = range(0)  # what was decided then is not to be confirmed yet
         self._turns = Turns()
         self._proposals = Proposals()
@@ -182,9 +183,20 @@ class Coordinator:
         return [txn for txn in self._ledger if txn.pending and txn.pending[0].at_ms not in self._fresh_ms]
 
     async def _confirm_on(self, broker: str) -> None:
+        """So many at once at most, beginning elsewhere each time: one that times out gives its broker a rest, and must
+        not do so before the others' turn each time. Raises the first error when all have ended."""
         due = [txn for txn in self._due() if self._rollout.in_order(txn, broker)]
-        for first in range(0, len(due), _COMPLETED_AT_ONCE):
-            await asyncio.gather(*(self._confirm(broker, txn) for txn in due[first : first + _COMPLETED_AT_ONCE]))
+        self._confirmed_rounds += 1
+        begin = self._confirmed_rounds * _COMPLETED_AT_ONCE % max(len(due), 1)
+        free = asyncio.Semaphore(_COMPLETED_AT_ONCE)
+
+        async def confirm(txn: Transaction) -> None:
+            async with free:
+                await self._confirm(broker, txn)
+
+        ended = await asyncio.gather(*map(confirm, due[begin:] + due[:begin]), return_exceptions=True)
+        for error in filter(None, ended):
+            raise error
 
     async def _confirm(self, broker: str, txn: Transaction) -> None:
         """Takes no turn: a broker that hangs must not keep a driver waiting, and COMPLETE again is the same as once."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, cast
 
+import pytest
+
+from rmqspark.errors import NotWritable, RequestTimeout
 from rmqspark.protocol.bodies_txn import HeldAttempt, OutputRange, TxnDecision
 from rmqspark.protocol.headers_txn import TxnOutcome
 from rmqspark.testing.manual_clock import ManualClock
@@ -12,7 +15,7 @@ from rmqspark.txn.coordinator import Coordinator
 from rmqspark.txn.events import Decided, RunOpened, VersionBegun
 from rmqspark.txn.ledger import Ledger
 from rmqspark.txn.ports import VoteAnswer
-from rmqspark.txn.rollout import Rollout
+from rmqspark.txn.rollout import FIRST_REST_MS, Rollout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,11 +44,16 @@ class Broker:
 
 
 class Journal:
+    """Its disk is full where `refuses` is concerned."""
+
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
+        self.refuses = ""
 
     def record(self, events: Iterable[Event]) -> None:
-        for event in events:
+        for event in list(events):
+            if self.refuses and self.refuses in repr(event):
+                raise NotWritable("The disk is full.")
             self._ledger.apply(event)
 
     async def flushed(self) -> None:
@@ -65,12 +73,14 @@ class Bench:
         self.ledger, self.clock = Ledger(), ManualClock()
         self.slow, self.quick = Broker(), Broker()
         self.slow.hangs = True
-        brokers = {"slow": self.slow, "quick": self.quick}
-        journal: Any = Journal(self.ledger)
-        rollout = Rollout(self.ledger, brokers.__getitem__, self.clock, journal.flushed)
+        self.brokers = {"slow": self.slow, "quick": self.quick}
+        self.journal = Journal(self.ledger)
+        journal: Any = self.journal
+        brokers: Any = lambda name: self.brokers[name]  # noqa: E731
+        rollout = Rollout(self.ledger, brokers, self.clock, journal.flushed)
         nobody = cast("Any", Nobody())
         self.coordinator = Coordinator(
-            self.ledger, journal, nobody, rollout, brokers.__getitem__, nobody, lambda inputs: None, self.clock
+            self.ledger, journal, nobody, rollout, brokers, nobody, lambda inputs: None, self.clock
         )
 
     def decided(self, transactional_id: str, version: int, *brokers: str) -> None:
@@ -122,5 +132,68 @@ def test_confirmations_of_other_brokers_do_not_wait_for_one_that_hangs() -> None
         bench.slow.hangs = False
         await bench.confirm()
         assert bench.versions_left(T) == []
+
+    asyncio.run(main())
+
+
+MANY = [f"id{number:02}" for number in range(16)]  # as many as are asked for at once
+
+
+def test_those_that_always_time_out_keep_no_other_from_its_turn() -> None:
+    """Their broker is given a rest each time, after which others are asked for first."""
+
+    class TimesOut(Broker):
+        async def complete(self, request: Complete) -> list[OutputRange]:
+            if request.transactional_id in MANY:
+                raise RequestTimeout("no answer")
+            return await super().complete(request)
+
+    async def main() -> None:
+        bench = Bench()
+        bench.brokers["quick"] = TimesOut()
+        for name in (*MANY, "last"):
+            bench.decided(name, 0, "quick")
+        for _ in range(20):
+            await bench.confirm()
+            bench.clock.advance(seconds=40)
+        assert (bench.versions_left("last"), bench.versions_left("id00")) == ([], [0])
+
+    asyncio.run(main())
+
+
+def test_what_cannot_be_recorded_keeps_no_other_from_its_turn() -> None:
+    """Nor does it leave any task that nobody waits for: the error is raised when all have ended."""
+
+    async def main() -> None:
+        bench = Bench()
+        for name in (*MANY, "last"):
+            bench.decided(name, 0, "quick")
+        bench.journal.refuses = "'id"
+        with pytest.raises(NotWritable):
+            await bench.confirm()
+        assert (bench.versions_left("last"), bench.versions_left("id00")) == ([], [0])
+        assert len(asyncio.all_tasks()) == 1
+
+    asyncio.run(main())
+
+
+def test_answers_that_fail_together_are_one_failure() -> None:
+    """The rest after it is the first one, not as long as after so many in a row."""
+
+    class Away(Broker):
+        async def complete(self, request: Complete) -> list[OutputRange]:
+            self.told.append((request.transactional_id, request.version))
+            raise RequestTimeout("no answer")
+
+    async def main() -> None:
+        bench = Bench()
+        away = bench.brokers["quick"] = Away()
+        for number in range(16):
+            bench.decided(f"id{number:02}", 0, "quick")
+        await bench.confirm()
+        asked = len(away.told)
+        bench.clock.advance(ms=FIRST_REST_MS)
+        await bench.confirm()
+        assert len(away.told) > asked
 
     asyncio.run(main())
