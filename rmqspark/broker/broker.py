@@ -187,7 +187,6 @@ class Broker:
     def _assemble(self, store: MessageStore, tables: BrokerTables) -> None:
         config, store_config, clock, entropy = self._config, self._store_config, self._clock, self._entropy
         topics, groups, offsets = tables.topics, tables.groups, tables.offsets
-        offset_files = (tables.reset_file, tables.offset_file)
 
         self._stats = BrokerStats(now_ms=clock.now_ms())
         self._queries = SparkQueries()
@@ -203,7 +202,7 @@ class Broker:
             period_ms=config.register_name_server_period,
             timeout_ms=config.register_broker_timeout_mills,
         )
-        publisher = TopicPublisher(tables.topic_file, self._registrar)
+        publisher = TopicPublisher(tables, self._registrar)
         unique_ids = UniqueIds(entropy.token(4), os.getpid(), store_ip(self._host))
         intake = Intake(
             config,
@@ -265,16 +264,14 @@ class Broker:
             RangeReadHandlers(config, store, topics, self._stats),
             MeasuringHandlers(store),
             self._pulls,
-            ConsumerOffsetHandlers(config, store, topics, groups, offsets, offset_files, clock),
+            ConsumerOffsetHandlers(config, store, tables, clock),
             QueueOffsetHandlers(store, topics),
             MessageHandlers(config, store),
             self._heartbeats,
             LockHandlers(config, tables.locks, topics, groups, clock),
-            LeaseHandlers(config, tables.locks, tables.lease_file, tables.offset_file, topics, groups, offsets, clock),
+            LeaseHandlers(config, tables, clock),
             TopicHandlers(config, topics, publisher, deletion, clock),
-            GroupHandlers(
-                config, groups, offsets, tables.locks, tables.group_file, (*offset_files, tables.lease_file), clock
-            ),
+            GroupHandlers(config, tables, clock),
             ProgressHandlers(config, store, topics, offsets, clients, self._rates, clock),
             ConnectionHandlers(clients, clock),
             SettingsHandlers(self._settings_in_force, store_config, topics.version),

@@ -2,12 +2,13 @@
 
 Tables change on the event loop; writing a file durably takes milliseconds and belongs in a thread. So changes are
 written some time later: at once, and awaited, where somebody is told that they are there to stay (a topic created),
-with the next round of the broker's clock elsewhere (offsets committed). Many changes then share one write.
+with the next round of the broker's clock elsewhere (offsets committed). Many changes then share one write. In which
+order tables are written is `BrokerTables`' to say.
 """
 
 from __future__ import annotations
 
-import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from rmqspark.errors import NotWritable
@@ -15,7 +16,7 @@ from rmqspark.store.disk_errors import advice
 from rmqspark.threads import in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from rmqspark.protocol.bodies_base import Body
     from rmqspark.store.json_table import JsonTable
@@ -36,30 +37,20 @@ class TableFile:
         self._table = table
         self._encode = encode
         self._saved_revision = table.revision
-        self._writing = asyncio.Lock()
 
     @property
     def is_saved(self) -> bool:
         """Whether the file holds what the table holds now."""
         return self._table.revision == self._saved_revision
 
-    async def save(self) -> None:
-        """Returns once the file holds at least what the table holds now. Raises NotWritable if it cannot be written."""
-        async with self._writing:
-            revision = self._table.revision
-            if revision == self._saved_revision:
-                return
-            text = self._encode().encode().decode()
-            try:
-                await in_thread(self._file.save, text)
-            except OSError as error:
-                refusal = f"{self._file.path} cannot be written: {error}."
-                raise NotWritable(refusal, hint=advice(error)) from error
-            self._saved_revision = revision
+    def snapshot(self) -> Callable[[], Awaitable[None]]:
+        """What writes the table as it is now, whatever becomes of it until then; it raises NotWritable if it cannot.
+        One at a time."""
+        return partial(self._write, self._table.revision, self._encode().encode().decode())
 
-
-async def save_in_order(*files: TableFile) -> None:
-    """Writes one file when those before it are safe: whenever a kill comes, what is on disk of a change is its first
-    part. Raises NotWritable at the first that cannot be written, and leaves out those behind it."""
-    for file in files:
-        await file.save()
+    async def _write(self, revision: int, text: str) -> None:
+        try:
+            await in_thread(self._file.save, text)
+        except OSError as error:
+            raise NotWritable(f"{self._file.path} cannot be written: {error}.", hint=advice(error)) from error
+        self._saved_revision = revision

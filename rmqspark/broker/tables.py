@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, TypeVar
 
 import structlog
@@ -9,7 +10,7 @@ import structlog
 from rmqspark.broker.groups import SubscriptionGroups
 from rmqspark.broker.locks import QueueLocks
 from rmqspark.broker.offsets import ConsumerOffsets
-from rmqspark.broker.table_file import TableFile, save_in_order
+from rmqspark.broker.table_file import TableFile
 from rmqspark.broker.topics import TopicTable
 from rmqspark.protocol.bodies import ConsumerOffsetTable, QueueLeaseTable, SubscriptionGroupTable, TopicConfigTable
 from rmqspark.store.json_table import JsonTable
@@ -45,16 +46,27 @@ class BrokerTables:
         monotonic_ms = clock.monotonic_ms()
         leases_json = _load(files, "queueLeases.json", QueueLeaseTable, lambda table: locks.load(table, monotonic_ms))
         self.topics, self.groups, self.offsets, self.locks = topics, groups, offsets, locks
-        self.topic_file = TableFile(topics_json, topics, topics.table)
-        self.group_file = TableFile(groups_json, groups, groups.table)
-        self.offset_file = TableFile(offsets_json, offsets, lambda: offsets.table(clock.now_ms()))
-        self.reset_file = TableFile(resets_json, offsets.resets, offsets.resets.table)
         self.lease_file = TableFile(leases_json, locks, locks.table)
+        # In the order in which they are saved. A reader that was not told of a reset commits over the offset that it
+        # moved. Were a lease given up on disk and the commit before it not, its group would go back, and its owner
+        # could not commit again. And the next group or topic of a name takes what is known of it for its own.
+        self._files = (
+            TableFile(resets_json, offsets.resets, offsets.resets.table),
+            TableFile(offsets_json, offsets, lambda: offsets.table(clock.now_ms())),
+            self.lease_file,
+            TableFile(groups_json, groups, groups.table),
+            TableFile(topics_json, topics, topics.table),
+        )
+        self._saving = asyncio.Lock()
 
     async def save(self) -> None:
-        """Writes what has changed, groups and topics behind what is known of them: what goes with one of them must not
-        be there when it has gone. Raises NotWritable if a file cannot be written."""
-        await save_in_order(self.reset_file, self.offset_file, self.lease_file, self.group_file, self.topic_file)
+        """Returns once the files hold at least what the tables hold now, and all changes there are with it. Whenever a
+        kill comes, what is on disk of a change is its first part: one file is written when those before it are safe,
+        and all as things were at one moment. Raises NotWritable at the first that cannot be written, and leaves out
+        those behind it."""
+        async with self._saving:
+            for write in [file.snapshot() for file in self._files if not file.is_saved]:
+                await write()
 
 
 def _load(files: FileSystem, name: str, kind: type[T], take: Callable[[T], None]) -> JsonTable:

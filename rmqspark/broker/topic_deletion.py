@@ -1,14 +1,12 @@
 """Takes a topic out of everything that a broker knows of it: tables, locks, waiting pulls and the store.
 
-In memory that is one step, so that no request meets half of it. On disk it is several: first goes what else was known
-of the topic, then, by `TopicPublisher`, the topic itself.
+In memory that is one step, so that no request meets half of it. The store has it on disk at once, tables when they are
+saved next.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-
-from rmqspark.broker.table_file import save_in_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,9 +40,3 @@ class TopicDeletion:
         tables.locks.forget_topic(topic)
         self._on_deleted(topic)
         self._store.finish_deletion(topic)
-
-    async def save_what_was_known(self) -> None:
-        """To be saved before the topics are: a group would go on in the next topic of the name where it was in this
-        one, and the owner of a queue commit there what it read here. Raises NotWritable."""
-        tables = self._tables
-        await save_in_order(tables.reset_file, tables.offset_file, tables.lease_file)

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rmqspark.broker.registration import Registrar
-    from rmqspark.broker.table_file import TableFile
+    from rmqspark.broker.tables import BrokerTables
 
 
 class TopicPublisher:
     """What handlers call after they changed the topic table."""
 
-    def __init__(self, file: TableFile, registrar: Registrar) -> None:
-        self._file = file
+    def __init__(self, tables: BrokerTables, registrar: Registrar) -> None:
+        self._tables = tables
         self._registrar = registrar
 
     async def save(self) -> None:
         """Returns once a restart would find the topics as they are now."""
-        await self._file.save()
+        await self._tables.save()
 
     def hurry(self) -> None:
         """Registers with the name servers soon."""
@@ -27,4 +27,4 @@ class TopicPublisher:
 
     async def publish(self) -> None:
         """Saves and registers; returns when the name servers that can be reached know, or after a moment."""
-        await asyncio.gather(self._file.save(), self._registrar.registered())
+        await asyncio.gather(self._tables.save(), self._registrar.registered())

@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqspark.broker.resets import GroupQueue
-from rmqspark.broker.table_file import save_in_order
 from rmqspark.errors import GroupNotFound, InvalidArgument, InvalidQueue, NotSupported, OffsetNotFound, ServerFault
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies import ResetOffsetBody
@@ -28,13 +27,10 @@ from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Sequence
+    from collections.abc import Awaitable
 
     from rmqspark.broker.config import BrokerConfig
-    from rmqspark.broker.groups import SubscriptionGroups
-    from rmqspark.broker.offsets import ConsumerOffsets
-    from rmqspark.broker.table_file import TableFile
-    from rmqspark.broker.topics import TopicTable
+    from rmqspark.broker.tables import BrokerTables
     from rmqspark.clock import Clock
     from rmqspark.protocol.bodies import TopicConfig
     from rmqspark.remoting.request import Request
@@ -48,24 +44,14 @@ _NO_OFFSET = -1
 class ConsumerOffsetHandlers:
     """Reads and moves the committed offsets of groups."""
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        store: MessageStore,
-        topics: TopicTable,
-        groups: SubscriptionGroups,
-        offsets: ConsumerOffsets,
-        files: Sequence[TableFile],
-        clock: Clock,
-    ) -> None:
-        """`files` hold offsets and resets, in the order in which they are to be saved."""
+    def __init__(self, config: BrokerConfig, store: MessageStore, tables: BrokerTables, clock: Clock) -> None:
         self._broker_name = config.broker_name
         self._resets_here = config.use_server_side_reset_offset
         self._store = store
-        self._topics = topics
-        self._groups = groups
-        self._offsets = offsets
-        self._files = files
+        self._tables = tables
+        self._topics = tables.topics
+        self._groups = tables.groups
+        self._offsets = tables.offsets
         self._clock = clock
 
     def routes(self) -> Routes:
@@ -136,7 +122,7 @@ class ConsumerOffsetHandlers:
         return Reply(body=self._offsets.table(self._clock.now_ms()).encode())
 
     async def _after_saving(self, reply: Reply) -> Reply:
-        await save_in_order(*self._files)
+        await self._tables.save()
         return reply
 
     def _reset_target(self, header: ResetOffsetRequestHeader, queue_id: int) -> int:

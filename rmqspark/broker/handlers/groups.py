@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.broker.paging import page_of
-from rmqspark.broker.table_file import save_in_order
 from rmqspark.errors import InvalidArgument
 from rmqspark.protocol.bodies import SubscriptionGroupConfig, SubscriptionGroupList, SubscriptionGroupTable
 from rmqspark.protocol.codes import RequestCode
@@ -26,13 +25,10 @@ from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Sequence
+    from collections.abc import Awaitable
 
     from rmqspark.broker.config import BrokerConfig
-    from rmqspark.broker.groups import SubscriptionGroups
-    from rmqspark.broker.locks import QueueLocks
-    from rmqspark.broker.offsets import ConsumerOffsets
-    from rmqspark.broker.table_file import TableFile
+    from rmqspark.broker.tables import BrokerTables
     from rmqspark.clock import Clock
     from rmqspark.remoting.request import Request
     from rmqspark.remoting.router import NoFields
@@ -44,23 +40,10 @@ _MOST_BYTES: Final = 16 * 1024  # of one group's configuration, which is kept in
 class GroupHandlers:
     """Creates, changes, deletes and lists groups."""
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        groups: SubscriptionGroups,
-        offsets: ConsumerOffsets,
-        locks: QueueLocks,
-        file: TableFile,
-        files: Sequence[TableFile],
-        clock: Clock,
-    ) -> None:
-        """`files` hold what else a group has, in the order in which it is to be saved: offsets, resets, leases."""
+    def __init__(self, config: BrokerConfig, tables: BrokerTables, clock: Clock) -> None:
         self._max_queues = config.max_queue_nums
-        self._groups = groups
-        self._offsets = offsets
-        self._locks = locks
-        self._file = file
-        self._files = files
+        self._tables = tables
+        self._groups = tables.groups
         self._clock = clock
 
     def routes(self) -> Routes:
@@ -88,12 +71,10 @@ class GroupHandlers:
                 f"Group {group!r} belongs to the broker.", hint="Only groups of users can be deleted."
             )
         self._groups.remove(group, self._clock.now_ms())
-        self._locks.forget_group(group)
+        self._tables.locks.forget_group(group)
         if request.header.cleanOffset:
-            self._offsets.forget_group(group)
-        # What else knew of it is saved first: the next group of the name would go on where this one was, and the owner
-        # of a queue commit there what it read for this one.
-        return self._after_saving(*self._files)
+            self._tables.offsets.forget_group(group)
+        return self._after_saving()
 
     def config(self, request: Request[GetSubscriptionGroupConfigRequestHeader]) -> Reply:
         return Reply(body=self._groups.require(request.header.group).encode())
@@ -135,6 +116,6 @@ class GroupHandlers:
                 f"The configuration of group {name!r} has {size_bytes} bytes; {_MOST_BYTES} are allowed."
             )
 
-    async def _after_saving(self, *before: TableFile) -> Reply:
-        await save_in_order(*before, self._file)
+    async def _after_saving(self) -> Reply:
+        await self._tables.save()
         return Reply()

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqspark.broker.table_file import save_in_order
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies import GroupLeasesAnswerBody, GroupLeasesBody, LeasedQueue
 from rmqspark.protocol.codes import RequestCode
@@ -24,11 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable, Iterator
 
     from rmqspark.broker.config import BrokerConfig
-    from rmqspark.broker.groups import SubscriptionGroups
-    from rmqspark.broker.locks import QueueLocks
-    from rmqspark.broker.offsets import ConsumerOffsets
-    from rmqspark.broker.table_file import TableFile
-    from rmqspark.broker.topics import TopicTable
+    from rmqspark.broker.tables import BrokerTables
     from rmqspark.clock import Clock
     from rmqspark.remoting.request import Request
 
@@ -38,24 +33,13 @@ _NEVER_COMMITTED = -1
 class LeaseHandlers:
     """Leases queues to the members of known and new groups."""
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        locks: QueueLocks,
-        file: TableFile,
-        offset_file: TableFile,
-        topics: TopicTable,
-        groups: SubscriptionGroups,
-        offsets: ConsumerOffsets,
-        clock: Clock,
-    ) -> None:
+    def __init__(self, config: BrokerConfig, tables: BrokerTables, clock: Clock) -> None:
         self._broker_name = config.broker_name
-        self._locks = locks
-        self._file = file
-        self._offset_file = offset_file
-        self._topics = topics
-        self._groups = groups
-        self._offsets = offsets
+        self._tables = tables
+        self._locks = tables.locks
+        self._topics = tables.topics
+        self._groups = tables.groups
+        self._offsets = tables.offsets
         self._clock = clock
 
     def routes(self) -> Routes:
@@ -70,7 +54,7 @@ class LeaseHandlers:
         self._locks.unlock(group, client_id, self._locks.keep(group, client_id, release, self._clock.monotonic_ms()))
         held += self._take(group, client_id, body.take)
         reply = Reply(body=GroupLeasesAnswerBody(self._locks.lease_ms, held).encode())
-        return reply if self._file.is_saved else self._after_saving(reply)
+        return reply if self._tables.lease_file.is_saved else self._after_saving(reply)
 
     def _keep(self, group: str, client_id: str, wanted: Iterable[LeasedQueue]) -> list[LeasedQueue]:
         offsets = {_queue(each): each.offset for each in wanted}
@@ -98,9 +82,7 @@ class LeaseHandlers:
                 yield _queue(each), each.lease
 
     async def _after_saving(self, reply: Reply) -> Reply:
-        """Offsets first: were a lease given up on disk and the commit before it not, a kill would send the group back,
-        and its owner could not commit again."""
-        await save_in_order(self._offset_file, self._file)
+        await self._tables.save()
         return reply
 
 

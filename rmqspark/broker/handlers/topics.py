@@ -96,7 +96,7 @@ class TopicHandlers:
         if self._topics.is_system(topic):
             raise InvalidName(f"Topic {topic!r} belongs to the broker.", hint="Only topics of users can be deleted.")
         self._deletion.forget(topic)
-        return self._after_forgetting()
+        return self._after_publishing()
 
     def config(self, request: Request[TopicRequestHeader]) -> Reply:
         return Reply(body=self._topics.require(request.header.topic).encode())
@@ -160,10 +160,6 @@ class TopicHandlers:
     async def _after_saving(self) -> Reply:
         await self._publisher.save()
         return Reply()
-
-    async def _after_forgetting(self) -> Reply:
-        await self._deletion.save_what_was_known()
-        return await self._after_publishing()
 
     async def _after_publishing(self) -> Reply:
         await self._publisher.publish()

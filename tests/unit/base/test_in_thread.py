@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from rmqspark.broker.table_file import TableFile
-from rmqspark.protocol.bodies import ConsumerOffsetTable
-from rmqspark.store.json_table import JsonTable
+from rmqspark.broker.config import BrokerConfig
+from rmqspark.broker.tables import BrokerTables
+from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.memory_files import MemoryFileSystem
 from rmqspark.threads import in_thread
 
@@ -59,25 +59,18 @@ class _SlowFiles(MemoryFileSystem):
         super().rename(source, target)
 
 
-class _Offsets:
-    revision = 0
-
-    def table(self) -> ConsumerOffsetTable:
-        return ConsumerOffsetTable(offsetTable={"orders@g": {0: self.revision}})
-
-
 def test_a_broker_that_stops_while_it_saves_saves_once_more() -> None:
     """The save that stopping cut short and the last one do not take each other's temporary file away."""
-    files, offsets = _SlowFiles(), _Offsets()
-    table = TableFile(JsonTable(files, "config/consumerOffset.json"), offsets, offsets.table)
+    files = _SlowFiles()
+    tables = BrokerTables(BrokerConfig(), files, ManualClock())
 
     async def stop_while_saving() -> None:
-        offsets.revision = 1
-        periodic = asyncio.ensure_future(table.save())
+        tables.offsets.commit("g", "orders", 0, 1)
+        periodic = asyncio.ensure_future(tables.save())
         await asyncio.to_thread(files.renaming.wait, 30)
         periodic.cancel()
-        offsets.revision = 2
-        last = asyncio.ensure_future(table.save())
+        tables.offsets.commit("g", "orders", 0, 2)
+        last = asyncio.ensure_future(tables.save())
         await asyncio.wait([last], timeout=0.05)  # time enough to meet the first one's temporary file
         files.may_rename.set()
         await last
@@ -85,6 +78,4 @@ def test_a_broker_that_stops_while_it_saves_saves_once_more() -> None:
         assert isinstance(outcome[0], asyncio.CancelledError)
 
     asyncio.run(stop_while_saving())
-    stored = JsonTable(files, "config/consumerOffset.json").load(lambda text: ConsumerOffsetTable.decode(text.encode()))
-    assert stored is not None
-    assert stored.offsetTable == {"orders@g": {0: 2}}
+    assert BrokerTables(BrokerConfig(), files, ManualClock()).offsets.committed("g", "orders", 0) == 2

@@ -63,13 +63,6 @@ class LeaseFile:
         self.text, self._saved_revision = self._locks.table().encode(), self._locks.revision
 
 
-class OffsetFile:
-    """Has nothing to do: this world's offsets outlive its broker."""
-
-    async def save(self) -> None:
-        return
-
-
 class World:
     """One broker with one topic, and the way to it; stands in for `ClusterClient`, `BrokerClient`, `ClusterView`."""
 
@@ -88,10 +81,16 @@ class World:
     def _serve(self, locks: QueueLocks) -> None:
         self.locks = locks
         config = SimpleNamespace(broker_name=self.name)
-        topics = {"t": SimpleNamespace(readQueueNums=len(QUEUES))}
-        groups = SimpleNamespace(find_or_create=lambda group, now_ms: None)
         self._file = LeaseFile(locks)
-        parts: Any = (config, locks, self._file, OffsetFile(), topics, groups, self.offsets, self.clock)
+        tables = SimpleNamespace(
+            topics={"t": SimpleNamespace(readQueueNums=len(QUEUES))},
+            groups=SimpleNamespace(find_or_create=lambda group, now_ms: None),
+            offsets=self.offsets,  # they outlive this world's broker
+            locks=locks,
+            lease_file=self._file,
+            save=self._file.save,
+        )
+        parts: Any = (config, tables, self.clock)
         self._handlers = LeaseHandlers(*parts)
 
     def restart_broker(self) -> None:

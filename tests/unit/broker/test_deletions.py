@@ -1,9 +1,10 @@
-"""A topic goes from tables and store: killed at any step, refused by the disk, and told to readers in any case."""
+"""Topics and groups go from tables and store: killed at any step, refused by the disk, and told to readers anyway."""
 
 from __future__ import annotations
 
 import asyncio
 from errno import ENOSPC
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +15,8 @@ from rmqspark.broker.recall import recall
 from rmqspark.broker.tables import BrokerTables
 from rmqspark.broker.topic_deletion import TopicDeletion
 from rmqspark.errors import NotWritable
-from rmqspark.protocol.bodies import TopicConfig
+from rmqspark.model import MessageQueue
+from rmqspark.protocol.bodies import SubscriptionGroupConfig, TopicConfig
 from rmqspark.testing.disk_faults import CHANGES, ProcessDied
 
 from ..store.store_bench import StoreBench
@@ -40,8 +42,22 @@ class Broker:
         appender: Any = SimpleNamespace(append_gathered=lambda: None)
         deletion = TopicDeletion(self.tables, self.bench.store, appender, lambda _: None)
         deletion.forget("t")
-        await deletion.save_what_was_known()
-        await self.tables.topic_file.save()
+        await self.tables.save()
+
+    async def delete_group(self) -> None:
+        tables = self.tables
+        tables.groups.remove("g", self.bench.clock.now_ms())
+        tables.locks.forget_group("g")
+        tables.offsets.forget_group("g")
+        await tables.save()
+
+    def know(self, topic: str, group: str) -> None:
+        """Topic, group, and all that is known of the two."""
+        tables, now_ms = self.tables, self.bench.clock.now_ms()
+        tables.topics.put(TopicConfig(topicName=topic), now_ms)
+        tables.groups.put(SubscriptionGroupConfig(groupName=group), now_ms)
+        tables.offsets.reset(group, topic, 0, 5)
+        tables.locks.take(group, "m", [MessageQueue(topic, "broker-a", 0)], self.bench.clock.monotonic_ms())
 
     def start(self) -> None:
         self.tables = BrokerTables(CONFIG, self.bench.files, self.bench.clock)
@@ -61,10 +77,14 @@ class Broker:
 def _no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """A death in a thread would be another death than that of the process."""
 
-    async def directly(work: Any, *given: Any) -> Any:
+    paces = Random(1)
+
+    async def sooner_or_later(work: Any, *given: Any) -> Any:
+        for _ in range(paces.randrange(6)):
+            await asyncio.sleep(0)
         return work(*given)
 
-    monkeypatch.setattr("rmqspark.broker.table_file.in_thread", directly)
+    monkeypatch.setattr("rmqspark.broker.table_file.in_thread", sooner_or_later)
 
 
 def test_whoever_counts_from_zero_again_is_told() -> None:
@@ -121,17 +141,54 @@ def test_what_rocketmq_left_out_of_the_table_is_told_again() -> None:
     assert broker.told_ms == told_ms
 
 
-def test_a_topic_goes_from_the_disk_after_what_was_known_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_topic_goes_from_the_disk_after_what_was_known_of_it() -> None:
     """Where a large file does not fit, the small one behind it waits, or its groups' offsets were the next topic's."""
-
-    def full(_: str) -> None:
-        raise OSError(ENOSPC, "full")
-
     broker = Broker()
     broker.tables.offsets.commit("g", "t", 0, 7)
     broker.tables.topics.remove("t", broker.bench.clock.now_ms())
-    monkeypatch.setattr(broker.tables.offset_file._file, "save", full)
-    with pytest.raises(NotWritable):
+    broker.bench.disk.fail_at(1, OSError(ENOSPC, "full"), counted=CHANGES)
+    with pytest.raises(NotWritable, match="consumerOffset.json"):
         asyncio.run(broker.tables.save())
     stored = BrokerTables(CONFIG, broker.bench.files, broker.bench.clock)
     assert stored.topics.get("t") is not None
+
+
+@pytest.mark.parametrize("deleted", ["topic", "group"])
+@pytest.mark.parametrize("turns", [0, 3, 6, 12])
+def test_what_is_deleted_in_the_middle_of_a_round_goes_from_the_disk_last(deleted: str, turns: int) -> None:
+    """Killed at any step, topic and group are there still, or nothing is there that a next one could take for its own:
+    a group went on where another one was, and committed what it had read for that."""
+    steps, has_died = 0, True
+    while has_died:
+        steps += 1
+        broker = Broker()
+        broker.know("t", "g")
+        asyncio.run(broker.tables.save())
+        broker.know("u", "h")
+        broker.bench.disk.stop_at(steps)
+        has_died = asyncio.run(dies_in_a_round(broker, deleted, turns))
+        broker.bench.disk.kill()
+        stored = BrokerTables(CONFIG, broker.bench.files, broker.bench.clock)
+        if stored.topics.get("t") is None or stored.groups.get("g") is None:
+            left = known(stored)
+            assert left <= {("u", "h")}, f"killed at step {steps}"
+    assert steps > 20
+
+
+async def dies_in_a_round(broker: Broker, deleted: str, turns: int) -> bool:
+    """Whether the process died, of a round of the clock and a deletion that comes so many turns of the loop later."""
+    saving = asyncio.create_task(broker.tables.save())
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    deletion = broker.delete() if deleted == "topic" else broker.delete_group()
+    outcomes: list[Any] = await asyncio.gather(saving, deletion, return_exceptions=True)
+    errors = [outcome for outcome in outcomes if outcome is not None]
+    assert all(isinstance(error, ProcessDied) for error in errors), errors
+    return bool(errors)
+
+
+def known(tables: BrokerTables) -> set[tuple[str, str]]:
+    """The topics and groups of which offsets, resets or leases are kept."""
+    leases = {(lease.topic, lease.group) for lease in tables.locks.table().leases}
+    resets = {(queue.topic, queue.group) for group in ("g", "h") for queue in tables.offsets.resets.of(group)}
+    return leases | resets | {(queue.topic, queue.group) for queue, _ in tables.offsets}
