@@ -24,6 +24,7 @@ from rmqspark.broker.clients import ClientRegistry
 from rmqspark.broker.consumption import ConsumptionRates
 from rmqspark.broker.coordinating import coordination
 from rmqspark.broker.flusher import Flusher
+from rmqspark.broker.group_deletion import GroupDeletion
 from rmqspark.broker.half_messages import HalfMessages
 from rmqspark.broker.handlers.bulk import BulkHandlers
 from rmqspark.broker.handlers.capabilities import CapabilityHandlers
@@ -271,7 +272,7 @@ class Broker:
             LockHandlers(config, tables.locks, topics, groups, clock),
             LeaseHandlers(config, tables, clock),
             TopicHandlers(config, topics, publisher, deletion, clock),
-            GroupHandlers(config, tables, clock),
+            GroupHandlers(config, tables, GroupDeletion(tables, clock), clock),
             ProgressHandlers(config, store, topics, offsets, clients, self._rates, clock),
             ConnectionHandlers(clients, clock),
             SettingsHandlers(self._settings_in_force, store_config, topics.version),

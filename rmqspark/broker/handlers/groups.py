@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from rmqspark.broker.config import BrokerConfig
+    from rmqspark.broker.group_deletion import GroupDeletion
     from rmqspark.broker.tables import BrokerTables
     from rmqspark.clock import Clock
     from rmqspark.remoting.request import Request
@@ -40,10 +41,11 @@ _MOST_BYTES: Final = 16 * 1024  # of one group's configuration, which is kept in
 class GroupHandlers:
     """Creates, changes, deletes and lists groups."""
 
-    def __init__(self, config: BrokerConfig, tables: BrokerTables, clock: Clock) -> None:
+    def __init__(self, config: BrokerConfig, tables: BrokerTables, deletion: GroupDeletion, clock: Clock) -> None:
         self._max_queues = config.max_queue_nums
         self._tables = tables
         self._groups = tables.groups
+        self._deletion = deletion
         self._clock = clock
 
     def routes(self) -> Routes:
@@ -62,18 +64,14 @@ class GroupHandlers:
         return self._put_all(SubscriptionGroupList.decode_request(request.body).groupConfigList)
 
     def delete(self, request: Request[DeleteSubscriptionGroupRequestHeader]) -> Awaitable[Reply]:
-        """Also of a group that is not there; its offsets are kept unless `cleanOffset` says otherwise, its leases
-        are not: members that are there still take their queues anew."""
+        """Also of a group that is not there; its offsets are kept unless `cleanOffset` says otherwise."""
         group = request.header.groupName
         check_group(group)
         if is_system_group(group):
             raise InvalidArgument(
                 f"Group {group!r} belongs to the broker.", hint="Only groups of users can be deleted."
             )
-        self._groups.remove(group, self._clock.now_ms())
-        self._tables.locks.forget_group(group)
-        if request.header.cleanOffset:
-            self._tables.offsets.forget_group(group)
+        self._deletion.forget(group, with_offsets=bool(request.header.cleanOffset))
         return self._after_saving()
 
     def config(self, request: Request[GetSubscriptionGroupConfigRequestHeader]) -> Reply:

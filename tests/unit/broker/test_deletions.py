@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from rmqspark.broker.config import BrokerConfig
+from rmqspark.broker.group_deletion import GroupDeletion
 from rmqspark.broker.recall import recall
 from rmqspark.broker.tables import BrokerTables
 from rmqspark.broker.topic_deletion import TopicDeletion
@@ -45,11 +46,8 @@ class Broker:
         await self.tables.save()
 
     async def delete_group(self) -> None:
-        tables = self.tables
-        tables.groups.remove("g", self.bench.clock.now_ms())
-        tables.locks.forget_group("g")
-        tables.offsets.forget_group("g")
-        await tables.save()
+        GroupDeletion(self.tables, self.bench.clock).forget("g", with_offsets=True)
+        await self.tables.save()
 
     def know(self, topic: str, group: str) -> None:
         """Topic, group, and all that is known of the two."""
