@@ -52,8 +52,8 @@ from rmqspark.broker.handlers.txn_participant import TxnParticipantHandlers
 from rmqspark.broker.intake import Intake
 from rmqspark.broker.participation import participation
 from rmqspark.broker.queries import SparkQueries
-from rmqspark.broker.recall import recall
 from rmqspark.broker.receipts import Receipts
+from rmqspark.broker.reconcile import reconcile
 from rmqspark.broker.registration import BrokerIdentity, Registrar
 from rmqspark.broker.send_tables import SendTables
 from rmqspark.broker.stats import BrokerStats
@@ -161,7 +161,7 @@ class Broker:
         store.warm_with(_warm)
         writing = running.enter_context(ThreadPoolExecutor(1, thread_name_prefix="log"))
         store.write_beside(lambda work: writing.submit(work).result)
-        recall(self._config, store, tables, self._clock.now_ms())
+        reconcile(self._config, store, tables, self._clock.now_ms())
         await tables.save()
         running.push_async_callback(tables.save)
         self._assemble(store, tables)
@@ -249,7 +249,7 @@ class Broker:
         )
         self._pulls = PullHandlers(config, store, topics, groups, clients, offsets, self._stats, clock)
         store.on_readable = self._pulls.messages_arrived
-        deletion = TopicDeletion(tables, store, appender, self._pulls.topic_deleted)
+        deletion = TopicDeletion(tables, store, appender, self._pulls.topic_deleted, clock)
         families = (
             SendHandlers(intake, usual, appender, self._receipts, self._halves, topics, groups, publisher, clock),
             SendBackHandlers(groups),
@@ -266,7 +266,7 @@ class Broker:
             MeasuringHandlers(store),
             self._pulls,
             ConsumerOffsetHandlers(config, store, tables, clock),
-            QueueOffsetHandlers(store, topics),
+            QueueOffsetHandlers(store),
             MessageHandlers(config, store),
             self._heartbeats,
             LockHandlers(config, tables.locks, topics, groups, clock),

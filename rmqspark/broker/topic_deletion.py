@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from rmqspark.broker.appender import Appender
     from rmqspark.broker.tables import BrokerTables
+    from rmqspark.clock import Clock
     from rmqspark.store.message_store import MessageStore
 
 
@@ -20,12 +21,18 @@ class TopicDeletion:
     """Who is told that a topic goes. `on_deleted` is told at once, when the topic is in no table any more."""
 
     def __init__(
-        self, tables: BrokerTables, store: MessageStore, appender: Appender, on_deleted: Callable[[str], None]
+        self,
+        tables: BrokerTables,
+        store: MessageStore,
+        appender: Appender,
+        on_deleted: Callable[[str], None],
+        clock: Clock,
     ) -> None:
         self._tables = tables
         self._store = store
         self._appender = appender
         self._on_deleted = on_deleted
+        self._clock = clock
 
     def forget(self, topic: str) -> None:
         """From here on the topic is not there, nor is anything that a next one of its name could take for its own.
@@ -34,8 +41,8 @@ class TopicDeletion:
         """
         tables = self._tables
         self._appender.append_gathered()  # or they would be the first messages of the next topic of this name
-        deleted_ms = self._store.note_deletion(topic)
-        tables.topics.remove(topic, deleted_ms)
+        self._store.note_deletion(topic)
+        tables.topics.remove(topic, self._clock.now_ms())
         tables.offsets.forget_topic(topic)
         tables.locks.forget_topic(topic)
         self._on_deleted(topic)

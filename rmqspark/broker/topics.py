@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from rmqspark.broker.config import BrokerConfig
 
 READ_WRITE = int(Perm.READ | Perm.WRITE)
-_MAX_DELETIONS = 20_000
 TEMPLATE = int(Perm.READ | Perm.WRITE | Perm.INHERIT)
 
 
@@ -48,7 +47,6 @@ class TopicTable:
         self._max_topics = max_topics
         self._topics: dict[str, TopicConfig] = {}
         self._own_names: set[str] = set()
-        self._deleted_ms: dict[str, int] = {}  # the newest last
 
     @property
     def revision(self) -> int:
@@ -98,27 +96,11 @@ class TopicTable:
         return True
 
     def remove(self, topic: str, now_ms: int) -> bool:
-        """Whether there was such a topic. When it went is remembered: its queues' offsets will begin anew."""
+        """Whether there was such a topic."""
         if self._topics.pop(topic, None) is None:
             return False
-        self._note_deletion(topic, max(now_ms, self.deleted_ms(topic) + 1), now_ms)
-        return True
-
-    def recall_deletion(self, topic: str, deleted_ms: int, now_ms: int) -> None:
-        """Notes one that the store knows of and the table does not: a kill came between, or RocketMQ wrote the file."""
-        if deleted_ms > self.deleted_ms(topic):
-            self._note_deletion(topic, deleted_ms, now_ms)
-
-    def _note_deletion(self, topic: str, deleted_ms: int, now_ms: int) -> None:
-        self._deleted_ms.pop(topic, 0)
-        self._deleted_ms[topic] = deleted_ms
-        if len(self._deleted_ms) > _MAX_DELETIONS:
-            del self._deleted_ms[next(iter(self._deleted_ms))]
         self.version = self.version.next(now_ms)
-
-    def deleted_ms(self, topic: str) -> int:
-        """When a topic of this name was last deleted; 0 if never."""
-        return self._deleted_ms.get(topic, 0)
+        return True
 
     def auto_create(self, topic: str, *, template: str, queues: int, sys_flag: int, now_ms: int) -> TopicConfig:
         """Makes the topic of a first send as the template allows; raises TopicNotFound where it does not.
@@ -149,7 +131,7 @@ class TopicTable:
             TopicConfig(topicName=topic, readQueueNums=queues, writeQueueNums=queues, perm=READ_WRITE), now_ms
         )
 
-    def recall(self, topic: str, queues: int, now_ms: int) -> bool:
+    def restore(self, topic: str, queues: int, now_ms: int) -> bool:
         """Puts a topic that messages are stored of; False, with nothing put, for a known one and for the broker's own.
 
         Raises InvalidName for what no user's topic may be called, NoPermission over the limit.
@@ -176,9 +158,7 @@ class TopicTable:
 
     def table(self) -> TopicConfigTable:
         """In the form of config/topics.json and of registrations."""
-        return TopicConfigTable(
-            topicConfigTable=dict(self._topics), dataVersion=self.version, deletedTopics=dict(self._deleted_ms) or None
-        )
+        return TopicConfigTable(topicConfigTable=dict(self._topics), dataVersion=self.version)
 
     def registration(self) -> RegisterBrokerBody:
         """In the form that name servers are told; there are no static topics, so their tables are empty."""
@@ -189,7 +169,6 @@ class TopicTable:
         """Takes over a stored table. Raises InvalidName for a name that must not become a directory."""
         for name, config in table.topicConfigTable.items():
             self._topics[_check_kept(name)] = msgspec.structs.replace(config, topicName=name)
-        self._deleted_ms = dict(table.deletedTopics or {})
         self.version = table.dataVersion
 
 

@@ -35,15 +35,13 @@ class TopicConfig(Body):
 
 
 class TopicConfigTable(Body):
-    """A broker's topics (RocketMQ's TopicConfigSerializeWrapper). The mapping members are 5.x's, for static topics;
-    `deletedTopics` is ours, and in files only."""
+    """A broker's topics (RocketMQ's TopicConfigSerializeWrapper). The mapping members are 5.x's, for static topics."""
 
     topicConfigTable: dict[str, TopicConfig] = {}
     dataVersion: DataVersion = msgspec.field(default_factory=DataVersion)
     mappingDataVersion: DataVersion | None = None
     topicQueueMappingDetailMap: dict[str, Any] | None = None
     topicQueueMappingInfoMap: dict[str, Any] | None = None
-    deletedTopics: dict[str, Int64] | None = None  # when the last topic of that name was deleted, ms
 
 
 class RegisterBrokerBody(Body):

@@ -2,7 +2,9 @@
 
 A deletion removes the queues; the messages stay in the log until they expire. A recovery that goes through them, for it
 is after a crash or a queue is missing, would put them into queues again, before the first messages of the next topic of
-that name. In `deletedtopics.json` at the root of the store, a file RocketMQ does not know and leaves alone:
+that name. Readers are told, for the queues of a topic made anew count from 0 again; that outlasts the messages, so an
+entry stays when they expire. In `deletedtopics.json` at the root of the store, a file RocketMQ does not know and leaves
+alone:
 
     {"<topic>": [<physical offset of the log's end>, <ms of the deletion>, <whether only ours wrote the log since>]}
 
@@ -20,8 +22,6 @@ import msgspec
 from rmqspark.store.json_table import JsonTable
 
 if TYPE_CHECKING:
-    from collections.abc import ItemsView
-
     import numpy as np
     from numpy.typing import NDArray
 
@@ -59,22 +59,15 @@ class Deletions:
     def get(self, topic: str) -> Deletion | None:
         return self._by_topic.get(topic)
 
-    def items(self) -> ItemsView[str, Deletion]:
-        return self._by_topic.items()
-
     def sync_name(self) -> None:
         """Makes durable what was read: a process that was killed may have renamed the file and not got as far as that.
         Raises OSError."""
         self._files.sync_directory("")
 
-    def add(self, topic: str, deletion: Deletion, log_min_offset: int) -> None:
-        """Durable when this returns. Of what has expired with its messages nothing is kept. Raises OSError."""
-        kept = {
-            name: each
-            for name, each in self._by_topic.items()
-            if name != topic and each.log_end_offset > log_min_offset
-        }
-        self._save({**dict(list(kept.items())[1 - _MOST :]), topic: deletion})
+    def add(self, topic: str, deletion: Deletion) -> None:
+        """Durable when this returns. Raises OSError."""
+        others = [(name, each) for name, each in self._by_topic.items() if name != topic]
+        self._save({**dict(others[1 - _MOST :]), topic: deletion})
 
     def follow_log_end(self, log_end_offset: int) -> None:
         """What is appended from here on is new, though a deletion has seen a longer log. Durable when this returns."""

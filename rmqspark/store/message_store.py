@@ -442,12 +442,12 @@ class MessageStore:
         self.note_deletion(topic)
         self.finish_deletion(topic)
 
-    def note_deletion(self, topic: str) -> int:
-        """Notes for good that a topic goes; who calls it finishes it, or else the next start does. Returns when that
-        was, ms. Raises OSError; then nothing has gone."""
-        now_ms = max(self._clock.now_ms(), self.writer.store_timestamp_ms)  # a clock may have been put back
-        self._deletions.add(topic, Deletion(self._log.end_offset, now_ms, only_ours_since=True), self._log.min_offset)
-        return now_ms
+    def note_deletion(self, topic: str) -> None:
+        """Notes for good that a topic goes; who calls it finishes it, or else the next start does. Raises OSError; then
+        nothing has gone."""
+        # A clock may have been put back, and readers tell a deletion from the one before by its time.
+        now_ms = max(self._clock.now_ms(), self.writer.store_timestamp_ms, self.deleted_ms(topic) + 1)
+        self._deletions.add(topic, Deletion(self._log.end_offset, now_ms, only_ours_since=True))
 
     def finish_deletion(self, topic: str) -> None:
         """Removes the queues of a topic whose deletion is noted. Raises OSError, as `delete_topic` does."""
@@ -455,9 +455,10 @@ class MessageStore:
         self._dispatcher.forget(topic)
         self._queues.remove_topic(topic)
 
-    def deletions_ms(self) -> dict[str, int]:
-        """When topics were deleted, ms, as far as the log may still have messages of them."""
-        return {topic: deletion.deleted_ms for topic, deletion in self._deletions.items()}
+    def deleted_ms(self, topic: str) -> int:
+        """When a topic of this name was last deleted, ms; 0 if never."""
+        deletion = self._deletions.get(topic)
+        return deletion.deleted_ms if deletion is not None else 0
 
     def expire(self, now_ms: int, *, keep_from: int | None = None) -> ExpireReport:
         """Deletes what has had its time, a few files a call, and shuts or opens the store for writes as the disk

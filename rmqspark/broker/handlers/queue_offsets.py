@@ -27,7 +27,6 @@ from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
 
 if TYPE_CHECKING:
-    from rmqspark.broker.topics import TopicTable
     from rmqspark.protocol.bodies import QueueOfTopic
     from rmqspark.remoting.request import Request
     from rmqspark.remoting.router import NoFields
@@ -38,9 +37,8 @@ if TYPE_CHECKING:
 class QueueOffsetHandlers:
     """Answers from the store's queues."""
 
-    def __init__(self, store: MessageStore, topics: TopicTable) -> None:
+    def __init__(self, store: MessageStore) -> None:
         self._store = store
-        self._topics = topics
 
     def routes(self) -> Routes:
         return {
@@ -60,7 +58,7 @@ class QueueOffsetHandlers:
     def max_offset(self, request: Request[GetMaxOffsetRequestHeader]) -> Reply:
         """With when a topic of this name was last deleted, in a field of ours, so that readers notice."""
         topic, queue_id = request.header.topic, request.header.queueId
-        deleted_ms = self._topics.deleted_ms(topic) or None
+        deleted_ms = self._store.deleted_ms(topic) or None
         return Reply(MaxOffsetResponseHeader(self._store.max_offset(topic, queue_id), deleted_ms))
 
     def min_offset(self, request: Request[GetMinOffsetRequestHeader]) -> Reply:
@@ -79,4 +77,4 @@ class QueueOffsetHandlers:
     def _bounds(self, queue: QueueOfTopic) -> QueueBounds:
         topic, queue_id = queue.topic, queue.queueId
         begin, end = self._store.min_offset(topic, queue_id), self._store.max_offset(topic, queue_id)
-        return QueueBounds(begin, end, self._topics.deleted_ms(topic))
+        return QueueBounds(begin, end, self._store.deleted_ms(topic))

@@ -100,16 +100,16 @@ def test_a_topic_that_has_messages_comes_back_unless_it_is_the_broker_s() -> Non
     """What is known stays as it is; names that nobody could have made, and the broker's own, are left out."""
     topics = table_of(max_topics=len(table_of()) + 2)
     for name in ("orders", "%DLQ%g"):
-        assert topics.recall(name, 3, NOW_MS)
+        assert topics.restore(name, 3, NOW_MS)
         config = topics.require(name)
         assert (config.readQueueNums, config.writeQueueNums, config.perm) == (3, 3, 6)
     for name in ("orders", "broker-a", TXN_LEDGER_TOPIC, "rmq_sys_anything"):
-        assert not topics.recall(name, 9, NOW_MS)
+        assert not topics.restore(name, 9, NOW_MS)
     assert topics.require("orders").readQueueNums == 3
     with pytest.raises(InvalidName):
-        topics.recall("../orders", 1, NOW_MS)
+        topics.restore("../orders", 1, NOW_MS)
     with pytest.raises(NoPermission):
-        topics.recall("one-too-many", 1, NOW_MS)
+        topics.restore("one-too-many", 1, NOW_MS)
 
 
 def test_the_version_moves_with_changes_and_only_with_them() -> None:
@@ -153,32 +153,6 @@ def test_the_table_survives_in_rocketmqs_form() -> None:
     again.load(TopicConfigTable.decode(topics.table().encode()))
     assert list(again) == list(topics)
     assert again.version == topics.version
-
-
-def test_deletions_are_remembered() -> None:
-    """Whoever read a topic that was deleted learns of it, also after a restart and when a new one has its name."""
-    topics = table_of()
-    assert topics.deleted_ms("orders") == 0
-    seen = []
-    for _ in range(2):  # in the same millisecond
-        topics.put(TopicConfig(topicName="orders"), NOW_MS)
-        topics.remove("orders", NOW_MS)
-        seen.append(topics.deleted_ms("orders"))
-    topics.put(TopicConfig(topicName="orders"), NOW_MS)
-    again = TopicTable(max_topics=100, now_ms=0)
-    again.load(TopicConfigTable.decode(topics.table().encode()))
-    assert seen == [NOW_MS, NOW_MS + 1]
-    assert (again.deleted_ms("orders"), again.deleted_ms("others")) == (NOW_MS + 1, 0)
-    assert topics.registration().topicConfigSerializeWrapper.deletedTopics is None
-
-
-def test_only_so_many_deletions_are_remembered() -> None:
-    """Topics that come and go by the thousand do not fill the file: the oldest deletions are forgotten."""
-    topics = TopicTable(max_topics=10, now_ms=NOW_MS)
-    for number in range(20_001):
-        topics.put(TopicConfig(topicName=f"t{number}"), NOW_MS)
-        topics.remove(f"t{number}", NOW_MS)
-    assert [topics.deleted_ms(name) for name in ("t0", "t1", "t20000")] == [0, NOW_MS, NOW_MS]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 from rmqspark.broker.config import BrokerConfig
 from rmqspark.broker.group_deletion import GroupDeletion
-from rmqspark.broker.recall import recall
+from rmqspark.broker.reconcile import reconcile
 from rmqspark.broker.tables import BrokerTables
 from rmqspark.broker.topic_deletion import TopicDeletion
 from rmqspark.errors import NotWritable
@@ -41,7 +41,7 @@ class Broker:
 
     async def delete(self) -> None:
         appender: Any = SimpleNamespace(append_gathered=lambda: None)
-        deletion = TopicDeletion(self.tables, self.bench.store, appender, lambda _: None)
+        deletion = TopicDeletion(self.tables, self.bench.store, appender, lambda _: None, self.bench.clock)
         deletion.forget("t")
         await self.tables.save()
 
@@ -59,11 +59,11 @@ class Broker:
 
     def start(self) -> None:
         self.tables = BrokerTables(CONFIG, self.bench.files, self.bench.clock)
-        recall(CONFIG, self.bench.store, self.tables, self.bench.clock.now_ms())
+        reconcile(CONFIG, self.bench.store, self.tables, self.bench.clock.now_ms())
 
     @property
     def told_ms(self) -> int:
-        return self.tables.topics.deleted_ms("t")
+        return self.bench.store.deleted_ms("t")
 
     @property
     def is_whole(self) -> bool:
@@ -124,19 +124,6 @@ def test_a_deletion_that_is_refused_forgets_nothing() -> None:
     broker.bench.reopen()
     broker.start()
     assert broker.is_whole
-
-
-def test_what_rocketmq_left_out_of_the_table_is_told_again() -> None:
-    """It writes topics.json without our deletions; the store remembers them."""
-    broker = Broker()
-    asyncio.run(broker.delete())
-    told_ms = broker.told_ms
-    broker.tables.topics._deleted_ms.clear()
-    broker.tables.topics.version = broker.tables.topics.version.next(broker.bench.clock.now_ms())
-    asyncio.run(broker.tables.save())
-    broker.bench.reopen()
-    broker.start()
-    assert broker.told_ms == told_ms
 
 
 def test_a_topic_goes_from_the_disk_after_what_was_known_of_it() -> None:

@@ -6,6 +6,7 @@ from errno import EIO
 from itertools import count
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
 from rmqspark.errors import DamagedFile
@@ -229,7 +230,7 @@ def continued_by_rocketmq() -> StoreBench:
     bench.send("t", 0, b"new")
     bench.store.close()
     deletion = Deletion(bench.store.end_offset, bench.clock.now_ms() - 1, only_ours_since=True)
-    Deletions(bench.files).add("t", deletion, 0)
+    Deletions(bench.files).add("t", deletion)
     bench.write_file("checkpoint", Checkpoint().encode()[:40].ljust(4096, b"\0"))
     lose_the_queues(bench)
     return bench
@@ -335,16 +336,52 @@ def test_a_store_without_a_broker_has_no_deleted_messages() -> None:
         }
 
 
-def test_what_expired_needs_no_note() -> None:
-    """The table has what lies in the log, and no more of it than 20,000."""
+def test_deletions_are_told_and_told_apart() -> None:
+    """Whoever read a topic that was deleted learns of it, also after a start and when a new one has its name, made and
+    deleted in the same millisecond."""
+    bench = StoreBench()
+    assert bench.store.deleted_ms("t") == 0
+    for _ in range(2):
+        bench.send("t", 0, *BODIES)
+        bench.store.delete_topic("t")
+    bench.send("t", 0, b"new")
+    bench.reopen()
+    assert (bench.store.deleted_ms("t"), bench.store.deleted_ms("u")) == (bench.clock.now_ms() + 1, 0)
+
+
+def test_a_deletion_is_told_when_all_its_messages_have_expired() -> None:
+    """A reader may come back after weeks; the topic made anew counts from 0 still."""
+    bench = StoreBench()
+    bench.send("t", 0, *BODIES)
+    bench.store.delete_topic("t")
+    deleted_ms = bench.store.deleted_ms("t")
+    bench.send("u", 0, *[b"%d" % number for number in range(50)])
+    bench.clock.advance(hours=100)
+    while bench.store.expire(bench.clock.now_ms()).deleted:
+        pass
+    bench.store.delete_topic("u")
+    bench.reopen()
+    assert bench.store.deleted_ms("t") == deleted_ms > 0
+
+
+def test_only_so_many_deletions_are_remembered() -> None:
+    """Topics that come and go by the thousand do not fill the file: the oldest deletions are forgotten."""
+    files = MemoryFileSystem()
+    table = {f"t{number}": Deletion(100, number) for number in range(20_000)}
+    files.open(PATH, create=True).pwrite(msgspec.json.encode(table), 0)
+    Deletions(files).add("new", Deletion(1000, 1))
+    told = Deletions(files)
+    assert [name for name in ("t0", "t1", "t19999", "new") if told.get(name)] == ["t1", "t19999", "new"]
+
+
+def test_deletions_follow_a_log_that_was_cut() -> None:
+    """What is appended from there on is new."""
     files = MemoryFileSystem()
     table = Deletions(files)
-    for number in range(4):
-        table.add(f"t{number}", Deletion(100 * number, 1), log_min_offset=0)
-    table.add("new", Deletion(1000, 2), log_min_offset=200)
-    assert [name for name in ("t0", "t1", "t2", "t3", "new") if Deletions(files).get(name)] == ["t3", "new"]
+    table.add("t", Deletion(300, 1))
+    table.add("u", Deletion(100, 2))
     table.follow_log_end(250)
-    assert (Deletions(files).get("t3"), Deletions(files).get("new")) == (Deletion(250, 1), Deletion(250, 2))
+    assert (Deletions(files).get("t"), Deletions(files).get("u")) == (Deletion(250, 1), Deletion(100, 2))
 
 
 def test_a_table_that_says_nothing_is_told() -> None:

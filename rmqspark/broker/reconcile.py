@@ -18,29 +18,27 @@ if TYPE_CHECKING:
 log = structlog.get_logger("rmqspark.broker")
 
 
-def recall(config: BrokerConfig, store: MessageStore, tables: BrokerTables, now_ms: int) -> None:
-    """Adds the topics and deletions that are missing and moves the offsets that lie outside their queues; logs each."""
+def reconcile(config: BrokerConfig, store: MessageStore, tables: BrokerTables, now_ms: int) -> None:
+    """Adds the topics that are missing and moves the offsets that lie outside their queues; logs each."""
     for damage in store.damage:
         log.warning("the log is damaged, what lies beyond is served", damage=str(damage))
     tables.topics.add_system_topics(system_topics(config), now_ms)
-    for topic, deleted_ms in store.deletions_ms().items():
-        tables.topics.recall_deletion(topic, deleted_ms, now_ms)
     for topic in store.topics():
-        _recall_topic(topic, config, store, tables, now_ms)
+        _restore_topic(topic, config, store, tables, now_ms)
     moved = tables.offsets.clamp(lambda *queue: (store.min_offset(*queue), store.max_offset(*queue)))
     for queue, offset in moved:
         inside = tables.offsets.committed(*queue)
         log.warning("consumer offset outside its queue was moved", queue=str(queue), offset=offset, moved_to=inside)
 
 
-def _recall_topic(topic: str, config: BrokerConfig, store: MessageStore, tables: BrokerTables, now_ms: int) -> None:
+def _restore_topic(topic: str, config: BrokerConfig, store: MessageStore, tables: BrokerTables, now_ms: int) -> None:
     """Only who makes a topic by sending to it waits until the table is on disk, not who sends to it meanwhile: a
     kill then leaves messages that were acknowledged, and a table that does not know their topic."""
     group = tables.groups.get(topic.removeprefix(RETRY_PREFIX)) if topic.startswith(RETRY_PREFIX) else None
     found = max(store.queue_ids(topic), default=-1) + 1
     queues = min(max(found, group.retryQueueNums if group else 0), config.max_queue_nums)
     try:
-        if tables.topics.recall(topic, queues, now_ms):
+        if tables.topics.restore(topic, queues, now_ms):
             log.warning("a topic that the table did not know is there again", topic=topic, queues=queues)
     except (InvalidName, NoPermission) as error:
         log.warning("a topic that the table does not know is left out", topic=topic, error=str(error))
