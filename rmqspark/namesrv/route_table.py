@@ -5,12 +5,14 @@ keeps an address in the table is life: a registration or heartbeat within its ti
 by. When an address goes, by its own wish, its silence or the end of its connection, the name goes with its last
 address, and a topic with its last broker name.
 
-Four rules go beyond RocketMQ. A broker id that is alive at one address is not given to another (RocketMQ lets the last
-one win). A broker is in one cluster, the one it named last. A master that says it has no topics but those it registers
-loses the others: RocketMQ's brokers also register what changed alone, or some topics at a time, and nothing tells that
-from all of them (its `deleteTopicWithBrokerRegistration`, off by default, wants all brokers set up for it). And the
-table has bounds. What is left out:
-acting masters in answers (`supportActingMaster`, off by default in RocketMQ), static topics' merged mappings.
+Five rules go beyond RocketMQ. A broker id that is alive at one address is not given to another (RocketMQ lets the last
+one win). A registration over an older connection than the last one's is late, and ignored: the broker has hung up there
+and said more since. The version of its topics does not tell that, for a store that was put back from a copy has an
+older one, too. A broker is in one cluster, the one it named last. A master that says it has no topics but those it
+registers loses the others: RocketMQ's brokers also register what changed alone, or some topics at a time, and nothing
+tells that from all of them (its `deleteTopicWithBrokerRegistration`, off by default, wants all brokers set up for it).
+And the table has bounds. What is left out: acting masters in answers (`supportActingMaster`, off by default in
+RocketMQ), static topics' merged mappings.
 """
 
 from __future__ import annotations
@@ -88,9 +90,12 @@ class RouteTable:
         """Takes in what a broker says of itself.
 
         Raises NoPermission for a broker id that is alive elsewhere, ServerFault for a single topic of an unknown
-        broker, Busy over the table's bounds. One with an older state than the living one is ignored, as in RocketMQ.
+        broker, Busy over the table's bounds. One with an older state than the living one is ignored, as in RocketMQ,
+        and so is one over an older connection.
         """
         self._check_names(registration)
+        if self._is_late(registration):
+            return self._master_for(registration)
         known = self._brokers.get(registration.name)
         holder = known.brokerAddrs.get(registration.broker_id) if known else None
         if holder is not None and holder != registration.address:
@@ -105,7 +110,7 @@ class RouteTable:
         if self._speaks_for(registration, broker):
             self._take_topics(registration, broker, everything=first or self._changed(registration))
         self._note_life(registration, now_ms)
-        return self._master_of(broker) if registration.broker_id != MASTER_ID else Master()
+        return self._master_for(registration)
 
     def heartbeat(self, name: str, address: str, now_ms: int) -> None:
         """A broker lives; one that is not registered is not known by this either."""
@@ -214,6 +219,10 @@ class RouteTable:
                 f"A broker has at most {_MAX_ADDRESSES} addresses of at most {_MAX_NAME_LENGTH} characters."
             )
 
+    def _is_late(self, registration: Registration) -> bool:
+        live = self._live.get((registration.name, registration.address))
+        return live is not None and registration.connection_id < live.connection_id
+
     def _refuse(self, registration: Registration, rival: LiveBroker) -> Master:
         if rival.data_version.stateVersion > registration.topics.dataVersion.stateVersion:
             return Master()
@@ -285,9 +294,12 @@ class RouteTable:
         else:
             self._filter_servers.pop(registration.address, None)
 
-    def _master_of(self, broker: BrokerData) -> Master:
-        address = broker.brokerAddrs.get(MASTER_ID)
-        live = self._live.get((broker.brokerName, address)) if address is not None else None
+    def _master_for(self, registration: Registration) -> Master:
+        """What a slave is told, and nobody else."""
+        if registration.broker_id == MASTER_ID:
+            return Master()
+        address = self._brokers[registration.name].brokerAddrs.get(MASTER_ID)
+        live = self._live.get((registration.name, address)) if address is not None else None
         return Master(live.address, live.ha_address) if live is not None else Master()
 
     # --- forgetting --------------------------------------------------------------------------------------------------

@@ -130,6 +130,26 @@ def test_a_broker_that_says_what_all_its_topics_are_has_no_others() -> None:
     converse(talk)
 
 
+def test_what_comes_late_over_a_connection_given_up_is_not_the_last_word() -> None:
+    """A broker that had no answer in time registers over a new connection. What it had said before is heard after
+    that, its connection ends, and both change nothing: all topics it has now are known still."""
+    before = TopicConfigTable({"bills": TABLE.topicConfigTable["bills"]}, DataVersion(0, 0, 1_600_000_000_000))
+
+    async def talk(at: Session) -> None:
+        again = at._replace(connection=await AsyncConnection.open(at.server.address))
+        assert (await again.register(allTopics=True)).code == 0
+        assert (await at.register(RegisterBrokerBody(before).encode(), allTopics=True)).code == 0
+        assert (await again.route("orders")).code == 0
+        await at.connection.close()
+        async with asyncio.timeout(60):
+            while at.server._server.connection_count > 1:
+                await again.route("orders")
+        assert (await again.route("orders")).code == 0
+        await again.connection.close()
+
+    converse(talk)
+
+
 def test_route_of_a_registered_topic() -> None:
     """A client finds the queues and addresses of a topic that a broker registered; an unknown topic is code 17."""
 

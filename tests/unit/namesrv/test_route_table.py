@@ -196,7 +196,7 @@ def test_a_missing_topic_is_entered_without_a_new_version() -> None:
 
 def test_a_topic_that_was_deleted_unnoticed_goes_with_the_next_registration() -> None:
     """A master that says what all its topics are has no others; what other brokers have of them stays."""
-    table = table_of(broker(), broker("b", address=B_MASTER, connection_id=2))
+    table = table_of(broker(), broker("b", address=B_MASTER))
     table.register(broker(table=topics("bills", counter=2), all_topics=True), 1)
     assert list(queues_of(table, "orders")) == ["b"]
     assert list(queues_of(table, "bills")) == ["a", "b"]
@@ -230,9 +230,10 @@ def test_slaves_do_not_speak_for_topics() -> None:
     table = table_of(broker(), broker(broker_id=1, address=A_SLAVE, connection_id=2, table=topics("x", "y")))
     assert table.route("x") is None
     table.connection_closed(1)
-    table.register(broker(broker_id=1, address=A_SLAVE, table=topics("x", "y", counter=2), acting_master=None), 1)
+    slave = broker(broker_id=1, address=A_SLAVE, connection_id=2, table=topics("x", "y", counter=2))
+    table.register(replace(slave, acting_master=None), 1)
     assert table.route("x") is None
-    table.register(broker(broker_id=1, address=A_SLAVE, table=topics("x", "y", counter=3)), 1)
+    table.register(replace(slave, topics=topics("x", "y", counter=3)), 1)
     assert queues_of(table, "x") == {"a": (16, 6)}
 
 
@@ -279,6 +280,27 @@ def test_a_broken_connection_unregisters_exactly_its_brokers() -> None:
     assert table.connection_closed(1) == []
     assert [live.name for live in table.connection_closed(2)] == ["b"]
     assert sorted(table.cluster_info().brokerAddrTable) == ["a"]
+
+
+def test_a_registration_over_an_older_connection_is_late() -> None:
+    """The broker has registered over a new one since: what it had no more is not back, what is new does not go, and
+    the end of the older connection is not the broker's. A broker whose store was put back has older versions, too."""
+    table = table_of(broker(connection_id=1), broker(connection_id=2, table=topics("orders", "new", counter=2)))
+    late = broker(connection_id=1, table=topics("orders", "bills"), all_topics=True)
+    assert table.register(late, 1) == Master()
+    assert (queues_of(table, "new"), table.data_version("a", A_MASTER)) == ({"a": (16, 6)}, DataVersion(2, 0, 0))
+    assert table.connection_closed(1) == []
+    table.register(replace(late, connection_id=3), 2)
+    assert sorted(table.topics()) == ["bills", "orders"]
+    table.connection_closed(3)
+    table.register(late, 3)
+    assert sorted(table.topics()) == ["bills", "orders"]
+
+
+def test_a_late_registration_of_a_slave_is_answered_as_the_last_one() -> None:
+    """It learns its master."""
+    table = table_of(broker(), broker(broker_id=1, address=A_SLAVE, connection_id=3))
+    assert table.register(broker(broker_id=1, address=A_SLAVE, connection_id=2), 1).address == A_MASTER
 
 
 def test_topics_are_deleted_by_cluster_or_everywhere() -> None:
