@@ -104,11 +104,14 @@ class RouteTable:
                 return self._refuse(registration, rival)
         if holder is None and len(registration.topics.topicConfigTable) == 1:
             raise ServerFault("register broker failed")  # a change of one topic, whose broker is not known yet
-        self._check_bounds(registration)
+        everything = holder is None or self._changed(registration)
+        dropped = self._dropped(registration) if everything else []
+        self._check_bounds(registration, dropped)
+        for topic in dropped:
+            self._forget_queues(topic, registration.name)
         broker = self._take_in(registration)
-        first = holder is None
         if self._speaks_for(registration, broker):
-            self._take_topics(registration, broker, everything=first or self._changed(registration))
+            self._take_topics(registration, broker, everything=everything)
         self._note_life(registration, now_ms)
         return self._master_for(registration)
 
@@ -232,15 +235,23 @@ class RouteTable:
             hint="Stop the other one, or give this one a name or id of its own.",
         )
 
-    def _check_bounds(self, registration: Registration) -> None:
+    def _dropped(self, registration: Registration) -> list[str]:
+        """Topics that a master has no more: this server was not told when they were deleted. A slave may lag behind."""
+        if not registration.all_topics or registration.broker_id != MASTER_ID:
+            return []
+        kept, name = registration.topics.topicConfigTable, registration.name
+        return [topic for topic, queues in self._topics.items() if name in queues and topic not in kept]
+
+    def _check_bounds(self, registration: Registration, dropped: Iterable[str]) -> None:
         if (registration.name, registration.address) not in self._live and len(self._live) >= self._max_brokers:
             raise Busy(f"{self._max_brokers} brokers are registered already, as many as are allowed.")
-        self._check_room_for(registration.topics.topicConfigTable.keys())
+        going = sum(len(self._topics[topic]) == 1 for topic in dropped)
+        self._check_room_for(registration.topics.topicConfigTable.keys(), going=going)
 
-    def _check_room_for(self, topics: Iterable[str]) -> None:
-        new = sum(topic not in self._topics for topic in topics)
-        if new and len(self._topics) + new > self._max_topics:
-            raise Busy(f"{len(self._topics)} topics are known and {new} more would be too many.")
+    def _check_room_for(self, topics: Iterable[str], *, going: int = 0) -> None:
+        new, kept = sum(topic not in self._topics for topic in topics), len(self._topics) - going
+        if new and kept + new > self._max_topics:
+            raise Busy(f"{kept} topics are known and {new} more would be too many.")
 
     def _take_in(self, registration: Registration) -> BrokerData:
         broker = self._brokers.setdefault(
@@ -264,8 +275,6 @@ class RouteTable:
         return self.data_version(registration.name, registration.address) != registration.topics.dataVersion
 
     def _take_topics(self, registration: Registration, broker: BrokerData, *, everything: bool) -> None:
-        if everything and registration.all_topics and registration.broker_id == MASTER_ID:  # a slave may lag behind
-            self._forget_others(registration)
         masked = _is_prime_slave(registration, broker) and broker.enableActingMaster
         for topic, config in registration.topics.topicConfigTable.items():
             queues = self._topics.setdefault(topic, {})
@@ -313,12 +322,6 @@ class RouteTable:
     def _forget_name(self, name: str) -> None:
         self._leave_cluster(self._brokers.pop(name))
         for topic in [topic for topic, queues in self._topics.items() if name in queues]:
-            self._forget_queues(topic, name)
-
-    def _forget_others(self, registration: Registration) -> None:
-        """Forgets the topics that a broker no longer has: this server was not told when they were deleted."""
-        kept, name = registration.topics.topicConfigTable, registration.name
-        for topic in [topic for topic, queues in self._topics.items() if name in queues and topic not in kept]:
             self._forget_queues(topic, name)
 
     def _leave_cluster(self, broker: BrokerData) -> None:

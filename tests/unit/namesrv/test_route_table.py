@@ -364,6 +364,21 @@ def test_bounds() -> None:
     table.add_topic("orders", [])
 
 
+def test_topics_that_a_registration_drops_make_room() -> None:
+    """A full name server takes what fits. What other brokers have as well stays, and what it must stay for."""
+    table = RouteTable(max_topics=3)
+    table.register(broker(table=topics("orders", "bills")), 0)
+    table.register(broker("b", address=B_MASTER, connection_id=2, table=topics("bills", "tips")), 0)
+    one_too_many = broker(table=topics("orders", "fresh", counter=2), all_topics=True)
+    with pytest.raises(Busy, match="topics"):
+        table.register(one_too_many, 1)
+    assert sorted(table.topics()) == ["bills", "orders", "tips"]
+    table.register(broker(table=topics("bills", "fresh", counter=2), all_topics=True), 1)
+    assert sorted(table.topics()) == ["bills", "fresh", "tips"]
+    with pytest.raises(Busy, match="topics"):
+        table.register(broker(table=topics("bills", "other", counter=3)), 1)  # it may have "fresh" still
+
+
 names = st.sampled_from(["a", "b", "c"])
 clusters = st.sampled_from(["c", "d"])
 addresses = st.sampled_from([f"10.0.0.{number}:10911" for number in range(4)])
