@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from rmqspark.txn.peers import Peers
     from rmqspark.txn.ports import ParticipantPort
 
-_CONFIRM_AFTER_MS: Final = 1_000  # a steady stream confirms each batch by the vote on the next one
 _FORGETS_AFTER_MS: Final = 3_600_000  # of running: the clock may be wrong at a start, or the cluster have been away
 _PEERS_INTERVAL_MS: Final = 30_000
 _STATUS_TIMEOUT_MS: Final = 10_000
@@ -118,7 +117,7 @@ class Coordination:
             self.journal.record(self.ledger.disused(now_ms, config.expiration_ms))
         if self._clock.monotonic_ms() >= self._peers_due_ms:
             await self._look_around()
-        await self.coordinator.complete_pending(older_than_ms=_CONFIRM_AFTER_MS)
+        await self.coordinator.complete_pending()
         await self._offsets.move()
         await self.journal.restate(self._alive)
 

@@ -10,7 +10,6 @@ Everything about one transactional id happens one after the other, so what the l
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
     from rmqspark.txn.rollout import Rollout
 
 _MAX_PARTICIPANTS: Final = 1_000
-_COMPLETED_AT_ONCE: Final = 16
 
 log = structlog.get_logger("rmqspark.txn")
 
@@ -78,9 +76,8 @@ class Coordinator:
         self._leases = leases
         self._on_decided = on_decided
         self._clock = clock
-        self._confirmations = Confirmations(self._confirm_on)
-        self._confirmed_rounds = 0
-        self._fresh_ms = range(0)  # what was decided then is not to be confirmed yet
+        self._confirmations = Confirmations(self._confirm)
+        self._pending: set[tuple[str, int]] = set()  # at the last round: ids, and their oldest version
         self._turns = Turns()
         self._proposals = Proposals()
         self._warned: set[tuple[str, str]] = set()
@@ -167,36 +164,18 @@ class Coordinator:
 
     # --- what goes on beside the requests ----------------------------------------------------------------------------
 
-    async def complete_pending(self, *, older_than_ms: int) -> None:
-        """Has decisions completed, and confirmed to be on disk, that no later batch does it for.
-
-        One from the future was taken before the clock was put back, and is due: nobody can say how old it is.
-        """
+    async def complete_pending(self) -> None:
+        """Has decisions completed, and confirmed to be on disk, that no later batch does it for: those that were
+        pending a round ago, too."""
         await self._journal.flushed()
-        now_ms = self._clock.now_ms()
-        self._fresh_ms = range(now_ms - older_than_ms + 1, now_ms + 1)
-        brokers = {broker: None for txn in self._due() for each in txn.pending for broker in each.brokers_left()}
-        await self._confirmations.ask(brokers)
+        pending = {(txn.transactional_id, txn.pending[0].version): txn for txn in self._ledger if txn.pending}
+        due: dict[str, list[Transaction]] = {}
+        for txn in (pending[key] for key in pending if key in self._pending):
+            for broker in txn.brokers_left():
+                due.setdefault(broker, []).append(txn)
+        self._pending = set(pending)
+        await self._confirmations.ask(due)
         self._rollout.forget_finished()
-
-    def _due(self) -> list[Transaction]:
-        return [txn for txn in self._ledger if txn.pending and txn.pending[0].at_ms not in self._fresh_ms]
-
-    async def _confirm_on(self, broker: str) -> None:
-        """So many at once at most, beginning elsewhere each time: one that times out gives its broker a rest, and must
-        not do so before the others' turn each time. Raises the first error when all have ended."""
-        due = [txn for txn in self._due() if self._rollout.in_order(txn, broker)]
-        self._confirmed_rounds += 1
-        begin = self._confirmed_rounds * _COMPLETED_AT_ONCE % max(len(due), 1)
-        free = asyncio.Semaphore(_COMPLETED_AT_ONCE)
-
-        async def confirm(txn: Transaction) -> None:
-            async with free:
-                await self._confirm(broker, txn)
-
-        ended = await asyncio.gather(*map(confirm, due[begin:] + due[:begin]), return_exceptions=True)
-        for error in filter(None, ended):
-            raise error
 
     async def _confirm(self, broker: str, txn: Transaction) -> None:
         """Takes no turn: a broker that hangs must not keep a driver waiting, and COMPLETE again is the same as once."""

@@ -126,6 +126,10 @@ class Transaction(msgspec.Struct):
     manual: list[ManualDecision] = []  # the latest
     pending: list[Pending] = []
 
+    def brokers_left(self) -> list[str]:
+        """Those that have not confirmed everything, each once."""
+        return list({broker: None for pending in self.pending for broker in pending.brokers_left()})
+
 
 class Kept(_Event):
     """A decision that is pending while its transactional id is restated, oldest first; `Restated` follows."""

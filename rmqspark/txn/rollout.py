@@ -67,7 +67,7 @@ class Rollout:
 
         Brokers that failed lately are left out if `patient`. One that fails is logged and will be asked again.
         """
-        brokers = [broker for broker in _brokers_left(txn) if only is None or broker in only]
+        brokers = [broker for broker in txn.brokers_left() if only is None or broker in only]
         if patient:
             brokers = [broker for broker in brokers if not self._is_resting(broker, txn)]
         confirmed = await asyncio.gather(*(self.complete_on(broker, txn, durable=durable) for broker in brokers))
@@ -147,7 +147,7 @@ class Rollout:
 
     def obstacles(self, txn: Transaction) -> str:
         """Which brokers failed to complete what is decided, and why; empty if none did."""
-        brokers = sorted(_brokers_left(txn))
+        brokers = sorted(txn.brokers_left())
         return "; ".join(f"{broker}: {self.story(broker, txn)}" for broker in brokers if self.obstacle(broker, txn))
 
     def story(self, broker: str, txn: Transaction) -> str:
@@ -182,8 +182,3 @@ class Rollout:
             return
         pause_ms = FIRST_REST_MS if known is None else min(2 * known.pause_ms, LONGEST_REST_MS)
         self._rests[key] = _Rest(now_ms + pause_ms, pause_ms, str(error))
-
-
-def _brokers_left(txn: Transaction) -> dict[str, None]:
-    """Those that have not confirmed everything, each once."""
-    return {broker: None for pending in txn.pending for broker in pending.brokers_left()}
