@@ -115,7 +115,7 @@ class Broker:
         self._store_dir = store_dir
         self._files = files
         self._clock = clock
-        self._steady = SteadyClock(clock)  # open batches time out by it
+        self._steady = SteadyClock(clock)  # queries that nobody reports time out by it
         self._entropy = entropy
         self._limits = limits
         self._host = advertised_host(config)
@@ -241,7 +241,7 @@ class Broker:
         )
         files = self._files.within(self._store_dir)
         self._coordination = coordination(
-            config, store_config, store, files, tables, self._flusher, appender, self._steady, self._resolver
+            config, store_config, store, files, tables, self._flusher, appender, clock, self._resolver
         )
 
         self._heartbeats = HeartbeatHandlers(

@@ -66,7 +66,7 @@ class BrokerConfig:
         60, "(ours) A Spark batch of which no task began for so long is given up, and written again.", unit="min"
     )
     transactional_id_expiration: int = setting(
-        90, "(ours) A transactional id that nobody has used for so long is forgotten.", unit="d"
+        90, "(ours) A transactional id that nobody has used while the broker ran for so long is forgotten.", unit="d"
     )
     retired_brokers: str = setting(
         "", "(ours) Brokers that are gone for good, whose transactional ids may be adopted: a;b."

@@ -24,6 +24,7 @@ from rmqspark.txn.owners import Owners
 from rmqspark.txn.remote_participant import RemoteParticipant
 from rmqspark.txn.report import Reports
 from rmqspark.txn.rollout import Rollout
+from rmqspark.txn.uptime import Uptime
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from rmqspark.txn.peers import Peers
     from rmqspark.txn.ports import ParticipantPort
 
-_FORGETS_AFTER_MS: Final = 3_600_000  # of running: the clock may be wrong at a start, or the cluster have been away
 _PEERS_INTERVAL_MS: Final = 30_000
 _STATUS_TIMEOUT_MS: Final = 10_000
 _MOST_PEERS: Final = 1_000  # each is asked before an id is adopted
@@ -51,8 +51,8 @@ class CoordinationConfig:
 
     broker_name: str
     retired_brokers: tuple[str, ...]
-    max_open_ms: int  # a version of which no attempt was heard for so long is closed
-    expiration_ms: int  # an id that nobody has used for so long is forgotten
+    max_open_ms: int  # of uptime: a version of which no attempt was heard for so long is closed
+    expiration_ms: int  # of uptime: an id that nobody has used for so long is forgotten
     max_decision_bytes: int  # with all its output ranges
     restate_after_bytes: int
 
@@ -78,7 +78,6 @@ class Coordination:
         self._clock = clock
         self._here = participant_here
         self._peers_due_ms = clock.monotonic_ms()
-        self._forgets_from_ms = clock.monotonic_ms() + _FORGETS_AFTER_MS
         self.ledger = Ledger()
         self.inputs = InputReports(max_event_bytes=config.max_decision_bytes)
         self.peers = peers
@@ -96,12 +95,21 @@ class Coordination:
         self.owners = Owners(config.broker_name, self.ledger, self.peers, config.retired_brokers)
         self.rollout = Rollout(self.ledger, self._participant, clock, self.journal.flushed)
         leases = InputLeases(config.broker_name, leases_here, self.peers)
-        self.coordinator = Coordinator(
-            self.ledger, self.journal, self.owners, self.rollout, self._participant, leases, self._offsets.want, clock
-        )
-        self.reports = Reports(config.broker_name, self.ledger, self.journal, self.rollout)
         self.journal.replay()
         self.ledger.start()
+        self.uptime = Uptime(clock, self.ledger.uptime_ms)
+        self.coordinator = Coordinator(
+            self.ledger,
+            self.journal,
+            self.owners,
+            self.rollout,
+            self._participant,
+            leases,
+            self._offsets.want,
+            clock,
+            self.uptime,
+        )
+        self.reports = Reports(config.broker_name, self.ledger, self.journal, self.rollout, self.uptime)
         self._move_again()
 
     @property
@@ -111,10 +119,9 @@ class Coordination:
 
     async def tick(self) -> None:
         """A round of everything that no request asks for, about once a second. Raises what the disk raises."""
-        now_ms, config = self._clock.now_ms(), self._config
+        config = self._config
         self.coordinator.close_overdue(config.max_open_ms)
-        if self._clock.monotonic_ms() >= self._forgets_from_ms:
-            self.journal.record(self.ledger.disused(now_ms, config.expiration_ms))
+        self.journal.record(self.ledger.disused(self.uptime.now_ms(), config.expiration_ms))
         if self._clock.monotonic_ms() >= self._peers_due_ms:
             await self._look_around()
         await self.coordinator.complete_pending()

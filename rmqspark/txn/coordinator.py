@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from rmqspark.txn.owners import Owners
     from rmqspark.txn.ports import ParticipantPort
     from rmqspark.txn.rollout import Rollout
+    from rmqspark.txn.uptime import Uptime
 
 _MAX_PARTICIPANTS: Final = 1_000
 
@@ -67,6 +68,7 @@ class Coordinator:
         leases: InputLeases,
         on_decided: Callable[[Sequence[InputRange]], None],
         clock: Clock,
+        uptime: Uptime,
     ) -> None:
         self._ledger = ledger
         self._journal = journal
@@ -76,6 +78,7 @@ class Coordinator:
         self._leases = leases
         self._on_decided = on_decided
         self._clock = clock
+        self._uptime = uptime
         self._confirmations = Confirmations(self._confirm)
         self._pending: set[tuple[str, int]] = set()  # at the last round: ids, and their oldest version
         self._turns = Turns()
@@ -95,7 +98,9 @@ class Coordinator:
         if (other := await self._owners.elsewhere(transactional_id, adopt=True)) is not None:
             return _redirect(other)
         async with self._turns.of(transactional_id):
-            answer = self._ledger.prepare(transactional_id, run, version, query_id, self._clock.now_ms())
+            answer = self._ledger.prepare(
+                transactional_id, run, version, query_id, self._uptime.now_ms(), first_epoch=self._first_epoch()
+            )
             if transactional_id in self._ledger and any(isinstance(event, RunOpened) for event in answer.events):
                 await self._owners.refuse_second(transactional_id)
             return await self._give(answer)
@@ -188,10 +193,15 @@ class Coordinator:
 
     def close_overdue(self, max_open_ms: int) -> None:
         """Closes what no attempt has been heard of for so long: its driver is dead."""
-        events = self._ledger.overdue(self._clock.now_ms(), max_open_ms)
+        events = self._ledger.overdue(self._uptime.now_ms(), max_open_ms, self._clock.now_ms())
         self._journal.record([event for event in events if not self._turns.is_taken(event.transactional_id)])
 
     # --- steps -------------------------------------------------------------------------------------------------------
+
+    def _first_epoch(self) -> int:
+        """An id that is new here may not be new to the brokers that hold its rows: it was forgotten, or its coordinator
+        is gone for good. They remember its epochs, and take nothing of an older one. So the first is the time."""
+        return max(1, self._clock.now_ms())
 
     @contextmanager
     def _warning(self, transactional_id: str) -> Iterator[None]:

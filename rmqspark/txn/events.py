@@ -24,7 +24,7 @@ class RunOpened(_Event):
     query_id: str
     run: str
     epoch: int
-    at_ms: int
+    uptime_ms: int
 
 
 class VersionBegun(_Event):
@@ -32,7 +32,7 @@ class VersionBegun(_Event):
 
     transactional_id: str
     version: int
-    at_ms: int
+    uptime_ms: int
 
 
 class EpochClosed(_Event):
@@ -118,7 +118,7 @@ class Transaction(msgspec.Struct):
     last_epoch: int = 0
     last_decision: TxnDecision | None = None  # when it is not pending any more: the figures without the lists
     open_version: int = -1
-    touched_ms: int = 0
+    heard_ms: int = 0  # by the uptime: when an attempt was last allowed to write
     closed_by: str = ""
     closed_at_ms: int = 0
     decided_by: str = ""

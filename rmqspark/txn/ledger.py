@@ -70,6 +70,7 @@ class Ledger:
         self._max_transactions = max_transactions
         self._transactions: dict[str, Transaction] = {}
         self._kept: dict[str, list[Pending]] = {}  # while events that restate an id are being read
+        self.uptime_ms = 0  # the latest that an event tells (see `uptime`)
         self._heard_of: set[str] = set()  # since the start, by an attempt that was allowed to write
         self.peers: dict[str, None] = {}  # brokers of the cluster ever seen, in the order they were
 
@@ -91,14 +92,19 @@ class Ledger:
 
     # --- decisions ---------------------------------------------------------------------------------------------------
 
-    def prepare(self, transactional_id: str, run: str, version: int, query_id: str, now_ms: int) -> Answer:
-        """Whether an attempt of `run` is to write `version`. Raises Busy where too much is unfinished already."""
+    def prepare(
+        self, transactional_id: str, run: str, version: int, query_id: str, uptime_ms: int, *, first_epoch: int = 1
+    ) -> Answer:
+        """Whether an attempt of `run` is to write `version`. `first_epoch` is for an id that is new here.
+
+        Raises Busy where too much is unfinished already.
+        """
         known = self._transactions.get(transactional_id)
         txn = known or Transaction(transactional_id)
         if self.is_decided(txn, version):
             outcome = TxnOutcome.ALREADY_COMMITTED if version == txn.last_version else TxnOutcome.STALE
             return Answer(outcome, last_version=txn.last_version)
-        epoch = txn.runs.get(run) or _next_epoch(txn, now_ms)
+        epoch = txn.runs.get(run) or (txn.epoch + 1 if txn.epoch else first_epoch)
         if epoch < txn.epoch:
             return Answer(TxnOutcome.FENCED, last_version=txn.last_version)
         self._admit(txn, is_new=known is None)
@@ -106,9 +112,9 @@ class Ledger:
         if self.is_fenced(txn, epoch):  # it is the newest run, so nobody else has been given anything since
             epoch = txn.epoch + 1
         if epoch != txn.epoch:
-            events.append(RunOpened(transactional_id, query_id, run, epoch, now_ms))
-        if events or txn.open_version != version or txn.touched_ms + _HEARD_EVERY_MS <= now_ms:
-            events.append(VersionBegun(transactional_id, version, now_ms))
+            events.append(RunOpened(transactional_id, query_id, run, epoch, uptime_ms))
+        if events or txn.open_version != version or txn.heard_ms + _HEARD_EVERY_MS <= uptime_ms:
+            events.append(VersionBegun(transactional_id, version, uptime_ms))
         return Answer(TxnOutcome.WRITE, epoch, txn.last_version, events=tuple(events))
 
     def decide(self, transactional_id: str, run: str, epoch: int, version: int, decision: TxnDecision) -> Answer | None:
@@ -193,20 +199,20 @@ class Ledger:
             return [BrokerCompleted(transactional_id, version, broker, some) for broker, some in news.items()]
         return [Finished(audited(txn, pending, {**pending.outputs, **news}, completed=True))]
 
-    def overdue(self, now_ms: int, max_open_ms: int) -> list[EpochClosed]:
+    def overdue(self, uptime_ms: int, max_open_ms: int, now_ms: int) -> list[EpochClosed]:
         """Closes what no attempt has been heard of for too long."""
         return [
             EpochClosed(txn.transactional_id, txn.epoch, txn.open_version, now_ms, CLOCK)
             for txn in self
-            if is_open(txn) and txn.touched_ms + max_open_ms <= now_ms
+            if is_open(txn) and txn.heard_ms + max_open_ms <= uptime_ms
         ]
 
-    def disused(self, now_ms: int, expiration_ms: int) -> list[Event]:
+    def disused(self, uptime_ms: int, expiration_ms: int) -> list[Event]:
         """Forgets what nobody has used for very long, with nothing left to do."""
         return [
             Forgotten(txn.transactional_id)
             for txn in self
-            if not txn.pending and not is_open(txn) and txn.touched_ms + expiration_ms <= now_ms
+            if not txn.pending and not is_open(txn) and txn.heard_ms + expiration_ms <= uptime_ms
         ]
 
     # --- the rules, one method each ----------------------------------------------------------------------------------
@@ -254,7 +260,8 @@ class Ledger:
             case VersionBegun():
                 txn = self._transactions.get(event.transactional_id)
                 if txn is not None:
-                    txn.open_version, txn.touched_ms = event.version, event.at_ms
+                    txn.open_version = event.version
+                    self._hear(txn, event.uptime_ms)
                     self._heard_of.add(event.transactional_id)
             case EpochClosed():
                 self._apply_closed(event)
@@ -276,10 +283,15 @@ class Ledger:
             case PeerSeen():
                 self.peers[event.broker] = None
 
+    def _hear(self, txn: Transaction, uptime_ms: int) -> None:
+        txn.heard_ms = uptime_ms
+        self.uptime_ms = max(self.uptime_ms, uptime_ms)
+
     def _apply_opened(self, event: RunOpened) -> None:
         txn = self._transactions.setdefault(event.transactional_id, Transaction(event.transactional_id))
         txn.query_id = event.query_id or txn.query_id
-        txn.epoch, txn.open_version, txn.touched_ms = event.epoch, NO_VERSION, event.at_ms
+        txn.epoch, txn.open_version = event.epoch, NO_VERSION
+        self._hear(txn, event.uptime_ms)
         txn.runs.pop(event.run, None)
         txn.runs[event.run] = event.epoch
         while len(txn.runs) > MAX_RUNS:
@@ -289,14 +301,14 @@ class Ledger:
         txn = self._transactions.get(event.transactional_id)
         if txn is not None:
             txn.closed_epoch = max(txn.closed_epoch, event.epoch)
-            txn.closed_by, txn.closed_at_ms, txn.touched_ms = event.by, event.at_ms, event.at_ms
+            txn.closed_by, txn.closed_at_ms = event.by, event.at_ms
             _note_manual(txn, event, TxnOutcome.ROLLBACK)
 
     def _apply_decided(self, event: Decided) -> None:
         txn = self._transactions.setdefault(event.transactional_id, Transaction(event.transactional_id))
         txn.epoch = max(txn.epoch, event.epoch)
         txn.last_version, txn.last_epoch, txn.last_decision = event.version, event.epoch, event.decision
-        txn.open_version, txn.touched_ms = NO_VERSION, event.at_ms
+        txn.open_version = NO_VERSION
         txn.decided_by, txn.decided_at_ms = event.by, event.at_ms
         _note_manual(txn, event, TxnOutcome.COMMIT)
         txn.pending.append(Pending(event.epoch, event.version, event.decision, event.at_ms, event.by))
@@ -306,6 +318,7 @@ class Ledger:
         txn.pending = found[len(found) - kept :]
         if txn.pending and txn.pending[-1].version == txn.last_version:
             txn.last_decision = txn.pending[-1].decision
+        self._hear(txn, txn.heard_ms)
         self._transactions[txn.transactional_id] = txn
 
     def _apply_finished(self, batch: AuditedBatch) -> None:
@@ -347,12 +360,6 @@ def _why_closed(txn: Transaction, epoch: int) -> str | None:
             "Raise that setting of the brokers, or write fewer rows in a batch or in a task."
         )
     return f"{txn.closed_by} has rolled it back by hand."
-
-
-def _next_epoch(txn: Transaction, now_ms: int) -> int:
-    """An id that is new here may not be new to the brokers that hold its rows: it was forgotten, or its coordinator is
-    gone for good. They remember its epochs, and take nothing of an older one. So the first is the time."""
-    return txn.epoch + 1 if txn.epoch else max(1, now_ms)
 
 
 def _pending(txn: Transaction | None, version: int) -> Pending | None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rmqspark.txn.journal import Journal
     from rmqspark.txn.ledger import Ledger
     from rmqspark.txn.rollout import Rollout
+    from rmqspark.txn.uptime import Uptime
 
 MAX_LIMIT: Final = 1_000
 _MOST_SCANNED: Final = 10_000  # events for one answer: the loop has other work
@@ -68,13 +69,14 @@ class _Page:
 class Reports:
     """Answers TXN_LIST and TXN_AUDIT on the broker `coordinator`."""
 
-    def __init__(self, coordinator: str, ledger: Ledger, journal: Journal, rollout: Rollout) -> None:
+    def __init__(self, coordinator: str, ledger: Ledger, journal: Journal, rollout: Rollout, uptime: Uptime) -> None:
         self._coordinator = coordinator
         self._ledger = ledger
         self._journal = journal
         self._rollout = rollout
+        self._uptime = uptime
 
-    def states(self, transactional_id: str | None, limit: int, cursor: str | None, now_ms: int) -> TxnStates:
+    def states(self, transactional_id: str | None, limit: int, cursor: str | None) -> TxnStates:
         """States by id, from the one after `cursor` on."""
         wanted = sorted(
             txn.transactional_id
@@ -82,7 +84,7 @@ class Reports:
             if transactional_id in (None, txn.transactional_id) and txn.transactional_id > (cursor or "")
         )
         page = wanted[: _limit(limit)]
-        states = [self._state(self._ledger.require(name), now_ms) for name in page]
+        states = [self._state(self._ledger.require(name)) for name in page]
         return TxnStates(states, page[-1] if page and len(page) < len(wanted) else None)
 
     def batches(
@@ -122,7 +124,7 @@ class Reports:
     def _unfinished(self, txn: Transaction, pending: Pending) -> AuditedBatch:
         return audited(txn, pending, self._rollout.outputs(txn, pending), completed=False)
 
-    def _state(self, txn: Transaction, now_ms: int) -> TxnState:
+    def _state(self, txn: Transaction) -> TxnState:
         newest = txn.pending[-1] if txn.pending else None
         decision = newest.decision if newest else txn.last_decision
         if txn.open_version > txn.last_version:  # the newest one is not decided
@@ -136,7 +138,7 @@ class Reports:
             version=max(txn.open_version, txn.last_version),
             lastVersion=txn.last_version,
             state=self._in_words(txn),
-            ageMs=max(0, now_ms - txn.touched_ms),
+            ageMs=self._uptime.now_ms() - txn.heard_ms,
             brokers=sorted(decision.participants) if decision else [],
             rows=decision.rows if decision else 0,
             bytes=decision.bytes if decision else 0,

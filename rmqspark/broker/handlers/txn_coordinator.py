@@ -145,7 +145,7 @@ class TxnCoordinatorHandlers:
 
     def list(self, request: Request[TxnListRequestHeader]) -> Reply:
         header = request.header
-        states = self._reports.states(header.transactionalId, header.limit, header.cursor, self._clock.now_ms())
+        states = self._reports.states(header.transactionalId, header.limit, header.cursor)
         if header.cursor is None:
             states.held = list(self._held(header.transactionalId))[:MAX_LIMIT]
         return Reply(body=states.encode(standard=True))

@@ -86,10 +86,9 @@ async def ready(bench: Any) -> Any:
 
 def hand_out(bench: Any, *, epoch: int) -> None:
     """The coordinator, which is the same broker, allows a run to write versions up to 9."""
-    now_ms = SystemClock().now_ms()
-    bench.broker._coordination.journal.record(
-        [RunOpened(T, "q", f"run-{epoch}", epoch, now_ms), VersionBegun(T, 9, now_ms)]
-    )
+    coordination = bench.broker._coordination
+    uptime_ms = coordination.uptime.now_ms()
+    coordination.journal.record([RunOpened(T, "q", f"run-{epoch}", epoch, uptime_ms), VersionBegun(T, 9, uptime_ms)])
 
 
 def decide(bench: Any, *attempts: HeldAttempt, version: int = 0) -> None:

@@ -14,6 +14,7 @@ from rmqspark.txn.events import Decided, RunOpened, encode_event
 from rmqspark.txn.ledger import Ledger
 from rmqspark.txn.report import Reports
 from rmqspark.txn.rollout import Rollout
+from rmqspark.txn.uptime import Uptime
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +32,7 @@ class Book:
         self.ledger = Ledger()
         self.log: list[bytes] = []
         rollout = Rollout(self.ledger, pytest.fail, ManualClock(), lambda: pytest.fail("nothing is completed"))
-        self.reports = Reports("a", self.ledger, self, rollout)  # type: ignore[arg-type]
+        self.reports = Reports("a", self.ledger, self, rollout, Uptime(ManualClock(), 0))  # type: ignore[arg-type]
         self.record(RunOpened(T, "q", "r1", 1, 0))
 
     def record(self, *events: Event) -> None:

@@ -17,7 +17,7 @@ from rmqspark.testing.disk_faults import ProcessDied
 from rmqspark.txn.half_store import HalfStore
 from rmqspark.txn.held import HeldTransaction
 from rmqspark.txn.journal import Journal
-from rmqspark.txn.ledger import Ledger
+from rmqspark.txn.ledger import Ledger, is_open
 from rmqspark.txn.participant import Participant
 from rmqspark.txn.ports import VoteAnswer
 from rmqspark.txn.retention import Retention
@@ -298,18 +298,42 @@ def test_nothing_of_a_dead_broker_goes_on() -> None:
     world.close()
 
 
-def test_a_wrong_clock_at_a_start_forgets_no_id() -> None:
-    """Its last batch would be written again. Whoever has been running for an hour knows what day it is."""
-    world, coordinator = World(expiration_ms=90 * 86_400_000), BROKERS.index(COORDINATOR)
+_DAY_S = 86_400
+jumps = pytest.mark.parametrize("jump_days", [365, -365], ids=["ahead", "back"])
+
+
+def with_another_clock(world: World, jump_days: int) -> None:
+    """The coordinator's machine is started again, with a clock that is wrong, or right at last."""
+    world.crash(BROKERS.index(COORDINATOR), power=False)
+    world.set_clock(24 * jump_days)
+    world.restart(BROKERS.index(COORDINATOR))
+
+
+@jumps
+def test_an_id_is_forgotten_in_its_time_whatever_the_clock_says(jump_days: int) -> None:
+    """Too early, and its last batch would be written again; never, and the table would fill."""
+    world, coordinator = World(expiration_ms=90 * _DAY_S * 1_000), BROKERS.index(COORDINATOR)
     world.start_run()
     world.make_well()
-    world.crash(coordinator, power=False)
-    world.clock.set_now_ms(world.clock.now_ms() + 365 * 86_400_000)
-    world.restart(coordinator)
-    world.tick(coordinator, 60)
+    with_another_clock(world, jump_days)
+    world.tick(coordinator, 89 * _DAY_S)
     assert [txn.transactional_id for txn in world.nodes[COORDINATOR].coordination.ledger] == [T]
-    world.tick(coordinator, 3_600)
+    world.tick(coordinator, 2 * _DAY_S)
     assert not list(world.nodes[COORDINATOR].coordination.ledger)
+    world.close()
+
+
+@jumps
+def test_what_a_dead_driver_left_is_closed_in_its_time_whatever_the_clock_says(jump_days: int) -> None:
+    """Not while its tasks may be at work, and not only when the clock has come to where it was."""
+    world, coordinator = World(), BROKERS.index(COORDINATOR)
+    world.start_run()
+    while T not in world.nodes[COORDINATOR].coordination.ledger:
+        world.deliver()
+    with_another_clock(world, jump_days)
+    for seconds, stays_open in ((3_500, True), (200, False)):
+        world.tick(coordinator, seconds)
+        assert is_open(world.nodes[COORDINATOR].coordination.ledger.require(T)) is stays_open
     world.close()
 
 

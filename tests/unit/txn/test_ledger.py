@@ -35,8 +35,8 @@ class Book:
             self.log.append(encode_event(event))  # type: ignore[arg-type]
             self.ledger.apply(decode_event(self.log[-1]))
 
-    def prepare(self, run: str, version: int, now_ms: int = 0) -> Answer:
-        return self.take(self.ledger.prepare(T, run, version, "q", now_ms))
+    def prepare(self, run: str, version: int, uptime_ms: int = 0, first_epoch: int = 1) -> Answer:
+        return self.take(self.ledger.prepare(T, run, version, "q", uptime_ms, first_epoch=first_epoch))
 
     def decide(self, run: str, epoch: int, version: int, decision: TxnDecision = ONE) -> Answer:
         answer = self.ledger.decide(T, run, epoch, version, decision)
@@ -292,12 +292,12 @@ def test_runs_are_remembered_but_not_for_ever(book: Book) -> None:
 
 def test_what_nobody_writes_any_more_is_closed_by_the_clock(book: Book) -> None:
     """A driver that died and never came back leaves nothing open for ever."""
-    book.prepare("r1", 0, now_ms=1_000)
-    assert book.ledger.overdue(1_999, 1_000) == []
-    (closed,) = book.ledger.overdue(2_000, 1_000)
+    book.prepare("r1", 0, uptime_ms=1_000)
+    assert book.ledger.overdue(1_999, 1_000, 7) == []
+    (closed,) = book.ledger.overdue(2_000, 1_000, 7)
     assert isinstance(closed, EpochClosed)
     book.record(closed)
-    assert (is_open(book.ledger.require(T)), book.ledger.overdue(9_000, 1_000)) == (False, [])
+    assert (is_open(book.ledger.require(T)), book.ledger.overdue(9_000, 1_000, 7)) == (False, [])
     assert book.ledger.status(T, 1, 0).outcome is TxnOutcome.FENCED
 
 
@@ -326,11 +326,19 @@ def test_a_driver_is_told_nothing_of_other_runs(book: Book) -> None:
 
 def test_a_version_whose_attempts_go_on_stays_open(book: Book) -> None:
     """A batch may take hours, as long as tasks of it begin now and then."""
-    for now_ms in range(0, 100_000, 7_000):
-        book.prepare("r1", 0, now_ms)
-    assert book.ledger.overdue(100_000, 30_000) == []
+    for uptime_ms in range(0, 100_000, 7_000):
+        book.prepare("r1", 0, uptime_ms)
+    assert book.ledger.overdue(100_000, 30_000, 7) == []
     assert len(book.log) < 10  # which costs an event now and then
-    assert len(book.ledger.overdue(200_000, 30_000)) == 1
+    assert len(book.ledger.overdue(200_000, 30_000, 7)) == 1
+
+
+def test_ages_go_on_where_a_ledger_ends(book: Book) -> None:
+    """However long ago that was, and whether or not it was restated since."""
+    book.prepare("r1", 0, uptime_ms=5_000)
+    assert book.replayed().uptime_ms == 5_000
+    book.log = [encode_event(event) for event in book.ledger.restated(T)]
+    assert book.replayed().uptime_ms == 5_000
 
 
 def test_only_what_is_done_is_forgotten(book: Book) -> None:
@@ -346,12 +354,12 @@ def test_only_what_is_done_is_forgotten(book: Book) -> None:
 def test_an_id_that_was_forgotten_goes_on_above_its_epochs(book: Book) -> None:
     """Brokers remember the epochs they have seen, and would take nothing of the new run under an older one."""
     start_ms, months_ms = 1_700_000_000_000, 10**10
-    epochs = [book.prepare(f"r{number}", 0, start_ms).epoch for number in range(100)]
+    epochs = [book.prepare(f"r{number}", 0, first_epoch=start_ms).epoch for number in range(100)]
     book.decide("r99", epochs[-1], 0)
     book.complete(0, "a")
-    book.record(*book.ledger.disused(start_ms + months_ms, months_ms))
+    book.record(*book.ledger.disused(months_ms, months_ms))
     assert T not in book.ledger
-    assert book.prepare("again", 1, start_ms + months_ms).epoch > max(epochs)
+    assert book.prepare("again", 1, first_epoch=start_ms + months_ms).epoch > max(epochs)
 
 
 def test_the_same_events_make_the_same_ledger(book: Book) -> None:

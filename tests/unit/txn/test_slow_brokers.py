@@ -16,6 +16,7 @@ from rmqspark.txn.events import Decided, RunOpened, VersionBegun
 from rmqspark.txn.ledger import Ledger
 from rmqspark.txn.ports import VoteAnswer
 from rmqspark.txn.rollout import FIRST_REST_MS, Rollout
+from rmqspark.txn.uptime import Uptime
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -80,7 +81,15 @@ class Bench:
         rollout = Rollout(self.ledger, brokers, self.clock, journal.flushed)
         nobody = cast("Any", Nobody())
         self.coordinator = Coordinator(
-            self.ledger, journal, nobody, rollout, brokers, nobody, lambda inputs: None, self.clock
+            self.ledger,
+            journal,
+            nobody,
+            rollout,
+            brokers,
+            nobody,
+            lambda inputs: None,
+            self.clock,
+            Uptime(self.clock, 0),
         )
 
     def decided(self, transactional_id: str, version: int, *brokers: str) -> None:
