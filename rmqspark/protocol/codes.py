@@ -244,6 +244,7 @@ class ResponseCode(IntEnum):
     GO_AWAY = 1500
     USER_NOT_EXIST = 3001
     POLICY_NOT_EXIST = 3002
+    RMQ_TXN_FENCED = 30000  # ours
 
 
 class Language(IntEnum):

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from rmqspark.client.coordinator import Coordinator
 from rmqspark.client.patience import patiently
+from rmqspark.errors import Fenced
 from rmqspark.fault_points import fault_point
 from rmqspark.protocol.headers_txn import TxnOutcome
 from rmqspark.sink.attempt import Attempt, AttemptWritten
 from rmqspark.sink.checksum import RowChecksum
 from rmqspark.sink.half_batches import HalfBatches
 from rmqspark.sink.outbox import RETRY_PAUSES_MS
-from rmqspark.sink.refusals import fenced, stale
+from rmqspark.sink.refusals import cut_off, fenced, stale
 from rmqspark.sink.row_hashes import add_bodies
 from rmqspark.sink.rows import body_name, check_bodies, column
 from rmqspark.sink.task import WriteTask
@@ -64,7 +65,10 @@ def _prepared(client: ClusterClient, attempt: Attempt) -> TxnPrepareResponseHead
 
 def _written(client: ClusterClient, options: SinkOptions, attempt: Attempt, batches: Iterable[Any]) -> AttemptWritten:
     halves = HalfBatches(attempt, topics_count=options.topic is None)
-    WriteTask(client, options, halves).write(batches)
+    try:
+        WriteTask(client, options, halves).write(batches)
+    except Fenced as error:
+        raise cut_off(attempt) from error
     return AttemptWritten(attempt, halves.total.rows, halves.total.checksum, halves.held)
 
 

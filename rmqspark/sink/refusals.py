@@ -32,6 +32,16 @@ def fenced(attempt: Attempt, reason: str = "") -> Fenced:
     )
 
 
+def cut_off(attempt: Attempt) -> Fenced:
+    """Said by brokers, to a task that is writing; they may know of a decision for another attempt, too."""
+    return Fenced(
+        f"Version {attempt.version} of transactional id {attempt.transactional_id!r} takes nothing more of attempt "
+        f"{attempt.name} of this run ({attempt.run}): another run has taken over, the batch was given up, or it was "
+        "decided without this attempt, of which nothing is readable, now or later.",
+        hint=_FENCED_BY_SOMEBODY,
+    )
+
+
 def of_another_query(attempt: Attempt, recorded: TxnDecision) -> StaleVersion:
     return StaleVersion(
         f"Version {attempt.version} of transactional id {attempt.transactional_id!r} was committed by another query, "

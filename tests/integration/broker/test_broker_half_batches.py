@@ -92,7 +92,7 @@ def test_over_restarts(on_broker) -> None:
         answer = await client.ask(RequestCode.GET_MAX_OFFSET, GetMaxOffsetRequestHeader(topic="orders", queueId=0))
         assert answer.fields["offset"] == "500"
         assert (await complete(client, held(request))).code == 0
-        assert (await client.ask(RequestCode.RMQ_TXN_HALF, *request)).code == ResponseCode.TRANSACTION_FAILED
+        assert (await client.ask(RequestCode.RMQ_TXN_HALF, *request)).code == ResponseCode.RMQ_TXN_FENCED
         answer = await client.ask(RequestCode.GET_MAX_OFFSET, GetMaxOffsetRequestHeader(topic="orders", queueId=0))
         assert answer.fields["offset"] == "500"
 
@@ -110,7 +110,7 @@ def test_dropped(on_broker) -> None:
         close(bench)
         assert (await complete(client, outcome="DROP")).code == 0
         answer = await client.ask(RequestCode.RMQ_TXN_HALF, *half(b"1"))
-        assert (answer.code, "Nothing more is taken" in answer.remark) == (ResponseCode.TRANSACTION_FAILED, True)
+        assert (answer.code, "Nothing more is taken" in answer.remark) == (ResponseCode.RMQ_TXN_FENCED, True)
         assert "0 half batches are held instead of 1" in await vote(client, held(half(b"1")))
         hand_out(bench, epoch=2)
         again = half(b"1", epoch=2)
@@ -258,9 +258,9 @@ def test_a_run_that_was_cut_off_can_write_nothing(on_broker) -> None:
         client = await ready(bench)
         hand_out(bench, epoch=2)
         answer = await client.ask(RequestCode.RMQ_TXN_HALF, *half(b"zombie"))
-        assert (answer.code, "Nothing more is taken" in answer.remark) == (ResponseCode.TRANSACTION_FAILED, True)
+        assert (answer.code, "Nothing more is taken" in answer.remark) == (ResponseCode.RMQ_TXN_FENCED, True)
         await hold(client, half(b"1", epoch=2))
-        assert (await client.ask(RequestCode.RMQ_TXN_HALF, *half(b"zombie"))).code == ResponseCode.TRANSACTION_FAILED
+        assert (await client.ask(RequestCode.RMQ_TXN_HALF, *half(b"zombie"))).code == ResponseCode.RMQ_TXN_FENCED
 
     on_broker(talk)
 

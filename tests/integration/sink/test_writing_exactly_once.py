@@ -63,9 +63,20 @@ class Sink:
         self, version: int, partition: int, *bodies: str, run: str = "run-1", skip_stale: bool = False
     ) -> AttemptWritten:
         """One task's message."""
+        batches = (pa.record_batch({"body": pa.array([body])}) for body in bodies)
+        return self.write(version, partition, batches, run=run, skip_stale=skip_stale)
+
+    def write(
+        self,
+        version: int,
+        partition: int,
+        batches: Iterator[pa.RecordBatch],
+        *,
+        run: str = "run-1",
+        skip_stale: bool = False,
+    ) -> AttemptWritten:
         name = f"{next(_numbers)}-x"
         attempt = Attempt(self.name, run, version, partition, name, query_id=f"q-{self.name}", batch_id=version)
-        batches = [pa.record_batch({"body": pa.array([body])}) for body in bodies]
         return write_attempt(self.client, SinkOptions(topic=self.name), attempt, batches, skip_stale=skip_stale)
 
     def commit(self, *messages: AttemptWritten, strict: bool = False) -> None:
@@ -163,6 +174,17 @@ def test_a_driver_that_was_cut_off_can_neither_write_nor_commit(sink: Sink) -> N
     with pytest.raises(Fenced, match="another run has taken over"):
         sink.commit(late)
     assert sink.bodies() == ["a", "b"]
+
+
+def test_a_task_that_is_cut_off_while_it_writes_is_told_so(sink: Sink) -> None:
+    """By the brokers, which take nothing more of it: another run has taken over since it was allowed to write."""
+
+    def taken_over() -> Iterator[pa.RecordBatch]:
+        sink.task(0, 0, "b", run="run-2")
+        yield pa.record_batch({"body": pa.array(["a"])})
+
+    with pytest.raises(Fenced, match="takes nothing more of attempt .*: another run has taken over.*stop this one"):
+        sink.write(0, 0, taken_over())
 
 
 def test_what_was_aborted_is_not_committed(sink: Sink) -> None:

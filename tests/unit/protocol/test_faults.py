@@ -32,6 +32,7 @@ BOTH_WAYS: list[tuple[RmqError, int, type[RmqError]]] = [
     (errors.FilterNotFound("wrong at character 5"), 27, errors.FilterNotFound),
     (errors.InvalidArgument("what"), 29, errors.InvalidArgument),
     (errors.GoingAway("shutting down"), 1500, errors.GoingAway),
+    (errors.Fenced("another run has taken over"), 30000, errors.Fenced),
 ]
 # these have no code of their own: they travel as something more general
 ONE_WAY: list[tuple[RmqError, int, type[RmqError]]] = [
