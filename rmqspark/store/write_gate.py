@@ -41,9 +41,9 @@ class WriteGate:
         """Whether it is shut for good."""
         return self._for_good
 
-    def check(self) -> None:
-        """Raises NotWritable while the gate is shut."""
-        if self._refusal is not None:
+    def check(self, *, makes_room: bool = False) -> None:
+        """Raises NotWritable while the gate is shut; to what is written so that room can be made, only for good."""
+        if self._refusal is not None and (self._for_good or not makes_room):
             raise NotWritable(self._refusal.message, hint=self._refusal.hint)
 
     def shut(self, reason: str, hint: str = "") -> None:

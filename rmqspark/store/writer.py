@@ -90,14 +90,15 @@ class Writer:
         self.beside: Begin = at_once
         self.on_warming: Callable[[WarmingPlan], object] | None = None
 
-    def append(self, drafts: Sequence[Draft], *, together: bool = False) -> list[Appended]:
+    def append(self, drafts: Sequence[Draft], *, together: bool = False, makes_room: bool = False) -> list[Appended]:
         """Stores messages in this order with one write per file touched; all of them, or none.
 
-        With `together` they lie in one file (a batch). Raises NotWritable, InvalidMessage, InvalidName.
+        With `together` they lie in one file (a batch). With `makes_room` older files may go once they are stored, so
+        what is kept free of a full disk is for them. Raises NotWritable, InvalidMessage, InvalidName.
         """
         if not drafts:
             return []
-        self._admit()
+        self._admit(makes_room=makes_room)
         now_ms = self._clock.now_ms()
         records = [draft.record for draft in drafts]
         sizes = [len(record) for record in records]
@@ -254,8 +255,8 @@ class Writer:
         """Makes readable what may be read: all that is stored, in SYNC_FLUSH all that is on disk."""
         self._dispatcher.advance(self._log.flushed_offset if self._is_sync else self._log.end_offset)
 
-    def _admit(self) -> None:
-        self._gate.check()
+    def _admit(self, *, makes_room: bool = False) -> None:
+        self._gate.check(makes_room=makes_room)
         if self._dispatcher.fault is not None:
             self.dispatch_safe()
             if self._dispatcher.fault is not None:

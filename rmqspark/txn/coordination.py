@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from rmqspark.clock import Clock
-    from rmqspark.store.draft import Appended, Draft
     from rmqspark.store.files import FileSystem
     from rmqspark.store.message_store import MessageStore
     from rmqspark.txn.events import Event
     from rmqspark.txn.input_leases import LeasesHere
+    from rmqspark.txn.journal import Append
     from rmqspark.txn.peers import Peers
     from rmqspark.txn.ports import ParticipantPort
 
@@ -68,7 +68,7 @@ class Coordination:
         clock: Clock,
         *,
         peers: Peers,
-        append: Callable[[Sequence[Draft]], list[Appended]],
+        append: Append,
         flush_to: Callable[[int], Awaitable[None]],
         participant_here: ParticipantPort,
         commit_here: Callable[[str, str, int, int], None],
@@ -119,6 +119,7 @@ class Coordination:
 
     async def tick(self) -> None:
         """A round of everything that no request asks for, about once a second. Raises what the disk raises."""
+        await self.journal.restate(self._alive)  # first: it lets files go, and on a full disk the others fail
         config = self._config
         self.coordinator.close_overdue(config.max_open_ms)
         self.journal.record(self.ledger.disused(self.uptime.now_ms(), config.expiration_ms))
@@ -126,7 +127,6 @@ class Coordination:
             await self._look_around()
         await self.coordinator.complete_pending()
         await self._offsets.move()
-        await self.journal.restate(self._alive)
 
     async def status_of(self, transactional_id: str, epoch: int, version: int) -> Ruling:
         """A participant's question, to whichever broker coordinates the id. UNKNOWN while that cannot be told.

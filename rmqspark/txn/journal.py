@@ -12,7 +12,7 @@ start is noted in config/txnLedger.json. An older one would do as well, it only 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import msgspec
 import structlog
@@ -59,10 +59,15 @@ class _Extent(NamedTuple):
     events: int = 0
 
 
+class Append(Protocol):
+    def __call__(self, drafts: Sequence[Draft], *, makes_room: bool = False) -> list[Appended]:
+        """Stores messages, all or none; with `makes_room` on a disk that is full for others, too."""
+
+
 class Journal:
     """Writes events and has them applied, in one order; `apply` takes what is in the log.
 
-    `append` stores messages, all or none; `flush_to(end_offset)` returns once the log is on disk up to there.
+    `flush_to(end_offset)` returns once the log is on disk up to there.
     """
 
     def __init__(
@@ -71,7 +76,7 @@ class Journal:
         files: FileSystem,
         clock: Clock,
         *,
-        append: Callable[[Sequence[Draft]], list[Appended]],
+        append: Append,
         flush_to: Callable[[int], Awaitable[None]],
         apply: Callable[[Event], None],
         max_decision_bytes: int,
@@ -187,12 +192,11 @@ class Journal:
     async def restate(self, alive: Callable[[], Iterable[Callable[[], Sequence[Event]]]]) -> None:
         """Moves the start, if it is time. `alive` names all there is, at least one; each is asked when its turn comes.
 
-        Where the disk refuses that, it is logged, and the start stays where it is until it is tried again: later and
-        later, for each try may write up to all there is.
+        A disk that is full for others has room for this, which lets files go. Where it is refused all the same, it is
+        logged, and the start stays where it is until it is tried again: later and later, for each try may write up to
+        all there is.
         """
-        if self._is_restating or self._is_resting():
-            return
-        if not self._is_due() or not self._store.is_writable:
+        if self._is_restating or self._is_resting() or not self._is_due():
             return
         self._is_restating = True
         began_at = self._store.end_offset
@@ -230,7 +234,7 @@ class Journal:
         for begin in range(0, len(alive), _RESTATED_AT_ONCE):
             for ask in alive[begin : begin + _RESTATED_AT_ONCE]:
                 for event in ask():
-                    (appended,) = self._append([self._draft(event)])
+                    (appended,) = self._append([self._draft(event)], makes_room=True)
                     first = first or appended
             await asyncio.sleep(0)
         if first is None:

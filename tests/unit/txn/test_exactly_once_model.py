@@ -337,6 +337,24 @@ def test_what_a_dead_driver_left_is_closed_in_its_time_whatever_the_clock_says(j
     world.close()
 
 
+def test_on_a_full_disk_the_ledger_is_restated_though_all_else_fails() -> None:
+    """It lets old files go; to give up what a dead driver left has to wait for that."""
+    world, node_number = World(files_are_small=True), BROKERS.index(COORDINATOR)
+    world.start_run()
+    while T not in world.nodes[COORDINATOR].coordination.ledger:
+        world.deliver()
+    world.fill(node_number, 1_000)
+    node = world.nodes[COORDINATOR]
+    usage = node.files.disk_usage()
+    node.files.set_budget((usage.total_bytes - usage.free_bytes) * 100 // 95)
+    node.store.expire(world.clock.now_ms(), keep_from=node.coordination.needed_offset)
+    pinned = node.coordination.needed_offset
+    world.tick(node_number, 4_000)
+    assert is_open(node.coordination.ledger.require(T))
+    assert node.coordination.needed_offset > pinned
+    world.close()
+
+
 def test_a_clock_that_is_put_back_holds_up_no_decision() -> None:
     """It is completed and confirmed at once, not only when the clock has come to where it was."""
     world = World()

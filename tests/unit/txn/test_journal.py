@@ -95,6 +95,9 @@ class Desk:
         while self.store.end_offset < end:
             self.store.append([Draft("other", 0, encode_record(topic="other", body=b"x" * 900))])
 
+    def expire(self) -> None:
+        self.store.expire(self.clock.now_ms(), keep_from=self.journal.needed_offset)
+
     async def restate(self) -> None:
         await self.journal.restate(self.alive)
 
@@ -212,7 +215,7 @@ async def test_an_idle_id_survives_the_retention_of_the_log(desk: Desk) -> None:
         desk.store.flush()
         await desk.restate()
         desk.clock.advance(hours=24)
-        desk.store.expire(desk.clock.now_ms(), keep_from=desk.journal.needed_offset)
+        desk.expire()
     assert desk.store.min_offset(TXN_LEDGER_TOPIC, 0) > 0
     desk.lose_power()
     assert desk.ledger.require(T).epoch == 1
@@ -226,7 +229,7 @@ async def test_nothing_needed_expires_before_it_is_restated(desk: Desk) -> None:
     desk.fill(60 << 10)
     desk.clock.advance(hours=1_000)
     for _ in range(9):
-        desk.store.expire(desk.clock.now_ms(), keep_from=desk.journal.needed_offset)
+        desk.expire()
     desk.lose_power()
     assert desk.ledger.require(T).epoch == 1
 
@@ -242,7 +245,7 @@ async def test_a_power_loss_while_restating_loses_nothing(desk: Desk) -> None:
     await asyncio.sleep(0)
     restating.cancel()
     desk.clock.advance(hours=100)
-    desk.store.expire(desk.clock.now_ms(), keep_from=desk.journal.needed_offset)
+    desk.expire()
     desk.lose_power()
     assert len(list(desk.ledger)) == 40
 
@@ -307,6 +310,46 @@ async def test_a_rest_ends_when_the_log_has_grown(desk: Desk) -> None:
     desk.fill(20 << 10)
     await desk.restate()
     assert desk.journal.needed_offset > start
+
+
+@awaited
+async def test_a_disk_that_ran_full_while_the_ledger_could_not_be_restated_is_made_room_on(desk: Desk) -> None:
+    """Messages are refused before the disk is quite full: what is left is for this, and then old files may go."""
+    desk.journal.record([opened()])
+    flush_to = desk.journal._flush_to
+
+    async def slow(end_offset: int) -> None:
+        raise FlushTimeout("not on disk in time")
+
+    desk.journal._flush_to = slow
+    desk.fill(60 << 10)
+    await desk.restate()
+    desk.journal._flush_to = flush_to
+    desk.files.set_budget(int((desk.files.disk_usage().total_bytes - desk.files.disk_usage().free_bytes) / 0.95))
+    desk.expire()
+    with pytest.raises(NotWritable, match="The disk is full"):
+        desk.fill(1)
+    desk.clock.advance(hours=1)
+    await desk.restate()
+    for _ in range(9):
+        desk.expire()
+    desk.fill(1)
+    desk.lose_power()
+    assert desk.ledger.require(T).epoch == 1
+
+
+@awaited
+async def test_nothing_is_restated_after_a_failed_fsync(desk: Desk) -> None:
+    """Nobody can say what would be on the disk then."""
+    desk.journal.record([opened()])
+    desk.fill(20 << 10)
+    desk.files.fail_next("fsync")
+    with pytest.raises(NotWritable):
+        await desk.journal.flushed()
+    end, start = desk.store.end_offset, desk.journal.needed_offset
+    desk.clock.advance(hours=1)
+    await desk.restate()
+    assert (desk.store.end_offset, desk.journal.needed_offset) == (end, start)
 
 
 @awaited
