@@ -22,6 +22,8 @@ import msgspec
 from rmqspark.store.json_table import JsonTable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -43,6 +45,12 @@ class Deletion(NamedTuple):
         """Which of these messages of the topic came after it."""
         lie_behind = physical_offsets >= self.log_end_offset
         return lie_behind if self.only_ours_since else lie_behind | (store_timestamps_ms > self.deleted_ms)
+
+    def took(self, physical_offset: int, stored_ms: Callable[[], int]) -> bool:
+        """Whether one message of the topic came before it. `stored_ms` is asked where its place does not tell."""
+        if physical_offset >= self.log_end_offset or self.only_ours_since:
+            return physical_offset < self.log_end_offset
+        return stored_ms() <= self.deleted_ms
 
 
 class Deletions:

@@ -8,6 +8,7 @@ It belongs to one thread; only `FlushPlan.run` may be called from another. READM
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Final, Unpack
 
 import structlog
@@ -459,6 +460,14 @@ class MessageStore:
         """When a topic of this name was last deleted, ms; 0 if never."""
         deletion = self._deletions.get(topic)
         return deletion.deleted_ms if deletion is not None else 0
+
+    def was_deleted(self, topic: str, physical_offset: int) -> bool:
+        """Whether the topic was deleted since the record at this physical offset was stored; there may be a next one of
+        its name. Known for as long as the log has the record, of the 20,000 newest deletions."""
+        deletion = self._deletions.get(topic)
+        return deletion is not None and deletion.took(
+            physical_offset, partial(self._times.store_time_of, physical_offset)
+        )
 
     def expire(self, now_ms: int, *, keep_from: int | None = None) -> ExpireReport:
         """Deletes what has had its time, a few files a call, and shuts or opens the store for writes as the disk

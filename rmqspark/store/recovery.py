@@ -10,6 +10,7 @@ have seen is noted (the incarnation is raised) before the evidence goes.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -153,13 +154,14 @@ class Recovery:
         newest = queue.newest_message()
         if newest is None:
             return True
-        if newest >= deletion.log_end_offset or deletion.only_ours_since:
-            return newest < deletion.log_end_offset
         try:
-            stored_ms = _store_timestamp_of(self._log.segments.read(newest, _STORE_TIMESTAMP_END))
+            return deletion.took(newest, partial(self._stored_ms, newest))
         except DamagedFile:
             return newest < self._log.min_offset  # it has expired
-        return stored_ms <= deletion.deleted_ms
+
+    def _stored_ms(self, physical_offset: int) -> int:
+        """When a message was stored. Raises DamagedFile."""
+        return _store_timestamp_of(self._log.segments.read(physical_offset, _STORE_TIMESTAMP_END))
 
     def _find_ends_by_scan(self, *, whole: bool) -> None:
         for queue in self._queues:

@@ -5,6 +5,9 @@ batch (RocketMQ's preparedTransactionOffset), so whoever finds a completion begu
 are there, and appends the others and no other. At a start that happens before anybody reads (`restore`), so readers
 see all messages of a half batch, or none.
 
+A half batch whose topic was deleted since it came is passed over: its messages have gone with the topic, as they would
+if they had been there before, and a topic made anew under the name has nothing to do with them.
+
 While messages are appended the store publishes nothing, so a transaction becomes readable at once. A large one does so
 in several steps, each of whole half batches: other readers wait no longer than one step takes.
 """
@@ -96,31 +99,38 @@ class Completer:
 
     def most_output_bytes(self, batch: Batch, attempts: Sequence[AttemptKey]) -> int:
         """How long the account of where these attempts' messages went will be in an event, at most."""
-        return most_bytes(self._participant.queues_of(batch, attempts), self._broker_name)
+        return most_bytes(_queues(self._participant.sent_by(batch, attempts)), self._broker_name)
 
     def barred(self, batch: Batch, attempts: Sequence[AttemptKey]) -> str:
-        """What stands against sending to one of the queues that these attempts are for; empty if nothing does."""
+        """What stands against appending what these attempts have sent for its queues; empty if nothing does."""
+        halves = self._participant.sent_by(batch, attempts)
+        for half in halves:
+            if self._halves.was_deleted(half):
+                return f"Topic {half.topic!r} was deleted after rows for it had been sent."
         try:
-            self._check_targets(self._participant.queues_of(batch, attempts))
+            self._check_targets(halves)
         except RmqError as error:
             return error.message
         return ""
 
-    def _check_targets(self, queues: Iterable[tuple[str, int]]) -> None:
-        for queue in sorted(set(queues)):
+    def _check_targets(self, halves: Iterable[HalfBatch]) -> None:
+        for queue in sorted(_queues(halves)):
             self._check_target(*queue)
+
+    def _undeleted(self, halves: Iterable[HalfBatch]) -> list[HalfBatch]:
+        return [half for half in halves if not self._halves.was_deleted(half)]
 
     def begin(self, batch: Batch, attempts: Sequence[AttemptKey]) -> Completion:
         """The completion of a version, begun now if it was not before.
 
-        Raises TransactionError where something is not held, what stands against sending to one of the topics, and
-        NotWritable where there is no room.
+        Raises TransactionError where something is not held, what stands against sending to one of the topics (none
+        that was deleted), and NotWritable where there is no room.
         """
         completion = self._participant.completion(batch)
         if completion is not None and sorted(completion.attempts) != sorted(attempts):
             raise TransactionError(f"{batch} was committed before, with other attempts.")
-        halves = self._participant.halves_of(batch, attempts)
-        self._check_targets((half.topic, half.queue_id) for half in halves)
+        halves = self._undeleted(self._participant.halves_of(batch, attempts))
+        self._check_targets(halves)
         self._halves.check_room(sum(half.messages_bytes for half in halves))
         if completion is None:
             self.note(CompletionBegun(batch.transactional_id, batch.epoch, batch.version, list(attempts)))
@@ -130,8 +140,8 @@ class Completer:
 
     def steps(self, completion: Completion) -> Generator[None]:
         """Appends what is missing, one large half batch a step, or many small ones: the messages of the next are made
-        while they are written. Raises NotWritable, and what stands against sending to a topic by now, which may have
-        been deleted between two steps; may be tried again then."""
+        while they are written. Raises NotWritable, and what stands against sending to a topic by now; may be tried
+        again then. A topic that is deleted between two steps takes its messages along."""
         for group in _published_together(self._missing(completion)):
             with self._halves.publishing_together():
                 waiting = deque(_appended_together(group))
@@ -144,12 +154,16 @@ class Completer:
                 yield
 
     def end(self, completion: Completion) -> None:
-        """Notes that all is appended, and drops everything else up to this version."""
+        """Notes that all is appended but what went with topics, and drops everything else up to this version."""
         fault_point("mid_complete")
         batch, halves = completion.batch, self._participant.halves_of(completion.batch, completion.attempts)
-        appended = [(half.topic, half.queue_id, completion.appended[half.physical_offset]) for half in halves]
+        gone = [half for half in halves if self._halves.was_deleted(half)]
+        appended = [
+            (half.topic, half.queue_id, completion.appended[half.physical_offset]) for half in self._undeleted(halves)
+        ]
         outputs = output_ranges(appended, self._broker_name)
         self.note(Completed(batch.transactional_id, batch.epoch, batch.version, outputs))
+        _tell_deleted(batch, gone)
         self.summarize()
 
     def drop(self, batch: Batch) -> None:
@@ -199,7 +213,7 @@ class Completer:
             halves = self._participant.halves_of(completion.batch, completion.attempts)
             present = {half.physical_offset for half in halves}
             completion.appended = self._halves.rows_present(completion.log_offset, present)
-            self._mend(completion, halves)
+            self._mend(completion, self._undeleted(halves))
             self.begin(completion.batch, completion.attempts)
             for _ in self.steps(completion):
                 pass
@@ -226,7 +240,7 @@ class Completer:
 
     def _missing(self, completion: Completion) -> list[HalfBatch]:
         halves = self._participant.halves_of(completion.batch, completion.attempts)
-        return [half for half in halves if completion.rows_of(half) < half.rows]
+        return [half for half in self._undeleted(halves) if completion.rows_of(half) < half.rows]
 
     def _prepare(self, completion: Completion, halves: Sequence[HalfBatch]) -> Preparation:
         """Several at once are new, a single one may be there in part."""
@@ -235,7 +249,9 @@ class Completer:
     def _append_new(
         self, completion: Completion, preparation: Preparation, meanwhile: Callable[[], None] = lambda: None
     ) -> None:
-        self._check_targets((half.topic, half.queue_id) for half in preparation.halves)
+        if self._halves.was_deleted(preparation.halves[0]):  # between two steps, and all are for one topic
+            return
+        self._check_targets(preparation.halves)
         self._append(completion, preparation, meanwhile)
 
     def _append(
@@ -246,6 +262,18 @@ class Completer:
             known = completion.appended.get(half.physical_offset)
             appended = new if known is None else known._replace(rows=known.rows + new.rows)
             completion.appended[half.physical_offset] = appended
+
+
+def _queues(halves: Iterable[HalfBatch]) -> set[tuple[str, int]]:
+    """The queues (topic, queue id) that these half batches are for."""
+    return {(half.topic, half.queue_id) for half in halves}
+
+
+def _tell_deleted(batch: Batch, halves: Sequence[HalfBatch]) -> None:
+    """What a decided version has lost, topic by topic."""
+    for topic in sorted({half.topic for half in halves}):
+        rows = sum(half.rows for half in halves if half.topic == topic)
+        log.warning("rows of a committed batch went with their topic", batch=str(batch), topic=topic, rows=rows)
 
 
 def _published_together(halves: Sequence[HalfBatch]) -> Iterator[list[HalfBatch]]:

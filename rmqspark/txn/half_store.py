@@ -98,6 +98,10 @@ class HalfStore:
             log.error("a half batch is damaged", physical_offset=physical_offset, reason=str(error))
             return None
 
+    def was_deleted(self, half: HalfBatch) -> bool:
+        """Whether its topic was deleted since it was stored: its rows have gone with that one."""
+        return self._store.was_deleted(half.topic, half.physical_offset)
+
     # --- becoming messages -------------------------------------------------------------------------------------------
 
     def prepare(self, halves: Sequence[HalfBatch], skipped: int = 0) -> Preparation:

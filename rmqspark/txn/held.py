@@ -97,11 +97,10 @@ class HeldTransaction:
             raise _lost(batch, f"{self.voted[batch]} half batches, but {len(chosen)}")
         return chosen
 
-    def queues_of(self, batch: Batch, attempts: Iterable[AttemptKey]) -> set[tuple[str, int]]:
-        """The queues (topic, queue id) that the half batches held of these attempts are for."""
+    def sent_by(self, batch: Batch, attempts: Iterable[AttemptKey]) -> list[HalfBatch]:
+        """The half batches held of these attempts, whether or not that is all of them."""
         wanted = set(attempts)
-        mine = (half for half in self.halves.values() if half.name.batch == batch and _attempt_of(half) in wanted)
-        return {(half.topic, half.queue_id) for half in mine}
+        return [half for half in self.halves.values() if half.name.batch == batch and _attempt_of(half) in wanted]
 
     def needed_offset(self) -> int | None:
         """Physical offset from which on the log has what was voted for; None if nothing of it is held."""

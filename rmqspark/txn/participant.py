@@ -160,9 +160,9 @@ class Participant:
         """
         return self._get(batch).halves_of(batch, attempts)
 
-    def queues_of(self, batch: Batch, attempts: Iterable[AttemptKey]) -> set[tuple[str, int]]:
-        """The queues (topic, queue id) that the half batches held of these attempts are for."""
-        return self._get(batch).queues_of(batch, attempts)
+    def sent_by(self, batch: Batch, attempts: Iterable[AttemptKey]) -> list[HalfBatch]:
+        """The half batches held of these attempts, whether or not that is all of them."""
+        return self._get(batch).sent_by(batch, attempts)
 
     def concerns(self, batch: Batch) -> bool:
         """Whether this broker ever heard of the transactional id."""

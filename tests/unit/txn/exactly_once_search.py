@@ -605,6 +605,9 @@ class _Broker:
 
     def check_room(self, size_bytes: int) -> None: ...
 
+    def was_deleted(self, half: HalfBatch) -> bool:
+        return False
+
     def flush(self) -> None:
         self._flushed = len(self._entries)
 

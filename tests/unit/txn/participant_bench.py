@@ -169,6 +169,13 @@ class ParticipantBench:
         self.clock.advance(seconds=seconds)
         asyncio.run(self.resolver.check_back())
 
+    def delete(self, topic: str, *, anew: bool = False) -> None:
+        """A topic is deleted, and made `anew` at once."""
+        self.targets.discard(topic)
+        self.store.delete_topic(topic)
+        if anew:
+            self.targets.add(topic)
+
     def held(self) -> list[HalfName]:
         return sorted(half.name for half in self.participant.held())
 
