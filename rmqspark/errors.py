@@ -159,7 +159,7 @@ class DataLoss(RmqError):
 
 
 class LeaseLost(RmqError):
-    """A queue of a shared group that this query was reading belongs to another member now."""
+    """A queue of a shared group that this query was reading belongs to another member now, or to a later run of it."""
 
 
 class TransactionError(RmqError):

@@ -56,7 +56,9 @@ def coordination(
         flush_to=flusher.flushed,
         participant_here=participant_here,
         commit_here=_committing(store, tables, clock),
-        leases_here=lambda group, member, leases: tables.locks.keep(group, member, leases, clock.monotonic_ms()),
+        leases_here=lambda group, member, run, leases: tables.locks.keep(
+            group, member, leases, clock.monotonic_ms(), run
+        ),
     )
 
 

@@ -7,14 +7,16 @@ RocketMQ: RebalanceLockManager; spec: semantics, section 8.8.
 Queries that share a group need more than an orderly consumer, and get it in the same table, so that the two respect
 each other. Their leases are numbered: a number is given out once, so an owner that was away can tell whether anybody
 else had the queue meanwhile. And they are remembered, over a restart of the broker too, until somebody else takes the
-queue: its last owner may come back, however late, and go on.
+queue: its last owner may come back, however late, and go on. It comes back as another run of the query, under the same
+client id. Runs are numbered, too, as they begin, and a lease belongs to the latest one that asked for it: an earlier
+one that was paused, and wakes, can neither use it nor give it up.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rmqspark.errors import Busy
+from rmqspark.errors import Busy, LeaseLost
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies import QueueLease, QueueLeaseTable
 
@@ -31,6 +33,7 @@ class QueueLock(NamedTuple):
     client_id: str
     renewed_ms: int
     number: int = 0  # of a lease that is remembered; 0 is RocketMQ's lock
+    run: int = 0  # of the client that has the lease
 
 
 class QueueLocks:
@@ -53,9 +56,11 @@ class QueueLocks:
         owned = [queue for queue in queues if self._is_free_for(client_id, locks.get(queue), now_ms)]
         for queue in owned:
             known = locks.get(queue)
-            is_renewal = known is not None and known.client_id == client_id
-            locks[queue] = QueueLock(client_id, now_ms, known.number if known is not None and is_renewal else 0)
-            self.revision += known is not None and known.number > 0 and not is_renewal
+            if known is not None and known.client_id == client_id:
+                locks[queue] = known._replace(renewed_ms=now_ms)
+                continue
+            locks[queue] = QueueLock(client_id, now_ms)
+            self.revision += known is not None and known.number > 0
         if not locks:
             del self._groups[group]
         return owned
@@ -88,8 +93,30 @@ class QueueLocks:
 
     # --- leases of queries -------------------------------------------------------------------------------------------
 
-    def take(self, group: str, client_id: str, queues: Iterable[MessageQueue], now_ms: int) -> dict[MessageQueue, int]:
-        """Leases what it can to `client_id`; returns their numbers. Who was the last owner keeps its own.
+    def begin_run(self) -> int:
+        """The number of a run that begins: above those of all that have begun here before."""
+        self._last_number += 1
+        self.revision += 1
+        return self._last_number
+
+    def check_run(self, group: str, client_id: str, run: int, queues: Iterable[MessageQueue]) -> None:
+        """Raises LeaseLost for a run that was never given a number, and where a later one of the client has taken over
+        one of these queues."""
+        if not 0 < run <= self._last_number:
+            raise LeaseLost(f"This broker knows nothing of run {run} of {client_id!r}.", hint="Start the query again.")
+        locks = self._groups.get(group, {})
+        for queue in queues:
+            lock = locks.get(queue)
+            if lock is not None and lock.client_id == client_id and lock.run > run:
+                raise LeaseLost(
+                    f"Queue {queue} was taken over by a later run of this query ({client_id}, group {group!r}).",
+                    hint="Let that one go on. This one reads no more of it.",
+                )
+
+    def take(
+        self, group: str, client_id: str, queues: Iterable[MessageQueue], now_ms: int, run: int = 0
+    ) -> dict[MessageQueue, int]:
+        """Leases what it can to this run of `client_id`; returns their numbers. Who was the last owner keeps its own.
 
         Raises Busy where there is no room for so many.
         """
@@ -99,34 +126,38 @@ class QueueLocks:
         numbers = {}
         for queue in queues:
             lock = locks.get(queue)
-            if not self._is_free_for(client_id, lock, now_ms):
+            if not self._is_free_for(client_id, lock, now_ms, run):
                 continue
-            if lock is not None and lock.client_id == client_id and lock.number:
+            if lock is not None and lock.number and _is_own(lock, client_id, run):
                 number = lock.number
             else:
                 self._last_number = number = self._last_number + 1
-                self.revision += 1
-            locks[queue] = QueueLock(client_id, now_ms, number)
+            self.revision += lock is None or (lock.number, lock.run) != (number, run)
+            locks[queue] = QueueLock(client_id, now_ms, number, run)
             numbers[queue] = number
         if not locks:
             del self._groups[group]
         return numbers
 
-    def keep(self, group: str, client_id: str, leases: Mapping[MessageQueue, int], now_ms: int) -> list[MessageQueue]:
-        """Renews these leases; returns those that are still its own. One that ran out is, if nobody took the queue."""
+    def keep(
+        self, group: str, client_id: str, leases: Mapping[MessageQueue, int], now_ms: int, run: int = 0
+    ) -> list[MessageQueue]:
+        """Renews these leases; returns those that are still its own. One that ran out is, if nobody took the queue, and
+        so is an earlier run's, which is taken over."""
         locks = self._groups.get(group, {})
         kept = [
             queue
             for queue, number in leases.items()
-            if (lock := locks.get(queue)) is not None and (lock.client_id, lock.number) == (client_id, number)
+            if (lock := locks.get(queue)) is not None and lock.number == number and _is_own(lock, client_id, run)
         ]
-        locks.update((queue, QueueLock(client_id, now_ms, leases[queue])) for queue in kept)
+        self.revision += any(locks[queue].run < run for queue in kept)
+        locks.update((queue, QueueLock(client_id, now_ms, leases[queue], run)) for queue in kept)
         return kept
 
     def table(self) -> QueueLeaseTable:
         """The leases, in the form of config/queueLeases.json."""
         leases = [
-            QueueLease(group, *queue, lock.client_id, lock.number)
+            QueueLease(group, *queue, lock.client_id, lock.number, lock.run)
             for group, locks in self._groups.items()
             for queue, lock in locks.items()
             if lock.number
@@ -135,10 +166,10 @@ class QueueLocks:
 
     def load(self, table: QueueLeaseTable, now_ms: int) -> None:
         """Takes over a stored table. Every owner has the time of one lease to be heard of again."""
-        self._last_number = max([table.lastNumber, *(lease.number for lease in table.leases)])
+        self._last_number = max([table.lastNumber, *(max(lease.number, lease.run) for lease in table.leases)])
         for lease in table.leases:
             queue = MessageQueue(lease.topic, lease.brokerName, lease.queueId)
-            self._groups.setdefault(lease.group, {})[queue] = QueueLock(lease.clientId, now_ms, lease.number)
+            self._groups.setdefault(lease.group, {})[queue] = QueueLock(lease.clientId, now_ms, lease.number, lease.run)
 
     # --- time --------------------------------------------------------------------------------------------------------
 
@@ -160,11 +191,16 @@ class QueueLocks:
         if len(self) + sum(queue not in known for queue in queues) > MAX_LOCKS:
             raise Busy(f"{len(self)} queues are locked or leased on this broker; there is no room for more.")
 
-    def _is_free_for(self, client_id: str, lock: QueueLock | None, now_ms: int) -> bool:
-        return lock is None or lock.client_id == client_id or self._has_expired(lock, now_ms)
+    def _is_free_for(self, client_id: str, lock: QueueLock | None, now_ms: int, run: int = 0) -> bool:
+        return lock is None or _is_own(lock, client_id, run) or self._has_expired(lock, now_ms)
 
     def _has_expired(self, lock: QueueLock, now_ms: int) -> bool:
         return now_ms - lock.renewed_ms > self.lease_ms
 
     def _may_be_forgotten(self, lock: QueueLock, now_ms: int) -> bool:
         return now_ms - lock.renewed_ms > max(self.lease_ms, LEASE_MEMORY_MS if lock.number else 0)
+
+
+def _is_own(lock: QueueLock, client_id: str, run: int) -> bool:
+    """Whether it is this run's to have: a later run of its client has it as its own."""
+    return lock.client_id == client_id and lock.run <= run

@@ -7,6 +7,7 @@ Members and committed offsets are RocketMQ's; stock brokers know nothing of the 
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.client.futures import then
@@ -38,6 +39,16 @@ OFFSETS_TIMEOUT_MS = 6_000
 NO_OFFSET = -1
 
 
+@dataclass
+class Member:
+    """One run of a query that is a member of a group. `runs`: by broker name, the number that this broker has given the
+    run with its first answer."""
+
+    group: str
+    client_id: str
+    runs: dict[str, int] = field(default_factory=dict)
+
+
 class Leases(NamedTuple):
     """What a broker grants; a lease that is not renewed lasts `lease_ms`."""
 
@@ -58,18 +69,24 @@ def pending_resets(
     return then(answer, lambda response: ResetOffsetBody.decode(response.raise_for_code().body).offsetTable)
 
 
-def lease(broker: BrokerClient, group: str, member: str, steps: Steps) -> Future[Leases]:
+def lease(broker: BrokerClient, member: Member, steps: Steps) -> Future[Leases]:
     """RMQ_GROUP_LEASES: the part of these steps that is about queues of this broker. A position below 0 is not
-    committed. The group exists from then on."""
+    committed. The group exists from then on. LeaseLost where a later run of the query has one of the queues."""
     here = broker.name
     body = GroupLeasesBody(
         keep=[LeasedQueue(*q, held.lease, held.position) for q, held in steps.keep.items() if q.broker_name == here],
         release=[LeasedQueue(*q, number) for q, number in steps.release.items() if q.broker_name == here],
         take=[LeasedQueue(*q) for q in steps.take if q.broker_name == here],
     )
-    header = GroupLeasesRequestHeader(group, member)
+    header = GroupLeasesRequestHeader(member.group, member.client_id, member.runs.get(here))
     answer = broker.submit(RequestCode.RMQ_GROUP_LEASES, header, body.encode(), timeout_ms=LEASES_TIMEOUT_MS)
-    return then(answer, _leases)
+
+    def granted(response: Response) -> Leases:
+        told = GroupLeasesAnswerBody.decode(response.raise_for_code().body)
+        member.runs[here] = told.run
+        return Leases(told.leaseMs, {_queue(each): _grant(each) for each in told.held})
+
+    return then(answer, granted)
 
 
 def committed_offsets(
@@ -108,12 +125,9 @@ def _committed(response: Response) -> int | None:
         return None
 
 
-def _leases(response: Response) -> Leases:
-    answer = GroupLeasesAnswerBody.decode(response.raise_for_code().body)
-    granted = {
-        MessageQueue(each.topic, each.brokerName, each.queueId): Grant(
-            each.lease, None if each.offset == NO_OFFSET else each.offset
-        )
-        for each in answer.held
-    }
-    return Leases(answer.leaseMs, granted)
+def _queue(leased: LeasedQueue) -> MessageQueue:
+    return MessageQueue(leased.topic, leased.brokerName, leased.queueId)
+
+
+def _grant(leased: LeasedQueue) -> Grant:
+    return Grant(leased.lease, None if leased.offset == NO_OFFSET else leased.offset)

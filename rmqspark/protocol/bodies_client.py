@@ -114,10 +114,11 @@ class GroupLeasesBody(Body):
 
 class GroupLeasesAnswerBody(Body):
     """Answers RMQ_GROUP_LEASES: of `keep` and `take`, those that were the client's; a lease not renewed lasts
-    `leaseMs`."""
+    `leaseMs`. `run` is the number of the client's run."""
 
     leaseMs: Int64 = 0
     held: list[LeasedQueue] = []
+    run: Int64 = 0
 
 
 class QueueLease(Body):
@@ -129,10 +130,11 @@ class QueueLease(Body):
     queueId: Int32 = 0
     clientId: str = ""
     number: Int64 = 0
+    run: Int64 = 0
 
 
 class QueueLeaseTable(Body):
-    """config/queueLeases.json. Numbers up to `lastNumber` have been given out."""
+    """config/queueLeases.json. Numbers up to `lastNumber` have been given out, to leases and to runs."""
 
     lastNumber: Int64 = 0
     leases: list[QueueLease] = []

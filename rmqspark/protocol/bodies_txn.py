@@ -24,8 +24,9 @@ class InputRange(Body):
     """Offsets [fromOffset, toOffset) of a queue that a batch has read, on behalf of `group` ("" for none).
 
     Of a shared group: read by `member` under `lease`, which has to be its own still when the batch is decided, in
-    `run` of the query. A later run of the batch leaves out what others have been given since. `topicEpoch` is that of
-    the reader's offsets: it rises where the group was set to another place, or the topic was made anew.
+    `run` of the query, which the broker that leases has numbered `leaseRun`. A later run of the batch leaves out what
+    others have been given since. `topicEpoch` is that of the reader's offsets: it rises where the group was set to
+    another place, or the topic was made anew.
     """
 
     group: str = ""
@@ -37,6 +38,7 @@ class InputRange(Body):
     member: str | None = None
     lease: Int64 | None = None
     run: str | None = None
+    leaseRun: Int64 | None = None
     topicEpoch: Int64 | None = None
 
 

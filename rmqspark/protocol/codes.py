@@ -244,7 +244,9 @@ class ResponseCode(IntEnum):
     GO_AWAY = 1500
     USER_NOT_EXIST = 3001
     POLICY_NOT_EXIST = 3002
-    RMQ_TXN_FENCED = 30000  # ours
+    # Ours, which answer requests of ours alone:
+    RMQ_TXN_FENCED = 30000
+    RMQ_LEASE_LOST = 30001
 
 
 class Language(IntEnum):

@@ -63,6 +63,7 @@ _CODES: Final[dict[type[RmqError], ResponseCode]] = {
     errors.NotWritable: ResponseCode.SERVICE_NOT_AVAILABLE,
     errors.FlushTimeout: ResponseCode.FLUSH_DISK_TIMEOUT,
     errors.GoingAway: ResponseCode.GO_AWAY,
+    errors.LeaseLost: ResponseCode.RMQ_LEASE_LOST,
 }
 
 
@@ -117,6 +118,7 @@ _ERRORS: Final[dict[int, Callable[[_Context], RmqError]]] = {
     ResponseCode.INVALID_PARAMETER: _simple(errors.InvalidArgument),
     ResponseCode.CONSUMER_NOT_ONLINE: _simple(errors.NotFound),
     ResponseCode.GO_AWAY: _simple(errors.GoingAway),
+    ResponseCode.RMQ_LEASE_LOST: _simple(errors.LeaseLost),
 }
 
 

@@ -128,10 +128,11 @@ class ConsumerGroupRequestHeader(Header):
 
 
 class GroupLeasesRequestHeader(Header):
-    """RMQ_GROUP_LEASES."""
+    """RMQ_GROUP_LEASES. `run` is the number that this broker gave the client's run; absent in its first request."""
 
     consumerGroup: str
     clientId: str
+    run: Int64 | None = None
 
 
 class ConsumerSendMsgBackRequestHeader(Header):

@@ -54,7 +54,7 @@ def stream_partitions(options: SourceOptions, progress: Progress, start: Offsets
     """What lies between two offsets, as far as it is there still, and this query's. Raises DataLoss, LeaseLost."""
     check_bad_records(options.for_tasks)
     planned = progress.hold(progress.readable(ranges(start, end), end), end)
-    holder = Holder(end.group if options.commit_offsets else "", end.member, end.leases, end.epochs)
+    holder = Holder(end.group if options.commit_offsets else "", end.member, end.leases, end.epochs, progress.runs)
     return _partitions(shared_client(options.namesrv), planned, options, holder)
 
 

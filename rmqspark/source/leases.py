@@ -29,17 +29,18 @@ def make_sure(
     """Renews what these ranges, of queues of one broker, are read under. Raises LeaseLost."""
     if not any(each.number for each in held):
         return
-    from rmqspark.client.group_reading import lease  # few queries share their group
+    from rmqspark.client.group_reading import Member, lease  # few queries share their group
     from rmqspark.rebalance.handover import Held, Steps
 
     leases = zip(read, held, strict=True)
     keep = {wanted.queue: Held(each.number, _NOT_COMMITTED) for wanted, each in leases if each.number}
-    (group, member, *_), steps = held[0], Steps(keep, {}, [])
-    broker = client.broker(read[0].queue.broker_name)
-    answer = patiently(lambda: lease(broker, group, member, steps).result(), retry.pauses_ms, client.clock.sleep_ms)
+    broker, first = client.broker(read[0].queue.broker_name), held[0]
+    member = Member(first.group, first.member, {broker.name: first.run})
+    steps = Steps(keep, {}, [])
+    answer = patiently(lambda: lease(broker, member, steps).result(), retry.pauses_ms, client.clock.sleep_ms)
     for queue in keep:
         if queue not in answer.granted:
-            raise lease_lost(queue, group)
+            raise lease_lost(queue, first.group)
 
 
 def lease_lost(queue: MessageQueue, group: str) -> LeaseLost:

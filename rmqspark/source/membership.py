@@ -10,7 +10,7 @@ import logging
 import threading
 from typing import TYPE_CHECKING
 
-from rmqspark.client.group_reading import LEASES_TIMEOUT_MS, lease, members
+from rmqspark.client.group_reading import LEASES_TIMEOUT_MS, Member, lease, members
 from rmqspark.errors import RmqError
 from rmqspark.protocol.bodies_client import CLUSTERING, CONSUME_ACTIVELY, ConsumerData, HeartbeatData, SubscriptionData
 from rmqspark.rebalance.handover import Held, Steps
@@ -29,10 +29,9 @@ _log = logging.getLogger(__name__)
 
 
 class Membership:
-    """One member of one group. `client` is used, never closed."""
+    """One run of one member of one group. `client` is used, never closed."""
 
-    def __init__(self, client: ClusterClient, group: str, member: str, tags: str | None) -> None:
-        self.group = group
+    def __init__(self, client: ClusterClient, member: Member, tags: str | None) -> None:
         self.member = member
         self._client = client
         self._tags = tags or "*"
@@ -66,7 +65,7 @@ class Membership:
         failure: RmqError | None = None
         for name in sorted(brokers):
             try:
-                return members(self._client.broker(name), self.group)
+                return members(self._client.broker(name), self.member.group)
             except RmqError as error:
                 failure = error
         if failure is not None:
@@ -89,14 +88,15 @@ class Membership:
             self._ended = True
             held = self._held if release else {}
             self._changed.notify_all()
-        steps = Steps({}, held, [])
+        steps, leasing = Steps({}, held, []), {queue.broker_name for queue in held}
         for name in sorted(self._brokers):
             broker = self._client.broker(name)
             try:
-                lease(broker, self.group, self.member, steps).result(LEASES_TIMEOUT_MS / 1000)
-                broker.unregister_client(self.member, consumer_group=self.group)
+                if name in leasing:
+                    lease(broker, self.member, steps).result(LEASES_TIMEOUT_MS / 1000)
+                broker.unregister_client(self.member.client_id, consumer_group=self.member.group)
             except (RmqError, TimeoutError) as error:
-                _log.debug("%s was not told that %s left group %s: %s", name, self.member, self.group, error)
+                _log.debug("%s was not told that %s is gone: %s", name, self.member, error)
 
     def _run(self) -> None:
         while True:
@@ -117,12 +117,14 @@ class Membership:
             SubscriptionData(topic=topic, subString=self._tags, subVersion=self._subscribed_ms)
             for topic in sorted(self._topics)
         ]
-        data = ConsumerData(self.group, CONSUME_ACTIVELY, CLUSTERING, subscriptionDataSet=subscriptions)
-        self._client.broker(broker_name).heartbeat(HeartbeatData(clientID=self.member, consumerDataSet=[data]))
+        data = ConsumerData(self.member.group, CONSUME_ACTIVELY, CLUSTERING, subscriptionDataSet=subscriptions)
+        self._client.broker(broker_name).heartbeat(
+            HeartbeatData(clientID=self.member.client_id, consumerDataSet=[data])
+        )
 
     def _renew(self, broker_name: str, held: Mapping[MessageQueue, int]) -> None:
         keep = {
             queue: Held(number, _NOT_COMMITTED) for queue, number in held.items() if queue.broker_name == broker_name
         }
         if keep:
-            lease(self._client.broker(broker_name), self.group, self.member, Steps(keep, {}, [])).result()
+            lease(self._client.broker(broker_name), self.member, Steps(keep, {}, [])).result()

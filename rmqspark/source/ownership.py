@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 from rmqspark.errors import InvalidArgument
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rmqspark.source.group import GroupProgress
     from rmqspark.source.offsets import Offsets
     from rmqspark.source.planner import QueueRange, Snapshot
@@ -39,6 +41,10 @@ class Ownership(Protocol):
 
     def hold(self, planned: list[QueueRange], end: Offsets) -> list[QueueRange]:
         """Of what the batch that ends at `end` would read, that which is still this query's to read."""
+
+    @property
+    def runs(self) -> Mapping[str, int]:
+        """By broker name, the number of this run where it has leases."""
 
     def leave(self) -> None:
         """The query ends."""
@@ -75,6 +81,10 @@ class WholeGroup:
     def hold(self, planned: list[QueueRange], end: Offsets) -> list[QueueRange]:
         del end
         return planned
+
+    @property
+    def runs(self) -> Mapping[str, int]:
+        return {}
 
     def leave(self) -> None:
         """Nobody waits for its queues."""

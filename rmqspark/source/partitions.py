@@ -18,33 +18,37 @@ if TYPE_CHECKING:
 
 
 class QueueLease(NamedTuple):
-    """Under what a member reads a queue. `number` 0: the group is not shared. `epoch`: of the topic in its offsets."""
+    """Under what a member reads a queue, in which `run` of it, as its broker numbers them. `number` 0: the group is not
+    shared. `epoch`: of the topic in its offsets."""
 
     group: str
     member: str
     number: int
     epoch: int = 0
+    run: int = 0
 
 
 _NO_LEASES: Mapping[MessageQueue, int] = MappingProxyType({})
-_NO_EPOCHS: Mapping[str, int] = MappingProxyType({})
+_NONE_BY_NAME: Mapping[str, int] = MappingProxyType({})
 
 
 class Holder(NamedTuple):
-    """Who reads: for which group, and of a shared one as which member, under the leases of these numbers; and the
-    epochs of the topics in its offsets."""
+    """Who reads: for which group, and of a shared one as which member, under the leases of these numbers; the epochs of
+    the topics in its offsets; and the numbers of this run, by broker name."""
 
     group: str = ""
     member: str = ""
     leases: Mapping[MessageQueue, int] = _NO_LEASES
-    epochs: Mapping[str, int] = _NO_EPOCHS
+    epochs: Mapping[str, int] = _NONE_BY_NAME
+    runs: Mapping[str, int] = _NONE_BY_NAME
 
     def of(self, read: Sequence[QueueRange]) -> tuple[QueueLease, ...]:
         """Under what each of these ranges is read."""
         return tuple(self._of(wanted.queue) for wanted in read)
 
     def _of(self, queue: MessageQueue) -> QueueLease:
-        return QueueLease(self.group, self.member, self.leases.get(queue, 0), self.epochs.get(queue.topic, 0))
+        number, run = self.leases.get(queue, 0), self.runs.get(queue.broker_name, 0)
+        return QueueLease(self.group, self.member, number, self.epochs.get(queue.topic, 0), run)
 
 
 @dataclass

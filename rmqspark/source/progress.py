@@ -18,7 +18,7 @@ from rmqspark.source.planner import Snapshot, advance, everything, is_idle, need
 from rmqspark.source.start import is_repeatable, resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from rmqspark.clock import Clock
     from rmqspark.entropy import Entropy
@@ -119,6 +119,11 @@ class Progress:
     def hold(self, planned: list[QueueRange], end: Offsets) -> list[QueueRange]:
         """What of a batch is still this query's to read (`ownership`). Raises LeaseLost."""
         return self._group.hold(planned, end)
+
+    @property
+    def runs(self) -> Mapping[str, int]:
+        """By broker name, the number of this run where it has leases."""
+        return self._group.runs
 
     def leave(self) -> None:
         """The query ends, if it can say so: Spark gives a source no word about it."""

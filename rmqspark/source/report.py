@@ -77,5 +77,6 @@ def _report_to(keeper: BrokerClient, batch: StreamingBatch, pieces: list[InputRa
 def _input_range(batch: StreamingBatch, read: QueueRange, held: QueueLease) -> InputRange:
     piece = InputRange(held.group, *read.queue, read.start, read.end, topicEpoch=held.epoch)
     if held.number:
-        piece.member, piece.lease, piece.run = held.member, held.number, batch.run_id
+        piece.member, piece.lease = held.member, held.number
+        piece.run, piece.leaseRun = batch.run_id, held.run
     return piece

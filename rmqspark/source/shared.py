@@ -15,7 +15,7 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from rmqspark.client.group_reading import lease
+from rmqspark.client.group_reading import Member, lease
 from rmqspark.client.patience import patiently
 from rmqspark.errors import InvalidArgument, NotSupported
 from rmqspark.rebalance.handover import Grant, Held, Standing, Steps, standing, steps
@@ -25,7 +25,7 @@ from rmqspark.source.membership import Membership
 from rmqspark.source.planner import Snapshot, is_idle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.message_queue import MessageQueue
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rmqspark.source.planner import QueueRange
     from rmqspark.source.sharing import Sharing
 
-    Join = Callable[[ClusterClient, str, str, str | None], Membership]
+    Join = Callable[[ClusterClient, Member, str | None], Membership]
 
 IDLE_LOOK_MS = 1_000  # how often an idle query looks at the group; one that is busy looks between its batches
 _NOT_COMMITTED = -1
@@ -43,7 +43,8 @@ _log = logging.getLogger(__name__)
 
 
 class SharedGroup:
-    """The driver's side of one member. Raises what a last try raised where a broker cannot be asked."""
+    """The driver's side of one member. Raises what a last try raised where a broker cannot be asked, and LeaseLost
+    where a later run of the query has taken over."""
 
     def __init__(
         self, client: ClusterClient, options: SourceOptions, sharing: Sharing, join: Join = Membership
@@ -81,7 +82,9 @@ class SharedGroup:
         self._is_reading = False  # not before it is committed: whoever gives queues up then has others read them again
         membership.hold(self._leases(), self._lease_ms)
         for queue in self._standing.lost:
-            _log.warning("Queue %s is not leased to %s any more: it is left to others.", queue, membership.member)
+            _log.warning(
+                "Queue %s is not leased to %s any more: it is left to others.", queue, membership.member.client_id
+            )
         self._settled, self._settled_ms = recorded, now_ms
         kept = self._standing.kept
         return replace(start.at({queue: start.positions[queue] for queue in kept}), leases=kept)
@@ -115,7 +118,7 @@ class SharedGroup:
 
     def seal(self, end: Offsets) -> Offsets:
         leases = self._leases()
-        member = end.member if self._membership is None else self._membership.member
+        member = end.member if self._membership is None else self._membership.member.client_id
         sealed = replace(end, leases={queue: leases[queue] for queue in end.positions}, member=member)
         self._planned = sealed.to_json()
         return sealed
@@ -134,6 +137,10 @@ class SharedGroup:
             _log.warning("Queue %s has been given to another member since: this batch leaves it out.", queue)
         return [each for each in planned if each.queue in granted]
 
+    @property
+    def runs(self) -> Mapping[str, int]:
+        return {} if self._membership is None else self._membership.member.runs
+
     def leave(self) -> None:
         """Between two batches others may have the queues at once. In the middle of one, its lease has to run out."""
         if self._membership is not None:
@@ -141,8 +148,8 @@ class SharedGroup:
 
     def _join(self, start: Offsets, queues: Iterable[MessageQueue]) -> Membership:
         if self._membership is None:
-            member = start.member or self._sharing.draw_member(self._client.ip, self._client.entropy)
-            self._membership = self._join_as(self._client, start.group, member, self._options.tags)
+            client_id = start.member or self._sharing.draw_member(self._client.ip, self._client.entropy)
+            self._membership = self._join_as(self._client, Member(start.group, client_id), self._options.tags)
         membership = self._membership
         patiently(lambda: membership.announce(queues), self._options.retry.pauses_ms, self._client.clock.sleep_ms)
         return membership
@@ -156,7 +163,7 @@ class SharedGroup:
         wanted = {queue for queue in unseen if self._options.subscription.includes(queue)}
         for queues in by_topic.values():
             ids = membership.others({queue.broker_name for queue in queues})
-            wanted.update(self._sharing.strategy.allocate(membership.member, queues, ids))
+            wanted.update(self._sharing.strategy.allocate(membership.member.client_id, queues, ids))
         return wanted
 
     def _leases(self) -> dict[MessageQueue, int]:
@@ -177,7 +184,7 @@ class SharedGroup:
                     f"Broker {broker.name!r} leases no queues: groupMode=shared needs brokers of rmqspark.",
                     hint="Leave groupMode out, and give each query its own queues (assign).",
                 )
-        answers = [lease(broker, membership.group, membership.member, asked) for broker in brokers]
+        answers = [lease(broker, membership.member, asked) for broker in brokers]
         leases = [answer.result() for answer in answers]
         self._lease_ms = min((each.lease_ms for each in leases), default=self._lease_ms)
         return {queue: grant for each in leases for queue, grant in each.granted.items()}

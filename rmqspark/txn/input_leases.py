@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rmqspark.errors import Busy, RmqError, TransactionError
+from rmqspark.errors import Busy, LeaseLost, RmqError, TransactionError
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies import GroupLeasesAnswerBody, GroupLeasesBody, LeasedQueue
 from rmqspark.protocol.codes import RequestCode
@@ -26,14 +26,15 @@ if TYPE_CHECKING:
 _TIMEOUT_MS: Final = 3_000
 _MOST_HOLDERS: Final = 1_000
 
-LeasesHere = Callable[[str, str, Mapping[MessageQueue, int]], Collection[MessageQueue]]
-"""Renews leases of a group's member on this broker; those that are still its own."""
+LeasesHere = Callable[[str, str, int, Mapping[MessageQueue, int]], Collection[MessageQueue]]
+"""Renews leases of a run of a group's member on this broker; those that are still its own."""
 
 
 class _Holder(NamedTuple):
     broker: str
     group: str
     member: str
+    run: int
 
 
 class InputLeases:
@@ -52,7 +53,7 @@ class InputLeases:
         by_holder: dict[_Holder, dict[MessageQueue, int]] = {}
         for each in inputs:
             if each.lease and each.member:
-                holder = _Holder(each.brokerName, each.group, each.member)
+                holder = _Holder(each.brokerName, each.group, each.member, each.leaseRun or 0)
                 queue = MessageQueue(each.topic, each.brokerName, each.queueId)
                 by_holder.setdefault(holder, {})[queue] = each.lease
         if len(by_holder) > _MOST_HOLDERS:
@@ -65,18 +66,22 @@ class InputLeases:
         for (holder, leases), still in zip(by_holder.items(), kept, strict=True):
             gone = sorted(leases.keys() - still)
             if gone:
-                return f"queue {gone[0]} of the shared group {holder.group!r} was given to another member meanwhile."
+                return (
+                    f"queue {gone[0]} of the shared group {holder.group!r} is another member's, or another run's, now."
+                )
         return None
 
     async def _keep(self, holder: _Holder, leases: Mapping[MessageQueue, int]) -> set[MessageQueue]:
         if holder.broker == self._own_name:
-            return set(self._leases_here(holder.group, holder.member, leases))
-        header = GroupLeasesRequestHeader(holder.group, holder.member)
+            return set(self._leases_here(holder.group, holder.member, holder.run, leases))
+        header = GroupLeasesRequestHeader(holder.group, holder.member, holder.run)
         body = GroupLeasesBody(keep=[LeasedQueue(*queue, number) for queue, number in leases.items()]).encode()
         try:
             response = await self._peers.call(
                 holder.broker, RequestCode.RMQ_GROUP_LEASES, header, body, timeout_ms=_TIMEOUT_MS
             )
+        except LeaseLost:
+            return set()
         except RmqError as error:
             raise Busy(f"Broker {holder.broker!r} cannot be asked for leases now: {error}") from error
         held = GroupLeasesAnswerBody.decode(response.body).held

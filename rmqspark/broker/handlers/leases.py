@@ -2,9 +2,9 @@
 
 rmqspark's own; see `rebalance/handover.py` for what a member does with it, `broker/locks.py` for the leases. All of a
 request happens at once: what is released is committed before anybody else can take it, and who takes a queue is told
-the group's offset of that moment. A lease that was given or given up is on disk before it is answered, also to who asks
-again after an error, and so is what was committed with it; renewals are not written at all. Queues that this broker
-does not have are left out.
+the group's offset of that moment. Nothing happens where a later run of the query has one of the queues. A lease that
+was given or given up is on disk before it is answered, also to who asks again after an error, and so is what was
+committed with it; renewals are not written at all. Queues that this broker does not have are left out.
 """
 
 from __future__ import annotations
@@ -49,25 +49,35 @@ class LeaseHandlers:
         header, body = request.header, GroupLeasesBody.decode_request(request.body)
         group, client_id = header.consumerGroup, check_client_id(header.clientId)
         self._groups.find_or_create(group, self._clock.now_ms())
-        held = self._keep(group, client_id, body.keep)
+        run = self._run(group, client_id, header.run, body)
+        held = self._keep(group, client_id, body.keep, run)
         release = dict(self._numbered(body.release))
-        self._locks.unlock(group, client_id, self._locks.keep(group, client_id, release, self._clock.monotonic_ms()))
-        held += self._take(group, client_id, body.take)
-        reply = Reply(body=GroupLeasesAnswerBody(self._locks.lease_ms, held).encode())
+        self._locks.unlock(
+            group, client_id, self._locks.keep(group, client_id, release, self._clock.monotonic_ms(), run)
+        )
+        held += self._take(group, client_id, body.take, run)
+        reply = Reply(body=GroupLeasesAnswerBody(self._locks.lease_ms, held, run).encode())
         return reply if self._tables.lease_file.is_saved else self._after_saving(reply)
 
-    def _keep(self, group: str, client_id: str, wanted: Iterable[LeasedQueue]) -> list[LeasedQueue]:
+    def _run(self, group: str, client_id: str, run: int | None, body: GroupLeasesBody) -> int:
+        """The number of the run that asks. Raises LeaseLost for one that a later run has taken over from."""
+        if run is None:
+            return self._locks.begin_run()
+        self._locks.check_run(group, client_id, run, map(_queue, (*body.keep, *body.release, *body.take)))
+        return run
+
+    def _keep(self, group: str, client_id: str, wanted: Iterable[LeasedQueue], run: int) -> list[LeasedQueue]:
         offsets = {_queue(each): each.offset for each in wanted}
         leases = dict(self._numbered(wanted))
-        kept = self._locks.keep(group, client_id, leases, self._clock.monotonic_ms())
+        kept = self._locks.keep(group, client_id, leases, self._clock.monotonic_ms(), run)
         for queue in kept:
             if offsets[queue] > _NEVER_COMMITTED:
                 self._offsets.commit(group, queue.topic, queue.queue_id, offsets[queue])
         return [self._held(group, queue, leases[queue]) for queue in kept]
 
-    def _take(self, group: str, client_id: str, wanted: Iterable[LeasedQueue]) -> list[LeasedQueue]:
+    def _take(self, group: str, client_id: str, wanted: Iterable[LeasedQueue], run: int) -> list[LeasedQueue]:
         queues = [queue for queue, _ in self._numbered(wanted)]
-        taken = self._locks.take(group, client_id, queues, self._clock.monotonic_ms())
+        taken = self._locks.take(group, client_id, queues, self._clock.monotonic_ms(), run)
         return [self._held(group, queue, number) for queue, number in taken.items()]
 
     def _held(self, group: str, queue: MessageQueue, number: int) -> LeasedQueue:

@@ -6,7 +6,7 @@ import pytest
 
 from rmqspark.broker import locks as broker_locks
 from rmqspark.broker.locks import LEASE_MEMORY_MS, QueueLocks
-from rmqspark.errors import Busy
+from rmqspark.errors import Busy, LeaseLost
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies import QueueLeaseTable
 
@@ -115,6 +115,39 @@ def test_leases_survive_a_restart() -> None:
     assert again.take("g", "c2", [FIRST], 1_060_000) == {}
     assert again.keep("g", "c1", leases, 1_060_000) == [FIRST]
     assert again.take("g", "c2", [SECOND], 1_060_000)[SECOND] > given_up[SECOND]
+
+
+def test_a_lease_belongs_to_the_latest_run_of_its_owner() -> None:
+    """Which has it at once, with its number; the run before, which was only paused, can neither renew it nor give it up
+    nor take what has become free, and is told so. After a restart of the broker, too."""
+    locks = QueueLocks(lease_ms=60_000)
+    first = locks.begin_run()
+    leases = locks.take("g", "c1", [FIRST, SECOND], 0, first)
+    assert locks.keep("g", "c1", leases, 1, first) == [FIRST, SECOND]
+    second, before = locks.begin_run(), locks.revision
+    assert second > first
+    assert locks.keep("g", "c1", {FIRST: leases[FIRST]}, 2, second) == [FIRST]
+    assert locks.take("g", "c1", [SECOND], 2, second) == {SECOND: leases[SECOND]}
+    assert locks.revision > before
+    again = QueueLocks(lease_ms=60_000)
+    again.load(QueueLeaseTable.decode(locks.table().encode()), 3)
+    for table in (locks, again):
+        assert table.keep("g", "c1", leases, 3, first) == []
+        assert table.take("g", "c1", [FIRST], 3, first) == {}
+        with pytest.raises(LeaseLost, match=r"orders/broker-a/0 was taken over by a later run of this query \(c1"):
+            table.check_run("g", "c1", first, [FIRST])
+        table.check_run("g", "c1", second, [FIRST])
+        table.check_run("g", "c2", first, [FIRST])
+        assert table.keep("g", "c1", leases, 3, second) == [FIRST, SECOND]
+
+
+@pytest.mark.parametrize("run", [-1, 0, 2, 1 << 62])
+def test_a_run_that_nobody_began_owns_nothing(run: int) -> None:
+    """It would stand above every run to come."""
+    locks = QueueLocks(lease_ms=60_000)
+    assert locks.begin_run() == 1
+    with pytest.raises(LeaseLost, match="knows nothing of run"):
+        locks.check_run("g", "c1", run, [])
 
 
 def test_what_is_held_of_a_topic_ends_with_it() -> None:

@@ -11,6 +11,7 @@ import asyncio
 import json
 from collections.abc import Awaitable
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -19,17 +20,20 @@ from rmqspark.broker.handlers.leases import LeaseHandlers
 from rmqspark.broker.locks import QueueLocks
 from rmqspark.broker.offsets import ConsumerOffsets
 from rmqspark.client.broker_client import Capabilities
+from rmqspark.client.group_reading import Member, lease
 from rmqspark.entropy import SystemEntropy
-from rmqspark.errors import LeaseLost
+from rmqspark.errors import LeaseLost, RmqError
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies import QueueLeaseTable, ResetOffsetBody
 from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.faults import to_response
+from rmqspark.rebalance.handover import Steps
 from rmqspark.remoting.response import Response
 from rmqspark.source.admission import Limits
 from rmqspark.source.leases import make_sure
 from rmqspark.source.offsets import Offsets, StoreIdentity
 from rmqspark.source.options import RetryPolicy, SourceOptions, Subscription
-from rmqspark.source.partitions import QueueLease
+from rmqspark.source.partitions import Holder
 from rmqspark.source.planner import QueueRange, Snapshot, ranges
 from rmqspark.source.progress import Progress
 from rmqspark.source.rewinds import Rewinds
@@ -111,7 +115,10 @@ class World:
         if code == RequestCode.RMQ_GROUP_RESETS:
             return _answered(ResetOffsetBody().encode())
         request: Any = SimpleNamespace(header=header, body=body)
-        reply = self._handlers.leases(request)
+        try:
+            reply = self._handlers.leases(request)
+        except RmqError as error:
+            return _answered(b"", *to_response(error))
         if isinstance(reply, Awaitable):
             reply = asyncio.run(_awaited(reply))
         return _answered(bytes(reply.body))
@@ -132,22 +139,22 @@ async def _awaited(reply: Awaitable[Any]) -> Any:
     return await reply
 
 
-def _answered(body: bytes) -> Future[Response]:
+def _answered(body: bytes, code: int = 0, remark: str | None = None) -> Future[Response]:
     answer: Future[Response] = Future()
-    answer.set_result(Response(0, 1, None, 479, {}, body))
+    answer.set_result(Response(code, 1, remark, 479, {}, body))
     return answer
 
 
 class Presence:
     """Stands in for `Membership`: no thread, so leases are renewed by requests alone."""
 
-    def __init__(self, world: World, group: str, member: str, tags: str | None) -> None:
-        self.group, self.member, self._world = group, member, world
+    def __init__(self, world: World, member: Member, tags: str | None) -> None:
+        self.member, self._world = member, world
         self._held: dict[MessageQueue, int] = {}
 
     def announce(self, queues: Iterable[MessageQueue]) -> None:
-        if self.member not in self._world.connected:
-            self._world.connected.append(self.member)
+        if self.member.client_id not in self._world.connected:
+            self._world.connected.append(self.member.client_id)
 
     def others(self, brokers: Iterable[str]) -> list[str]:
         return list(self._world.connected)
@@ -156,11 +163,12 @@ class Presence:
         self._held = dict(leases)
 
     def leave(self, *, release: bool) -> None:
-        if self.member in self._world.connected:
-            self._world.connected.remove(self.member)
+        if self.member.client_id in self._world.connected:
+            self._world.connected.remove(self.member.client_id)
         if release:
-            kept = self._world.locks.keep(self.group, self.member, self._held, self._world.clock.monotonic_ms())
-            self._world.locks.unlock(self.group, self.member, kept)
+            world: Any = self._world
+            with suppress(LeaseLost):
+                lease(world, self.member, Steps({}, self._held, [])).result()
 
 
 @dataclass(eq=False)
@@ -218,7 +226,7 @@ class Query:
         _, end = self.bounds()
         world: Any = self.world
         try:
-            held = [QueueLease("g", end.member, end.leases[each.queue]) for each in self.read]
+            held = Holder("g", end.member, end.leases, runs=self.progress.runs).of(self.read)
             make_sure(world, self.read, held, QUIET)
         except LeaseLost:
             self.failed = True
@@ -255,7 +263,7 @@ class Query:
     def disappear(self) -> None:
         member = Offsets.from_json(self.offset_log[-1]).member if self.offset_log else ""
         presence: Any = self.group._membership
-        for name in {member, presence.member if presence else ""}:
+        for name in {member, presence.member.client_id if presence else ""}:
             if name in self.world.connected:
                 self.world.connected.remove(name)
 

@@ -142,9 +142,9 @@ def test_the_owner_is_told_where_nobody_says_who_else_there_is() -> None:
 def test_a_member_of_a_shared_group_tells_its_lease() -> None:
     """And the run: what a later run of the batch leaves out is not among its inputs."""
     cluster: Any = Cluster()
-    tell(cluster, BATCH, READ[:1], [QueueLease("billing", "me", 7)])
+    tell(cluster, BATCH, READ[:1], [QueueLease("billing", "me", 7, run=3)])
     ((_, _, (piece,)),) = cluster.told["broker-b"]
-    assert (piece.member, piece.lease, piece.run) == ("me", 7, "run-1")
+    assert (piece.member, piece.lease, piece.run, piece.leaseRun) == ("me", 7, "run-1", 3)
 
 
 def test_a_topic_that_is_read_from_elsewhere_is_told_by_its_epoch() -> None:

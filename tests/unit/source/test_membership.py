@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rmqspark.client.group_reading import Member
 from rmqspark.errors import ServerFault, Unreachable
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies import GroupLeasesAnswerBody, GroupLeasesBody, HeartbeatData
@@ -69,7 +70,7 @@ def broker() -> Broker:
 @pytest.fixture
 def member(broker: Broker) -> Iterator[Membership]:
     client: Any = broker
-    made = Membership(client, "g", "me", "paid")
+    made = Membership(client, Member("g", "me"), "paid")
     made.announce([QUEUE])
     yield made
     made.leave(release=False)
@@ -99,11 +100,11 @@ def test_leases_are_renewed_while_a_batch_runs(broker: Broker, member: Membershi
 def test_who_leaves_says_so(broker: Broker, release: bool) -> None:
     """And gives its queues up where others may have them at once."""
     client: Any = broker
-    member = Membership(client, "g", "me", None)
+    member = Membership(client, Member("g", "me", {"broker-a": 5}), None)
     member.announce([QUEUE])
     member.hold({QUEUE: 7}, 60_000)
     member.leave(release=release)
-    assert [each.lease for each in broker.leases[-1].release] == ([7] if release else [])
+    assert [[each.lease for each in body.release] for body in broker.leases] == ([[7]] if release else [])
     assert broker.left == [("me", "g")]
 
 

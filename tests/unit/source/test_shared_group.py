@@ -130,6 +130,40 @@ def test_who_lost_a_lease_fails_the_batch_and_goes_on_without_it(world: World) -
     assert sorted(world.written) == [(queue, offset) for queue in QUEUES for offset in range(5)]
 
 
+def test_a_run_that_was_frozen_leaves_the_queues_of_its_replacement_alone(world: World) -> None:
+    """A second run is started from the checkpoint and has the queues at once. The first wakes: it is told, commits
+    nothing, and what it gives up as it ends is not given up."""
+    frozen, other = Query(world), Query(world)
+    run(frozen)
+    replacement = Query(world, list(frozen.offset_log), frozen.commit_log, frozen.decided)
+    for queue in QUEUES:
+        world.ends[queue] += 2
+    run(replacement, 4)
+    assert owned(replacement) == [0, 1, 2, 3]
+    world.clock.advance(seconds=2)
+    with pytest.raises(LeaseLost, match="taken over by a later run of this query"):
+        frozen.plan(None)
+    frozen.stop()
+    run(other)
+    assert owned(other) == []
+    run(replacement)
+    assert [world.offsets.committed("g", "t", queue.queue_id) for queue in QUEUES] == [7, 7, 7, 7]
+    assert not replacement.failed
+
+
+def test_the_tasks_of_a_run_that_was_frozen_fail(world: World) -> None:
+    """They read what the later run's tasks read: a sink that writes at least once would write it twice."""
+    frozen = Query(world)
+    while not frozen.read:
+        frozen.step()
+    replacement = Query(world, list(frozen.offset_log), frozen.commit_log, frozen.decided)
+    replacement.begin()
+    frozen.decide()
+    assert frozen.failed
+    run(replacement, 2)
+    assert len(world.written) == len(set(world.written)) == 20
+
+
 def test_a_queue_that_nobody_ever_read_has_a_beginning_at_once(world: World) -> None:
     """Where it begins is the group's committed offset from then on, whoever has it next."""
     run(Query(world), 1)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 
 import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from rmqspark.errors import LeaseLost
 
 from .shared_world import LEASE_MS, QUEUES, Query, World
 
@@ -47,6 +50,18 @@ class SharedGroupModel(RuleBasedStateMachine):
     @rule(number=st.integers(0, 9))
     def a_driver_is_killed_and_started_again(self, number: int) -> None:
         self.some(number).crash()
+
+    @precondition(lambda self: self.queries)
+    @rule(number=st.integers(0, 9), steps=st.integers(1, 9))
+    def a_driver_is_frozen_and_wakes_beside_its_replacement(self, number: int, steps: int) -> None:
+        query = self.some(number)
+        frozen = query.progress
+        query.crash()
+        for _ in range(steps):
+            query.step()
+        with suppress(LeaseLost):
+            frozen.latest(query.bounds()[1] if query.offset_log else frozen.initial(), None)
+        frozen.leave()
 
     @precondition(lambda self: self.queries)
     @rule(number=st.integers(0, 9), killed=st.booleans())

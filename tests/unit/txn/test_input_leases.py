@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rmqspark.errors import Busy, TransactionError, Unreachable
+from rmqspark.errors import Busy, LeaseLost, TransactionError, Unreachable
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies import GroupLeasesAnswerBody, GroupLeasesBody
 from rmqspark.protocol.bodies_txn import InputRange
@@ -28,8 +28,8 @@ class Brokers:
         self.held = set(held)
         self.is_away = False
 
-    def here(self, group: str, member: str, leases: Mapping[MessageQueue, int]) -> Collection[MessageQueue]:
-        assert (group, member) == ("g", "m")
+    def here(self, group: str, member: str, run: int, leases: Mapping[MessageQueue, int]) -> Collection[MessageQueue]:
+        assert (group, member, run) == ("g", "m", 3)
         return [queue for queue, number in leases.items() if (queue, number) in self.held]
 
     async def listed(self, brokers: Collection[str]) -> set[str]:
@@ -39,6 +39,8 @@ class Brokers:
         if self.is_away:
             raise Unreachable("Nobody is there.", address=broker)
         assert (code, header.consumerGroup, header.clientId) == (RequestCode.RMQ_GROUP_LEASES, "g", "m")
+        if header.run != 3:
+            raise LeaseLost("A later run has taken over.")
         asked = GroupLeasesBody.decode(body).keep
         held = [
             each for each in asked if (MessageQueue(each.topic, each.brokerName, each.queueId), each.lease) in self.held
@@ -51,9 +53,9 @@ def lost(brokers: Brokers, *ranges: InputRange) -> str | None:
     return asyncio.run(leases.lost(ranges))
 
 
-def read(queue: MessageQueue, lease: int | None) -> InputRange:
-    member = "m" if lease else None
-    return InputRange("g", queue.topic, queue.broker_name, queue.queue_id, 0, 5, member, lease)
+def read(queue: MessageQueue, lease: int | None, run: int = 3) -> InputRange:
+    leased = ("m", lease, "run", run) if lease else ()
+    return InputRange("g", queue.topic, queue.broker_name, queue.queue_id, 0, 5, *leased)
 
 
 def test_a_batch_may_be_decided_while_its_leases_hold() -> None:
@@ -69,6 +71,11 @@ def test_who_has_lost_one_is_told_which(queue: MessageQueue, name: str) -> None:
     story = lost(Brokers((HERE, 9), (THERE, 9)), read(queue, 1))
     assert story is not None
     assert f"queue {name} of the shared group 'g'" in story
+
+
+def test_who_is_not_the_latest_run_has_lost_it() -> None:
+    """Another broker refuses to renew it; that is an answer, and nothing to wait for."""
+    assert "queue t/b/1 of the shared group 'g'" in (lost(Brokers((THERE, 2)), read(THERE, 2, run=1)) or "")
 
 
 def test_a_broker_that_is_away_is_waited_for() -> None:
