@@ -75,7 +75,8 @@ class BrokersSeen(Body):
 class TxnDecision(Body):
     """RMQ_TXN_DECIDE, and how it is recorded: which attempts count, by broker name, and what went in.
 
-    `topic`: the one that all rows are for; "" where each row says its own.
+    `topic`: the one that all rows are for; "" where each row says its own. `leasedQueues` stands for the queues of
+    shared groups that its run has read, for a later run to know whether it has read the same; "" for none.
     """
 
     queryId: str = ""
@@ -85,6 +86,7 @@ class TxnDecision(Body):
     checksum: str = "0"  # over rows, whatever their order
     inputs: list[InputRange] = []
     topic: str = ""
+    leasedQueues: str = ""
 
 
 class TxnVote(Body):

@@ -18,8 +18,17 @@ from rmqspark.fault_points import fault_point
 from rmqspark.protocol.bodies_txn import TxnDecision
 from rmqspark.protocol.headers_txn import NO_EPOCH, TxnOutcome
 from rmqspark.sink.checksum import RowChecksum
-from rmqspark.sink.inputs import inputs_of
-from rmqspark.sink.refusals import fenced, in_doubt, mismatch, not_committed, of_another_query, other_topic, stale
+from rmqspark.sink.inputs import inputs_of, leased_queues
+from rmqspark.sink.refusals import (
+    fenced,
+    in_doubt,
+    mismatch,
+    not_committed,
+    of_another_query,
+    of_other_queues,
+    other_topic,
+    stale,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,20 +55,21 @@ def commit(client: ClusterClient, transaction: TransactionOptions, messages: Seq
         _log.warning("Version %d of %s is stale and skipped.", speaker.version, speaker.transactional_id)
         return
     total, participants = _total(messages), _participants(messages)
-    inputs = inputs_of(client, speaker, participants)
+    read = inputs_of(client, speaker, participants)
     decision = TxnDecision(
         queryId=speaker.query_id,
         participants=participants,
         rows=total.rows,
         bytes=sum(held.bytes for message in messages for held in message.held.values()),
         checksum=str(total.checksum),
-        inputs=inputs.read,
+        inputs=read,
         topic=messages[0].topic,
+        leasedQueues=leased_queues(read),
     )
     decided = _decided(client, speaker, decision)
     _conclude(speaker, decided)
     if decided.decision is not None:
-        _compare(transaction, speaker, decision, decided.decision, is_partial=inputs.left_out)
+        _compare(transaction, speaker, decision, decided.decision)
     fault_point("after_commit_answered")
 
 
@@ -154,11 +164,9 @@ def _is_passed_over(transaction: TransactionOptions, speaker: Attempt, recorded:
     return True
 
 
-def _compare(
-    transaction: TransactionOptions, speaker: Attempt, now: TxnDecision, recorded: TxnDecision, *, is_partial: bool
-) -> None:
-    """Rows that were committed stay; that a later run had others is for the user to know, unless that run was right to
-    leave some out (`is_partial`)."""
+def _compare(transaction: TransactionOptions, speaker: Attempt, now: TxnDecision, recorded: TxnDecision) -> None:
+    """Rows that were committed stay; that a later run had others is for the user to know. No fault is it only where
+    that run has read other queues of a shared group, for some were given to another member in between."""
     if _is_passed_over(transaction, speaker, recorded):
         return
     if now.topic and recorded.topic and now.topic != recorded.topic:
@@ -167,7 +175,10 @@ def _compare(
             raise other
         _log.warning("%s", other)
         return
-    if is_partial or (recorded.rows, recorded.checksum) == (now.rows, now.checksum):
+    if (recorded.rows, recorded.checksum) == (now.rows, now.checksum):
+        return
+    if recorded.leasedQueues != now.leasedQueues:
+        _log.warning("%s", of_other_queues(speaker, now, recorded))
         return
     story = mismatch(speaker, now, recorded)
     if transaction.fail_on_mismatch:

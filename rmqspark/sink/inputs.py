@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final
 
 from rmqspark.client.coordinator import masters
 from rmqspark.client.patience import patiently
@@ -20,19 +21,12 @@ if TYPE_CHECKING:
     from rmqspark.sink.attempt import Attempt
 
 _PAUSES_MS = (100, 200, 400, 800, 1_600)
+_DIGEST_BYTES: Final = 16
 
 _log = logging.getLogger(__name__)
 
 
-class Inputs(NamedTuple):
-    """What a run of a batch has read, and whether it left out queues that an earlier run of it has read: of a shared
-    group, which has given them to others since."""
-
-    read: list[InputRange]
-    left_out: bool = False
-
-
-def inputs_of(client: ClusterClient, attempt: Attempt, participants: Iterable[str]) -> Inputs:
+def inputs_of(client: ClusterClient, attempt: Attempt, participants: Iterable[str]) -> list[InputRange]:
     """The ranges that the batch of `attempt` has read, each queue's in as few pieces as there are.
 
     Every broker is asked, those that hold rows of the batch too: each range was told to two of them. A batch is not
@@ -41,7 +35,7 @@ def inputs_of(client: ClusterClient, attempt: Attempt, participants: Iterable[st
     has read of a shared group counts only if this one has read it, too.
     """
     if not attempt.query_id:
-        return Inputs([])
+        return []
     reported: list[InputRange] = []
     failure: RmqError | None = None
     for name in _brokers(client, participants):
@@ -54,8 +48,13 @@ def inputs_of(client: ClusterClient, attempt: Attempt, participants: Iterable[st
             raise not_committed(attempt, f"what it read of a shared group is not known in full: {failure.message}")
         _log.warning("What batch %d of query %s has read is not recorded, or not all of it: %s",
                      attempt.batch_id, attempt.query_id, failure)  # fmt: skip
-    own = [each for each in reported if each.run is None or each.run == attempt.run]
-    return Inputs(joined(own), left_out=not set(map(_queue, reported)) <= set(map(_queue, own)))
+    return joined(each for each in reported if each.run is None or each.run == attempt.run)
+
+
+def leased_queues(read: Iterable[InputRange]) -> str:
+    """The queues of shared groups among these, in few characters: the same for the same queues, "" for none."""
+    queues = sorted({_queue(each) for each in read if each.lease})
+    return blake2b(repr(queues).encode(), digest_size=_DIGEST_BYTES).hexdigest() if queues else ""
 
 
 def _brokers(client: ClusterClient, participants: Iterable[str]) -> list[str]:

@@ -87,6 +87,16 @@ def mismatch(attempt: Attempt, now: TxnDecision, committed: TxnDecision) -> Repl
     )
 
 
+def of_other_queues(attempt: Attempt, now: TxnDecision, committed: TxnDecision) -> str:
+    """Not an error: neither run can know what the other's queues have given."""
+    return (
+        f"Version {attempt.version} of transactional id {attempt.transactional_id!r} was committed with "
+        f"{committed.rows} rows (checksum {committed.checksum}); run again, it has {now.rows} rows "
+        f"(checksum {now.checksum}) of other queues of its shared group, for some were given to another member in "
+        "between: the two cannot be compared. What was committed stays, and nothing was added."
+    )
+
+
 def other_topic(attempt: Attempt, topic: str, committed: TxnDecision) -> ReplayMismatch:
     return ReplayMismatch(
         f"Version {attempt.version} of transactional id {attempt.transactional_id!r} was committed to topic "

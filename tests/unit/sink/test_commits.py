@@ -29,9 +29,10 @@ from rmqspark.protocol.codes import RequestCode
 from rmqspark.remoting.response import Response
 from rmqspark.sink.attempt import Attempt, AttemptWritten
 from rmqspark.sink.commit import PAUSES_MS, abort, commit
-from rmqspark.sink.inputs import joined
+from rmqspark.sink.inputs import joined, leased_queues
 from rmqspark.sink.transaction_options import TransactionOptions
 from rmqspark.testing.manual_clock import ManualClock
+from rmqspark.txn.decisions import figures
 
 if TYPE_CHECKING:
     import msgspec
@@ -277,20 +278,26 @@ def test_what_an_earlier_run_read_of_a_shared_group_is_not_told() -> None:
     assert cluster.decisions[0].inputs == pieces[1:]
 
 
-@pytest.mark.parametrize(("earlier", "is_compared"), [(0, True), (1, False)])
-def test_a_batch_that_comes_again_without_queues_is_not_compared(earlier: int, is_compared: bool) -> None:
-    """Its other queues were given to another member since: it has fewer rows than were committed, rightly."""
-    pieces = [
-        InputRange("g", "t", "a", 0, 0, 5, "m", 2, "run-1"),
-        InputRange("g", "t", "a", earlier, 0, 5, "m", 1, "run-0"),
-    ]
+def leased(*queues: int, run: str = "run-1") -> list[InputRange]:
+    return [InputRange("g", "t", "a", queue, 0, 5, "m", 1 + queue, run) for queue in queues]
+
+
+@pytest.mark.parametrize(("held", "is_compared"), [((0,), True), ((0, 1), False), ((), False)])
+def test_a_batch_that_comes_again_is_compared_if_it_read_the_same_queues(
+    held: tuple[int, ...], is_compared: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of a shared group queues may have been given to another member since it was committed: then it has fewer rows
+    than were committed, rightly, and both figures are told. What runs before that had read does not matter."""
+    pieces = leased(0) + leased(1, run="run-0")
     told = message(0, 0, epoch=0)
     told.attempt = Attempt("T", "run-1", 7, 0, "x", query_id="q", batch_id=7)
-    body = TxnDecision("q", rows=10, checksum="1000").encode().decode()
-    answers = {"outcome": "ALREADY_COMMITTED", "body": body}
+    recorded = TxnDecision("q", rows=10, checksum="1000", leasedQueues=leased_queues(leased(*held)))
+    answers = {"outcome": "ALREADY_COMMITTED", "body": figures(recorded).encode().decode()}
     cluster = Cluster(DECIDE=[answers], INPUTS=[{"body": InputRanges(pieces).encode().decode()}])
     with pytest.raises(ReplayMismatch) if is_compared else nullcontext():
         run(cluster, told, options=TransactionOptions(fail_on_mismatch=True))
+    assert cluster.decisions[0].leasedQueues == leased_queues(leased(0))
+    assert ("10 rows (checksum 1000); run again, it has" in caplog.text) is not is_compared
 
 
 def test_ranges_of_tasks_that_ran_twice() -> None:

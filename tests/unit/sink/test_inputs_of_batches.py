@@ -55,7 +55,7 @@ class Broker:
 
 
 def inputs(cluster: Any, *participants: str) -> list[InputRange]:
-    return inputs_of(cluster, ATTEMPT, participants).read
+    return inputs_of(cluster, ATTEMPT, participants)
 
 
 def test_reports_of_all_brokers_are_joined() -> None:
