@@ -40,6 +40,7 @@ from rmqspark.protocol.command import (
 from rmqspark.protocol.faults import to_response
 from rmqspark.remoting.address import no_host_name, parse_address
 from rmqspark.remoting.frame_reader import FrameReader
+from rmqspark.remoting.frame_writer import FrameWriter
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.response import Response
 
@@ -55,11 +56,10 @@ OnRequest: TypeAlias = Callable[[Command, memoryview], Reply | None]
 """Handles a request of the server; its Reply is sent unless the request is oneway. Runs in the reader thread."""
 
 _MAX_OPAQUE = 0x7FFFFFFF
-_SEND_TIMEOUT_S = 30  # without the peer taking a byte
+_UNASKED_TIMEOUT_MS = 3_000  # for the server to take what it does not answer: RocketMQ's timeout of a oneway send
 _LOOK_UP_INTERVAL_S = 1  # how often the reader looks for timeouts when nothing comes
 _REST_AFTER_LOOKS = 10
 _LOOK_MS = 1_000  # between two looks for requests whose time is over
-_MAX_BUFFERS_PER_CALL = 512  # of the system's IOV_MAX, 1024 on Linux
 _TIMEVAL = struct.Struct("ll")
 
 log = logging.getLogger("rmqspark.remoting")
@@ -102,6 +102,7 @@ class BlockingConnection:
         self._look_again_ms = 0
         self._has_sent_large = False
         self._socket = _connect(address, connect_timeout_ms)
+        self._writer = FrameWriter(self._socket, self._clock)
         self._reader = FrameReader(self._receive_into)
         self._thread = threading.Thread(target=self._read_all, name=f"rmqspark reader of {address}", daemon=True)
         self._thread.start()
@@ -125,9 +126,10 @@ class BlockingConnection:
 
         Raises RequestTimeout or ConnectionLost: either way the request may or may not have been carried out.
         """
+        deadline_ms = self._clock.monotonic_ms() + timeout_ms
         opaque, future = self._submit(code, header, body, timeout_ms, extra)
         try:
-            return future.result(timeout_ms / 1000)
+            return future.result(self._left_s(deadline_ms))
         except TimeoutError:
             self._give_up(opaque)
             raise self._timed_out(code, timeout_ms) from None
@@ -143,14 +145,18 @@ class BlockingConnection:
     ) -> Future[Response]:
         """Sends a request and returns at once; the future gets the answer, or an error as in `call`.
 
-        A timeout is noticed up to a second late.
+        A timeout is noticed up to a second late. Where the server has stopped taking what it is sent, this waits for
+        it as long as for the answer, and raises RequestTimeout.
         """
         return self._submit(code, header, body, timeout_ms, extra)[1]
 
     def send_oneway(self, code: int, header: msgspec.Struct | None = None, body: Body = b"") -> None:
-        """Sends a request that nobody answers. Raises ConnectionLost if it cannot be handed to the system."""
+        """Sends a request that nobody answers. Raises ConnectionLost if it cannot be handed to the system, and
+        RequestTimeout if not within 3 s."""
         self._check_process()
-        self._send(encode_request(code, self._next_opaque(), header, body, oneway=True))
+        request = encode_request(code, self._next_opaque(), header, body, oneway=True)
+        if not self._send(request, self._clock.monotonic_ms() + _UNASKED_TIMEOUT_MS):
+            raise self._timed_out(code, _UNASKED_TIMEOUT_MS)
 
     def close(self) -> None:
         """Ends the connection; what still waits gets ConnectionLost. Closing twice is no mistake."""
@@ -171,27 +177,41 @@ class BlockingConnection:
         buffers = encode_request(code, opaque, header, body, extra=extra)
         future: Future[Response] = Future()
         future.set_running_or_notify_cancel()  # what was sent cannot be cancelled
+        deadline_ms = self._clock.monotonic_ms() + timeout_ms
         with self._state_lock:
             if self._lost is None:
-                self._waiting[opaque] = _Waiting(future, code, timeout_ms, self._clock.monotonic_ms() + timeout_ms)
-        self._send(buffers)
+                self._waiting[opaque] = _Waiting(future, code, timeout_ms, deadline_ms)
+        if not self._send(buffers, deadline_ms):
+            self._give_up(opaque)
+            raise self._timed_out(code, timeout_ms)
         return opaque, future
 
-    def _send(self, buffers: list[Buffer]) -> None:
-        with self._send_lock:
+    def _send(self, buffers: list[Buffer], deadline_ms: int) -> bool:
+        """False if others were before it, or the server did not take it, until its time was over."""
+        if not (self._send_lock.acquire(blocking=False) or self._send_lock.acquire(timeout=self._left_s(deadline_ms))):
+            return False
+        try:
             if self._lost is not None:
                 raise ConnectionLost(self._lost, address=self.address)
-            if not self._has_sent_large and sum(map(len, buffers)) >= LARGE_BYTES:
-                self._has_sent_large = True
-                stop_pacing(self._socket)
-            try:
-                _send_all(self._socket, buffers)
-            except OSError as error:  # part of the command may be out: nothing can follow it
-                self._end(self._broken(error))
-                raise ConnectionLost(self._broken(error), address=self.address) from error
-            except BaseException:  # Ctrl-C: the same
-                self._end(self._broken(None))
-                raise
+            return self._write(buffers, deadline_ms)
+        finally:
+            self._send_lock.release()
+
+    def _write(self, buffers: list[Buffer], deadline_ms: int) -> bool:
+        if not self._has_sent_large and sum(map(len, buffers)) >= LARGE_BYTES:
+            self._has_sent_large = True
+            stop_pacing(self._socket)
+        try:
+            return self._writer.write(buffers, deadline_ms)
+        except OSError as error:  # part of the command may be out: nothing can follow it
+            self._end(self._broken(error))
+            raise ConnectionLost(self._broken(error), address=self.address) from error
+        except BaseException:  # Ctrl-C: the same
+            self._end(self._broken(None))
+            raise
+
+    def _left_s(self, deadline_ms: int) -> float:
+        return max(deadline_ms - self._clock.monotonic_ms(), 0) / 1000
 
     def _check_process(self) -> None:
         """A fork copies locks as they happen to be: nothing of the parent's connection may be touched."""
@@ -246,7 +266,8 @@ class BlockingConnection:
         if command.is_oneway or reply is None:
             return
         header, content, code, remark, extra = reply
-        self._send(encode_response(command.opaque, code, header, content, remark=remark, extra=extra))
+        response = encode_response(command.opaque, code, header, content, remark=remark, extra=extra)
+        self._send(response, self._clock.monotonic_ms() + _UNASKED_TIMEOUT_MS)
 
     def _reply_to(self, command: Command, body: memoryview) -> Reply | None:
         try:
@@ -306,25 +327,7 @@ def _connect(address: str, timeout_ms: int) -> socket.socket:
     except UnicodeError as error:
         raise no_host_name(host, address) from error
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    # The system's own timeouts, since Python's would make every call poll first.
+    # The system's own timeout, since Python's would make every call poll first; the writer sets that of sending.
     connected.settimeout(None)
-    connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIMEVAL.pack(_SEND_TIMEOUT_S, 0))
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TIMEVAL.pack(_LOOK_UP_INTERVAL_S, 0))
     return connected
-
-
-def _send_all(connected: socket.socket, buffers: list[Buffer]) -> None:
-    """Sends buffers one after the other without joining them."""
-    if len(buffers) == 1:
-        connected.sendall(buffers[0])
-        return
-    left = [memoryview(buffer).cast("B") for buffer in buffers]
-    while left:
-        sent = connected.sendmsg(left[:_MAX_BUFFERS_PER_CALL])
-        done = 0
-        while done < len(left) and sent >= len(left[done]):
-            sent -= len(left[done])
-            done += 1
-        del left[:done]
-        if sent:
-            left[0] = left[0][sent:]

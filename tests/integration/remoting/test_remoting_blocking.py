@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import subprocess
 import sys
 import threading
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.integration
 
 CODE = RequestCode.GET_MAX_OFFSET
+LARGE = 12 << 20  # more than the system's buffers of a connection take
 
 
 def test_call() -> None:
@@ -127,6 +129,38 @@ def test_a_future_times_out_while_others_are_answered() -> None:
         with pytest.raises(RequestTimeout):
             lost.result(0.5)  # before the second without bytes is over
         connection.close()
+
+
+def test_a_server_that_takes_nothing_costs_each_request_its_own_time() -> None:
+    """One that waits long for a stopped server keeps no other beyond its time, and close ends it."""
+    over = threading.Event()
+    with ScriptedPeer([wait_for(over)]) as peer, ThreadPoolExecutor(1) as threads:
+        connection = BlockingConnection(peer.address)
+        patient = threads.submit(connection.call, CODE, None, bytes(LARGE), timeout_ms=60_000)
+        while select.select([], [connection._socket], [], 0)[1]:  # until it can send no more
+            pass
+        for send in (connection.call, connection.submit):
+            with pytest.raises(RequestTimeout, match=peer.address):
+                send(CODE, timeout_ms=20)
+        assert not patient.done()
+        connection.close()
+        with pytest.raises(ConnectionLost):
+            patient.result(60)
+        over.set()
+
+
+def test_a_server_that_stopped_for_a_while_is_not_lost() -> None:
+    """A request whose time was over in its middle comes whole, late, and what follows is answered."""
+    late = threading.Event()
+    script = [wait_for(late), expect(CODE), expect(CODE), answer(remark="prompt")]
+    with ScriptedPeer([*script, wait_for_close()]) as peer:
+        connection = BlockingConnection(peer.address)
+        with pytest.raises(RequestTimeout):
+            connection.call(CODE, body=bytes(LARGE), timeout_ms=20)
+        late.set()
+        assert connection.call(CODE, timeout_ms=60_000).remark == "prompt"
+        connection.close()
+    assert peer.requests[0].body == bytes(LARGE)
 
 
 @pytest.mark.faults

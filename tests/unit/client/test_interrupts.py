@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rmqspark.remoting import blocking
 from rmqspark.remoting.blocking import BlockingConnection
+from rmqspark.remoting.frame_writer import FrameWriter
 from rmqspark.testing.scripted_peer import ScriptedPeer, wait_for_close
 
 
@@ -15,7 +15,7 @@ def test_ctrl_c_in_the_middle_of_a_command_ends_the_connection(monkeypatch: pyte
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(blocking, "_send_all", interrupted)
+    monkeypatch.setattr(FrameWriter, "write", interrupted)
     with ScriptedPeer([wait_for_close()]) as peer:
         connection = BlockingConnection(peer.address)
         with pytest.raises(KeyboardInterrupt):
