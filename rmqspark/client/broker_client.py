@@ -1,17 +1,20 @@
 """Typed calls to one broker: sending, pulling, offsets, membership. Administration is in `broker_admin`.
 
-Calls that end in a Future return at once and may be pipelined; the others wait. Timeouts are RocketMQ's own for the
+Calls that end in a Future return at once, also where a connection has to be made first, and may be pipelined; the
+others wait. A timeout is for both, connection and answer. Timeouts are RocketMQ's own for the
 same request (spec: remoting, section 10) unless the caller gives one.
 """
 
 from __future__ import annotations
 
 import threading
+from concurrent.futures import Future
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from rmqspark.client.futures import then
-from rmqspark.errors import NotFound, NotSupported
+from rmqspark.client.futures import after, then
+from rmqspark.clock import Clock, SystemClock
+from rmqspark.errors import NotFound, NotSupported, RequestTimeout, Unreachable
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.bodies_client import CapabilitiesBody, HeartbeatData, LockBatchBody, LockBatchResponseBody, Queue
 from rmqspark.protocol.codes import RequestCode, ResponseCode
@@ -32,7 +35,6 @@ from rmqspark.protocol.headers_consume import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from concurrent.futures import Future
 
     import msgspec
 
@@ -41,6 +43,9 @@ if TYPE_CHECKING:
     from rmqspark.remoting.blocking import BlockingConnection
     from rmqspark.remoting.reply import Body
     from rmqspark.remoting.response import Response
+
+Connect: TypeAlias = "Callable[[], BlockingConnection | Future[BlockingConnection]]"
+"""Gives a live connection to wherever the broker is now, or the future of one that is being made. Does not wait."""
 
 NO_GROUP = "TOOLS_CONSUMER"  # exists on every broker; reading for it leaves no trace
 OFFSET_TIMEOUT_MS = 5_000
@@ -100,13 +105,14 @@ class PullResult(NamedTuple):
 
 
 class BrokerClient:
-    """One broker, by name. `connect` gives a live connection to wherever the broker is now."""
+    """One broker, by name."""
 
-    def __init__(self, name: str, connect: Callable[[], BlockingConnection], timeout_ms: int) -> None:
+    def __init__(self, name: str, connect: Connect, timeout_ms: int, clock: Clock | None = None) -> None:
         self.name = name
         self.timeout_ms = timeout_ms
         self._connect = connect
-        self._asked: tuple[BlockingConnection, Capabilities] | None = None
+        self._clock = clock or SystemClock()
+        self._asked: tuple[BlockingConnection, Future[Capabilities]] | None = None
         self._asking = threading.Lock()
 
     # --- any request -------------------------------------------------------------------------------------------------
@@ -121,9 +127,7 @@ class BrokerClient:
         extra: dict[str, str] | None = None,
     ) -> Response:
         """One request and its answer; raises the error an answer stands for."""
-        connection = self._connect()
-        response = connection.call(code, header, body, timeout_ms=timeout_ms or self.timeout_ms, extra=extra)
-        return response.raise_for_code()
+        return self._call(code, header, body, timeout_ms or self.timeout_ms, extra).raise_for_code()
 
     def submit(
         self,
@@ -135,50 +139,85 @@ class BrokerClient:
         extra: dict[str, str] | None = None,
     ) -> Future[Response]:
         """One request, whose answer comes as it is, whatever its code."""
-        return self._connect().submit(code, header, body, timeout_ms=timeout_ms, extra=extra)
+        connection = self._connect()
+        if not isinstance(connection, Future):
+            return connection.submit(code, header, body, timeout_ms=timeout_ms, extra=extra)
+        deadline_ms = self._clock.monotonic_ms() + timeout_ms
+
+        def send(made: BlockingConnection) -> Future[Response]:
+            return made.submit(code, header, body, timeout_ms=self._left_ms(deadline_ms, timeout_ms), extra=extra)
+
+        return after(connection, send)
 
     def capabilities(self) -> Capabilities:
         """What this broker can do, asked once per connection: another product may answer after a restart."""
+        try:
+            return self.ask_capabilities().result(self.timeout_ms / 1000)
+        except TimeoutError:
+            raise RequestTimeout(
+                f"Broker {self.name!r} did not say within {self.timeout_ms} ms what it can do."
+            ) from None
+
+    def ask_capabilities(self) -> Future[Capabilities]:
+        """The same without waiting; the future is done where they are known already."""
         connection = self._connect()
+        if isinstance(connection, Future):
+            return after(connection, self._capabilities_of)
+        return self._capabilities_of(connection)
+
+    def _capabilities_of(self, connection: BlockingConnection) -> Future[Capabilities]:
         with self._asking:
-            if self._asked is None or self._asked[0] is not connection:
-                self._asked = connection, self._ask_capabilities(connection)
+            if self._asked is None or self._asked[0] is not connection or _has_failed(self._asked[1]):
+                answer = connection.submit(RequestCode.RMQ_CAPABILITIES, timeout_ms=self.timeout_ms)
+                self._asked = connection, then(answer, _capabilities)
             return self._asked[1]
 
-    def _ask_capabilities(self, connection: BlockingConnection) -> Capabilities:
+    def _call(
+        self,
+        code: RequestCode,
+        header: msgspec.Struct | None,
+        body: Body,
+        timeout_ms: int,
+        extra: dict[str, str] | None = None,
+    ) -> Response:
+        connection = self._connect()
+        if isinstance(connection, Future):
+            connection, timeout_ms = self._wait_for(connection, timeout_ms)
+        return connection.call(code, header, body, timeout_ms=timeout_ms, extra=extra)
+
+    def _wait_for(self, connection: Future[BlockingConnection], timeout_ms: int) -> tuple[BlockingConnection, int]:
+        """The connection, and what it leaves of the time."""
+        deadline_ms = self._clock.monotonic_ms() + timeout_ms
         try:
-            response = connection.call(RequestCode.RMQ_CAPABILITIES, timeout_ms=self.timeout_ms).raise_for_code()
-        except NotSupported:
-            return Capabilities()
-        answer = CapabilitiesBody.decode(response.body)
-        return Capabilities(
-            answer.product,
-            answer.version,
-            answer.storeId,
-            answer.incarnation,
-            answer.capabilities.get("bulkSend", 0),
-            answer.capabilities.get("bulkRead", 0),
-            answer.capabilities.get("transactions", 0),
-            answer.capabilities.get("measure", 0),
-            answer.capabilities.get("groups", 0),
-            answer.capabilities.get("topicsSend", 0),
-            answer.capabilities.get("topicsRead", 0),
-            answer.capabilities.get("queueBounds", 0),
-            answer.storePath,
-        )
+            made = connection.result(timeout_ms / 1000)
+        except TimeoutError:
+            raise self._not_reached(timeout_ms) from None
+        return made, self._left_ms(deadline_ms, timeout_ms)
+
+    def _left_ms(self, deadline_ms: int, timeout_ms: int) -> int:
+        left_ms = deadline_ms - self._clock.monotonic_ms()
+        if left_ms <= 0:
+            raise self._not_reached(timeout_ms)
+        return left_ms
+
+    def _not_reached(self, timeout_ms: int) -> Unreachable:
+        return Unreachable(f"Broker {self.name!r} was not reached within {timeout_ms} ms.", address=self.name)
 
     # --- sending -----------------------------------------------------------------------------------------------------
 
     def send(self, header: SendMessageRequestHeaderV2, body: Body, *, timeout_ms: int) -> Response:
         """Sends a message or batch and waits; the answer as it is, for some codes other than 0 mean "stored"."""
-        return self._connect().call(_send_code(header), header, body, timeout_ms=timeout_ms)
+        return self._call(_send_code(header), header, body, timeout_ms)
 
     def submit_send(self, header: SendMessageRequestHeaderV2, body: Body, *, timeout_ms: int) -> Future[Response]:
         """The same without waiting."""
         return self.submit(_send_code(header), header, body, timeout_ms=timeout_ms)
 
     def send_oneway(self, header: SendMessageRequestHeaderV2, body: Body) -> None:
-        self._connect().send_oneway(_send_code(header), header, body)
+        connection = self._connect()
+        if isinstance(connection, Future):
+            connection, _ = self._wait_for(connection, self.timeout_ms)
+        connection.send_oneway(_send_code(header), header, body)
 
     def bulk_send(
         self, topic: str, queue_id: int, body: Body, count: int, record_size: int, crc: int, *, group: str | None = None
@@ -331,6 +370,33 @@ def _lock_body(group: str, client_id: str, queues: Iterable[MessageQueue]) -> by
 
 def _send_code(header: SendMessageRequestHeaderV2) -> RequestCode:
     return RequestCode.SEND_BATCH_MESSAGE if header.m else RequestCode.SEND_MESSAGE_V2
+
+
+def _has_failed(future: Future[Capabilities]) -> bool:
+    return future.done() and future.exception() is not None
+
+
+def _capabilities(response: Response) -> Capabilities:
+    try:
+        response.raise_for_code()
+    except NotSupported:
+        return Capabilities()
+    answer = CapabilitiesBody.decode(response.body)
+    return Capabilities(
+        answer.product,
+        answer.version,
+        answer.storeId,
+        answer.incarnation,
+        answer.capabilities.get("bulkSend", 0),
+        answer.capabilities.get("bulkRead", 0),
+        answer.capabilities.get("transactions", 0),
+        answer.capabilities.get("measure", 0),
+        answer.capabilities.get("groups", 0),
+        answer.capabilities.get("topicsSend", 0),
+        answer.capabilities.get("topicsRead", 0),
+        answer.capabilities.get("queueBounds", 0),
+        answer.storePath,
+    )
 
 
 _PULL_STATUS = {int(status.value): status for status in PullStatus}

@@ -7,12 +7,14 @@ routes for 30 seconds, and opens one pipelined connection per address.
 from __future__ import annotations
 
 import threading
+from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rmqspark.client.addresses import parse_addresses, resolve_namesrv
 from rmqspark.client.broker_client import BrokerClient
 from rmqspark.client.connections import Connections
+from rmqspark.client.futures import rephrased
 from rmqspark.client.heartbeats import Heartbeats
 from rmqspark.client.identity import client_id, local_ip
 from rmqspark.client.known_coordinators import KnownCoordinators
@@ -181,7 +183,7 @@ class ClusterClient:
         if client is not None:
             return client
         with self._lock:
-            client = BrokerClient(broker_name, lambda: self._connect(broker_name), self.timeout_ms)
+            client = BrokerClient(broker_name, lambda: self._connect(broker_name), self.timeout_ms, self.clock)
             return self._brokers.setdefault(broker_name, client)
 
     def broker_address(self, broker_name: str) -> str:
@@ -211,18 +213,23 @@ class ClusterClient:
         """Sends a request that nobody answers to the broker that asked for it. Raises Unreachable, ConnectionLost."""
         self._connections.to(address).send_oneway(code, header)
 
-    def _connect(self, broker_name: str) -> BlockingConnection:
+    def _connect(self, broker_name: str) -> BlockingConnection | Future[BlockingConnection]:
         address = self.broker_address(broker_name)
-        try:
-            return self._connections.to(address)
-        except Unreachable as error:
-            with self._lock:
-                self._suspects.add(broker_name)
-            raise Unreachable(
-                f"Broker {broker_name!r} at {address} does not answer: {error.message}",
-                address=address,
-                hint="Is it running? rmq doctor says which brokers are registered.",
-            ) from error
+        connection = self._connections.soon(address)
+        if not isinstance(connection, Future):
+            return connection
+        return rephrased(connection, lambda error: self._not_there(broker_name, address, error))
+
+    def _not_there(self, broker_name: str, address: str, error: BaseException) -> BaseException:
+        if not isinstance(error, Unreachable):
+            return error
+        with self._lock:
+            self._suspects.add(broker_name)
+        return Unreachable(
+            f"Broker {broker_name!r} at {address} does not answer: {error.message}",
+            address=address,
+            hint="Is it running? rmq doctor says which brokers are registered.",
+        )
 
     # --- what is known -----------------------------------------------------------------------------------------------
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from dataclasses import dataclass, field
+from collections import deque
+from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
+from rmqspark.client.futures import at_hand
 from rmqspark.errors import AlreadyClosed
 from rmqspark.remoting.blocking import BlockingConnection
 
@@ -20,12 +23,75 @@ OnBrokerRequest: TypeAlias = "Callable[[str, Command, memoryview], Reply | None]
 """Handles what the server at an address asks; as `remoting.blocking.OnRequest` otherwise."""
 
 
-@dataclass(slots=True)
 class _Slot:
-    """The connection of one address. Its lock is held while connecting, so that a slow address delays only itself."""
+    """The connection of one address, or those who wait for it, in the order in which they came.
 
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    connection: BlockingConnection | None = None
+    It is made on a thread of its own: so a slow address delays only those who wait for it, each for as long as it
+    likes, and they share what becomes of it.
+    """
+
+    def __init__(self, connect: Callable[[], BlockingConnection], address: str) -> None:
+        self._connect = connect
+        self._address = address
+        self._lock = threading.Lock()
+        self._waiting: deque[Future[BlockingConnection]] = deque()
+        self._connecting_pid = 0  # of the process whose thread is at it: a fork does not copy threads
+        self._connection: BlockingConnection | None = None
+        self._closed = False
+
+    @property
+    def live(self) -> BlockingConnection | None:
+        connection = self._connection
+        return None if connection is None or connection.closed else connection
+
+    def soon(self) -> Future[BlockingConnection]:
+        with self._lock:
+            if (live := self.live) is not None:
+                return at_hand(live)
+            if self._closed:
+                raise _closed()
+            if self._connecting_pid != os.getpid():
+                self._waiting.clear()
+                name = f"rmqspark connects to {self._address}"
+                threading.Thread(target=self._make, name=name, daemon=True).start()
+                self._connecting_pid = os.getpid()
+            future: Future[BlockingConnection] = Future()
+            future.set_running_or_notify_cancel()
+            self._waiting.append(future)
+            return future
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            waiting, self._waiting = self._waiting, deque()
+            connection = self._connection
+        for future in waiting:
+            future.set_exception(_closed())
+        if connection is not None:
+            connection.close()
+
+    def _make(self) -> None:
+        connection, failure = None, None
+        try:
+            connection = self._connect()
+        except BaseException as error:  # noqa: BLE001 - it belongs to those who wait
+            failure = error
+        while (future := self._next(connection)) is not None:
+            if connection is not None:
+                future.set_result(connection)
+            else:
+                future.set_exception(failure)
+
+    def _next(self, connection: BlockingConnection | None) -> Future[BlockingConnection] | None:
+        """Who has waited longest. While somebody waits the connection is nobody else's, so that none overtakes him."""
+        with self._lock:
+            if self._waiting:
+                return self._waiting.popleft()
+            self._connection, self._connecting_pid = connection, 0
+            closed = self._closed
+        if closed and connection is not None:
+            connection.close()
+        return None
 
 
 class Connections:
@@ -41,32 +107,35 @@ class Connections:
 
     def to(self, address: str) -> BlockingConnection:
         """A live connection to `address`; Unreachable if there is nobody."""
-        slot = self._slots.get(address) or self._new_slot(address)
-        connection = slot.connection
-        if connection is not None and not connection.closed:
-            return connection
-        with slot.lock:
-            if slot.connection is None or slot.connection.closed:
-                slot.connection = self._open(address)
-            return slot.connection
+        slot = self._slot(address)
+        return slot.live or slot.soon().result()
+
+    def soon(self, address: str) -> BlockingConnection | Future[BlockingConnection]:
+        """The same without waiting: the connection, or the future of the one that is being made."""
+        slot = self._slot(address)
+        return slot.live or slot.soon()
 
     def close(self) -> None:
+        """What waits for a connection fails with AlreadyClosed."""
         with self._lock:
             self._closed = True
             slots, self._slots = self._slots, {}
         for slot in slots.values():
-            with slot.lock:
-                if slot.connection is not None:
-                    slot.connection.close()
+            slot.close()
+
+    def _slot(self, address: str) -> _Slot:
+        return self._slots.get(address) or self._new_slot(address)
 
     def _new_slot(self, address: str) -> _Slot:
         with self._lock:
             if self._closed:
-                raise AlreadyClosed("This client was closed.", hint="Make a new one.")
-            return self._slots.setdefault(address, _Slot())
+                raise _closed()
+            return self._slots.setdefault(address, _Slot(partial(self._open, address), address))
 
     def _open(self, address: str) -> BlockingConnection:
-        if self._closed:
-            raise AlreadyClosed("This client was closed.", hint="Make a new one.")
         on_request = partial(self._on_request, address) if self._on_request is not None else None
         return BlockingConnection(address, connect_timeout_ms=self._connect_timeout_ms, on_request=on_request)
+
+
+def _closed() -> AlreadyClosed:
+    return AlreadyClosed("This client was closed.", hint="Make a new one.")

@@ -1,4 +1,4 @@
-"""Futures that carry a decoded answer instead of a response."""
+"""Futures that carry a decoded answer instead of a response, or the answer to what is asked next."""
 
 from __future__ import annotations
 
@@ -24,4 +24,49 @@ def then(future: Future[A], transform: Callable[[A], B]) -> Future[B]:
             outcome.set_exception(error)
 
     future.add_done_callback(carry_on)
+    return outcome
+
+
+def after(future: Future[A], follow: Callable[[A], Future[B]]) -> Future[B]:
+    """The future that `follow(result)` gives. It is called on the thread that completes `future`."""
+    outcome: Future[B] = Future()
+    outcome.set_running_or_notify_cancel()
+
+    def hand_on(done: Future[B]) -> None:
+        _end(outcome, done, done.exception())
+
+    def carry_on(done: Future[A]) -> None:
+        try:
+            follow(done.result()).add_done_callback(hand_on)
+        except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits for the outcome
+            outcome.set_exception(error)
+
+    future.add_done_callback(carry_on)
+    return outcome
+
+
+def rephrased(future: Future[A], rephrase: Callable[[BaseException], BaseException]) -> Future[A]:
+    """The same future, but for what its error says."""
+    outcome: Future[A] = Future()
+    outcome.set_running_or_notify_cancel()
+
+    def hand_on(done: Future[A]) -> None:
+        error = done.exception()
+        _end(outcome, done, None if error is None else rephrase(error))
+
+    future.add_done_callback(hand_on)
+    return outcome
+
+
+def _end(outcome: Future[A], done: Future[A], error: BaseException | None) -> None:
+    if error is None:
+        outcome.set_result(done.result())
+    else:
+        outcome.set_exception(error)
+
+
+def at_hand(value: A) -> Future[A]:
+    """The future of what is known already."""
+    outcome: Future[A] = Future()
+    outcome.set_result(value)
     return outcome

@@ -97,7 +97,7 @@ class Producer:
     ) -> Future[SendReceipt]:
         """Sends without waiting; the future ends as `send` would. Further tries are made in the background.
 
-        The first send to a topic may wait for its route and a connection. Messages sent one after the other to one
+        The first send to a topic may wait for its route. Messages sent one after the other to one
         queue are stored in this order unless one of them needs another try.
         """
         parcel = self._parcel(message, shard)
