@@ -106,8 +106,9 @@ def load(
     """Makes a settings object of the class `kind`; flags beat the environment, which beats the file.
 
     `known_elsewhere` names keys of other settings classes that may stand in the same file. An RMQ_ variable that is no
-    setting is somebody else's, unless it is nearly one: that is a slip of the pen. A flag of None was not given.
-    Raises InvalidArgument for an unknown key (naming the nearest known one) or a wrong value.
+    setting is somebody else's, unless it is nearly one: that is a slip of the pen. An empty variable counts as not set,
+    and a flag of None was not given. Raises InvalidArgument for an unknown key (naming the nearest known one), a wrong
+    value, or an empty one where that means nothing.
     """
     infos = {info.name: info for info in describe(kind)}
     others = set(known_elsewhere)
@@ -120,7 +121,7 @@ def load(
     _refuse_slips(environment or {}, {*infos, *others})
     for info in infos.values():
         variable = ENVIRONMENT_PREFIX + info.name.upper()
-        if environment is not None and variable in environment:
+        if environment is not None and environment.get(variable):  # an empty one counts as not set, as usual
             values[info.name] = _convert(info, environment[variable], f"in the environment (${variable})")
     for name, value in (flags or {}).items():
         if value is not None:
@@ -155,6 +156,9 @@ def _plain_type(hint: Any) -> tuple[type, bool]:
 
 
 def _convert(info: SettingInfo, value: Any, where: str) -> Any:
+    if value == "" and info.default not in ("", None):
+        hint = f"Leave it out for its default, {info.default}."
+        raise InvalidArgument(f"Setting {info.name} is empty {where}.", hint=hint)
     try:
         if info.kind is bool:
             return _to_bool(value)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rmqspark.cli.commands import VerbGroup
 from rmqspark.cli.group_change import delete, reset
 from rmqspark.cli.listing import existing
 from rmqspark.cli.options import Json, Namesrv
@@ -15,11 +16,7 @@ from rmqspark.clock import SystemClock
 if TYPE_CHECKING:
     from rmqspark.client.descriptions import GroupDescription, GroupQueue
 
-app = typer.Typer(
-    help="Consumer groups and Spark queries: who reads, how far. Example: rmq group describe billing",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+app = VerbGroup(help="Consumer groups and Spark queries: who reads, how far. Example: rmq group describe billing")
 
 
 @app.command("list")

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from rmqspark.cli.commands import VerbGroup
 from rmqspark.cli.formats import as_object
 from rmqspark.cli.moments import time_span
 from rmqspark.cli.options import Json, Namesrv
@@ -18,11 +19,7 @@ _FOUND = 64  # RocketMQ's tools ask for that many
 _MOST_FOUND = 10_000
 _GLIMPSE_CHARS = 60
 
-app = typer.Typer(
-    help="Single messages, by id or key. Example: rmq message get 7F0000010A3B18B4AAC25E0BE0F50007",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+app = VerbGroup(help="Single messages, by id or key. Example: rmq message get 7F0000010A3B18B4AAC25E0BE0F50007")
 
 
 @app.command("get")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,11 +15,18 @@ Namesrv = Annotated[
     typer.Option(
         "--namesrv",
         metavar="HOST:PORT[;...]",
-        help="Name servers. Default: $RMQ_NAMESRV, else $NAMESRV_ADDR, else 127.0.0.1:9876.",
+        help="Name servers. Default: $RMQ_NAMESRV, else $NAMESRV_ADDR (an empty one is not set), else 127.0.0.1:9876.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document (or one object a line), for scripts.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+def said_path(text: str) -> Path:
+    """For path arguments: an empty word would mean the current directory."""
+    if not text.strip():
+        raise InvalidArgument("The path is empty.", hint="Name a file or directory; this directory is a dot.")
+    return Path(text)
 
 
 def confirm(question: str, *, yes: bool) -> None:

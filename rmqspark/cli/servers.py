@@ -159,5 +159,5 @@ def _namesrv_around(file: Mapping[str, Any]) -> str | None:
     """What the environment says of name servers, where neither a flag nor the settings say it."""
     from rmqspark.client.addresses import resolve_namesrv
 
-    said = os.environ.get("RMQ_NAMESRV") is None and ("namesrv_addr" in file or "RMQ_NAMESRV_ADDR" in os.environ)
-    return None if said else resolve_namesrv()
+    said = "namesrv_addr" in file or os.environ.get("RMQ_NAMESRV_ADDR")
+    return None if said and not os.environ.get("RMQ_NAMESRV") else resolve_namesrv()

@@ -66,7 +66,7 @@ def collect_rarely() -> None:
 
 def configure_logs() -> None:
     """Lines for people on a terminal, JSON otherwise; both on standard error. $RMQ_LOG_LEVEL says how much."""
-    level = os.environ.get("RMQ_LOG_LEVEL", "info").lower()
+    level = (os.environ.get("RMQ_LOG_LEVEL") or "info").lower()
     if level not in _LEVELS:
         raise InvalidArgument(f"RMQ_LOG_LEVEL is {level!r}, but must be one of {', '.join(_LEVELS)}.")
     terminal = sys.stderr.isatty()

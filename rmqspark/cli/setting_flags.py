@@ -48,6 +48,8 @@ class Sources:
     def store_root(self) -> Path | None:
         """Where the file says that the store is (storePathRootDir), if it does."""
         root = self.file.get(_STORE_ROOT)
+        if root == "":
+            raise InvalidArgument("storePathRootDir is empty.", hint="Name a directory, or leave it out.")
         log = self.file.get(_COMMIT_LOG)
         if log is not None and (root is None or Path(log) != Path(root, "commitlog")):
             raise NotSupported(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rmqspark.cli.commands import VerbGroup
 from rmqspark.cli.group_change import reset
 from rmqspark.cli.options import Json, Namesrv, Yes
 from rmqspark.cli.output import print_facts, print_json, print_table
@@ -16,11 +17,7 @@ from rmqspark.errors import InvalidArgument
 if TYPE_CHECKING:
     from rmqspark.client.query_view import OwnedQueue, QueryView
 
-app = typer.Typer(
-    help="Spark queries that read from here. Example: rmq spark list",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+app = VerbGroup(help="Spark queries that read from here. Example: rmq spark list")
 
 Query = Annotated[str, typer.Argument(metavar="QUERY", help="The query's name or group, its id, or how that begins.")]
 

@@ -12,19 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from rmqspark.cli.commands import VerbGroup
 from rmqspark.cli.main import os_error_story
-from rmqspark.cli.options import Json
+from rmqspark.cli.options import Json, said_path
 from rmqspark.cli.output import print_facts, print_json, print_table, safe
 from rmqspark.cli.words import counted
 
 if TYPE_CHECKING:
     from rmqspark.store.inspection.findings import StoreReport
 
-app = typer.Typer(
-    help="Files of brokers. Example: rmq store check rmq-store",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+app = VerbGroup(help="Files of brokers. Example: rmq store check rmq-store")
 _BROKEN, _UNREADABLE = 1, 3
 _LOCK = "lock"
 
@@ -37,7 +34,10 @@ def store() -> None:
 @app.command("check")
 def check(
     directory: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A store, or a folder of stores; also one that RocketMQ wrote.")
+        Path,
+        typer.Argument(
+            metavar="DIR", parser=said_path, help="A store, or a folder of stores; also one that RocketMQ wrote."
+        ),
     ],
     as_json: Json = False,
 ) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rmqspark.cli.commands import VerbGroup
 from rmqspark.cli.listing import existing
 from rmqspark.cli.options import Json, Namesrv, Yes, confirm
 from rmqspark.cli.output import print_json, print_table
@@ -18,11 +19,7 @@ from rmqspark.errors import InvalidArgument
 if TYPE_CHECKING:
     from rmqspark.client.descriptions import TopicDescription
 
-app = typer.Typer(
-    help="Topics: what there is, how large, with which settings. Example: rmq topic create orders",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+app = VerbGroup(help="Topics: what there is, how large, with which settings. Example: rmq topic create orders")
 
 Topic = Annotated[str, typer.Argument(help="The topic's name.")]
 Queues = Annotated[int | None, typer.Option(min=1, help="Queues on each broker, to read and to write.")]

@@ -12,7 +12,7 @@ from rmqspark.cli.consume import resolve
 from rmqspark.cli.in_time_order import Span, in_time_order
 from rmqspark.cli.message_files import Recorded, read_file, writing
 from rmqspark.cli.moments import EARLIEST, LATEST, Position, parse_moment, time_span
-from rmqspark.cli.options import Json, Namesrv, Yes, confirm
+from rmqspark.cli.options import Json, Namesrv, Yes, confirm, said_path
 from rmqspark.cli.output import print_json
 from rmqspark.cli.progress import counting
 from rmqspark.cli.sending import Addressed, send_all
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from rmqspark.client.pull_consumer import PullConsumer
     from rmqspark.clock import Clock
 
+RecordedFile = Annotated[
+    Path, typer.Argument(parser=said_path, help="F.jsonl, F.csv or F.parquet, as rmq topic export writes it.")
+]
 Target = Annotated[str | None, typer.Option("--topic", help="Send to this topic instead of the one that a row names.")]
 KeepQueues = Annotated[
     bool,
@@ -76,7 +79,7 @@ def export(
 
 
 def import_(
-    file: Annotated[Path, typer.Argument(help="F.jsonl, F.csv or F.parquet, as rmq topic export writes it.")],
+    file: RecordedFile,
     topic: Target = None,
     from_: After = None,
     to: Before = None,
@@ -95,7 +98,7 @@ def import_(
 
 
 def replay(
-    file: Annotated[Path, typer.Argument(help="F.jsonl, F.csv or F.parquet, as rmq topic export writes it.")],
+    file: RecordedFile,
     speed: Annotated[float, typer.Option(help="How many times as fast as it was.")] = 1.0,
     topic: Target = None,
     from_: After = None,

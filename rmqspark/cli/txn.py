@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rmqspark.cli.commands import VerbGroup
 from rmqspark.cli.options import Json, Namesrv, Yes, confirm
 from rmqspark.cli.output import print_facts, print_json, print_table
 from rmqspark.cli.words import counted, duration, size
@@ -23,11 +24,7 @@ if TYPE_CHECKING:
     from rmqspark.protocol.bodies_txn import ManualDecision, TxnState
     from rmqspark.protocol.headers_txn import TxnOutcome
 
-app = typer.Typer(
-    help="Exactly-once transactions of Spark's batches. Example: rmq txn list",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+app = VerbGroup(help="Exactly-once transactions of Spark's batches. Example: rmq txn list")
 Id = Annotated[str, typer.Argument(metavar="ID", help="The transactional id: spark-<query id>, or your own.")]
 Version = Annotated[
     int | None, typer.Option("--version", help="Which version is decided. Default: the one that is open.", min=0)

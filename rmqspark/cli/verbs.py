@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 from typer.main import get_command, get_group
 
 from rmqspark import __version__
+from rmqspark.cli.commands import Verb
 from rmqspark.cli.main import discard_output
 
 # Where each verb is; as many of them as `rmq --help` lists, in its order.
@@ -95,5 +96,5 @@ def _load(name: str, home: str) -> Any:
     if isinstance(verb, typer.Typer):
         return get_group(verb)
     alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-    alone.command(name)(verb)
+    alone.command(name, cls=Verb)(verb)
     return get_command(alone)

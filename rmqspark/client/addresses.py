@@ -18,17 +18,19 @@ VARIABLES = ("RMQ_NAMESRV", "NAMESRV_ADDR")
 def resolve_namesrv(explicit: str | None = None, environ: Mapping[str, str] = os.environ) -> str:
     """The name servers to use: `explicit`, else $RMQ_NAMESRV, else $NAMESRV_ADDR, else 127.0.0.1:9876.
 
+    A variable that is empty counts as not set, as usual; an empty `explicit` is a slip, and no wish for the default.
     Several are written as RocketMQ writes them, "h1:9876;h2:9876". InvalidArgument says what is wrong with the rest.
     """
-    candidates = [("namesrv", explicit), *((f"${name}", environ.get(name)) for name in VARIABLES)]
     if not isinstance(explicit, str | None):
         raise InvalidArgument(
             f"namesrv is {explicit!r:.80}, but must be text.",
             hint='Separate several with semicolons: "h1:9876;h2:9876".',
         )
-    for source, text in candidates:
-        if text:
-            return ";".join(parse_addresses(text, source))
+    if explicit is not None:
+        return ";".join(parse_addresses(explicit))
+    for name in VARIABLES:
+        if text := environ.get(name):
+            return ";".join(parse_addresses(text, f"${name}"))
     return DEFAULT_NAMESRV
 
 

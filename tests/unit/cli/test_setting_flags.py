@@ -43,6 +43,28 @@ def test_flags_that_were_not_given_change_nothing(monkeypatch: pytest.MonkeyPatc
     assert sources.settings(BrokerConfig) == BrokerConfig(listen_port=1234, region_id="file")
 
 
+def test_an_empty_variable_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As elsewhere: the file counts, or the default."""
+    monkeypatch.setenv("RMQ_REGION_ID", "")
+    monkeypatch.setenv("RMQ_LISTEN_PORT", "")
+    assert Sources({"region_id": "file"}, {}).settings(BrokerConfig) == BrokerConfig(region_id="file")
+
+
+@pytest.mark.parametrize("name", ["region_id", "bind_address", "delete_when", "listen_port"])
+def test_an_empty_setting_is_not_the_default(name: str) -> None:
+    """What a template left empty is named; only a setting whose default is empty may be."""
+    kind = StoreConfig if name == "delete_when" else BrokerConfig
+    with pytest.raises(InvalidArgument, match=f"Setting {name} is empty in the file.*its default, "):
+        Sources({name: ""}, {}).settings(kind)
+    assert Sources({"namesrv_addr": "", "broker_ip1": ""}, {}).settings(BrokerConfig).namesrv_addr == ""
+
+
+def test_an_empty_store_root_is_not_this_directory() -> None:
+    """storePathRootDir names a directory, or is left out."""
+    with pytest.raises(InvalidArgument, match="storePathRootDir is empty"):
+        Sources({"store_path_root_dir": ""}, {}).store_root()
+
+
 def test_a_key_that_no_server_has_is_named_with_its_file(tmp_path: Path) -> None:
     """A typing error in the file of one server is found whichever server reads it."""
     path = tmp_path / "rmq.toml"

@@ -15,7 +15,8 @@ from rmqspark.errors import InvalidArgument
         (None, {"NAMESRV_ADDR": "b:1"}, "b:1"),
         (None, {"RMQ_NAMESRV": "a:1", "NAMESRV_ADDR": "b:1"}, "a:1"),
         ("c:1", {"RMQ_NAMESRV": "a:1"}, "c:1"),
-        ("", {"RMQ_NAMESRV": "a:1"}, "a:1"),
+        (None, {"RMQ_NAMESRV": "", "NAMESRV_ADDR": "b:1"}, "b:1"),
+        (None, {"RMQ_NAMESRV": "", "NAMESRV_ADDR": ""}, "127.0.0.1:9876"),
         (" h1:9876 ; h2:9876; ", {}, "h1:9876;h2:9876"),
         ("[::1]:9876", {}, "[::1]:9876"),
     ],
@@ -32,6 +33,13 @@ def test_what_is_no_address_is_refused_with_the_right_form(wrong: str) -> None:
     """A wrong address is an error that shows how one is written."""
     with pytest.raises(InvalidArgument, match=r"127\.0\.0\.1:9876"):
         parse_addresses(wrong)
+
+
+@pytest.mark.parametrize("empty", ["", " ", ";"])
+def test_an_empty_word_is_not_the_default(empty: str) -> None:
+    """A variable of a program that was to name the servers and does not: nobody wants another queue for that."""
+    with pytest.raises(InvalidArgument, match=r"namesrv is empty.*127\.0\.0\.1:9876"):
+        resolve_namesrv(empty, {"RMQ_NAMESRV": "a:1"})
 
 
 def test_several_are_one_text() -> None:
