@@ -73,8 +73,7 @@ class Broker:
 
 @pytest.fixture(autouse=True)
 def _no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A death in a thread would be another death than that of the process."""
-
+    """A death in a thread would be another death than that of the process. A write still takes turns of the loop."""
     paces = Random(1)
 
     async def sooner_or_later(work: Any, *given: Any) -> Any:
