@@ -139,6 +139,11 @@ class QueueLocks:
             del self._groups[group]
         return numbers
 
+    def of_earlier_runs(self, group: str, run: int, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
+        """Those of these queues that are leased to a run before this one."""
+        locks = self._groups.get(group, {})
+        return {queue for queue in queues if (lock := locks.get(queue)) is not None and lock.run < run}
+
     def keep(
         self, group: str, client_id: str, leases: Mapping[MessageQueue, int], now_ms: int, run: int = 0
     ) -> list[MessageQueue]:

@@ -69,9 +69,12 @@ class LeaseHandlers:
     def _keep(self, group: str, client_id: str, wanted: Iterable[LeasedQueue], run: int) -> list[LeasedQueue]:
         offsets = {_queue(each): each.offset for each in wanted}
         leases = dict(self._numbered(wanted))
+        taken_over = self._locks.of_earlier_runs(group, run, leases)
         kept = self._locks.keep(group, client_id, leases, self._clock.monotonic_ms(), run)
         for queue in kept:
-            if offsets[queue] > _NEVER_COMMITTED:
+            # Who takes over may have read its checkpoint before the other run went on, and have been frozen since.
+            lowest = self._committed(group, queue) if queue in taken_over else _NEVER_COMMITTED
+            if offsets[queue] > lowest:
                 self._offsets.commit(group, queue.topic, queue.queue_id, offsets[queue])
         return [self._held(group, queue, leases[queue]) for queue in kept]
 
@@ -81,8 +84,11 @@ class LeaseHandlers:
         return [self._held(group, queue, number) for queue, number in taken.items()]
 
     def _held(self, group: str, queue: MessageQueue, number: int) -> LeasedQueue:
+        return LeasedQueue(*queue, number, self._committed(group, queue))
+
+    def _committed(self, group: str, queue: MessageQueue) -> int:
         committed = self._offsets.committed(group, queue.topic, queue.queue_id)
-        return LeasedQueue(*queue, number, _NEVER_COMMITTED if committed is None else committed)
+        return _NEVER_COMMITTED if committed is None else committed
 
     def _numbered(self, wanted: Iterable[LeasedQueue]) -> Iterator[tuple[MessageQueue, int]]:
         """Those that are here, with the lease that is meant."""

@@ -151,6 +151,25 @@ def test_a_run_that_was_frozen_leaves_the_queues_of_its_replacement_alone(world:
     assert not replacement.failed
 
 
+def test_a_run_that_was_frozen_as_it_began_moves_no_offset_back(world: World) -> None:
+    """It read its checkpoint, and asked for nothing before another run had gone on: it is the later one to the broker.
+    What it gives up as it ends is read on where the group has come."""
+    query, other = Query(world), Query(world)
+    run(query)
+    query.crash()
+    frozen, start = query.progress, query.bounds()[1]
+    query.start()
+    for queue in QUEUES:
+        world.ends[queue] += 2
+    run(query)
+    assert frozen.latest(start, None) != start
+    frozen.leave()
+    query.disappear()
+    run(other)
+    assert owned(other) == [0, 1, 2, 3]
+    assert len(world.written) == len(set(world.written)) == 28
+
+
 def test_the_tasks_of_a_run_that_was_frozen_fail(world: World) -> None:
     """They read what the later run's tasks read: a sink that writes at least once would write it twice."""
     frozen = Query(world)

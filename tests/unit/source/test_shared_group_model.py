@@ -54,13 +54,16 @@ class SharedGroupModel(RuleBasedStateMachine):
     @precondition(lambda self: self.queries)
     @rule(number=st.integers(0, 9), steps=st.integers(1, 9))
     def a_driver_is_frozen_and_wakes_beside_its_replacement(self, number: int, steps: int) -> None:
+        """Between two batches: it looks for its next one."""
         query = self.some(number)
-        frozen = query.progress
+        while query.is_planned:
+            query.step()
+        frozen, start = query.progress, query.bounds()[1] if query.offset_log else query.progress.initial()
         query.crash()
         for _ in range(steps):
             query.step()
         with suppress(LeaseLost):
-            frozen.latest(query.bounds()[1] if query.offset_log else frozen.initial(), None)
+            frozen.latest(start, None)
         frozen.leave()
 
     @precondition(lambda self: self.queries)
