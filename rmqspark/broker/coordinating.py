@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rmqspark.store.config import StoreConfig
     from rmqspark.store.files import FileSystem
     from rmqspark.store.message_store import MessageStore
-    from rmqspark.txn.ports import ParticipantPort
+    from rmqspark.txn.ports import ParticipantHere
 
 _RESTATED_GROWS_BYTES: Final = 4_096  # beside the output ranges
 _MINUTE_MS: Final = 60_000
@@ -35,7 +35,7 @@ def coordination(
     flusher: Flusher,
     appender: Appender,
     clock: Clock,
-    participant_here: ParticipantPort,
+    participant_here: ParticipantHere,
 ) -> Coordination:
     """A coordinator with its ledger replayed. Raises DamagedFile for a ledger that cannot be read."""
     name_servers = parse_addresses(config.namesrv_addr, "namesrv_addr") if config.namesrv_addr else ()

@@ -213,11 +213,13 @@ class TxnFindRequestHeader(Header):
 
 
 class TxnFindResponseHeader(Header):
-    """`found`, or about to be: `adopting`. Body: BrokersSeen. `brokerName` is who answers; addresses change hands."""
+    """`found`, or about to be: `adopting`. Body: BrokersSeen. `brokerName` is who answers; addresses change hands. As a
+    participant it takes nothing of an epoch below `newestEpoch`."""
 
     found: bool
     adopting: bool
     brokerName: str
+    newestEpoch: Int64 = NO_EPOCH
 
 
 class TxnReportInputRequestHeader(Header):

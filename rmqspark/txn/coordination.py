@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from rmqspark.txn.input_leases import LeasesHere
     from rmqspark.txn.journal import Append
     from rmqspark.txn.peers import Peers
-    from rmqspark.txn.ports import ParticipantPort
+    from rmqspark.txn.ports import ParticipantHere, ParticipantPort
 
 _PEERS_INTERVAL_MS: Final = 30_000
 _STATUS_TIMEOUT_MS: Final = 10_000
@@ -70,7 +70,7 @@ class Coordination:
         peers: Peers,
         append: Append,
         flush_to: Callable[[int], Awaitable[None]],
-        participant_here: ParticipantPort,
+        participant_here: ParticipantHere,
         commit_here: Callable[[str, str, int, int], None],
         leases_here: LeasesHere,
     ) -> None:
@@ -92,7 +92,9 @@ class Coordination:
             max_decision_bytes=config.max_decision_bytes,
             restate_after_bytes=config.restate_after_bytes,
         )
-        self.owners = Owners(config.broker_name, self.ledger, self.peers, config.retired_brokers)
+        self.owners = Owners(
+            config.broker_name, self.ledger, self.peers, config.retired_brokers, participant_here.newest_epoch
+        )
         self.rollout = Rollout(self.ledger, self._participant, clock, self.journal.flushed)
         leases = InputLeases(config.broker_name, leases_here, self.peers)
         self.journal.replay()

@@ -95,11 +95,14 @@ class Coordinator:
             check_transactional("query id", query_id)
         if version < 0:
             raise TransactionError(f"{version} is no version; they begin at 0.")
-        if (other := await self._owners.elsewhere(transactional_id, adopt=True)) is not None:
-            return _redirect(other)
+        adoption = await self._owners.adopt(transactional_id)
+        if adoption.owner is not None:
+            return _redirect(adoption.owner)
         async with self._turns.of(transactional_id):
+            # Where nobody can be asked any more who remembers older epochs of the id, the time is above those, too.
+            first_epoch = max(self._clock.now_ms(), adoption.newest_epoch + 1)
             answer = self._ledger.prepare(
-                transactional_id, run, version, query_id, self._uptime.now_ms(), first_epoch=self._first_epoch()
+                transactional_id, run, version, query_id, self._uptime.now_ms(), first_epoch=first_epoch
             )
             if transactional_id in self._ledger and any(isinstance(event, RunOpened) for event in answer.events):
                 await self._owners.refuse_second(transactional_id)
@@ -197,11 +200,6 @@ class Coordinator:
         self._journal.record([event for event in events if not self._turns.is_taken(event.transactional_id)])
 
     # --- steps -------------------------------------------------------------------------------------------------------
-
-    def _first_epoch(self) -> int:
-        """An id that is new here may not be new to the brokers that hold its rows: it was forgotten, or its coordinator
-        is gone for good. They remember its epochs, and take nothing of an older one. So the first is the time."""
-        return max(1, self._clock.now_ms())
 
     @contextmanager
     def _warning(self, transactional_id: str) -> Iterator[None]:

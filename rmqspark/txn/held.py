@@ -55,6 +55,11 @@ class HeldTransaction:
         self._dropped = -1  # under that epoch, all versions up to this one are
 
     @property
+    def newest_epoch(self) -> int:
+        """The newest one that the coordinator spoke of; 0 if it never did."""
+        return self._epoch
+
+    @property
     def is_idle(self) -> bool:
         """Whether nothing of it is held or under way."""
         return not (self.halves or self.voted or self.completions)

@@ -19,10 +19,10 @@ import structlog
 from rmqspark.errors import NotSupported, RmqError, TwoCoordinators, Unreachable
 from rmqspark.protocol.bodies_txn import BrokersSeen
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers_txn import TxnFindRequestHeader, TxnFindResponseHeader
+from rmqspark.protocol.headers_txn import NO_EPOCH, TxnFindRequestHeader, TxnFindResponseHeader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from rmqspark.txn.ledger import Ledger
     from rmqspark.txn.peers import Peers
@@ -33,21 +33,35 @@ log = structlog.get_logger("rmqspark.txn")
 
 
 class _Told(NamedTuple):
-    """What a broker says of an id: that it has it in its ledger, or is about to; and which brokers it has ever seen."""
+    """What a broker says of an id: that it has it in its ledger, or is about to; below which epoch it takes nothing;
+    and which brokers it has ever seen."""
 
     owns: bool = False
     adopts: bool = False
+    newest_epoch: int = NO_EPOCH
     seen: tuple[str, ...] = ()
 
 
-class Owners:
-    """Finds the coordinator of an id. `retired` are brokers that will never come back."""
+class Adoption(NamedTuple):
+    """The other broker that owns an id. None if it is ours, or about to be, and then the newest epoch that any broker
+    remembers: it was forgotten, or its coordinator is gone for good, and new epochs have to be above that."""
 
-    def __init__(self, own_name: str, ledger: Ledger, peers: Peers, retired: Iterable[str]) -> None:
+    owner: str | None
+    newest_epoch: int = NO_EPOCH
+
+
+class Owners:
+    """Finds the coordinator of an id. `retired` are brokers that will never come back; `epoch_here` says below which
+    epoch of an id this broker takes nothing itself."""
+
+    def __init__(
+        self, own_name: str, ledger: Ledger, peers: Peers, retired: Iterable[str], epoch_here: Callable[[str], int]
+    ) -> None:
         self.own_name = own_name
         self._ledger = ledger
         self._peers = peers
         self._retired = frozenset(retired)
+        self.epoch_here = epoch_here
         self._adopting: dict[str, int] = {}  # id -> how many requests are asking around for it
         self._disputed: dict[str, str] = {}  # id -> the other owner, once it was logged
 
@@ -63,18 +77,25 @@ class Owners:
         """The brokers that may own something, as far as this one knows."""
         return sorted({*self._ledger.peers, *self._peers.names()} - self._retired)
 
-    async def elsewhere(self, transactional_id: str, *, adopt: bool = False) -> str | None:
-        """The other broker that owns the id; None if it is ours, or nobody's (and with `adopt` about to be ours).
+    async def elsewhere(self, transactional_id: str) -> str | None:
+        """The other broker that owns the id; None if it is ours, or nobody's.
 
         Raises Unreachable naming a broker that cannot be asked.
         """
         if transactional_id in self._ledger:
             return None
-        if not adopt:
-            return _owner(transactional_id, *await self._ask_all(transactional_id))
+        return _owner(transactional_id, *await self._ask_all(transactional_id))
+
+    async def adopt(self, transactional_id: str) -> Adoption:
+        """The same, of an id that is about to be ours if it is nobody's. Raises Unreachable."""
+        if transactional_id in self._ledger:
+            return Adoption(None)
         self._adopting[transactional_id] = self._adopting.get(transactional_id, 0) + 1
         try:
-            return _owner(transactional_id, *await self._ask_all(transactional_id))
+            told, is_listed = await self._ask_all(transactional_id)
+            remembered = (answer.newest_epoch for answer in told.values() if answer is not None)
+            newest_epoch = max([self.epoch_here(transactional_id), *remembered])
+            return Adoption(_owner(transactional_id, told, is_listed), newest_epoch)
         finally:
             self._adopting[transactional_id] -= 1
             if not self._adopting[transactional_id]:
@@ -122,7 +143,7 @@ class Owners:
         except RmqError as error:
             log.info("a broker cannot be asked", broker=broker, reason=str(error))
             return None
-        return _Told(answer.found and not answer.adopting, answer.adopting, tuple(seen))
+        return _Told(answer.found and not answer.adopting, answer.adopting, answer.newestEpoch, tuple(seen))
 
 
 def _owner(transactional_id: str, told: Mapping[str, _Told | None], is_listed: bool) -> str | None:

@@ -71,6 +71,10 @@ class Participant:
         """Whether its coordinator has spoken of its epoch here, or of a newer one."""
         return self._get(batch).is_announced(batch.epoch)
 
+    def newest_epoch(self, transactional_id: str) -> int:
+        """The newest one that a coordinator spoke of: older ones are fenced. 0 if none did."""
+        return self._transactions.get(transactional_id, _UNKNOWN).newest_epoch
+
     def announce(self, batch: Batch) -> None:
         """Its coordinator says that its epoch was handed out."""
         self._touch(batch.transactional_id).announce(batch.epoch)

@@ -51,3 +51,10 @@ class ParticipantPort(Protocol):
     async def vote(self, request: Vote) -> VoteAnswer: ...
 
     async def complete(self, request: Complete) -> list[OutputRange]: ...
+
+
+class ParticipantHere(ParticipantPort, Protocol):
+    """The one in the coordinator's own broker."""
+
+    def newest_epoch(self, transactional_id: str) -> int:
+        """Those below it are fenced there; 0 if no coordinator ever spoke of the id."""

@@ -153,6 +153,10 @@ class Resolver:
             self._disk.hurry()
         return held
 
+    def newest_epoch(self, transactional_id: str) -> int:
+        """Of an id: those below it are fenced here. 0 if its coordinator never spoke of it."""
+        return self._participant.newest_epoch(transactional_id)
+
     def held_versions(self, transactional_id: str | None) -> list[HeldVersion]:
         """What is held undecided: of one transactional id, or of all."""
         return self._participant.held_versions(transactional_id)

@@ -138,7 +138,10 @@ class TxnCoordinatorHandlers:
         transactional_id, owners = request.header.transactionalId, self._owners
         return Reply(
             TxnFindResponseHeader(
-                owners.is_mine(transactional_id), owners.is_adopting(transactional_id), owners.own_name
+                owners.is_mine(transactional_id),
+                owners.is_adopting(transactional_id),
+                owners.own_name,
+                owners.epoch_here(transactional_id),
             ),
             BrokersSeen(owners.seen()).encode(standard=True),
         )

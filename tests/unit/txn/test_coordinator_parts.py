@@ -20,7 +20,7 @@ from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.txn.events import Decided, Finished, RunOpened
 from rmqspark.txn.input_offsets import InputOffsets
 from rmqspark.txn.ledger import Ledger
-from rmqspark.txn.owners import Owners
+from rmqspark.txn.owners import Adoption, Owners
 from rmqspark.txn.remote_participant import COMPLETE_TIMEOUT_MS, VOTE_TIMEOUT_MS
 from rmqspark.txn.rollout import FIRST_REST_MS, Rollout
 
@@ -58,7 +58,7 @@ class ScriptedPeers:
         if isinstance(answer, Exception):
             raise answer
         if isinstance(answer, Find):
-            answering = TxnFindResponseHeader(answer.found, answer.adopting, answer.name or broker)
+            answering = TxnFindResponseHeader(answer.found, answer.adopting, answer.name or broker, answer.epoch)
             return Response(0, 1, None, 0, to_fields(answering), BrokersSeen(answer.seen).encode(standard=True))
         return Response(0, 1, None, 0, to_fields(answer), b"")
 
@@ -70,6 +70,7 @@ class Find(NamedTuple):
     adopting: bool = False
     name: str = ""
     seen: tuple[str, ...] = ()
+    epoch: int = 0
 
 
 FOUND, NOT_FOUND = Find(found=True), Find(found=False)
@@ -79,7 +80,7 @@ AWAY = Unreachable("away", address="x")
 def owners(peers: ScriptedPeers, *seen: str, retired: tuple[str, ...] = ()) -> Owners:
     ledger = Ledger()
     ledger.peers.update(dict.fromkeys(seen))
-    return Owners("a", ledger, peers, retired)  # type: ignore[arg-type]
+    return Owners("a", ledger, peers, retired, lambda name: 7)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -94,26 +95,26 @@ def owners(peers: ScriptedPeers, *seen: str, retired: tuple[str, ...] = ()) -> O
 )
 def test_an_unknown_id_is_asked_for_everywhere(answers: dict[str, Any], owner: str | None) -> None:
     """Whoever has it in its ledger coordinates it; a stock broker has no ledger; with nobody, it is free."""
-    assert asyncio.run(owners(ScriptedPeers(**answers)).elsewhere(T, adopt=True)) == owner
+    assert asyncio.run(owners(ScriptedPeers(**answers)).adopt(T)).owner == owner
 
 
 def test_an_id_is_not_free_while_somebody_cannot_be_asked() -> None:
     """Also a broker that no name server lists any more, unless it was declared gone for good."""
     with pytest.raises(Unreachable, match="'gone' may own") as told:
-        asyncio.run(owners(ScriptedPeers(b=NOT_FOUND), "gone").elsewhere(T, adopt=True))
+        asyncio.run(owners(ScriptedPeers(b=NOT_FOUND), "gone").adopt(T))
     assert "retired_brokers" in told.value.hint
-    assert asyncio.run(owners(ScriptedPeers(b=NOT_FOUND), "gone", retired=("gone",)).elsewhere(T, adopt=True)) is None
+    assert asyncio.run(owners(ScriptedPeers(b=NOT_FOUND), "gone", retired=("gone",)).adopt(T)).owner is None
 
 
 def test_an_id_is_not_free_while_no_name_server_answers() -> None:
     """There may be brokers that this one has never seen; whoever owns the id is believed all the same."""
     peers = ScriptedPeers(b=NOT_FOUND)
     peers.is_listed = False
-    for adopt in (True, False):
+    for ask in (owners(peers).adopt, owners(peers).elsewhere):
         with pytest.raises(Unreachable, match="No name server"):
-            asyncio.run(owners(peers).elsewhere(T, adopt=adopt))
+            asyncio.run(ask(T))
     peers.answers["b"] = FOUND
-    assert asyncio.run(owners(peers).elsewhere(T, adopt=True)) == "b"
+    assert asyncio.run(owners(peers).adopt(T)).owner == "b"
 
 
 def test_a_newcomer_asks_whom_only_others_have_seen() -> None:
@@ -121,16 +122,23 @@ def test_a_newcomer_asks_whom_only_others_have_seen() -> None:
     peers = ScriptedPeers(b=Find(found=False, seen=("a", "c")))
     peers.names = lambda: ["b"]  # type: ignore[method-assign]
     with pytest.raises(Unreachable, match="'c' may own"):
-        asyncio.run(owners(peers).elsewhere(T, adopt=True))
+        asyncio.run(owners(peers).adopt(T))
     peers.answers |= {"c": Find(found=False, seen=("d",)), "d": FOUND}
-    assert asyncio.run(owners(peers).elsewhere(T, adopt=True)) == "d"
-    assert asyncio.run(owners(peers, retired=("c",)).elsewhere(T, adopt=True)) is None
+    assert asyncio.run(owners(peers).adopt(T)).owner == "d"
+    assert asyncio.run(owners(peers, retired=("c",)).adopt(T)).owner is None
 
 
 def test_an_address_that_changed_hands_proves_nothing() -> None:
     """The broker that listens where another one was cannot say that the id is free."""
     with pytest.raises(Unreachable, match="'b' may own"):
-        asyncio.run(owners(ScriptedPeers(b=Find(found=False, name="z"))).elsewhere(T, adopt=True))
+        asyncio.run(owners(ScriptedPeers(b=Find(found=False, name="z"))).adopt(T))
+
+
+def test_who_adopts_an_id_learns_which_epochs_are_remembered() -> None:
+    """Here and elsewhere: below them nothing would be taken. A stock broker remembers none."""
+    for epoch, newest in ((9, 9), (5, 7)):
+        peers = ScriptedPeers(b=Find(found=False, epoch=epoch), c=NotSupported("a stock broker"))
+        assert asyncio.run(owners(peers).adopt(T)) == Adoption(None, newest)
 
 
 def test_two_that_adopt_at_once_both_give_up() -> None:
@@ -138,7 +146,7 @@ def test_two_that_adopt_at_once_both_give_up() -> None:
 
     async def main() -> list[bool]:
         asking = owners(ScriptedPeers(b=NOT_FOUND))
-        task = asyncio.ensure_future(asking.elsewhere(T, adopt=True))
+        task = asyncio.ensure_future(asking.adopt(T))
         before = asking.is_mine(T)
         await asyncio.sleep(0)
         during = asking.is_mine(T)

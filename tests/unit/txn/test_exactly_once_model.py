@@ -337,6 +337,20 @@ def test_what_a_dead_driver_left_is_closed_in_its_time_whatever_the_clock_says(j
     world.close()
 
 
+def test_an_id_that_begins_anew_goes_on_above_what_brokers_remember() -> None:
+    """Its first epochs were given by a clock that was ahead: by the right one the new ones would be fenced."""
+    world = World(expiration_ms=90 * _DAY_S * 1_000)
+    world.set_clock(365 * 24)
+    world.start_run()
+    world.make_well()
+    with_another_clock(world, -365)
+    world.tick(BROKERS.index(COORDINATOR), 91 * _DAY_S)
+    assert T not in world.nodes[COORDINATOR].coordination.ledger
+    world.grow()
+    world.make_well()
+    world.close()
+
+
 def test_on_a_full_disk_the_ledger_is_restated_though_all_else_fails() -> None:
     """It lets old files go; to give up what a dead driver left has to wait for that."""
     world, node_number = World(files_are_small=True), BROKERS.index(COORDINATOR)
