@@ -147,6 +147,10 @@ class OffsetMoved(RmqError):
         self.next_offset = next_offset
 
 
+class TopicRemade(RmqError):
+    """The topic was deleted and made anew since the offsets were planned: they are other messages' now, or nobody's."""
+
+
 class UnparsableBody(RmqError):
     """A message body does not parse against the schema of the read, which was to end at the first such (FAILFAST)."""
 

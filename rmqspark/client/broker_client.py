@@ -287,6 +287,7 @@ class BrokerClient:
         max_bytes: int,
         tags: str | None = None,
         sql: str | None = None,
+        topic_deleted_ms: int | None = None,
     ) -> Future[BulkChunk]:
         """RMQ_BULK_READ: the records of [queue_offset, end_offset), as far as the bounds allow (`bulk.bulk_read`)."""
         from rmqspark.client import bulk  # brings NumPy
@@ -301,6 +302,7 @@ class BrokerClient:
             max_bytes=max_bytes,
             tags=tags,
             sql=sql,
+            topic_deleted_ms=topic_deleted_ms,
         )
 
     # --- offsets -----------------------------------------------------------------------------------------------------

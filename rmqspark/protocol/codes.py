@@ -247,6 +247,7 @@ class ResponseCode(IntEnum):
     # Ours, which answer requests of ours alone:
     RMQ_TXN_FENCED = 30000
     RMQ_LEASE_LOST = 30001
+    RMQ_TOPIC_REMADE = 30002
 
 
 class Language(IntEnum):

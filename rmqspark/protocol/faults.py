@@ -64,6 +64,7 @@ _CODES: Final[dict[type[RmqError], ResponseCode]] = {
     errors.FlushTimeout: ResponseCode.FLUSH_DISK_TIMEOUT,
     errors.GoingAway: ResponseCode.GO_AWAY,
     errors.LeaseLost: ResponseCode.RMQ_LEASE_LOST,
+    errors.TopicRemade: ResponseCode.RMQ_TOPIC_REMADE,
 }
 
 
@@ -119,6 +120,7 @@ _ERRORS: Final[dict[int, Callable[[_Context], RmqError]]] = {
     ResponseCode.CONSUMER_NOT_ONLINE: _simple(errors.NotFound),
     ResponseCode.GO_AWAY: _simple(errors.GoingAway),
     ResponseCode.RMQ_LEASE_LOST: _simple(errors.LeaseLost),
+    ResponseCode.RMQ_TOPIC_REMADE: _simple(errors.TopicRemade),
 }
 
 

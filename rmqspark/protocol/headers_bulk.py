@@ -62,7 +62,8 @@ class BulkReadRequestHeader(Header):
     """RMQ_BULK_READ: the records at [queueOffset, endOffset), as far as maxCount and maxBytes allow, at least one.
 
     `tags` is a tag expression; the broker goes by its hash codes, the reader tests the tags themselves. `sql` is a
-    SQL92 expression instead, which needs no second test (since version 2 of bulkRead). Never waits.
+    SQL92 expression instead, which needs no second test (since version 2 of bulkRead). Never waits. `topicDeleted` is
+    when a topic of this name had last been deleted, ms, as the reader knows: after a later deletion it is refused.
     """
 
     topic: str
@@ -74,6 +75,7 @@ class BulkReadRequestHeader(Header):
     tags: str | None = None
     bname: str | None = None
     sql: str | None = None
+    topicDeleted: Int64 | None = None
 
 
 class BulkReadResponseHeader(Header):

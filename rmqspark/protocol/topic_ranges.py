@@ -2,7 +2,8 @@
 
 A request for each of a thousand queues costs client and broker as much as some hundred messages. Layouts, big-endian:
 
-    request: for each range: queue offset (8) | end offset (8) | queue id (4) | length of topic (1) | topic
+    request: for each range: queue offset (8) | end offset (8) | topic deleted (8) | queue id (4) |
+             length of topic (1) | topic
     answer:  for each range: next offset (8) | min offset (8) | count (4), then all sizes (4 each), then all records
 
 An answer is about the first ranges of its request, as many as it has room for, one at least. Its records are those of
@@ -27,18 +28,21 @@ if TYPE_CHECKING:
 MAX_RANGES: Final = 1_000
 """Ranges that one request asks for at most."""
 
-_RANGE: Final = Struct(">qqiB")
+_RANGE: Final = Struct(">qqqiB")
+_NOT_KNOWN: Final = -1
 _FOUND: Final = np.dtype([("next_offset", ">i8"), ("min_offset", ">i8"), ("count", ">i4")])
 _SIZE: Final = np.dtype(">i4")
 
 
 class TopicRange(NamedTuple):
-    """The messages of one queue from `start` up to, not including, `end`."""
+    """The messages of one queue from `start` up to, not including, `end`. `topic_deleted_ms` as in RMQ_BULK_READ; None
+    for any topic of the name."""
 
     topic: str
     queue_id: int
     start: int
     end: int
+    topic_deleted_ms: int | None = None
 
 
 class FoundRanges(NamedTuple):
@@ -54,8 +58,12 @@ class FoundRanges(NamedTuple):
 
 def encode_ranges(ranges: Sequence[TopicRange]) -> bytes:
     """The body of a request."""
-    named = [(topic.encode(), queue_id, start, end) for topic, queue_id, start, end in ranges]
-    return b"".join(_RANGE.pack(start, end, queue_id, len(topic)) + topic for topic, queue_id, start, end in named)
+    return b"".join(_encode_range(each, each.topic.encode()) for each in ranges)
+
+
+def _encode_range(wanted: TopicRange, topic: bytes) -> bytes:
+    deleted_ms = _NOT_KNOWN if wanted.topic_deleted_ms is None else wanted.topic_deleted_ms
+    return _RANGE.pack(wanted.start, wanted.end, deleted_ms, wanted.queue_id, len(topic)) + topic
 
 
 def decode_ranges(body: memoryview, count: int) -> list[TopicRange]:
@@ -65,9 +73,10 @@ def decode_ranges(body: memoryview, count: int) -> list[TopicRange]:
     for _ in range(count):
         begin = at + _RANGE.size
         _require(begin < len(body), f"a body of {len(body)} bytes ends among its {count} ranges")
-        start, end, queue_id, length = _RANGE.unpack_from(body, at)
+        start, end, deleted_ms, queue_id, length = _RANGE.unpack_from(body, at)
         at = begin + length
-        ranges.append(TopicRange(_text(body[begin:at]), queue_id, start, end))
+        known_ms = None if deleted_ms == _NOT_KNOWN else deleted_ms
+        ranges.append(TopicRange(_text(body[begin:at]), queue_id, start, end, known_ms))
     _require(at == len(body), f"{count} ranges take {at} bytes, their body has {len(body)}")
     return ranges
 

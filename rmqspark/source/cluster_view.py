@@ -104,7 +104,7 @@ class ClusterView:
         by_broker: dict[str, list[int]] = {}
         for number, (wanted, _) in enumerate(budgets):
             by_broker.setdefault(wanted.queue.broker_name, []).append(number)
-        asked = [Budget(*wanted, max_bytes) for wanted, max_bytes in budgets]
+        asked = [Budget(each.queue, each.start, each.end, max_bytes) for each, max_bytes in budgets]
 
         def ask() -> list[Extent]:
             answers = [

@@ -4,7 +4,8 @@ The broker says which store it has and where that lies. A task that finds this v
 path) reads it; one that does not, on another machine say, reads through the broker and says so once per process. The
 same goes for each message that the files cannot vouch for (`store/direct/read.py`): the newest few, which the broker
 has not written to its queue files yet; those whose file expired under the task; those of a broker that died in the
-middle. So what is lost and what is not is always the broker's word, as without direct reads.
+middle; and those of a topic that was deleted and made anew after the offsets were planned. So what is lost and what is
+not is always the broker's word, as without direct reads.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ from rmqspark.source.fetch import fetch
 from rmqspark.source.log_plan import stretches
 from rmqspark.source.partitions import DirectPartition, StorePlace
 from rmqspark.source.planner import split
-from rmqspark.source.queue_range import QueueRange
 from rmqspark.store.direct.read import Limits, Unread, Wanted, read_ranges
 from rmqspark.store.direct.view import StoreView, identity_of
 from rmqspark.store.files import PosixFileSystem
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from rmqspark.source.arrow import ArrowColumns
     from rmqspark.source.options import SourceOptions
     from rmqspark.source.partitions import Holder
+    from rmqspark.source.queue_range import QueueRange
     from rmqspark.source.task_options import TaskOptions
     from rmqspark.source.value_columns import ValueColumns
 
@@ -79,15 +80,18 @@ def read_direct(partition: DirectPartition, schema: StructType) -> Iterator[Any]
             yield from _from_broker(each, options, columns)
         return
     choice = Choice(options)
-    wanted = [Wanted(queue.topic, queue.queue_id, start, end) for queue, start, end in partition.ranges]
+    wanted = [
+        Wanted(queue.topic, queue.queue_id, start, end, topic_deleted_ms)
+        for queue, start, end, topic_deleted_ms in partition.ranges
+    ]
     with view:
         late = view.pages_may_come_late
         for found in read_ranges(
             view, wanted, limits_of(schema), choice.tag_codes, check_crc=late, pages_may_come_late=late
         ):
             if isinstance(found, Unread):
-                queue = partition.ranges[found.number].queue
-                yield from _from_broker(QueueRange(queue, found.start, found.end), options, columns)
+                unread = partition.ranges[found.number]._replace(start=found.start, end=found.end)
+                yield from _from_broker(unread, options, columns)
             else:
                 yield from columns.batches(choice.of(found))
 
@@ -127,7 +131,7 @@ def _tasks(place: StorePlace, ranges: Sequence[QueueRange], options: SourceOptio
     count = len(pieces) if options.min_partitions else min(len(pieces), -(-total // ROWS_OF_A_TASK), MOST_TASKS)
     with view:
         try:
-            queues = {queue: view.queue(queue.topic, queue.queue_id) for queue, _, _ in ranges}
+            queues = {queue: view.queue(queue.topic, queue.queue_id) for queue, *_ in ranges}
             return stretches(queues, ranges, count, options.max_records_per_partition or total)
         except (OSError, StoreError):
             return [[piece] for piece in pieces]

@@ -37,7 +37,11 @@ def batch_partitions(options: SourceOptions) -> list[InputPartition]:
     now_ms = client.clock.now_ms()
     starts = resolve(options.start, snapshot, view, now_ms)
     ends = resolve(options.end, snapshot, view, now_ms)
-    planned = [QueueRange(queue, start, ends[queue]) for queue, start in sorted(starts.items()) if start < ends[queue]]
+    planned = [
+        QueueRange(queue, start, ends[queue], snapshot.store_of(queue).topic_deleted_ms)
+        for queue, start in sorted(starts.items())
+        if start < ends[queue]
+    ]
     check_bad_records(options.for_tasks)
     return _partitions(client, planned, options, Holder())
 

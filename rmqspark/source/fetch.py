@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from rmqspark.client.broker_client import BrokerClient, PullResult, PullStatus
 from rmqspark.client.futures import then
 from rmqspark.client.patience import patiently
-from rmqspark.errors import OffsetMoved
+from rmqspark.errors import OffsetMoved, TopicRemade
 from rmqspark.protocol.filters import TagFilter
 from rmqspark.protocol.record_batch import RecordBatch
 from rmqspark.source.asking import answer, ask
-from rmqspark.source.loss import BEYOND_THE_END, DAMAGED, REMOVED, lose
+from rmqspark.source.loss import BEYOND_THE_END, DAMAGED, REMADE, REMOVED, lose
 from rmqspark.source.tags import matching
 
 if TYPE_CHECKING:
@@ -84,7 +84,8 @@ class _Chunks:
             yield chunk
 
     def _receive(self, ahead: Future[Chunk], at: int) -> Chunk:
-        """The answer; asked again where that may help; of messages that have expired, where to go on."""
+        """The answer; asked again where that may help; of messages that have expired, or went with their topic, where
+        to go on."""
         try:
             return answer(ahead, partial(self._request, at), self._options.retry.pauses_ms, self._sleep_ms)
         except OffsetMoved as moved:
@@ -92,6 +93,9 @@ class _Chunks:
             if next_offset > at:
                 self._lose(at, next_offset, REMOVED)
             return Chunk(RecordBatch.scan(b""), next_offset)
+        except TopicRemade:
+            self._lose(at, self._wanted.end, REMADE)
+            return Chunk(RecordBatch.scan(b""), self._wanted.end)
 
     def _next(self, chunk: Chunk, at: int) -> int:
         if chunk.next_offset <= at:
@@ -132,6 +136,7 @@ def _bulk_read(
         max_bytes=CHUNK_BYTES,
         tags=options.tags,
         sql=options.sql,
+        topic_deleted_ms=wanted.topic_deleted_ms,
     )
 
     def chunk(found: BulkChunk) -> Chunk:

@@ -11,11 +11,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from rmqspark.errors import TopicRemade
 from rmqspark.protocol.filters import TagFilter
 from rmqspark.protocol.record_batch import RecordBatch
 from rmqspark.source.asking import answer, ask
 from rmqspark.source.fetch import CHUNK_BYTES, CHUNK_RECORDS, able, fetch
-from rmqspark.source.loss import BEYOND_THE_END, DAMAGED, REMOVED, lose
+from rmqspark.source.loss import BEYOND_THE_END, DAMAGED, REMADE, REMOVED, lose
 from rmqspark.source.tags import matching
 
 if TYPE_CHECKING:
@@ -67,17 +68,26 @@ class _Rounds:
         left = list(self._wanted)
         ahead = ask(partial(self._request, left))
         while left:
-            found = answer(ahead, partial(self._request, left), self._options.retry.pauses_ms, self._sleep_ms)
-            left = self._left(found, left)
+            found = self._receive(ahead, left)
+            left = left[1:] if found is None else self._left(found, left)
             if left:
                 ahead = ask(partial(self._request, left))
-            yield found
+            if found is not None:
+                yield found
+
+    def _receive(self, ahead: Future[FoundRanges], left: Sequence[QueueRange]) -> FoundRanges | None:
+        """The answer; asked again where that may help. None where the first range is another topic's by now."""
+        try:
+            return answer(ahead, partial(self._request, left), self._options.retry.pauses_ms, self._sleep_ms)
+        except TopicRemade:
+            self._lose(left[0], left[0].end, REMADE)
+            return None
 
     def _request(self, ranges: Sequence[QueueRange]) -> Future[FoundRanges]:
         from rmqspark.client.topics_read import topics_read
         from rmqspark.protocol.topic_ranges import TopicRange
 
-        asked = [TopicRange(queue.topic, queue.queue_id, start, end) for queue, start, end in ranges]
+        asked = [TopicRange(q.topic, q.queue_id, start, end, deleted_ms) for q, start, end, deleted_ms in ranges]
         return topics_read(self._broker, asked, max_count=CHUNK_RECORDS, max_bytes=CHUNK_BYTES, tags=self._options.tags)
 
     def _left(self, found: FoundRanges, asked: Sequence[QueueRange]) -> list[QueueRange]:
@@ -94,7 +104,7 @@ class _Rounds:
 
     def _reached(self, asked: QueueRange, next_offset: int, min_offset: int, count: int) -> int:
         """Where a range goes on. What cannot be read of it is an error, or a warning."""
-        _, at, end = asked
+        _, at, end, _ = asked
         if min_offset > at:
             self._lose(asked, min(min_offset, end), REMOVED)
         elif next_offset <= at:

@@ -63,7 +63,7 @@ class _Places:
 
     def sample(self) -> Positions:
         """Physical offsets of evenly spaced messages of the range."""
-        _, start, end = self.wanted
+        start, end = self.wanted.start, self.wanted.end
         if self.wanted.size <= _LOOKED_AT_IN_ONE_GO:
             return self._positions(start, end)[:: -(-self.wanted.size // _SAMPLES)].copy()
         offsets = (start + self.wanted.size * step // _SAMPLES for step in range(_SAMPLES))
@@ -72,13 +72,13 @@ class _Places:
     def first_from(self, cuts: Sequence[int]) -> list[int]:
         """For each of some places in the log the first offset of the range whose message lies there or behind; the
         range's end if none does."""
-        _, start, end = self.wanted
+        start, end = self.wanted.start, self.wanted.end
         if self.wanted.size <= _LOOKED_AT_IN_ONE_GO:
             return [start + found for found in np.searchsorted(self._positions(start, end), cuts).tolist()]
         return [self._search(cut) for cut in cuts]
 
     def _search(self, cut: int) -> int:
-        _, low, high = self.wanted
+        low, high = self.wanted.start, self.wanted.end
         while high - low > _SEARCHED_IN_ONE_GO:
             middle = (low + high) // 2
             if self._positions(middle, middle + 1)[0] < cut:
@@ -102,7 +102,7 @@ def _deal(places: Sequence[_Places], count: int) -> list[list[QueueRange]]:
     bounds = [[each.wanted.start, *_rising(each.first_from(cuts)), each.wanted.end] for each in places]
     tasks = [
         [
-            QueueRange(each.wanted.queue, edges[number], edges[number + 1])
+            each.wanted._replace(start=edges[number], end=edges[number + 1])
             for each, edges in zip(places, bounds, strict=True)
             if edges[number] < edges[number + 1]
         ]

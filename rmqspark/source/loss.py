@@ -134,5 +134,6 @@ def lose(queue: MessageQueue, first: int, end: int, story: str, *, tolerant: boo
 
 
 REMOVED = "were removed before they were read"
+REMADE = "went with their topic, which was deleted and made anew before they were read"
 BEYOND_THE_END = "are not there: the queue ends before them"
 DAMAGED = "are damaged or gone from the broker's store"

@@ -159,7 +159,7 @@ def _end(queue: MessageQueue, snapshot: Snapshot, ceiling: Offsets | None) -> in
 def ranges(start: Offsets, end: Offsets) -> list[QueueRange]:
     """What lies between two offsets. Queues that entered with `end` give nothing yet."""
     return [
-        QueueRange(queue, start.positions[queue], position)
+        QueueRange(queue, start.positions[queue], position, end.store_of(queue).topic_deleted_ms)
         for queue, position in sorted(end.positions.items())
         if queue in start.positions
         and start.identity(queue) == end.identity(queue)
@@ -212,4 +212,4 @@ def _broker_of(piece: QueueRange) -> str:
 
 def _cut(whole: QueueRange, count: int) -> list[QueueRange]:
     bounds = [whole.start + whole.size * step // count for step in range(count + 1)]
-    return [QueueRange(whole.queue, low, high) for low, high in pairwise(bounds)]
+    return [whole._replace(start=low, end=high) for low, high in pairwise(bounds)]

@@ -9,11 +9,13 @@ if TYPE_CHECKING:
 
 
 class QueueRange(NamedTuple):
-    """The messages of one queue from `start` up to, not including, `end`."""
+    """The messages of one queue from `start` up to, not including, `end`; and when a topic of that name had last been
+    deleted, ms (0: never): after a later deletion these offsets are other messages'."""
 
     queue: MessageQueue
     start: int
     end: int
+    topic_deleted_ms: int = 0
 
     @property
     def size(self) -> int:

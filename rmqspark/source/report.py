@@ -53,7 +53,7 @@ def tell(client: ClusterClient, batch: StreamingBatch, read: Sequence[QueueRange
         return
     if any(each.number for each in held):
         raise failures[0]
-    ranges = ", ".join(f"{start} to {end} of {queue}" for queue, start, end in read)
+    ranges = ", ".join(f"{each.start} to {each.end} of {each.queue}" for each in read)
     _log.warning("That batch %d reads offsets %s could not be reported: %s", batch.batch_id, ranges, failures[0])
 
 

@@ -74,7 +74,7 @@ class RangeReader:
         parts: list[Entries] = []
         seen: list[tuple[int, int, int]] = []
         size_bytes = 0
-        for topic, queue_id, start, end in ranges:
+        for topic, queue_id, start, end, _ in ranges:
             queue = self._queues.get(topic, queue_id)
             low, high = (queue.min_offset, queue.max_offset) if queue is not None else (0, 0)
             length = min(end, high, start + most) - start if start >= low else 0

@@ -5,7 +5,9 @@ physical offset must all be the entry's. What fails that is reported as `Unread`
 with what the files do not have (yet, or any more); the caller gets it from the broker, whose answer counts.
 
 That is enough against a broker that dies, recovers or deletes files meanwhile: an entry is written after its record,
-records are never changed, and what a recovery cuts it zeroes before anything is written there again.
+records are never changed, and what a recovery cuts it zeroes before anything is written there again. A topic that is
+made anew under the name of a deleted one has the same queues and offsets; its messages lie behind the end that the log
+had at the deletion.
 """
 
 from __future__ import annotations
@@ -28,20 +30,24 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from rmqspark.protocol.spans import Bytes
+    from rmqspark.store.deletions import Deletion
     from rmqspark.store.direct.lanes import Block
     from rmqspark.store.direct.tails import Tail
     from rmqspark.store.direct.view import StoreView
 
+_NO_END: Final = (1 << 63) - 1
 _WINDOW_ENTRIES: Final = 1 << 17  # of all queues together; 20 bytes each, and 32 as arrays
 
 
 class Wanted(NamedTuple):
-    """The messages of one queue from `start` up to, not including, `end`."""
+    """The messages of one queue from `start` up to, not including, `end`; of no topic that was made after a deletion
+    later than `topic_deleted_ms`, unless that is None."""
 
     topic: str
     queue_id: int
     start: int
     end: int
+    topic_deleted_ms: int | None = None
 
 
 class Unread(NamedTuple):
@@ -77,7 +83,7 @@ def read_ranges(
     codes = None if tag_codes is None else np.fromiter(tag_codes, np.int64, len(tag_codes)).astype(np.int32)
     lanes = [
         Lane(number, with_tail(view.queue(topic, queue_id), tails.get((topic, queue_id))), start, end, codes)
-        for number, (topic, queue_id, start, end) in enumerate(wanted)
+        for number, (topic, queue_id, start, end, _) in enumerate(wanted)
     ]
     chunks = _Chunks(view, wanted, limits, check_crc=check_crc, pages_may_come_late=pages_may_come_late)
     for block in in_log_order(lanes, window=_WINDOW_ENTRIES, segment_bytes=view.log.segment_bytes):
@@ -93,6 +99,8 @@ class _Chunks:
     def __init__(
         self, view: StoreView, wanted: Sequence[Wanted], limits: Limits, *, check_crc: bool, pages_may_come_late: bool
     ) -> None:
+        self._view = view
+        self._wanted = wanted
         self._collector = Collector(view.log.segments)
         self._buffer: Bytes = np.empty(0, np.uint8)  # used again: fresh memory is dear where it comes from a host
         self._segment_bytes = view.log.segment_bytes
@@ -147,12 +155,24 @@ class _Chunks:
         sound: NDArray[np.bool_] = records.queue_offsets == chunk.queue_offsets
         sound &= records.physical_offsets == chunk.physical_offsets
         sound &= records.queue_ids == self._queue_ids[chunk.lanes]
+        sound &= chunk.physical_offsets < self._topic_ends()[chunk.lanes]
         if sound.all() and self._is_whole(records, chunk):
             return sound
         for row in np.flatnonzero(sound).tolist():
             one = RecordBatch(records.buffer, records.positions[row : row + 1], records.sizes[row : row + 1])
             sound[row] = self._is_whole(one, chunk.rows(row, row + 1))
         return sound
+
+    def _topic_ends(self) -> NDArray[np.int64]:
+        """Where in the log the topic ended that each range is of, if it has been deleted since: what lies behind is the
+        next topic's. Looked up after entries were read, for a deletion is noted before its queues are removed."""
+        if all(each.topic_deleted_ms is None for each in self._wanted):
+            return np.full(len(self._wanted), _NO_END)
+        try:
+            deletions = self._view.deletions()
+        except (OSError, StoreError):
+            return np.zeros(len(self._wanted), np.int64)
+        return np.array([_topic_end(each, deletions.get(each.topic)) for each in self._wanted], np.int64)
 
     def _is_whole(self, records: RecordBatch, chunk: Block) -> bool:
         """Whether all of the records are well-formed and of their topics."""
@@ -173,6 +193,12 @@ class _Chunks:
             if (lengths[rows] != len(topic)).any() or not equal_to(records.buffer, starts[rows], topic).all():
                 return False
         return True
+
+
+def _topic_end(wanted: Wanted, deletion: Deletion | None) -> int:
+    if wanted.topic_deleted_ms is None or deletion is None or deletion.deleted_ms <= wanted.topic_deleted_ms:
+        return _NO_END
+    return deletion.log_end_offset
 
 
 def _has_zeros(records: RecordBatch) -> bool:

@@ -18,6 +18,7 @@ from rmqspark.store.config import CONSUME_QUEUE_ENTRY_BYTES, StoreConfig
 from rmqspark.store.consume_queue import ConsumeQueue
 from rmqspark.store.consume_queues import DIRECTORY as QUEUES
 from rmqspark.store.consume_queues import queue_directory
+from rmqspark.store.deletions import Deletions
 from rmqspark.store.inspection.layout import LOG, length_of, segment_files
 from rmqspark.store.inspection.read_only import ReadOnlyFiles
 from rmqspark.store.json_table import JsonTable
@@ -85,6 +86,10 @@ class StoreView:
         except OSError:
             return True
         return not (last.was_closed or last.same_boot)
+
+    def deletions(self) -> Deletions:
+        """The deletions of topics as they are noted now. Raises OSError, DamagedFile."""
+        return Deletions(self._files)
 
     def queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         """The queue, its ends not yet found out; None if it has no files, or none that can be made out."""

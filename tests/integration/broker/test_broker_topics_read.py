@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.headers import TopicsReadRequestHeader
+from rmqspark.protocol.headers import (
+    BulkReadRequestHeader,
+    GetMaxOffsetRequestHeader,
+    TopicRequestHeader,
+    TopicsReadRequestHeader,
+)
 from rmqspark.protocol.record_batch import RecordBatch
 from rmqspark.protocol.topic_ranges import FoundRanges, TopicRange, decode_found, encode_ranges
 
@@ -77,6 +82,27 @@ def test_what_is_wrong_with_one_range_is_said_when_it_comes_first(on_broker, wro
         assert (len(read.counts), bodies(read)) == (1, [b"payments1", b"payments2"])
         answer = await client.ask(RequestCode.RMQ_TOPICS_READ, *request([wrong, OTHER]))
         assert answer.code == code, answer.remark
+
+    on_broker(talk)
+
+
+def test_a_range_of_a_deleted_topic_is_not_read_from_the_next(on_broker) -> None:
+    """Who says which topic of a name is meant is not given another's messages, which have the same offsets; neither
+    together nor alone. Who does not say reads what is there."""
+
+    async def talk(bench) -> None:
+        client = await filled(bench)
+        assert (await client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequestHeader("orders"))).code == 0
+        await client.create_topic("orders")
+        await client.send("orders", b"another", e=1)
+        told = await client.ask(RequestCode.GET_MAX_OFFSET, GetMaxOffsetRequestHeader("orders", 1))
+        deleted_ms = int(told.fields["topicDeleted"])
+        for known_ms, code in ((0, 30002), (deleted_ms - 1, 30002), (deleted_ms, 0), (None, 0)):
+            wanted = FIRST._replace(topic_deleted_ms=known_ms)
+            alone = BulkReadRequestHeader("orders", 1, 0, 9, MANY, MANY, topicDeleted=known_ms)
+            assert (await client.ask(RequestCode.RMQ_TOPICS_READ, *request([wanted, OTHER]))).code == code
+            assert (await client.ask(RequestCode.RMQ_BULK_READ, alone)).code == code
+            assert len(bodies(await found(client, [OTHER, wanted]))) == (3 if code == 0 else 2)
 
     on_broker(talk)
 

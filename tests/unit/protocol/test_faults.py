@@ -34,6 +34,7 @@ BOTH_WAYS: list[tuple[RmqError, int, type[RmqError]]] = [
     (errors.GoingAway("shutting down"), 1500, errors.GoingAway),
     (errors.Fenced("another run has taken over"), 30000, errors.Fenced),
     (errors.LeaseLost("a later run has it"), 30001, errors.LeaseLost),
+    (errors.TopicRemade("deleted since"), 30002, errors.TopicRemade),
 ]
 # these have no code of their own: they travel as something more general
 ONE_WAY: list[tuple[RmqError, int, type[RmqError]]] = [

@@ -21,9 +21,9 @@ from rmqspark.protocol.topic_ranges import (
     encode_ranges,
 )
 
-ORDERS, CAFE = TopicRange("orders", 3, 5, 9), TopicRange("café", 0, 0, 1 << 62)
-ASKED = bytes.fromhex("0000000000000005 0000000000000009 00000003 06") + b"orders"
-ASKED += bytes.fromhex("0000000000000000 4000000000000000 00000000 05") + "café".encode()
+ORDERS, CAFE = TopicRange("orders", 3, 5, 9, 7), TopicRange("café", 0, 0, 1 << 62)
+ASKED = bytes.fromhex("0000000000000005 0000000000000009 0000000000000007 00000003 06") + b"orders"
+ASKED += bytes.fromhex("0000000000000000 4000000000000000 ffffffffffffffff 00000000 05") + "café".encode()
 
 RECORD = bytes(encode_record(topic="t", body=b"x"))
 SIZE = len(RECORD)

@@ -17,7 +17,7 @@ from rmqspark.client.broker_client import Capabilities
 from rmqspark.client.bulk import BulkChunk
 from rmqspark.clock import SystemClock
 from rmqspark.entropy import SystemEntropy
-from rmqspark.errors import ConnectionLost, DataLoss, RmqError
+from rmqspark.errors import ConnectionLost, DataLoss, RmqError, TopicRemade
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.filters import TagFilter
 from rmqspark.protocol.java_hash import tags_code
@@ -88,6 +88,7 @@ class Broker:
         max_bytes: int,
         tags: str | None,
         sql: str | None,
+        topic_deleted_ms: int,
     ) -> Future[BulkChunk]:
         self.asked.append((topic, queue_id, at, end))
         answer: Future[BulkChunk] = Future()
@@ -95,6 +96,8 @@ class Broker:
         try:
             if self.is_dead:
                 raise ConnectionLost("dead", address="here")
+            if self.store.deletions_ms().get(topic, 0) > topic_deleted_ms:
+                raise TopicRemade("deleted since")
             found = self.store.read_bulk(
                 topic, queue_id, at, end, max_count=max_count, max_bytes=max_bytes,
                 tag_codes=wanted.codes if wanted else None, record_filter=SqlFilter.parse(sql) if sql else None,
@@ -336,6 +339,22 @@ def test_what_is_damaged_is_asked_for(broker: Broker) -> None:
     found = read(partition)
     assert broker.asked[0][:3] == ("t", 0, 3)
     assert len(found) == 80
+
+
+def test_a_topic_that_was_made_anew_since_is_not_read(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    """Its messages are in queues of the same names, at the same offsets, in files of the same store: what the broker
+    says of them counts, and what the offsets meant is lost."""
+    (partition,) = plan(broker)
+    broker.store.delete_topic("t")
+    broker.send("t", 0, *(f"new{number}" for number in range(20)))
+    broker.store.checkpoint()
+    assert sorted(read(partition, fail_on_data_loss=False)) == [row for row in everything() if row[0] == "u"]
+    assert "20 messages of queue t/broker-a/0, offsets 0 to 19, went with their topic" in caplog.text
+    with pytest.raises(DataLoss):
+        read(partition)
+    deleted_ms = broker.store.deletions_ms()["t"]
+    later = tuple(each._replace(topic_deleted_ms=deleted_ms) for each in partition.ranges if each.queue.queue_id != 1)
+    assert len(read(replace(partition, ranges=later))) == 40
 
 
 def test_a_member_of_a_shared_group_reads_under_its_leases(broker: Broker) -> None:

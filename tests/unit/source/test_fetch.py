@@ -19,6 +19,7 @@ from rmqspark.errors import (
     OffsetMoved,
     RequestTimeout,
     RmqError,
+    TopicRemade,
     Unreachable,
 )
 from rmqspark.model import MessageQueue
@@ -47,6 +48,7 @@ class Queue:
     def __init__(self, low: int, high: int, step: int = 3, *, bulk: int = 2) -> None:
         self.low, self.high, self.step, self.bulk = low, high, step, bulk
         self.filters: list[tuple[str, object]] = []  # of each request: its kind, the expression that came with it
+        self.named: list[object] = []  # of each request: which topic of the name is meant
         self.clock = ManualClock()
         self.name = "broker-a"
         self.asked: list[int] = []
@@ -72,6 +74,7 @@ class Queue:
 
     def bulk_read(self, topic: str, queue_id: int, at: int, end: int, **rest: object) -> Future[BulkChunk]:
         self.filters.append(("bulk", rest["sql"]))
+        self.named.append(rest["topic_deleted_ms"])
 
         def chunk() -> BulkChunk:
             offsets = self._offsets(at, end)
@@ -128,6 +131,20 @@ def read(queue: Queue, start: int, end: int, *, tags: str | None = None, toleran
 def test_a_range_is_read_exactly(bulk: int) -> None:
     """A task reads its offsets, each once and in order, from our brokers and from stock ones."""
     assert read(Queue(0, 20, bulk=bulk), 4, 15) == list(range(4, 15))
+
+
+def test_a_topic_that_was_made_anew_meanwhile_is_not_read(caplog: pytest.LogCaptureFixture) -> None:
+    """Its messages have the offsets of the old one's. What was read before is the task's, all else is lost with the old
+    topic, as failOnDataLoss says."""
+    queue, options = Queue(0, 9), TaskOptions(fail_on_data_loss=False)
+    queue.failures[2] = [TopicRemade("deleted since")]
+    batches = list(fetch(queue, QueueRange(QUEUE, 0, 9, 70), options))  # type: ignore[arg-type]
+    assert [records.queue_offsets.tolist() for records in batches] == [[0, 1, 2]]
+    assert queue.named == [70, 70]
+    assert "6 messages of queue t/broker-a/0, offsets 3 to 8, went with their topic" in caplog.text
+    queue.failures[3] = [TopicRemade("deleted since")]
+    with pytest.raises(DataLoss, match="9 messages of queue t/broker-a/0, offsets 0 to 8, went with their topic"):
+        list(fetch(queue, QueueRange(QUEUE, 0, 9, 70), TaskOptions()))  # type: ignore[arg-type]
 
 
 def test_the_next_chunk_is_under_way_while_one_is_used() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rmqspark.client.broker_client import Capabilities
-from rmqspark.errors import BodyError, ConnectionLost, DataLoss, NoPermission, RequestTimeout, RmqError
+from rmqspark.errors import BodyError, ConnectionLost, DataLoss, NoPermission, RequestTimeout, RmqError, TopicRemade
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.properties import encode_properties
@@ -43,6 +43,7 @@ class Broker:
         self.able = Capabilities(bulk_read=2, topics_read=topics_read)
         self.bounds = dict.fromkeys("abc", (0, 6))
         self.tags = dict.fromkeys("abc", "paid")
+        self.deleted_ms = dict.fromkeys("abc", 0)
         self.damaged: set[tuple[str, int]] = set()
         self.failures: dict[int, RmqError] = {}  # by number of the request
         self.asked: list[list[tuple[str, int, int]]] = []
@@ -59,6 +60,11 @@ class Broker:
         ranges = decode_ranges(memoryview(body), header.ranges)
         self.asked.append([(wanted.topic, wanted.start, wanted.end) for wanted in ranges])
         answer: Future[Response] = Future()
+        remade = [each for each in ranges if self.deleted_ms[each.topic] > (each.topic_deleted_ms or 0)]
+        if remade and remade[0] == ranges[0]:
+            answer.set_exception(TopicRemade("deleted since"))
+            return answer
+        ranges = ranges[: ranges.index(remade[0])] if remade else ranges
         if (error := self.failures.get(len(self.asked))) is not None:
             answer.set_exception(error)
         else:
@@ -67,7 +73,7 @@ class Broker:
 
     def answer(self, ranges: Sequence[TopicRange]) -> Response:
         left, rows, records = self.step, [], []
-        for topic, _, start, end in ranges:
+        for topic, _, start, end, _ in ranges:
             low, high = self.bounds[topic]
             offsets = range(start, max(start, min(end, high, start + left))) if start >= low else range(0)
             held = [self.record(topic, offset) for offset in offsets if (topic, offset) not in self.damaged]
@@ -103,6 +109,18 @@ def read(broker: Broker, *wanted: QueueRange, tags: str | None = None, tolerant:
 
 
 ALL = QueueRange(A, 0, 6), QueueRange(B, 1, 4), QueueRange(C, 5, 6)
+
+
+def test_a_topic_that_was_made_anew_meanwhile_is_not_read() -> None:
+    """Its range is lost with the old topic, as failOnDataLoss says, and the others are read."""
+    broker = Broker()
+    broker.deleted_ms["b"] = 71
+    named = [each._replace(topic_deleted_ms=70) for each in ALL]
+    assert read(broker, *named, tolerant=True) == {"a": list(range(6)), "c": [5]}
+    with pytest.raises(DataLoss, match="3 messages of queue b/broker-a/0, offsets 1 to 3, went with their topic"):
+        read(broker, *named)
+    broker.deleted_ms["b"] = 70
+    assert read(broker, *named)["b"] == [1, 2, 3]
 
 
 @pytest.mark.parametrize("step", [1, 2, 3, 4, 6, 7, 99])

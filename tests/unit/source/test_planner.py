@@ -41,6 +41,15 @@ def test_a_step_reads_what_is_new() -> None:
     assert ranges(start, end) == [QueueRange(Q0, 3, 10)]
 
 
+def test_a_range_says_which_topic_of_its_name_it_is_of() -> None:
+    """However it is split: whoever reads it later can tell a topic that was made anew."""
+    store = STORE._replace(topic_deleted_ms=70)
+    start = offsets({Q0: 3}, store)
+    (whole,) = ranges(start, advance(start, seen({Q0: 9}, store)))
+    assert whole == QueueRange(Q0, 3, 9, 70)
+    assert split([whole], at_least=2) == [QueueRange(Q0, 3, 6, 70), QueueRange(Q0, 6, 9, 70)]
+
+
 def test_a_lower_end_never_sets_a_query_back() -> None:
     """A broker that reports less than before is not taken at its word: Spark would read everything again."""
     start = offsets({Q0: 30})
@@ -75,7 +84,7 @@ def test_another_store_is_entered_anew(now: StoreIdentity, position: int, epoch:
     assert (end.positions, end.store_of(Q0), end.epochs) == ({Q0: position}, now, {"t": epoch})
     assert ranges(start, end) == []
     after = advance(end, seen({Q0: 20}, now))
-    assert ranges(end, after) == [QueueRange(Q0, position, 20)]
+    assert ranges(end, after) == [QueueRange(Q0, position, 20, now.topic_deleted_ms)]
     assert after.epochs == end.epochs
 
 
@@ -89,7 +98,7 @@ def test_a_topic_made_anew_on_one_of_its_brokers_gets_a_new_epoch() -> None:
     end = advance(start, now)
     assert (end.positions, end.epochs) == ({Q0: 0, elsewhere: 4}, {"t": 1})
     assert ranges(start, end) == []
-    assert ranges(end, advance(end, now)) == [QueueRange(Q0, 0, 2), QueueRange(elsewhere, 4, 6)]
+    assert ranges(end, advance(end, now)) == [QueueRange(Q0, 0, 2, 7), QueueRange(elsewhere, 4, 6)]
 
 
 def test_a_queue_that_is_new_begins_no_epoch() -> None:

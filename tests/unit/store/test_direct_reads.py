@@ -109,7 +109,7 @@ def test_whatever_was_sent_is_read_once(
         for piece in read_ranges(view, wanted, limits, **TRUSTING):
             if isinstance(piece, Unread):
                 assert not is_closed
-                topic, queue_id, _, end = wanted[piece.number]
+                topic, queue_id, _, end, _ = wanted[piece.number]
                 assert piece.end == end
                 newer = {offset: sent[topic, queue_id][offset] for offset in range(piece.start, piece.end)}
                 got.setdefault((topic, queue_id), {}).update(newer)
@@ -120,7 +120,7 @@ def test_whatever_was_sent_is_read_once(
                 assert offset not in got.setdefault((topic, queue_id), {})
                 assert offset > max(got[topic, queue_id], default=-1)
                 got[topic, queue_id][offset] = body
-    for topic, queue_id, start, end in wanted:
+    for topic, queue_id, start, end, _ in wanted:
         bodies = sent[topic, queue_id]
         assert got.get((topic, queue_id), {}) == {offset: bodies[offset] for offset in range(start, end)}
 
@@ -159,6 +159,22 @@ def test_a_queue_that_is_not_there_is_unread() -> None:
         Unread(0, 0, 3),
         Unread(1, 5, 9),
     ]
+
+
+def test_a_topic_made_anew_under_the_reader_is_unread() -> None:
+    """The reader has the queues' files from before or from after; what lies behind the deletion is not what it wanted.
+    A clock that was put back changes nothing."""
+    bench = several()
+    bench.store.delete_topic("t")
+    before_ms = bench.store.deletions_ms()["t"]
+    bench.send("t", 0, b"second")
+    bench.clock.set_now_ms(before_ms - 3_600_000)
+    bench.store.delete_topic("t")
+    bench.send("t", 0, b"third")
+    closed(bench)
+    assert read(bench, Wanted("t", 0, 0, 1, 0), Wanted("u", 0, 0, 1, 0)) == [(0, 0, b"other0"), Unread(0, 0, 1)]
+    assert read(bench, Wanted("t", 0, 0, 1, before_ms)) == [Unread(0, 0, 1)]
+    assert read(bench, Wanted("t", 0, 0, 1, before_ms + 1)) == read(bench, Wanted("t", 0, 0, 1)) == [(0, 0, b"third")]
 
 
 def test_files_that_expired_are_unread() -> None:

@@ -39,7 +39,7 @@ def bench() -> StoreBench:
 
 def alone(store: MessageStore, wanted: TopicRange, codes: Codes) -> bytes:
     """The records of a range, the slow way."""
-    topic, queue_id, at, end = wanted
+    topic, queue_id, at, end, _ = wanted
     records = b""
     while at < end:
         try:
