@@ -309,26 +309,35 @@ class BrokerClient:
 
     def min_offset(self, topic: str, queue_id: int) -> int:
         """The offset of the oldest message; equal to `max_offset` where there is none."""
+        return self.submit_min_offset(topic, queue_id).result()
+
+    def submit_min_offset(self, topic: str, queue_id: int) -> Future[int]:
+        """The same without waiting."""
         header = GetMinOffsetRequestHeader(topic, queue_id, self.name)
-        return self._offset(RequestCode.GET_MIN_OFFSET, header, SEARCH_TIMEOUT_MS)
+        return then(self.submit(RequestCode.GET_MIN_OFFSET, header, timeout_ms=SEARCH_TIMEOUT_MS), _offset)
 
     def max_offset(self, topic: str, queue_id: int) -> int:
         """The offset the next message will get."""
+        return self.submit_max_offset(topic, queue_id).result()
+
+    def submit_max_offset(self, topic: str, queue_id: int) -> Future[int]:
+        """The same without waiting."""
         header = GetMaxOffsetRequestHeader(topic, queue_id, bname=self.name)
-        return self._offset(RequestCode.GET_MAX_OFFSET, header, SEARCH_TIMEOUT_MS)
+        return then(self.submit(RequestCode.GET_MAX_OFFSET, header, timeout_ms=SEARCH_TIMEOUT_MS), _offset)
 
     def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int, boundary: str = "LOWER") -> int:
         """The first message stored at or after that time; with boundary UPPER the last one at or before it."""
         header = SearchOffsetRequestHeader(topic, queue_id, timestamp_ms, boundary, self.name)
-        return self._offset(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header, SEARCH_TIMEOUT_MS)
+        return _offset(self.call(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header, timeout_ms=SEARCH_TIMEOUT_MS))
 
     def query_offset(self, group: str, topic: str, queue_id: int) -> int | None:
         """What the group has committed; None where it never has."""
+        return self.submit_query_offset(group, topic, queue_id).result()
+
+    def submit_query_offset(self, group: str, topic: str, queue_id: int) -> Future[int | None]:
+        """The same without waiting."""
         header = QueryConsumerOffsetRequestHeader(group, topic, queue_id, setZeroIfNotFound=False, bname=self.name)
-        try:
-            return self._offset(RequestCode.QUERY_CONSUMER_OFFSET, header, OFFSET_TIMEOUT_MS)
-        except NotFound:
-            return None
+        return then(self.submit(RequestCode.QUERY_CONSUMER_OFFSET, header, timeout_ms=OFFSET_TIMEOUT_MS), _committed)
 
     def commit_offset(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
         """Records that the group has consumed everything before `queue_offset`."""
@@ -338,9 +347,6 @@ class BrokerClient:
         """The same without waiting."""
         header = UpdateConsumerOffsetRequestHeader(group, topic, queue_id, queue_offset, self.name)
         return self.submit(RequestCode.UPDATE_CONSUMER_OFFSET, header, timeout_ms=OFFSET_TIMEOUT_MS)
-
-    def _offset(self, code: RequestCode, header: msgspec.Struct, timeout_ms: int) -> int:
-        return self.call(code, header, timeout_ms=timeout_ms).header(OffsetResponseHeader).offset
 
     # --- membership --------------------------------------------------------------------------------------------------
 
@@ -372,6 +378,17 @@ def _lock_body(group: str, client_id: str, queues: Iterable[MessageQueue]) -> by
 
 def _send_code(header: SendMessageRequestHeaderV2) -> RequestCode:
     return RequestCode.SEND_BATCH_MESSAGE if header.m else RequestCode.SEND_MESSAGE_V2
+
+
+def _offset(response: Response) -> int:
+    return response.raise_for_code().header(OffsetResponseHeader).offset
+
+
+def _committed(response: Response) -> int | None:
+    try:
+        return _offset(response)
+    except NotFound:
+        return None
 
 
 def _has_failed(future: Future[Capabilities]) -> bool:

@@ -29,6 +29,7 @@ CHUNK_BYTES = 1 << 20  # of a bulk read
 class Ask(Enum):
     """How to fetch what comes next."""
 
+    START = auto()  # what its broker can do, and where a new cursor begins
     BULK = auto()  # a large piece at once
     TAIL = auto()  # a pull that the broker may hold until something comes
 
@@ -84,6 +85,20 @@ class Cursor:
         """What is asked now: a large piece of a backlog, if the broker has bulk reads, else a pull that may wait."""
         self.asking = Ask.BULK if bulk and self.backlogged else Ask.TAIL
         return self.asking
+
+    def ask_start(self) -> None:
+        self.asking = Ask.START
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether the first answer of its broker is awaited."""
+        return self.asking is Ask.START and self.failure is None
+
+    def started(self, position: int) -> None:
+        """Its broker is ready to be asked; a new cursor stands at `position`."""
+        self.asking = None
+        if self.position is None:
+            self.seek(position)
 
     def arrived(self, fetched: Fetched) -> None:
         self.asking = None

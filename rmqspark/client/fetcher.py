@@ -5,18 +5,19 @@ from __future__ import annotations
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqspark.client.broker_client import SUSPEND_MS, PullStatus
+from rmqspark.client.broker_client import NO_GROUP, SUSPEND_MS, PullStatus
 from rmqspark.client.cursor import CHUNK_BYTES, Ask, Fetched
-from rmqspark.client.futures import then
+from rmqspark.client.futures import after, at_hand, then
 from rmqspark.errors import OffsetMoved, RmqError
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from rmqspark.client.broker_client import BrokerClient, PullResult
+    from rmqspark.client.broker_client import BrokerClient, Capabilities, PullResult
     from rmqspark.client.bulk import BulkChunk
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.client.cursor import Cursor
+    from rmqspark.message_queue import MessageQueue
 
 CHUNK_MESSAGES = 16_384
 PULL_MESSAGES = 1_024  # stock brokers give 32 at most
@@ -24,24 +25,34 @@ _ALL_OFFSETS = (1 << 63) - 1
 _RESET = "OFFSET_RESET"  # the broker's word for "an operator moved this group" (spec: requests, section 7, code 222)
 
 
+class Started(NamedTuple):
+    """The broker can be asked for messages; a new cursor begins here."""
+
+    position: int
+
+
 class Arrival(NamedTuple):
     """An answer for a cursor, if it still is where it was when it asked (`generation`)."""
 
     cursor: Cursor
     generation: int
-    outcome: Fetched | RmqError
+    outcome: Fetched | Started | RmqError
 
 
 class Fetcher:
-    """Fetches for one group with one tag expression, or one of SQL92.
+    """Fetches for one group, or none, with one tag expression, or one of SQL92; queues that the group has never
+    committed begin at their `start`, earliest or latest.
 
     Answers are put on a queue by the connections' reader threads and taken off it by `arrivals`; so whoever polls may
     take its time, and no lock is held that an answer would need.
     """
 
-    def __init__(self, cluster: ClusterClient, group: str, tags: str, sql: str | None = None) -> None:
+    def __init__(
+        self, cluster: ClusterClient, group: str | None, tags: str, sql: str | None = None, start: str = "earliest"
+    ) -> None:
         self._cluster = cluster
         self._group = group
+        self._start = start
         self._tags = tags
         self._sql = sql
         self._arrived: SimpleQueue[Arrival | None] = SimpleQueue()
@@ -50,16 +61,30 @@ class Fetcher:
         """Sends the request that `cursor` wants next; what becomes of it, an error too, is an arrival."""
         generation = cursor.generation
 
-        def arrived(future: Future[Fetched]) -> None:
+        def arrived(future: Future[Fetched] | Future[Started]) -> None:
             error = future.exception()
             if error is not None and not isinstance(error, RmqError):
                 raise error
             self._arrived.put(Arrival(cursor, generation, future.result() if error is None else error))
 
         try:
-            self._ask(cursor).add_done_callback(arrived)
+            self._submit(cursor).add_done_callback(arrived)
         except RmqError as error:
             self._arrived.put(Arrival(cursor, generation, error))
+
+    def first_position(self, queue: MessageQueue) -> Future[int]:
+        """Where a new cursor begins: where the group has committed, else at the queue's start."""
+        if self._group is None:
+            return self.end_of(queue, self._start)
+        broker = self._cluster.broker(queue.broker_name)
+        committed = broker.submit_query_offset(self._group, queue.topic, queue.queue_id)
+        return after(committed, lambda offset: self.end_of(queue, self._start) if offset is None else at_hand(offset))
+
+    def end_of(self, queue: MessageQueue, end: str) -> Future[int]:
+        """Where the queue's oldest message is ("earliest"), or the next one will be ("latest")."""
+        broker = self._cluster.broker(queue.broker_name)
+        submit = broker.submit_min_offset if end == "earliest" else broker.submit_max_offset
+        return submit(queue.topic, queue.queue_id)
 
     def arrivals(self, timeout_ms: int) -> list[Arrival]:
         """What has arrived; if nothing has, the first thing that does within the time."""
@@ -86,15 +111,23 @@ class Fetcher:
             if arrival is not None:
                 arrivals.append(arrival)
 
-    def _ask(self, cursor: Cursor) -> Future[Fetched]:
+    def _submit(self, cursor: Cursor) -> Future[Fetched] | Future[Started]:
         broker = self._cluster.broker(cursor.queue.broker_name)
-        if cursor.ask(bulk=broker.capabilities().reads_in_bulk(self._sql)) is Ask.BULK:
+        able = broker.ask_capabilities()
+        if able.done() and cursor.position is not None:
+            return self._ask(broker, able.result(), cursor)
+        cursor.ask_start()
+        place = self.first_position(cursor.queue) if cursor.position is None else at_hand(cursor.position)
+        return after(able, lambda _: then(place, Started))
+
+    def _ask(self, broker: BrokerClient, able: Capabilities, cursor: Cursor) -> Future[Fetched]:
+        if cursor.ask(bulk=able.reads_in_bulk(self._sql)) is Ask.BULK:
             return self._ask_bulk(broker, cursor)
         queue, queue_offset = cursor.queue, cursor.fetch_offset
         future = broker.submit_pull(
             queue,
             queue_offset,
-            group=self._group,
+            group=self._group or NO_GROUP,
             max_count=PULL_MESSAGES,
             tags=self._tags,
             sql=self._sql,

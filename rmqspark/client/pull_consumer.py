@@ -14,17 +14,16 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Literal, cast
 
-from rmqspark.client.broker_client import NO_GROUP
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.cursor import CHUNK_BYTES, Cursor
-from rmqspark.client.fetcher import Fetcher
+from rmqspark.client.fetcher import Fetcher, Started
 from rmqspark.client.received import received_all
 from rmqspark.errors import AlreadyClosed, GroupNotFound, InvalidArgument, RmqError
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.names import check_group
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from types import TracebackType
     from typing import Self
 
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
 
 MAX_AHEAD_BYTES = 64 << 20  # fetched or asked for beyond what was handed out, all queues together
 RETRY_MS = 1_000
+START_MS = 1_000
 _log = logging.getLogger(__name__)
 
 
@@ -67,9 +67,8 @@ class PullConsumer:
             _check_sql(sql, tags)
         self._cluster = ClusterClient(namesrv, clock=clock)
         self._clock = self._cluster.clock
-        self._start = start
         self._max_poll_messages = max_poll_messages
-        self._fetcher = Fetcher(self._cluster, group or NO_GROUP, tags.strip() or "*", sql)
+        self._fetcher = Fetcher(self._cluster, group, tags.strip() or "*", sql, start)
         self._turn = threading.RLock()
         self._cursors: dict[MessageQueue, Cursor] = {}
         self._order: deque[Cursor] = deque()
@@ -111,15 +110,11 @@ class PullConsumer:
 
     def seek_to_beginning(self, *queues: MessageQueue) -> None:
         """To the oldest message of these queues; of all that are assigned if none is named."""
-        with self._turn:
-            for queue in queues or self.assignment:
-                self._cursor(queue).seek(self.min_offset(queue))
+        self._seek_all(queues, "earliest")
 
     def seek_to_end(self, *queues: MessageQueue) -> None:
         """Behind the newest message of these queues; of all that are assigned if none is named."""
-        with self._turn:
-            for queue in queues or self.assignment:
-                self._cursor(queue).seek(self.max_offset(queue))
+        self._seek_all(queues, "latest")
 
     def position(self, queue: MessageQueue) -> int:
         """The queue offset from which the next message of the queue will come."""
@@ -145,19 +140,22 @@ class PullConsumer:
 
         OffsetMoved where a queue no longer has the offset to read next (`seek` decides how to go on). A queue whose
         broker is away is tried again every second while the others go on; its error is raised when the time is over
-        and no queue works.
+        and no queue works. A poll that finds nothing waits a second at least for brokers it has not asked before, so
+        that queues read from "latest" begin where they end now.
         """
         with self._turn:
             if not self._cursors:
                 self._check_open()
                 raise InvalidArgument("No queue is assigned.", hint="consumer.assign(consumer.queues(topic))")
-            deadline_ms = self._clock.monotonic_ms() + timeout_ms
+            began_ms = self._clock.monotonic_ms()
             while True:
                 self._check_open()
                 self._take_in(self._fetcher.arrivals(0))
                 self._fetch_ahead()
                 messages = self._hand_out()
-                left_ms = deadline_ms - self._clock.monotonic_ms()
+                is_starting = any(cursor.is_starting for cursor in self._order)
+                patience_ms = max(timeout_ms, START_MS) if is_starting else timeout_ms
+                left_ms = began_ms + patience_ms - self._clock.monotonic_ms()
                 if messages or left_ms <= 0:
                     break
                 self._take_in(self._fetcher.arrivals(min(left_ms, RETRY_MS)))
@@ -206,15 +204,8 @@ class PullConsumer:
             room = ahead_bytes < MAX_AHEAD_BYTES or not cursor.backlogged
             if not room or not cursor.wants_fetch(now_ms):
                 continue
-            try:
-                self._position(cursor)
-            except RmqError as error:
-                self._note_failure(cursor, error)
-                if not error.retriable:
-                    raise
-            else:
-                self._fetcher.fetch(cursor)
-                ahead_bytes += CHUNK_BYTES
+            self._fetcher.fetch(cursor)
+            ahead_bytes += CHUNK_BYTES
 
     def _take_in(self, arrivals: Iterable[Arrival]) -> None:
         """Takes in all that has arrived; then raises the first error among it that does not pass by itself.
@@ -225,12 +216,14 @@ class PullConsumer:
         for cursor, generation, outcome in arrivals:
             if generation != cursor.generation:
                 continue
-            if not isinstance(outcome, RmqError):
+            if isinstance(outcome, Started):
+                cursor.started(outcome.position)
+            elif not isinstance(outcome, RmqError):
                 cursor.arrived(outcome)
-                continue
-            self._note_failure(cursor, outcome)
-            if lasting is None and not outcome.retriable:
-                lasting = outcome
+            else:
+                self._note_failure(cursor, outcome)
+                if lasting is None and not outcome.retriable:
+                    lasting = outcome
         if lasting is not None:
             raise lasting
 
@@ -271,16 +264,16 @@ class PullConsumer:
     def _position(self, cursor: Cursor) -> int:
         """Where the cursor stands; finds out where a new one begins."""
         if cursor.position is None:
-            cursor.seek(self._first_position(cursor.queue))
+            cursor.seek(self._fetcher.first_position(cursor.queue).result())
         return cast("int", cursor.position)
 
-    def _first_position(self, queue: MessageQueue) -> int:
-        committed = self.committed(queue) if self.group is not None else None
-        if committed is not None:
-            return committed
-        broker = self._broker(queue)
-        bound = broker.min_offset if self._start == "earliest" else broker.max_offset
-        return bound(queue.topic, queue.queue_id)
+    def _seek_all(self, queues: Sequence[MessageQueue], end: Literal["earliest", "latest"]) -> None:
+        """All are asked before the first answer is awaited."""
+        with self._turn:
+            cursors = [self._cursor(queue) for queue in queues or self.assignment]
+            places = [self._fetcher.end_of(cursor.queue, end) for cursor in cursors]
+            for cursor, place in zip(cursors, places, strict=True):
+                cursor.seek(place.result())
 
     def _commit_to_new_group(self, group: str, queue: MessageQueue, position: int) -> None:
         """A broker keeps no offset of a group it does not know; a pull makes it known (spec: observed)."""

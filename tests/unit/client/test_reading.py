@@ -228,6 +228,34 @@ def test_an_error_of_one_queue_keeps_no_answer_from_the_others() -> None:
         assert sorted(fetcher.asked) == queues
 
 
+def test_queues_of_one_broker_are_begun_together() -> None:
+    """It is asked about all of them before an answer is awaited, so one that has stopped costs one timeout, not one for
+    each queue, in which nothing of other brokers would be read either."""
+    queues = [QUEUE._replace(queue_id=queue_id) for queue_id in range(8)]
+    asked = [expect(RequestCode.QUERY_CONSUMER_OFFSET)] * len(queues)
+    offsets = [answer(to=1 + at, offset=str(10 * at)) for at in range(len(queues))]
+    pulled = [PULLED] * len(queues)
+    cluster = OneBroker(
+        ASKED_CAPABILITIES, *asked, answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, to=0), *offsets, *pulled
+    )
+    with cluster.broker, cluster.names, PullConsumer(cluster.names.address, "g") as consumer:
+        consumer.assign(queues)
+        while not all(cursor.asking is Ask.TAIL for cursor in consumer._cursors.values()):
+            assert consumer.poll(0) == []
+        assert [consumer.position(queue) for queue in queues] == [10 * at for at in range(len(queues))]
+
+
+def test_queues_that_end_together_are_sought_together() -> None:
+    """Seeking asks about all queues before an answer is awaited."""
+    queues = [QUEUE._replace(queue_id=queue_id) for queue_id in range(3)]
+    asked = [expect(RequestCode.GET_MAX_OFFSET)] * len(queues)
+    cluster = OneBroker(*asked, *(answer(to=at, offset=str(at)) for at in range(len(queues))))
+    with cluster.broker, cluster.names, PullConsumer(cluster.names.address) as consumer:
+        consumer.assign(queues)
+        consumer.seek_to_end()
+        assert [consumer.position(queue) for queue in queues] == [0, 1, 2]
+
+
 def test_a_reset_of_the_group_is_followed() -> None:
     """When an operator resets the group's offset, the next pull goes on there."""
     reset = pull_answer(next_offset=50, max_offset=60, code=ResponseCode.PULL_OFFSET_MOVED, remark="OFFSET_RESET")
