@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rmqspark.errors import InvalidQueue, NoPermission, TopicNotFound, TopicRemade
+from rmqspark.errors import InvalidQueue, NoPermission, TopicNotFound
 from rmqspark.protocol.bodies import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigTable
 from rmqspark.protocol.names import (
     AUTO_CREATE_TOPIC,
@@ -101,11 +101,6 @@ class TopicTable:
             return False
         self.version = self.version.next(now_ms)
         return True
-
-    def require_not_remade(self, topic: str, deleted_ms: int | None) -> None:
-        """Raises TopicRemade where a topic of this name was deleted later than a reader knows; None: any will do."""
-        if deleted_ms is not None and self.deleted_ms(topic) > deleted_ms:
-            raise TopicRemade(f"Topic {topic!r} was deleted and made anew since its offsets were looked up.")
 
     def auto_create(self, topic: str, *, template: str, queues: int, sys_flag: int, now_ms: int) -> TopicConfig:
         """Makes the topic of a first send as the template allows; raises TopicNotFound where it does not.

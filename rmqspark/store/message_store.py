@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Unpack
 
 import structlog
 
-from rmqspark.errors import MessageNotFound
+from rmqspark.errors import MessageNotFound, TopicRemade
 from rmqspark.protocol.message_id import ZERO_HOST
 from rmqspark.protocol.record_batch import RecordBatch
 from rmqspark.protocol.spans import as_bytes
@@ -460,6 +460,11 @@ class MessageStore:
         """When a topic of this name was last deleted, ms; 0 if never."""
         deletion = self._deletions.get(topic)
         return deletion.deleted_ms if deletion is not None else 0
+
+    def require_not_remade(self, topic: str, deleted_ms: int | None) -> None:
+        """Raises TopicRemade where a topic of this name was deleted later than a reader knows; None: any will do."""
+        if deleted_ms is not None and self.deleted_ms(topic) > deleted_ms:
+            raise TopicRemade(f"Topic {topic!r} was deleted and made anew since its offsets were looked up.")
 
     def was_deleted(self, topic: str, physical_offset: int) -> bool:
         """Whether the topic was deleted since the record at this physical offset was stored; there may be a next one of

@@ -17,7 +17,7 @@ from rmqspark.client.broker_client import Capabilities
 from rmqspark.client.bulk import BulkChunk
 from rmqspark.clock import SystemClock
 from rmqspark.entropy import SystemEntropy
-from rmqspark.errors import ConnectionLost, DataLoss, RmqError, TopicRemade
+from rmqspark.errors import ConnectionLost, DataLoss, RmqError
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.filters import TagFilter
 from rmqspark.protocol.java_hash import tags_code
@@ -96,8 +96,7 @@ class Broker:
         try:
             if self.is_dead:
                 raise ConnectionLost("dead", address="here")
-            if self.store.deletions_ms().get(topic, 0) > topic_deleted_ms:
-                raise TopicRemade("deleted since")
+            self.store.require_not_remade(topic, topic_deleted_ms)
             found = self.store.read_bulk(
                 topic, queue_id, at, end, max_count=max_count, max_bytes=max_bytes,
                 tag_codes=wanted.codes if wanted else None, record_filter=SqlFilter.parse(sql) if sql else None,
@@ -352,7 +351,7 @@ def test_a_topic_that_was_made_anew_since_is_not_read(broker: Broker, caplog: py
     assert "20 messages of queue t/broker-a/0, offsets 0 to 19, went with their topic" in caplog.text
     with pytest.raises(DataLoss):
         read(partition)
-    deleted_ms = broker.store.deletions_ms()["t"]
+    deleted_ms = broker.store.deleted_ms("t")
     later = tuple(each._replace(topic_deleted_ms=deleted_ms) for each in partition.ranges if each.queue.queue_id != 1)
     assert len(read(replace(partition, ranges=later))) == 40
 
