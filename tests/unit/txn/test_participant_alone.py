@@ -183,7 +183,7 @@ def test_rows_of_a_topic_deleted_before_rocketmq_wrote_the_store(bench: Particip
     bench.store.close()
     deletions = Deletions(bench.files.within("store"))
     end, deleted_ms, _ = deletions.get("u") or pytest.fail("no deletion")
-    deletions.add("u", Deletion(end + 100_000, deleted_ms, only_ours_since=False), 0)
+    deletions.add("u", Deletion(end + 100_000, deleted_ms, only_ours_since=False))
     bench.start()
     bench.commit(N0, before)
     bench.commit(Batch("other", 1, 0), since)
