@@ -265,7 +265,7 @@ def test_what_was_read_is_known_though_a_broker_is_away(sink: Sink, away: str) -
         tell(sink.client, batch, [each], [QueueLease("readers", "", 0)])
     sink.mq.stop_broker(away)
     try:
-        known = inputs_of(sink.client, attempt, ()).read
+        known = inputs_of(sink.client, attempt, ())
     finally:
         sink.mq.start_broker(away)
     assert [(piece.brokerName, piece.fromOffset, piece.toOffset) for piece in known] == [
