@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+from rmqspark.protocol.codes import RequestCode
 from rmqspark.testing.disk_faults import ProcessDied
 
 from .exactly_once_node import Broken, PowerLost
@@ -11,6 +12,8 @@ from .exactly_once_world import World
 
 STEPS_OF_A_WORLD = 60
 _A_FILE = 9  # messages of others
+AMID = (None, RequestCode.RMQ_TXN_HALF, RequestCode.RMQ_TXN_VOTE, RequestCode.RMQ_TXN_COMPLETE)
+_HOW_OFTEN = (1, 1, 1, 2)  # a completion is rarely under way, and has several steps
 
 
 class Story:
@@ -22,6 +25,8 @@ class Story:
         self.world = world = World(files_are_small=random.random() < 0.5)
         pace = random.choice((6, 20))
         big = lambda: random.randrange(1 << 16)  # noqa: E731
+        amid = lambda: random.choices(AMID, _HOW_OFTEN)[0]  # noqa: E731
+        flip = lambda: random.random() < 0.5  # noqa: E731
         self._weights = {
             "flow": (random.choice((20, 60, 150)), lambda: world.flow(1 + random.randrange(pace))),
             "deliver_any": (random.choice((0, 12, 40)), lambda: world.deliver(big())),
@@ -44,7 +49,12 @@ class Story:
             "zombie": (self._rate(3), world.start_run),
             "grow": (4, world.grow),
             "fill": (self._rate(6), lambda: world.fill(big(), random.choice((1, 3, 9)))),
-            "expire": (self._rate(6), lambda: self._expire(big(), random.choice((1, 24, 80)))),
+            "expire": (self._rate(6), lambda: self._expire(big(), random.choice((1, 24, 80)), ticks=flip())),
+            "delete_topic": (
+                self._rate(6),
+                lambda: world.delete_topic(big(), random.randrange(3), amid=amid(), anew=flip()),
+            ),
+            "make_topic": (8, lambda: world.make_topic(big())),
             "set_clock": (self._rate(2), lambda: world.set_clock(random.choice((-80, -1, 1, 80)))),
         }
 
@@ -52,10 +62,10 @@ class Story:
         """Each kind of fault is absent from half of all worlds, or nothing deep would ever be reached."""
         return weight * self._random.choice((0, 0, 1, 3))
 
-    def _expire(self, place: int, hours: int) -> None:
+    def _expire(self, place: int, hours: int, *, ticks: bool) -> None:
         """Others have written: there are files behind those that have had their time."""
         self.world.fill(place, _A_FILE)
-        self.world.expire(place, hours)
+        self.world.expire(place, hours, ticks=ticks)
 
     def _death(self) -> ProcessDied:
         """Of the process or, as often, of the machine."""

@@ -6,6 +6,7 @@ the world's network.
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -34,12 +35,14 @@ from rmqspark.txn.ports import Complete, Vote
 from rmqspark.txn.resolver import Resolver, Verdict
 
 from .exactly_once_driver import TOPIC, rows_of
+from .exactly_once_topic import TargetTopic
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from rmqspark.remoting.response import Response
 
+    from .exactly_once_topic import AwaitedDeletion
     from .exactly_once_world import World
 
 BROKERS = ("a", "b")
@@ -87,6 +90,8 @@ class Node:
         self.life = 0
         self.is_up = False
         self.seen = 0  # the end of the target queue when it was last checked
+        self.topic = TargetTopic(self.files.within("s"))
+        self.awaited: AwaitedDeletion | None = None
         self.left_lying: list[Any] = []
         self.start()
 
@@ -108,7 +113,11 @@ class Node:
             halves = HalfStore(self.store, clock)
             participant = Participant(max_halves=1_000, max_bytes=1 << 20)
             completer = Completer(
-                participant, halves, check_target=lambda *_: None, broker_name=self.name, on_appended=lambda *_: None
+                participant,
+                halves,
+                check_target=self.topic.check,
+                broker_name=self.name,
+                on_appended=lambda *_: None,
             )
             self.resolver = Resolver(
                 participant,
@@ -153,6 +162,7 @@ class Node:
             self.files.crash(None if seed is None else SystemEntropy(seed))
         else:
             self.files.kill()
+        self.topic.broker_died()
 
     def begin(self, work: Any) -> None:
         """A task that ends with this life of the broker."""
@@ -167,6 +177,8 @@ class Node:
 
     def receive(self, message: Message) -> None:
         if self.is_up:
+            if self.awaited is not None and self.awaited.amid is message.code:
+                self.begin_deletion()
             self.begin(self.serve(message, self.life))
 
     async def serve(self, message: Message, life: int) -> None:
@@ -187,7 +199,11 @@ class Node:
             half = half_of(header, len(body))
             if not self.resolver.is_announced(half.name.batch):
                 await self.resolver.introduce(half.name.batch)
-            held = self.resolver.known(half) or self.resolver.take(half, body)
+            self.topic.check()
+            held = self.resolver.known(half)
+            if held is None:
+                self.topic.take(half.name)
+                held = self.resolver.take(half, body)
             return Reply(TxnHalfResponseHeader(held.physical_offset))
         if code is RequestCode.RMQ_TXN_VOTE:
             attempts = TxnVote.decode(body).attempts
@@ -195,6 +211,8 @@ class Node:
             if not self.resolver.refusal(vote):
                 await self.resolver.check_vote(vote)
             answer = await self.resolver.vote(vote)
+            if answer.yes and not self.topic.has_all_of(attempts):
+                self.world.complain(f"{self.name} voted for rows of a topic that was deleted")
             return Reply(TxnVoteResponseHeader(answer.yes), remark=answer.remark)
         if code is RequestCode.RMQ_TXN_COMPLETE:
             names = TxnComplete.decode(body).attempts
@@ -275,6 +293,18 @@ class Node:
         except ProcessDied as death:
             self.process_died(life, death)
 
+    def begin_deletion(self) -> None:
+        """The one of the target topic that is awaited."""
+        deletion, self.awaited = self.awaited, None
+        if deletion is not None and self.topic.is_there and self.is_up and not self.files_are_dead:
+            self.begin(self.guarded(self.delete_topic(deletion), self.life))
+
+    async def delete_topic(self, deletion: AwaitedDeletion) -> None:
+        for _ in range(deletion.turns):
+            await asyncio.sleep(0)
+        self.seen = 0
+        self.topic.delete(self.store, anew=deletion.anew)
+
     # --- what readers see --------------------------------------------------------------------------------------------
 
     def rows(self) -> list[str]:
@@ -294,11 +324,16 @@ class Node:
         if not self.is_up or self.files_are_dead or self.store.max_offset(TOPIC, 0) == self.seen:
             return
         self.seen = self.store.max_offset(TOPIC, 0)
-        version, wanted = 0, list[str]()
-        while len(wanted) < self.seen:
-            wanted += rows_of(self.name, version)
-            version += 1
+        wanted = list[str]()
+        for rows in self.decided():
+            if len(wanted) < self.seen:
+                wanted += rows
         self.check_rows(wanted)
+
+    def decided(self) -> list[list[str]]:
+        """The rows of each version that was decided and is for the topic as it is now, in their order."""
+        attempts = sorted(self.world.attempts_of(self.name).items())
+        return [rows_of(self.name, version) for version, counted in attempts if self.topic.has_all_of(counted)]
 
     def check_rows(self, wanted: list[str]) -> None:
         """These were written, and nothing else; the oldest may have expired."""

@@ -5,7 +5,8 @@ participant, resolver, message store. Only sockets, disks and the clock are mode
 that can happen, with a number that says where; who calls them decides what kind of test it is.
 
 What must hold: in each target queue are the rows of versions 0..k, whole and in order, and nothing else, at every
-moment; and once everything is well again, of all versions that Spark has recorded.
+moment; and once everything is well again, of all versions that Spark has recorded. Where the topic was deleted, those
+are missing that were sent before; nobody votes for such, and nothing that was decided waits for a topic.
 """
 
 from __future__ import annotations
@@ -20,15 +21,17 @@ from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.response import Response
 from rmqspark.testing.manual_clock import ManualClock
 
-from .exactly_once_driver import CHECKPOINT, Driver, T, rows_of
+from .exactly_once_driver import CHECKPOINT, Driver, T, is_empty
 from .exactly_once_loop import ModelLoop
 from .exactly_once_node import BROKERS, Broken, Message, Node
+from .exactly_once_topic import AwaitedDeletion
 
 if TYPE_CHECKING:
     import asyncio
 
     import msgspec
 
+    from rmqspark.protocol.bodies_txn import HeldAttempt, TxnDecision
     from rmqspark.protocol.codes import RequestCode
     from rmqspark.testing.disk_faults import ProcessDied
 
@@ -59,6 +62,8 @@ class World:
         self.granted = 0  # the newest epoch that a driver was given
         self.closed: set[tuple[int, int]] = set()  # epochs and versions that a driver was told are closed
         self.decided: set[tuple[int, int]] = set()  # those that were decided
+        self.decisions: dict[int, TxnDecision] = {}  # by version
+        self.complaints: list[str] = []
         self.batches = 1  # how many have input
         self.drivers: list[Driver] = []
         self.runs = 0
@@ -145,9 +150,30 @@ class World:
 
     def settle(self) -> None:
         self.loop.settle()
+        self.note_decisions()
+        if self.complaints:
+            raise Broken(self.complaints[0])
         for node in self.nodes.values():
             node.check()
         self.check_promises()
+
+    def complain(self, story: str) -> None:
+        """Something is wrong, says a task in which nobody would see an error."""
+        self.complaints.append(story)
+
+    def note_decisions(self) -> None:
+        """Also what a coordinator has decided that is dead by now: others may have been told."""
+        txn = self.nodes[COORDINATOR].coordination.ledger.get(T)
+        for pending in txn.pending if txn is not None else ():
+            self.decisions[pending.version] = pending.decision
+
+    def attempts_of(self, broker: str) -> dict[int, list[HeldAttempt]]:
+        """Which attempts count on a broker, by version; those of decisions."""
+        return {
+            version: decision.participants[broker]
+            for version, decision in self.decisions.items()
+            if broker in decision.participants
+        }
 
     def check_promises(self) -> None:
         """Nothing is decided that was closed, or under an older epoch than a driver has been given since."""
@@ -195,6 +221,19 @@ class World:
             self.drivers.append(Driver(self, self.runs, COORDINATOR))
             self.settle()
 
+    # --- the target topic --------------------------------------------------------------------------------------------
+
+    def delete_topic(self, place: int, turns: int, *, amid: RequestCode | None, anew: bool) -> None:
+        """A broker deletes the target topic: now, or so many turns into the next request of a kind."""
+        node = self.nodes[BROKERS[place % 2]]
+        node.awaited = AwaitedDeletion(amid, turns, anew)
+        if amid is None:
+            node.begin_deletion()
+            self.settle()
+
+    def make_topic(self, place: int) -> None:
+        self.nodes[BROKERS[place % 2]].topic.is_there = True
+
     # --- time --------------------------------------------------------------------------------------------------------
 
     def tick(self, place: int, seconds: int) -> None:
@@ -208,11 +247,11 @@ class World:
         self.nodes[BROKERS[place % 2]].fill(count)
         self.settle()
 
-    def expire(self, place: int, hours: int) -> None:
-        """Time goes by, a broker writes down anew what it needs of old files (see `tick`), and they go."""
+    def expire(self, place: int, hours: int, *, ticks: bool = True) -> None:
+        """Time goes by, a broker writes down anew what it needs of old files (if it `ticks`), and they go."""
         self.clock.advance(hours=hours)
         node = self.nodes[BROKERS[place % 2]]
-        for which in (0, 1):
+        for which in (0, 1) if ticks else ():
             node.tick(which)
             self.settle()
         node.expire()
@@ -242,18 +281,15 @@ class World:
         for node in self.nodes.values():
             has_died = node.files_are_dead or not node.is_up  # it may be that no task of it has told yet
             node.files.heal()
+            node.awaited = None
             if has_died:
                 node.die(power=False)
                 node.start()
         while self.drivers:
             self.drivers.pop().die()
+        self.finish_without_topics()
         for round_ in range(60):
-            self.clock.advance(seconds=61)
-            for node in self.nodes.values():
-                node.tick(0)
-                node.tick(1)
-                self.settle()
-            self.drain()
+            self.pass_a_minute()
             if not self.drivers or self.drivers[-1].has_ended:
                 if round_ > 3 and self.is_done():
                     break
@@ -262,6 +298,30 @@ class World:
                 self.start_run()
                 self.drain()
         self.check_all()
+
+    def finish_without_topics(self) -> None:
+        """What is decided waits for no topic that was deleted; they are made anew behind that."""
+        for _ in range(10):
+            if not self.pending():
+                break
+            self.pass_a_minute()
+        else:
+            raise Broken(f"versions {self.pending()} are held up")
+        for node in self.nodes.values():
+            node.topic.is_there = True
+
+    def pending(self) -> list[int]:
+        """The versions that are decided and not known to be on all disks."""
+        txn = self.nodes[COORDINATOR].coordination.ledger.get(T)
+        return [pending.version for pending in txn.pending] if txn is not None else []
+
+    def pass_a_minute(self) -> None:
+        self.clock.advance(seconds=61)
+        for node in self.nodes.values():
+            node.tick(0)
+            node.tick(1)
+            self.settle()
+        self.drain()
 
     def drain(self) -> None:
         for _ in range(2_000):
@@ -274,17 +334,17 @@ class World:
         raise Broken("Messages go round and round.")
 
     def is_done(self) -> bool:
-        return self.recorded == set(range(self.batches)) and not any(
-            txn.pending for txn in self.nodes[COORDINATOR].coordination.ledger
-        )
+        return self.recorded == set(range(self.batches)) and not self.pending()
 
     def check_all(self) -> None:
         for node in self.nodes.values():
-            wanted = [row for version in range(self.batches) for row in rows_of(node.name, version)]
-            node.check_rows(wanted)
-        txn = self.nodes[COORDINATOR].coordination.ledger.get(T)
-        if txn is not None and txn.pending:
-            raise Broken(f"versions {[pending.version for pending in txn.pending]} are never finished")
+            node.check_rows([row for rows in node.decided() for row in rows])
+            if [*self.attempts_of(node.name)] != [version for version in range(self.batches) if not is_empty(version)]:
+                raise Broken(
+                    f"Of {self.batches} batches only {[*self.attempts_of(node.name)]} were decided on {node.name}"
+                )
+        if self.pending():
+            raise Broken(f"versions {self.pending()} are never finished")
         if self.recorded != set(range(self.batches)):
             raise Broken(f"Spark could record {self.recorded} of {self.batches} batches")
 

@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.testing.disk_faults import ProcessDied
+from rmqspark.txn.completer import Completer
 from rmqspark.txn.half_store import HalfStore
 from rmqspark.txn.held import HeldTransaction
 from rmqspark.txn.journal import Journal
@@ -24,7 +25,7 @@ from rmqspark.txn.retention import Retention
 from rmqspark.txn.rollout import Rollout
 from rmqspark.txn.voting import Voting
 
-from .exactly_once_chance import STEPS_OF_A_WORLD, Story, broken_at
+from .exactly_once_chance import AMID, STEPS_OF_A_WORLD, Story, broken_at
 from .exactly_once_driver import CHECKPOINT, T
 from .exactly_once_node import BROKERS, Broken, PowerLost
 from .exactly_once_world import COORDINATOR, World
@@ -100,9 +101,17 @@ class ExactlyOnce(RuleBasedStateMachine):
     def others_write(self, place: int, count: int) -> None:
         self.world.fill(place, count)
 
-    @rule(place=brokers, hours=st.sampled_from([0, 1, 24, 80]))
-    def old_files_go(self, place: int, hours: int) -> None:
-        self.world.expire(place, hours)
+    @rule(place=brokers, hours=st.sampled_from([0, 1, 24, 80]), ticks=st.booleans())
+    def old_files_go(self, place: int, hours: int, *, ticks: bool) -> None:
+        self.world.expire(place, hours, ticks=ticks)
+
+    @rule(place=brokers, turns=st.integers(0, 3), amid=st.sampled_from(AMID), anew=st.booleans())
+    def the_topic_is_deleted(self, place: int, turns: int, amid: RequestCode | None, *, anew: bool) -> None:
+        self.world.delete_topic(place, turns, amid=amid, anew=anew)
+
+    @rule(place=brokers)
+    def the_topic_is_made_anew(self, place: int) -> None:
+        self.world.make_topic(place)
 
     @rule(hours=st.sampled_from([-80, -1, 1, 80]))
     def the_clock_jumps(self, hours: int) -> None:
@@ -202,6 +211,8 @@ RULES: dict[str, tuple[type, str, Any]] = {
     "the flush of the ledger": (Journal, "flushed", nothing),
     "the vote": (Voting, "vote", yes),
     "the fence": (Ledger, "is_fenced", lambda self, txn, epoch: False),
+    "what the store knows of deleted topics": (HalfStore, "was_deleted", lambda self, half: False),
+    "the vote's look at topics": (Completer, "barred", lambda self, batch, attempts: ""),
 }
 
 
