@@ -77,10 +77,8 @@ class TxnParticipantHandlers:
 
     def hold(self, request: Request[TxnHalfRequestHeader]) -> Reply | Awaitable[Reply]:
         """Answered at once, except for the first ones under a new epoch: their coordinator is asked about it."""
-        header = request.header
-        _check_names(header)
-        check_target(self._topics, header.topic, header.queueId)
-        half = half_of(header, len(request.body))
+        _check_names(request.header)
+        half = half_of(request.header, len(request.body))
         if self._resolver.is_announced(half.name.batch):
             return self._hold(request, half)
         return self._introduce_and_hold(request, half)
@@ -91,6 +89,7 @@ class TxnParticipantHandlers:
         return self._hold(request, half)
 
     def _hold(self, request: Request[TxnHalfRequestHeader], half: HalfBatch) -> Reply:
+        check_target(self._topics, half.topic, half.queue_id)  # now: it may have been deleted while others were asked
         with self._warning(half.name.batch.transactional_id):
             held = self._resolver.known(half)
             if held is None:

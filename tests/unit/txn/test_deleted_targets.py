@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from errno import ENOSPC
 from itertools import count
+from typing import Any, NamedTuple
 
 import pytest
 from structlog.testing import capture_logs
 
-from rmqspark.errors import NotWritable
+from rmqspark.broker.handlers.txn_participant import TxnParticipantHandlers
+from rmqspark.broker.topics import TopicTable
+from rmqspark.errors import NotWritable, TopicNotFound
+from rmqspark.protocol.bodies import TopicConfig
+from rmqspark.protocol.headers_txn import TxnHalfRequestHeader
 from rmqspark.store.deletions import Deletion, Deletions
 from rmqspark.txn.half_batch import Batch
 
-from .participant_bench import ParticipantBench, Sent, T
+from .participant_bench import ParticipantBench, Sent, T, make_half, run
+
+
+class _Request(NamedTuple):
+    header: TxnHalfRequestHeader
+    body: memoryview
+
 
 N0, N1 = (Batch(T, 1, version) for version in range(2))
 
@@ -20,6 +31,20 @@ N0, N1 = (Batch(T, 1, version) for version in range(2))
 @pytest.fixture
 def bench() -> ParticipantBench:
     return ParticipantBench()
+
+
+def test_nothing_is_taken_for_a_topic_that_goes_while_the_coordinator_is_asked(bench: ParticipantBench) -> None:
+    """It would be in the next topic of the name, as if it had been sent to that."""
+    topics = TopicTable(max_topics=1, now_ms=0)
+    topics.put(TopicConfig(topicName="t"), 0)
+    handlers = TxnParticipantHandlers(bench.resolver, topics, lambda _: None, max_body_bytes=1_000)
+    half, body = make_half(N0, 0, "a", 0, Sent("t", 0, [b"1"]))
+    header = TxnHalfRequestHeader(T, 1, 0, 0, "a", 0, "t", 0, half.rows, half.record_size, half.body_crc32)
+    bench.meanwhile = lambda: topics.remove("t", 0)
+    answer: Any = handlers.hold(_Request(header, memoryview(body)))  # type: ignore[arg-type]
+    with pytest.raises(TopicNotFound):
+        run(answer)
+    assert bench.held() == []
 
 
 @pytest.mark.parametrize("anew", [False, True])
