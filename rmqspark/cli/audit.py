@@ -121,7 +121,9 @@ def _range(one: InputRange | OutputRange) -> str:
 
 
 def _output(one: OutputRange) -> str:
-    """With how many of the messages there are the batch's, where others wrote in between."""
+    """With how many of the messages there are the batch's, where others wrote in between; or with how many went."""
+    if one.deleted is not None:
+        return f"{one.topic}/{one.brokerName}/{one.queueId} ({counted(one.deleted, 'row')} deleted with the topic)"
     return _range(one) if one.rows is None else f"{_range(one)} ({counted(one.rows, 'row')} of them)"
 
 

@@ -145,6 +145,8 @@ def _outputs(batches: Sequence[AuditedBatch]) -> Iterator[Finding]:
     for batch in batches:
         yield from _rows(batch)
         for out in batch.outputs:
+            if out.deleted is not None:
+                continue
             queue = MessageQueue(out.topic, out.brokerName, out.queueId)
             written[queue].append(_Written(batch, out.fromOffset, out.toOffset))
     for queue, pieces in written.items():
@@ -156,9 +158,12 @@ def _outputs(batches: Sequence[AuditedBatch]) -> Iterator[Finding]:
 
 
 def _rows(batch: AuditedBatch) -> Iterator[Finding]:
-    """A batch that is not readable everywhere yet has no outputs there yet; that is no fault."""
+    """A batch that is not readable everywhere yet has no outputs there yet; that is no fault. Nor is it that rows went
+    with a topic that somebody deleted."""
     there = sum(map(rows_in, batch.outputs))
-    if batch.completed and there != batch.rows:
-        kind = Kind.GAP if there < batch.rows else Kind.DUPLICATE
-        story = f"{batch.rows} rows were committed, {there} are in the topics."
-        yield Finding(kind, batch.transactionalId, batch.version, abs(batch.rows - there), story)
+    expected = batch.rows - sum(out.deleted or 0 for out in batch.outputs)
+    if batch.completed and there != expected:
+        kind = Kind.GAP if there < expected else Kind.DUPLICATE
+        deleted = f", {batch.rows - expected} went with their topic" if expected < batch.rows else ""
+        story = f"{batch.rows} rows were committed{deleted}, {there} are in the topics."
+        yield Finding(kind, batch.transactionalId, batch.version, abs(expected - there), story)

@@ -44,7 +44,7 @@ class InputRange(Body):
 
 class OutputRange(Body):
     """Offsets [fromOffset, toOffset) that a batch was given in a queue: all of them, or so many `rows` of them, where
-    others wrote to the queue in between."""
+    others wrote to the queue in between. None of them, where so many rows were `deleted` with the topic before."""
 
     topic: str = ""
     brokerName: str = ""
@@ -52,6 +52,7 @@ class OutputRange(Body):
     fromOffset: Int64 = 0
     toOffset: Int64 = 0
     rows: Int64 | None = None
+    deleted: Int64 | None = None
 
 
 class InputRanges(Body):

@@ -110,7 +110,7 @@ def _compare(batches: Sequence[AuditedBatch], namesrv: str | None) -> list[str]:
     ids: Counter[str] = Counter()
     stories = []
     with PullConsumer(namesrv) as consumer:
-        for out in (out for batch in batches for out in batch.outputs):
+        for out in (out for batch in batches for out in batch.outputs if out.deleted is None):
             queue = MessageQueue(out.topic, out.brokerName, out.queueId)
             found = list(_ids(consumer, queue, out.fromOffset, out.toOffset))
             ids.update(found)

@@ -24,7 +24,7 @@ import structlog
 from rmqspark.errors import InvalidMessage, NotWritable, RmqError, StoreError, TransactionError
 from rmqspark.fault_points import fault_point
 from rmqspark.protocol.bulk_rows import brings_rows
-from rmqspark.txn.output_ranges import most_bytes, output_ranges
+from rmqspark.txn.output_ranges import deleted_ranges, most_bytes, output_ranges
 from rmqspark.txn.participant_events import Completed, CompletionBegun, Dismissed, Dropped, Summary
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ class Completer:
         appended = [
             (half.topic, half.queue_id, completion.appended[half.physical_offset]) for half in self._undeleted(halves)
         ]
-        outputs = output_ranges(appended, self._broker_name)
+        outputs = output_ranges(appended, self._broker_name) + deleted_ranges(gone, self._broker_name)
         self.note(Completed(batch.transactional_id, batch.epoch, batch.version, outputs))
         _tell_deleted(batch, gone)
         self.summarize()

@@ -1,11 +1,13 @@
 """Where the messages of a version are, told in one range for each queue.
 
 Others may write to a queue between two pieces of a large version; such a range says how many of its messages are the
-version's own. So the account has a length that is known before anything is written, and fits into one event.
+version's own. What went with a topic that was deleted is a number of rows. So the account has a length that is known
+before anything is written, and fits into one event.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
@@ -17,6 +19,7 @@ from rmqspark.protocol.bodies_txn import OutputRange
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from rmqspark.txn.half_batch import HalfBatch
     from rmqspark.txn.held import AppendedRows
 
 _MOST: Final = (1 << 63) - 1
@@ -32,6 +35,16 @@ def output_ranges(appended: Iterable[tuple[str, int, AppendedRows]], broker_name
         rows = sum(place.rows for place in places)
         ranges.append(OutputRange(topic, broker_name, queue_id, first, end, rows if rows < end - first else None))
     return ranges
+
+
+def deleted_ranges(halves: Iterable[HalfBatch], broker_name: str) -> list[OutputRange]:
+    """What stands in the place of ranges for half batches that went with their topics."""
+    rows: Counter[tuple[str, int]] = Counter()
+    for half in halves:
+        rows[half.topic, half.queue_id] += half.rows
+    return [
+        OutputRange(topic, broker_name, queue_id, deleted=count) for (topic, queue_id), count in sorted(rows.items())
+    ]
 
 
 def most_bytes(queues: Iterable[tuple[str, int]], broker_name: str) -> int:

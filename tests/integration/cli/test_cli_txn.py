@@ -153,9 +153,10 @@ def test_an_audit_tells_a_reset_that_was_wanted(ok: Run, rmq: Rmq, topic: str) -
 
 
 def test_what_others_wrote_in_between_is_no_part_of_a_batch() -> None:
-    """A range of an audit says how many of its rows are the batch's, where that is not all."""
+    """A range of an audit says how many of its rows are the batch's, where that is not all, and how many went."""
     told = [_output(OutputRange("t", "broker-a", 3, 5, 9, rows)) for rows in (None, 2)]
     assert told == ["t/broker-a/3 5–9", "t/broker-a/3 5–9 (2 rows of them)"]
+    assert _output(OutputRange("t", "broker-a", 3, deleted=2)) == "t/broker-a/3 (2 rows deleted with the topic)"
 
 
 def test_an_operator_commits_only_what_a_driver_has_asked_for(cli: Run, rmq: Rmq, topic: str) -> None:

@@ -12,7 +12,7 @@ BY_A_RESET = ": its group was set there, or its topic was made anew."
 
 def batch(version: int, read: tuple[int, int] | None, written: tuple[int, int], *, rows: int | None = None,
           name: str = "T", done: bool = True, lease: int | None = None,
-          own: int | None = None, epoch: int | None = None) -> AuditedBatch:  # fmt: skip
+          own: int | None = None, deleted: int | None = None, epoch: int | None = None) -> AuditedBatch:  # fmt: skip
     """A version that read from one queue and wrote to another."""
     return AuditedBatch(
         name,
@@ -20,7 +20,7 @@ def batch(version: int, read: tuple[int, int] | None, written: tuple[int, int], 
         version,
         rows=written[1] - written[0] if rows is None else rows,
         inputs=[InputRange("g", "in", "a", 0, *read, lease=lease, topicEpoch=epoch)] if read else [],
-        outputs=[OutputRange("out", "a", 0, *written, own)],
+        outputs=[OutputRange("out", "a", 0, *written, own, deleted)],
         completed=done,
     )
 
@@ -44,6 +44,9 @@ GOOD = [batch(0, (0, 5), (0, 5)), batch(1, None, (5, 5)), batch(2, (5, 9), (7, 1
         ([batch(0, (0, 5), (0, 5), rows=7, done=False)], []),
         ([batch(0, (0, 5), (0, 9), rows=5, own=5)], []),  # others wrote in between
         ([batch(0, (0, 5), (0, 9), rows=5, own=4)], [(Kind.GAP, 0, 1, "5 rows were committed, 4 are in the topics.")]),
+        ([batch(0, (0, 5), (0, 5)), batch(1, (5, 9), (0, 0), rows=4, deleted=4)], []),  # the topic has gone
+        ([batch(0, (0, 5), (0, 0), rows=5, deleted=4)],
+         [(Kind.GAP, 0, 1, "5 rows were committed, 4 went with their topic, 0 are in the topics.")]),
         ([batch(0, None, (0, 5)), batch(1, None, (5, 9))], []),  # of another source
         ([batch(0, (0, 5), (0, 5)), batch(1, None, (5, 7)), batch(2, None, (7, 7)), batch(3, (7, 9), (7, 9))],
          [(Kind.GAP, 3, 2, "Input in/a/0, offsets 5 to 6, is in no batch that said what it read; version 1 did not.")]),
