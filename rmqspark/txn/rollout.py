@@ -94,10 +94,23 @@ class Rollout:
             fault_point("after_complete")
             self._rests.pop((broker, ""), None)
             self._rests.pop((broker, txn.transactional_id), None)
-            key = (txn.transactional_id, pending.version, broker)
-            self._outputs[key] = outputs or self._outputs.get(key, [])
+            self._note_outputs(broker, txn, pending, outputs)
             done.append(pending.version)
         return done
+
+    def _note_outputs(self, broker: str, txn: Transaction, pending: Pending, outputs: list[OutputRange]) -> None:
+        """One that forgot where they are says nothing. Elsewhere they are where a power loss took them, and others took
+        their places before they were completed again."""
+        key = (txn.transactional_id, pending.version, broker)
+        before = self._outputs.get(key, [])
+        self._outputs[key] = outputs or before
+        if before and self._outputs[key] != before:
+            log.warning(
+                "rows that were readable were lost with the power, and are under other offsets now",
+                transactional_id=txn.transactional_id,
+                version=pending.version,
+                broker=broker,
+            )
 
     def in_order(self, txn: Transaction, broker: str) -> list[Pending]:
         """What the broker has not confirmed, oldest first: N is readable there before N + 1."""

@@ -186,13 +186,15 @@ class ScriptedParticipant:
     def __init__(self) -> None:
         self.error: Exception | None = None
         self.remembers = True  # where its messages went
+        self.first = 0  # offset of its queue
         self.told: list[tuple[int, bool]] = []
 
     async def complete(self, request: Complete) -> list[OutputRange]:
         self.told.append((request.version, request.durable))
         if self.error is not None:
             raise self.error
-        return [OutputRange("t", "b", 0, request.version, request.version + 1)] if self.remembers else []
+        first = self.first + request.version
+        return [OutputRange("t", "b", 0, first, first + 1)] if self.remembers else []
 
     async def vote(self, request: Vote) -> VoteAnswer:
         raise AssertionError("nobody votes here")
@@ -304,6 +306,17 @@ def test_where_rows_went_is_told_though_their_broker_has_forgotten() -> None:
     (finished,) = asyncio.run(rollout.complete(txn, durable=True))
     assert isinstance(finished, Finished)
     assert finished.batch.outputs == [OutputRange("t", "b", 0, 3, 4)]
+
+
+def test_rows_that_a_power_loss_took_are_told_of_where_others_took_their_places() -> None:
+    """Readers may have seen both. Once, by transactional id and version; what stays where it was is no news."""
+    ledger, there = decided(3), ScriptedParticipant()
+    rollout = Rollout(ledger, lambda broker: there, ManualClock(), on_disk)
+    with capture_logs() as logs:
+        for there.first, there.remembers in ((0, True), (0, True), (5, True), (5, True), (5, False)):
+            asyncio.run(rollout.complete(ledger.require(T)))
+    (line,) = logs
+    assert (line["log_level"], line["transactional_id"], line["version"], line["broker"]) == ("warning", T, 3, "b")
 
 
 def moved(peers: ScriptedPeers) -> list[int]:
