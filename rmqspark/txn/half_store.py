@@ -148,11 +148,13 @@ class HalfStore:
     # --- events ------------------------------------------------------------------------------------------------------
 
     def record(self, event: Event) -> int:
-        """Writes an event; returns its physical offset. Raises NotWritable, InvalidMessage for one too large."""
+        """Writes an event; returns its physical offset. A disk that is full for others has room for a summary, which
+        lets files go. Raises NotWritable, InvalidMessage for one too large."""
         record = encode_record(
             topic=OP_HALF_BATCH_TOPIC, body=encode_event(event), born_timestamp_ms=self._clock.now_ms()
         )
-        return self._store.append([Draft(OP_HALF_BATCH_TOPIC, _EVENT_QUEUE, record)])[0].physical_offset
+        draft = Draft(OP_HALF_BATCH_TOPIC, _EVENT_QUEUE, record)
+        return self._store.append([draft], makes_room=isinstance(event, Summary))[0].physical_offset
 
     def events(self) -> list[tuple[Event, int]]:
         """The events from the newest summary on (from the first on, if there is none), with their physical offsets."""

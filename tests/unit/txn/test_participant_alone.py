@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rmqspark.errors import Fenced, TopicNotFound, Unreachable
+from rmqspark.errors import Fenced, NotWritable, TopicNotFound, Unreachable
 from rmqspark.protocol.bodies_txn import AttemptName, HeldAttempt
 from rmqspark.txn import retention as retention_module
 from rmqspark.txn.half_batch import Batch
@@ -215,6 +215,22 @@ def test_a_log_that_grows_fast_may_expire_soon(monkeypatch: pytest.MonkeyPatch) 
         bench.check_back()
         needed.append(bench.resolver.needed_offset() or 0)
     assert needed[0] < needed[1] == needed[2] < needed[3]
+
+
+def test_a_disk_that_is_full_for_others_has_room_for_a_summary(bench: ParticipantBench) -> None:
+    """Which lets the files behind the last one go."""
+    bench.commit(N0, bench.send(N0, Sent("t", 0, [b"1"])))
+    for _ in range(40):
+        fill_files(bench)
+    usage = bench.files.disk_usage()
+    bench.files.set_budget((usage.total_bytes - usage.free_bytes) * 100 // 95)
+    bench.store.expire(bench.clock.now_ms(), keep_from=bench.resolver.needed_offset())
+    with pytest.raises(NotWritable):
+        fill_files(bench)
+    bench.check_back(seconds=7 * 3_600)
+    for _ in range(200):
+        bench.store.expire(bench.clock.now_ms(), keep_from=bench.resolver.needed_offset())
+    fill_files(bench)
 
 
 def test_start_reads_only_what_is_new() -> None:
