@@ -6,7 +6,7 @@ each where the last one ended, and every row that was committed must have an off
 What was read is known as far as the source told it. Other sources than ours tell nothing: then only what was written
 is looked at (`tells_inputs`). A queue of a shared group may have been another query's in between: a later lease begins
 where that one ended. Where the epoch of a topic rises, its queues are read from elsewhere because somebody wanted that,
-or are other queues under the old names: nothing is missing or twice across, and it is told as a reset.
+or give their old numbers to other messages: nothing is missing or twice across, and it is told as a reset.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rmqspark.protocol.bodies_txn import AuditedBatch, InputRange, OutputRange
 
 
-_BY_A_RESET = "its group was set there, or its topic was made anew"
+_BY_A_RESET = "its group was set there, its topic was made anew, or its broker lost the end of its store"
 
 
 class Kind(StrEnum):
@@ -51,7 +51,8 @@ def findings(batches: Sequence[AuditedBatch]) -> list[Finding]:
 
 
 def resets(batches: Sequence[AuditedBatch]) -> list[Finding]:
-    """Where queues were read from elsewhere because the group was set there, or their topic was made anew."""
+    """Where queues were read from elsewhere because the group was set there, their topic was made anew, or their broker
+    lost messages that had been read."""
     found = [finding for own in _by_id(batches) for finding in _inputs(own)]
     return [finding for finding in _sorted(found) if finding.kind is Kind.RESET]
 

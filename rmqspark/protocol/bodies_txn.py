@@ -26,7 +26,7 @@ class InputRange(Body):
     Of a shared group: read by `member` under `lease`, which has to be its own still when the batch is decided, in
     `run` of the query, which the broker that leases has numbered `leaseRun`. A later run of the batch leaves out what
     others have been given since. `topicEpoch` is that of the reader's offsets: it rises where the group was set to
-    another place, or the topic was made anew.
+    another place, the topic was made anew, or its broker lost messages that had been read.
     """
 
     group: str = ""

@@ -9,7 +9,8 @@ when the entry was made: another store, or the same one after a recovery that cu
 other messages. `topicDeleted` is there where the broker has deleted a topic of this name before, and says when (ms):
 the numbers of its queues have begun anew since. A stock broker says nothing about its store; its entries carry an
 empty storeId and incarnation 0. `epoch` rises when it is seen, by any of these or by lower ends, that the queues of a
-topic begin anew under the same names, and when the group is set to another place in them.
+topic begin anew under the same names, and when the group is set to another place in them. A topic that enters has the
+time of its last deletion as its first epoch: above those of another of its name that was read before, and forgotten.
 
 A query that shares its group (groupMode=shared) has only what it owns in its offsets, each queue with the number of
 its lease, `"leases": {"0": 7}` beside `offsets`, and its own name in the group, `"member": "…"`, beside `group`.

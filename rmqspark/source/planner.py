@@ -91,13 +91,14 @@ def advance(
     what waits in each queue are let through.
 
     Topics in `reborn` have begun anew under their old names: their epoch rises, and so does that of topics whose known
-    queues the cluster tells to be others now, and of those with queues in `resets`, which the group has been set to
-    another place in. Queues that the cluster does not show just now keep their entries, unless their topic has been
-    made anew without them.
+    queues the cluster tells to be others now, or which lost numbers that were read, and of those with queues in
+    `resets`, which the group has been set to another place in. Queues that the cluster does not show just now keep
+    their entries, unless their topic has been made anew without them.
     """
     seen = snapshot.shown_stores()
     replaced = _replaced(start, seen)
-    renewed = {*reborn, *(queue.topic for queue in replaced | (resets.keys() & snapshot.ends.keys()))}
+    anew = replaced | _cut_short(start, snapshot) | (resets.keys() & snapshot.ends.keys())
+    renewed = {*reborn, *(queue.topic for queue in anew)}
     entering = _entering(start, snapshot, renewed) | {
         queue: min(max(offset, snapshot.begins[queue]), snapshot.ends[queue])
         for queue, offset in resets.items()
@@ -114,7 +115,17 @@ def advance(
     for backlog, count in zip(backlogs, admit(backlogs), strict=True):
         positions[backlog.queue] = backlog.start + count
     raised = {topic: start.epochs.get(topic, 0) + 1 for topic in renewed}
-    return Offsets(start.group, positions, {**start.stores, **seen}, {**start.epochs, **raised})
+    epochs = {**_first_epochs(start, snapshot), **start.epochs, **raised}
+    return Offsets(start.group, positions, {**start.stores, **seen}, epochs)
+
+
+def _first_epochs(start: Offsets, snapshot: Snapshot) -> dict[str, int]:
+    """The epochs of topics that `start` does not know: when one of the name was last deleted. So it lies above those
+    that were, where the topic was known before, was deleted and left the offsets."""
+    epochs: dict[str, int] = {}
+    for (topic, _), deleted_ms in snapshot.deletions_ms.items():
+        epochs[topic] = max(deleted_ms, epochs.get(topic, 0))
+    return epochs
 
 
 def _entering(start: Offsets, snapshot: Snapshot, renewed: Collection[str]) -> dict[MessageQueue, int]:
@@ -137,6 +148,17 @@ def _replaced(start: Offsets, seen: Mapping[tuple[str, str], StoreIdentity]) -> 
         queue
         for queue in start.positions
         if (now := seen.get((queue.topic, queue.broker_name))) is not None and start.store_of(queue).begins_anew(now)
+    }
+
+
+def _cut_short(start: Offsets, snapshot: Snapshot) -> set[MessageQueue]:
+    """The known queues whose store lost its end in a crash, and with it messages that were read: others get their
+    numbers."""
+    return {
+        queue
+        for queue, end in snapshot.ends.items()
+        if end < start.positions.get(queue, 0)
+        and start.store_of(queue).incarnation != snapshot.store_of(queue).incarnation
     }
 
 

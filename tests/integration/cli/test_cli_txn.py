@@ -143,7 +143,7 @@ def test_an_audit_tells_a_reset_that_was_wanted(ok: Run, rmq: Rmq, topic: str) -
             piece = InputRange("", "in", "broker-a", 0, first, end, topicEpoch=version)
             report_input(keeper, query, version, [piece]).result()
             committed(rmq, topic, version, "x")
-    why = "its group was set there, or its topic was made anew"
+    why = "its group was set there, its topic was made anew, or its broker lost the end of its store"
     story = f"Input in/broker-a/0 was read on from offset 2 instead of 5: {why}."
     shown = ok("audit", query).out
     assert f"reset in version 1 of {topic}: {story}" in shown

@@ -7,7 +7,7 @@ import pytest
 from rmqspark.client.audit import Kind, findings, resets
 from rmqspark.protocol.bodies import AuditedBatch, InputRange, OutputRange
 
-BY_A_RESET = ": its group was set there, or its topic was made anew."
+BY_A_RESET = ": its group was set there, its topic was made anew, or its broker lost the end of its store."
 
 
 def batch(version: int, read: tuple[int, int] | None, written: tuple[int, int], *, rows: int | None = None,

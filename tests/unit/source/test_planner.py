@@ -70,7 +70,7 @@ def test_a_new_queue_is_recorded_first_and_read_from_the_next_batch_on() -> None
 @pytest.mark.parametrize(
     ("now", "position", "epoch"),
     [
-        (StoreIdentity("s", 2), 8, 3),
+        (StoreIdentity("s", 2), 8, 4),
         (StoreIdentity("other", 1), 0, 4),
         (StoreIdentity(), 0, 4),
         (StoreIdentity("s", 1, topic_deleted_ms=7), 0, 4),
@@ -86,6 +86,21 @@ def test_another_store_is_entered_anew(now: StoreIdentity, position: int, epoch:
     after = advance(end, seen({Q0: 20}, now))
     assert ranges(end, after) == [QueueRange(Q0, position, 20, now.topic_deleted_ms)]
     assert after.epochs == end.epochs
+
+
+@pytest.mark.parametrize("end", [12, 15])
+def test_a_crash_that_cost_nothing_that_was_read_leaves_the_epoch(end: int) -> None:
+    """As far as can be told: where as much was sent since, the numbers are there again."""
+    start = offsets({Q0: 12}, epoch=3)
+    after = advance(start, seen({Q0: end}, STORE._replace(incarnation=2)))
+    assert (after.positions, after.epochs) == ({Q0: 12}, {"t": 3})
+
+
+def test_a_topic_that_comes_begins_with_the_epoch_of_its_last_deletion() -> None:
+    """Above those of the topic that was deleted, if the query has read that: its offsets say nothing of it any more."""
+    deleted = STORE._replace(topic_deleted_ms=70)
+    assert advance(Offsets("g"), seen({Q0: 5}, deleted)).epochs["t"] == 70
+    assert advance(offsets({Q1: 3}, deleted, epoch=4), seen({Q0: 5, Q1: 3}, deleted)).epochs["t"] == 4
 
 
 def test_a_topic_made_anew_on_one_of_its_brokers_gets_a_new_epoch() -> None:
