@@ -55,6 +55,7 @@ class Cursor:
         self.asking: Ask | None = None  # the request under way
         self.failure: RmqError | None = None
         self.retry_at_ms = 0
+        self.next_look_ms = 0  # when a reset of the group is looked for next
         self._chunks: deque[Fetched] = deque()
         self._messages: list[ReceivedMessage] = []
         self._taken = 0

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 CHUNK_MESSAGES = 16_384
 PULL_MESSAGES = 1_024  # stock brokers give 32 at most
+RESET_LOOK_MS = 1_000
 _ALL_OFFSETS = (1 << 63) - 1
 _RESET = "OFFSET_RESET"  # the broker's word for "an operator moved this group" (spec: requests, section 7, code 222)
 
@@ -31,12 +32,18 @@ class Started(NamedTuple):
     position: int
 
 
+class Reset(NamedTuple):
+    """An operator has set the group here: what was fetched of the queue is not wanted any more."""
+
+    position: int
+
+
 class Arrival(NamedTuple):
     """An answer for a cursor, if it still is where it was when it asked (`generation`)."""
 
     cursor: Cursor
     generation: int
-    outcome: Fetched | Started | RmqError
+    outcome: Fetched | Started | Reset | RmqError
 
 
 class Fetcher:
@@ -61,7 +68,7 @@ class Fetcher:
         """Sends the request that `cursor` wants next; what becomes of it, an error too, is an arrival."""
         generation = cursor.generation
 
-        def arrived(future: Future[Fetched] | Future[Started]) -> None:
+        def arrived(future: Future[Fetched] | Future[Started] | Future[Fetched | Reset]) -> None:
             error = future.exception()
             if error is not None and not isinstance(error, RmqError):
                 raise error
@@ -111,7 +118,7 @@ class Fetcher:
             if arrival is not None:
                 arrivals.append(arrival)
 
-    def _submit(self, cursor: Cursor) -> Future[Fetched] | Future[Started]:
+    def _submit(self, cursor: Cursor) -> Future[Fetched] | Future[Started] | Future[Fetched | Reset]:
         broker = self._cluster.broker(cursor.queue.broker_name)
         able = broker.ask_capabilities()
         if able.done() and cursor.position is not None:
@@ -120,8 +127,11 @@ class Fetcher:
         place = self.first_position(cursor.queue) if cursor.position is None else at_hand(cursor.position)
         return after(able, lambda _: then(place, Started))
 
-    def _ask(self, broker: BrokerClient, able: Capabilities, cursor: Cursor) -> Future[Fetched]:
-        if cursor.ask(bulk=able.reads_in_bulk(self._sql)) is Ask.BULK:
+    def _ask(
+        self, broker: BrokerClient, able: Capabilities, cursor: Cursor
+    ) -> Future[Fetched] | Future[Fetched | Reset]:
+        in_bulk = able.reads_in_bulk(self._sql) and not self._looks_for_reset(cursor)
+        if cursor.ask(bulk=in_bulk) is Ask.BULK:
             return self._ask_bulk(broker, cursor)
         queue, queue_offset = cursor.queue, cursor.fetch_offset
         future = broker.submit_pull(
@@ -134,6 +144,15 @@ class Fetcher:
             suspend_ms=SUSPEND_MS,
         )
         return then(future, lambda result: _from_pull(result, cursor, queue_offset))
+
+    def _looks_for_reset(self, cursor: Cursor) -> bool:
+        """Brokers tell a pull that an operator has set the group elsewhere, and no bulk read; so of a long backlog a
+        group pulls a piece now and then."""
+        now_ms = self._cluster.clock.monotonic_ms()
+        if self._group is None or now_ms < cursor.next_look_ms:
+            return False
+        cursor.next_look_ms = now_ms + RESET_LOOK_MS
+        return True
 
     def _ask_bulk(self, broker: BrokerClient, cursor: Cursor) -> Future[Fetched]:
         future = broker.bulk_read(
@@ -153,9 +172,11 @@ def _from_bulk(chunk: BulkChunk) -> Fetched:
     return Fetched(chunk.next_offset, chunk.max_offset, chunk.records, chunk.sizes)
 
 
-def _from_pull(result: PullResult, cursor: Cursor, queue_offset: int) -> Fetched:
+def _from_pull(result: PullResult, cursor: Cursor, queue_offset: int) -> Fetched | Reset:
     """RocketMQ's offset corrections are errors to the user, for messages were lost or never were; a reset is not."""
-    if result.status is PullStatus.OFFSET_MOVED and result.reason != _RESET:
+    if result.status is PullStatus.OFFSET_MOVED and result.reason == _RESET:
+        return Reset(result.next_offset)
+    if result.status is PullStatus.OFFSET_MOVED:
         raise OffsetMoved(
             f"Offset {queue_offset} of {cursor.queue} is not there: it has {result.min_offset} to {result.max_offset}.",
             next_offset=result.next_offset,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.cursor import CHUNK_BYTES, Cursor
-from rmqspark.client.fetcher import Fetcher, Started
+from rmqspark.client.fetcher import Fetcher, Reset, Started
 from rmqspark.client.received import received_all
 from rmqspark.errors import AlreadyClosed, GroupNotFound, InvalidArgument, RmqError
 from rmqspark.message_queue import MessageQueue
@@ -218,6 +218,8 @@ class PullConsumer:
                 continue
             if isinstance(outcome, Started):
                 cursor.started(outcome.position)
+            elif isinstance(outcome, Reset):
+                cursor.seek(outcome.position)
             elif not isinstance(outcome, RmqError):
                 cursor.arrived(outcome)
             else:

@@ -11,7 +11,7 @@ import pytest
 from rmqspark.client.admin import AdminClient
 from rmqspark.client.broker_client import NO_GROUP, BrokerClient, Capabilities
 from rmqspark.client.cursor import Ask, Fetched
-from rmqspark.client.fetcher import Arrival
+from rmqspark.client.fetcher import Arrival, Reset
 from rmqspark.client.pull_consumer import PullConsumer
 from rmqspark.errors import (
     AlreadyClosed,
@@ -32,12 +32,14 @@ from rmqspark.protocol.message_id import offset_msg_id, pack_host
 from rmqspark.protocol.properties import encode_properties
 from rmqspark.protocol.record import SysFlag, encode_record
 from rmqspark.remoting.blocking import BlockingConnection
+from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.scripted_peer import ScriptedPeer, answer, cut, expect, wait_for_close
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqspark.client.cursor import Cursor
+    from rmqspark.clock import Clock
     from rmqspark.testing.scripted_peer import Step
 
 QUEUE = MessageQueue("t", "broker-a", 0)
@@ -75,7 +77,7 @@ class OneBroker:
             [expect(RequestCode.GET_BROKER_CLUSTER_INFO), answer(body=info.encode()), wait_for_close()]
         )
 
-    def read(self, **options: str) -> Iterator[PullConsumer]:
+    def read(self, **options: str | Clock) -> Iterator[PullConsumer]:
         with self.broker, self.names, PullConsumer(self.names.address, **options) as consumer:  # type: ignore[arg-type]
             consumer.assign([QUEUE])
             consumer.seek(QUEUE, 0)
@@ -226,6 +228,36 @@ def test_an_error_of_one_queue_keeps_no_answer_from_the_others() -> None:
             consumer.poll(0)
         assert [message.body for message in consumer.poll(0)] == [b"0"]
         assert sorted(fetcher.asked) == queues
+
+
+def test_a_reset_is_seen_in_the_middle_of_a_backlog() -> None:
+    """A group that is far behind follows a reset within a second, not when it has caught up."""
+    clock = ManualClock()
+    reset = pull_answer(next_offset=50, max_offset=100, code=ResponseCode.PULL_OFFSET_MOVED, remark="OFFSET_RESET")
+    cluster = OneBroker(
+        *(*OURS, PULLED, pull_answer(record(0), next_offset=1, max_offset=100)),
+        *(BULK_READ, bulk_answer(record(1), next_offset=2, max_offset=100)),
+        *(PULLED, reset),
+        *(BULK_READ, bulk_answer(record(50), next_offset=51, max_offset=100), BULK_READ),
+    )
+    for consumer in cluster.read(group="g", clock=clock):
+        assert bodies(consumer) == [b"0"]
+        clock.advance(seconds=1)
+        assert bodies(consumer) == [b"1"]
+        assert bodies(consumer) == [b"50"]
+
+
+def test_a_reset_drops_what_was_fetched_before_it() -> None:
+    """What is handed out and committed after it is the operator's place, never the old one."""
+    with PullConsumer("127.0.0.1:1", "g") as consumer:
+        consumer.assign([QUEUE])
+        consumer.seek(QUEUE, 0)
+        cursor = consumer._cursors[QUEUE]
+        cursor.arrived(Fetched(next_offset=1, max_offset=100, records=bytes(record(0))))
+        cursor.ask(bulk=False)
+        consumer._fetcher = ArrivedTogether([Arrival(cursor, cursor.generation, Reset(50))])  # type: ignore[assignment]
+        assert consumer.poll(0) == []
+        assert consumer.position(QUEUE) == 50
 
 
 def test_queues_of_one_broker_are_begun_together() -> None:
