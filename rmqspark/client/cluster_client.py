@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from rmqspark.remoting.blocking import BlockingConnection
 
 DEFAULT_TIMEOUT_MS = 3000  # RocketMQ's mqClientApiTimeout
+KNOWN_TIMEOUT_MS = 1_000  # for a name server to say whether what it told before still holds
 AUTO_CREATE_QUEUES = 4  # RocketMQ's defaultTopicQueueNums of a producer
 
 
@@ -102,22 +103,26 @@ class ClusterClient:
         """The topic's route, at most 30 s old. TopicNotFound; Unreachable where no name server answers.
 
         While no name server answers, or they have just started and know none of its brokers, the route as last seen
-        goes on being used: messages need brokers only.
+        goes on being used: messages need brokers only. Then they are asked every five seconds, and only for a moment.
         """
         check_topic(topic)
         known = self._routes.fresh(topic, self.clock.monotonic_ms())
         last = self._routes.last_known(topic)
         if known is not None and not known.borrowed:
             return known
+        if last is not None and last.borrowed:
+            last = None
         try:
-            data = self.name_servers.route(topic)
+            data = self.name_servers.route(topic, None if last is None else KNOWN_TIMEOUT_MS)
         except Unreachable:
-            if last is None or last.borrowed:
+            if last is None:
                 raise
+            with self._lock:
+                self._routes.keep(topic, self.clock.monotonic_ms())
             return last
         if data is not None:
             return self._keep(topic_route(topic, data))
-        if last is not None and not last.borrowed and not self._is_any_registered(last.brokers):
+        if last is not None and not self._is_any_registered(last.brokers):
             return last
         self._forget(topic)
         raise TopicNotFound(topic)
@@ -161,8 +166,9 @@ class ClusterClient:
         """All topics, the system's among them."""
         return sorted(self.name_servers.topics())
 
-    def cluster_info(self) -> ClusterInfo:
-        info = self.name_servers.cluster_info()
+    def cluster_info(self, timeout_ms: int | None = None) -> ClusterInfo:
+        """`timeout_ms` is for each name server; None: the client's."""
+        info = self.name_servers.cluster_info(timeout_ms)
         with self._lock:
             for name, broker in info.brokerAddrTable.items():
                 self._note_address(name, broker.brokerAddrs)
@@ -196,10 +202,12 @@ class ClusterClient:
         if address is not None and broker_name not in self._suspects:
             return address
         try:
-            known = self.cluster_info().brokerAddrTable
+            known = self.cluster_info(None if address is None else KNOWN_TIMEOUT_MS).brokerAddrTable
         except Unreachable:
             if address is None:
                 raise
+            with self._lock:
+                self._suspects.discard(broker_name)  # asked in vain; they are again when it does not answer again
             return address
         address = self._addresses.get(broker_name)
         if address is None:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from rmqspark.client.futures import at_hand
-from rmqspark.errors import AlreadyClosed
+from rmqspark.errors import AlreadyClosed, Unreachable
 from rmqspark.remoting.blocking import BlockingConnection
 
 if TYPE_CHECKING:
@@ -105,10 +105,13 @@ class Connections:
         self._slots: dict[str, _Slot] = {}
         self._closed = False
 
-    def to(self, address: str) -> BlockingConnection:
-        """A live connection to `address`; Unreachable if there is nobody."""
+    def to(self, address: str, timeout_ms: int | None = None) -> BlockingConnection:
+        """A live connection to `address`; Unreachable if there is nobody, or none in time."""
         slot = self._slot(address)
-        return slot.live or slot.soon().result()
+        try:
+            return slot.live or slot.soon().result(None if timeout_ms is None else timeout_ms / 1000)
+        except TimeoutError:
+            raise Unreachable(f"Nothing answers at {address} within {timeout_ms} ms.", address=address) from None
 
     def soon(self, address: str) -> BlockingConnection | Future[BlockingConnection]:
         """The same without waiting: the connection, or the future of the one that is being made."""

@@ -33,12 +33,15 @@ class NameServers:
         self._timeout_ms = timeout_ms
         self._preferred = self.addresses[0]
 
-    def route(self, topic: str) -> TopicRouteData | None:
+    def route(self, topic: str, timeout_ms: int | None = None) -> TopicRouteData | None:
         """The topic's route, None where no name server that answers knows such a topic.
 
         One that has just started knows nothing until the brokers have registered, so its word alone is not enough.
+        `timeout_ms` is for each of them; None: the client's.
         """
-        return self._ask_one(lambda connection: self._route(connection, topic), lambda data: data is not None)
+        return self._ask_one(
+            lambda connection: self._route(connection, topic, timeout_ms), lambda data: data is not None, timeout_ms
+        )
 
     def known_routes(self, topics: Sequence[str]) -> dict[str, TopicRouteData]:
         """Those of these topics' routes that the first name server to answer knows, asked for together: one at a time,
@@ -49,12 +52,12 @@ class NameServers:
         """Whether every name server that answers gives a route that `accept` takes (None: topic unknown)."""
         return all(self._ask_all(lambda connection: accept(self._route(connection, topic))))
 
-    def cluster_info(self) -> ClusterInfo:
-        """Clusters, their brokers, and where those are."""
+    def cluster_info(self, timeout_ms: int | None = None) -> ClusterInfo:
+        """Clusters, their brokers, and where those are. `timeout_ms` as in `route`."""
+        code, timeout = RequestCode.GET_BROKER_CLUSTER_INFO, timeout_ms or self._timeout_ms
         return self._ask_one(
-            lambda connection: ClusterInfo.decode(
-                connection.call(RequestCode.GET_BROKER_CLUSTER_INFO, timeout_ms=self._timeout_ms).raise_for_code().body
-            )
+            lambda connection: ClusterInfo.decode(connection.call(code, timeout_ms=timeout).raise_for_code().body),
+            timeout_ms=timeout_ms,
         )
 
     def topics(self) -> list[str]:
@@ -77,9 +80,11 @@ class NameServers:
             ).raise_for_code()
         )
 
-    def _route(self, connection: BlockingConnection, topic: str) -> TopicRouteData | None:
-        header = GetRouteInfoRequestHeader(topic, acceptStandardJsonOnly=True)
-        return _route_in(connection.call(RequestCode.GET_ROUTEINFO_BY_TOPIC, header, timeout_ms=self._timeout_ms))
+    def _route(
+        self, connection: BlockingConnection, topic: str, timeout_ms: int | None = None
+    ) -> TopicRouteData | None:
+        header, timeout = GetRouteInfoRequestHeader(topic, acceptStandardJsonOnly=True), timeout_ms or self._timeout_ms
+        return _route_in(connection.call(RequestCode.GET_ROUTEINFO_BY_TOPIC, header, timeout_ms=timeout))
 
     def _known_routes(self, connection: BlockingConnection, topics: Sequence[str]) -> dict[str, TopicRouteData]:
         code, found = RequestCode.GET_ROUTEINFO_BY_TOPIC, {}
@@ -93,7 +98,10 @@ class NameServers:
         return found
 
     def _ask_one(
-        self, question: Callable[[BlockingConnection], T], is_enough: Callable[[T], bool] = lambda answer: True
+        self,
+        question: Callable[[BlockingConnection], T],
+        is_enough: Callable[[T], bool] = lambda answer: True,
+        timeout_ms: int | None = None,
     ) -> T:
         """The first answer that is enough; where none is, the first of all."""
         first = self._preferred
@@ -101,7 +109,7 @@ class NameServers:
         failures: list[str] = []
         for address in (first, *(other for other in self.addresses if other != first)):
             try:
-                answer = self._put(question, address)
+                answer = self._put(question, address, timeout_ms)
             except (Unreachable, RequestTimeout, GoingAway) as error:
                 failures.append(error.message)
             else:
@@ -126,9 +134,9 @@ class NameServers:
             raise self._nobody(failures)
         return answers
 
-    def _put(self, question: Callable[[BlockingConnection], T], address: str) -> T:
+    def _put(self, question: Callable[[BlockingConnection], T], address: str, timeout_ms: int | None = None) -> T:
         try:
-            return question(self._connections.to(address))
+            return question(self._connections.to(address, timeout_ms))
         except NotSupported as error:  # each of these requests is as old as name servers are
             raise NotSupported(
                 f"What answers at {address} is no name server ({error.message}).",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 MASTER_ID = 0
 ROUTE_FRESH_MS = 30_000  # RocketMQ's pollNameServerInterval
 MAX_QUEUES = 65_536  # of one topic on one broker; what exceeds it is no route
+UNANSWERED_FRESH_MS = 5_000  # of a route that no name server would confirm: until they are asked again
 BORROWED_FRESH_MS = 1_000  # a route borrowed from the template: the real one appears with the first send
 
 
@@ -92,6 +93,12 @@ class RouteCache:
     def put(self, route: TopicRoute, now_ms: int) -> None:
         lifetime_ms = BORROWED_FRESH_MS if route.borrowed else ROUTE_FRESH_MS
         self._routes[route.topic] = route, now_ms + lifetime_ms
+
+    def keep(self, topic: str, now_ms: int) -> None:
+        """Goes on with the route as last seen, for a while, since nobody answers who would know better."""
+        route, _ = self._routes.get(topic, (None, 0))
+        if route is not None:
+            self._routes[topic] = route, now_ms + UNANSWERED_FRESH_MS
 
     def expire(self, topic: str) -> None:
         """Asks again at the next use: something the route promised did not hold."""

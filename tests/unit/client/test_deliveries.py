@@ -439,6 +439,24 @@ def test_a_known_route_outlives_its_name_server() -> None:
         assert cluster.route("t") is first
 
 
+def test_name_servers_that_have_stopped_keep_no_message() -> None:
+    """Their silence costs a send that would ask them a moment, and those that follow nothing."""
+    clock = ManualClock()
+    with (
+        broker(*[expect(SEND), answer(**STORED)] * 3) as server,
+        ScriptedPeer(
+            [ASKED_ROUTE, answer(body=route(server.address).encode(standard=True)), ASKED_ROUTE, wait_for_close()]
+        ) as names,
+        ClusterClient(names.address, clock=clock, timeout_ms=60_000) as cluster,
+    ):
+        delivery = Delivery(cluster, "g", tries=1)
+        delivery.deliver(PARCEL, ANYWHERE, 3000)
+        clock.advance(seconds=31)
+        delivery.deliver(PARCEL, ANYWHERE, 3000)
+        assert cluster._routes.fresh("t", clock.monotonic_ms()) is not None
+        delivery.deliver(PARCEL, ANYWHERE, 3000)
+
+
 def test_the_next_name_server_is_asked() -> None:
     """One name server of several is enough; with none the error lists them and says what to do."""
     with ScriptedPeer() as nobody:
