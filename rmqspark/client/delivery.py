@@ -211,8 +211,10 @@ class Delivery:
         self._faults.answered(queue.broker_name, now_ms - began_ms, now_ms)
 
     def _note_failure(self, queue: MessageQueue, error: RmqError) -> None:
+        """Also where no time is left for another try: the next message asks whether there are other brokers by now."""
         if isinstance(error, _BROKER_AT_FAULT):
             self._faults.failed(queue.broker_name, self._clock.monotonic_ms())
+            self._cluster.expire_route(queue.topic)
 
     def _try_again(self, error: RmqError, failed: int, deadline_ms: int, target: Target) -> bool:
         if self._clock.monotonic_ms() >= deadline_ms:

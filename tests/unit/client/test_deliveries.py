@@ -439,6 +439,27 @@ def test_a_known_route_outlives_its_name_server() -> None:
         assert cluster.route("t") is first
 
 
+def test_a_send_that_has_no_time_left_has_the_next_one_ask_for_the_route() -> None:
+    """While the only broker hangs, another that comes back is used at once, not when the route is 30 s old."""
+    with (
+        broker(expect(SEND)) as silent,
+        broker(expect(SEND), answer(**STORED)) as back,
+        ScriptedPeer(
+            [
+                *(ASKED_ROUTE, answer(body=route(silent.address).encode(standard=True))),
+                *(ASKED_ROUTE, answer(body=route(silent.address, back.address).encode(standard=True))),
+                wait_for_close(),
+            ]
+        ) as names,
+        ClusterClient(names.address) as cluster,
+    ):
+        delivery = Delivery(cluster, "g", tries=3)
+        with pytest.raises(RequestTimeout):
+            delivery.deliver(PARCEL, ANYWHERE, 50)
+        (receipt,) = delivery.deliver(PARCEL, ANYWHERE, 3000)
+    assert receipt.queue.broker_name == "broker-1"
+
+
 def test_name_servers_that_have_stopped_keep_no_message() -> None:
     """Their silence costs a send that would ask them a moment, and those that follow nothing."""
     clock = ManualClock()
