@@ -76,12 +76,20 @@ class InvalidFilter(InvalidArgument):
     """A tag or SQL92 expression that cannot be understood."""
 
 
-class InvalidQueue(InvalidArgument):
+class Conflict(InvalidArgument):
+    """An argument that is right in itself and contradicts what is there: to make what exists, to set what is not."""
+
+
+class InvalidQueue(Conflict):
     """A queue id outside the range that the topic has."""
 
 
 class NotSupported(RmqError):
-    """The peer does not know this request, or the feature is not there yet."""
+    """The peer does not know this request, or does not do what it asks for."""
+
+
+class NotThereYet(NotSupported):
+    """This version does not have what was named; the message says what does instead, if anything does."""
 
 
 class MissingExtra(RmqError):

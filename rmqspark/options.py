@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from rmqspark.errors import InvalidArgument, NotSupported
+from rmqspark.errors import InvalidArgument, NotThereYet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -54,7 +54,7 @@ class OptionTable(NamedTuple):
     ignored: frozenset[str] = frozenset()  # lower-case names that Spark itself puts among the options
 
     def read(self, given: Mapping[str, str]) -> dict[str, Any]:
-        """The values of the options given, by canonical name. Raises InvalidArgument or NotSupported."""
+        """The values of the options given, by canonical name. Raises InvalidArgument or NotThereYet."""
         named = {name.lower(): (name, option) for option in self.options for name in option.names}
         values: dict[str, Any] = {}
         typed_as: dict[str, str] = {}
@@ -88,7 +88,7 @@ class OptionTable(NamedTuple):
     def _refuse(self, typed: str) -> NoReturn:
         for name, hint in self.later.items():
             if name.lower() == typed.lower():
-                raise NotSupported(f"Option {name!r} is not there yet in this version.", hint=hint)
+                raise NotThereYet(f"Option {name!r} is not there yet in this version.", hint=hint)
         raise InvalidArgument(f"The rmq {self.owner} has no option {typed!r}.", hint=self._suggestion(typed.lower()))
 
     def _suggestion(self, name: str) -> str:

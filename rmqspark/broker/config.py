@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rmqspark.errors import InvalidArgument, NotSupported
+from rmqspark.errors import InvalidArgument, NotThereYet
 from rmqspark.protocol.names import check_broker_name
 from rmqspark.remoting.address import is_loopback
 from rmqspark.settings import setting
@@ -78,7 +78,7 @@ class BrokerConfig:
         for name in (self.broker_name, self.broker_cluster_name):
             check_broker_name(name)
         if self.broker_role not in _ROLES_SERVED or self.broker_id != 0:
-            raise NotSupported(
+            raise NotThereYet(
                 f"broker_role {self.broker_role!r} with broker_id {self.broker_id} is not supported.",
                 hint="Replicas are not there yet: use ASYNC_MASTER with id 0.",
             )

@@ -7,7 +7,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from rmqspark.errors import InvalidArgument
+from rmqspark.errors import DecodeError, InvalidArgument
 from rmqspark.model import Message, ReceivedMessage
 from rmqspark.protocol.properties import RESERVED_NAMES
 
@@ -82,30 +82,41 @@ def as_object(message: ReceivedMessage) -> dict[str, Any]:
     }
 
 
-def from_object(topic: str, record: dict[str, Any], place: str) -> Message:
+def from_object(topic: str, record: dict[str, Any]) -> Message:
     """A message from a JSON object or table row with `body`, `bodyBase64` or `value`; else the row is the body.
 
-    `tags`, `keys` and `properties` are taken along where they are given; what only the
-    broker knows, and names that RocketMQ reserves, are left out.
+    `tags`, `keys` and `properties` are taken along where they are given; what only the broker knows, and names that
+    RocketMQ reserves, are left out. Raises InvalidArgument where one of them cannot be what it should.
     """
     body = record.get("body", record.get("value"))
     if "bodyBase64" in record:
-        raw = base64.b64decode(record["bodyBase64"], validate=True)
+        raw = _from_base64(record["bodyBase64"])
     elif body is None:
         return Message(topic, json.dumps(record, ensure_ascii=False, default=str).encode())
     else:
         raw = body if isinstance(body, bytes) else str(body).encode()
+    if not raw:
+        raise InvalidArgument("The body is empty; RocketMQ has no empty messages.")
     properties = record.get("properties") or {}
     if not isinstance(properties, dict):
-        raise InvalidArgument(f"{place}: properties must be an object of names and values.")
+        raise InvalidArgument("properties must be an object of names and values.")
     keys = record.get("keys") or []
+    if not isinstance(keys, str | list):
+        raise InvalidArgument(f"keys must be text or a list, not {keys!r:.60}.")
     return Message(
         topic,
         raw,
-        tags=record.get("tags") or None,
+        tags=str(record.get("tags") or "") or None,
         keys=keys.split() if isinstance(keys, str) else [str(key) for key in keys],
         properties={str(name): str(value) for name, value in properties.items() if name not in RESERVED_NAMES},
     )
+
+
+def _from_base64(text: object) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)  # type: ignore[arg-type]  # whatever stood in the JSON
+    except (TypeError, ValueError):
+        raise InvalidArgument(f"bodyBase64 {text!r:.60} is not Base64.") from None
 
 
 def compile_input(template: str) -> Callable[[str, str], Message]:
@@ -133,8 +144,11 @@ def compile_input(template: str) -> Callable[[str, str], Message]:
     def parse(topic: str, line: str) -> Message:
         match = shape.fullmatch(line)
         if match is None:
-            raise InvalidArgument(f"A line does not have the shape of --format {template!r}: {line[:60]!r}.")
-        return from_object(topic, dict(zip(names, match.groups(), strict=True)), "stdin")
+            raise DecodeError(f"A line does not have the shape of --format {template!r}: {line[:60]!r}.")
+        try:
+            return from_object(topic, dict(zip(names, match.groups(), strict=True)))
+        except InvalidArgument as error:
+            raise DecodeError(f"Line {line[:60]!r}: {error.message}", hint=error.hint) from None
 
     return parse
 

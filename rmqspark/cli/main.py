@@ -7,11 +7,12 @@ import sys
 from errno import EDQUOT, ENOSPC
 
 from rmqspark import __version__
-from rmqspark.errors import InvalidArgument, RmqError
+from rmqspark.errors import Conflict, InvalidArgument, NotThereYet, RmqError
 
 
 def main() -> None:
-    """Runs `rmq`. Exit codes: 0 done, 1 it failed, 2 the command line is wrong, 130 interrupted with Ctrl-C."""
+    """Runs `rmq`. Exit codes: 0 done, 1 it failed or contradicts what is there, 2 the command line or a setting is
+    wrong or names what is not there yet, 130 interrupted with Ctrl-C."""
     _open_closed_streams()
     try:
         if sys.argv[1:] == ["--version"]:  # asked by scripts; ten times as quick without the machinery for options
@@ -20,10 +21,9 @@ def main() -> None:
         from rmqspark.cli.verbs import app
 
         app(prog_name="rmq")
-    except InvalidArgument as error:
-        _complain(error.message, error.hint, exit_code=2)
     except RmqError as error:
-        _complain(error.message, error.hint, exit_code=1)
+        is_usage = isinstance(error, InvalidArgument | NotThereYet) and not isinstance(error, Conflict)
+        _complain(error.message, error.hint, exit_code=2 if is_usage else 1)
     except OSError as error:
         discard_output()
         _complain(os_error_story(error), _advice(error), exit_code=1)

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from rmqspark.cli.formats import as_object, from_object
-from rmqspark.errors import InvalidArgument, MissingExtra
+from rmqspark.errors import DecodeError, InvalidArgument, MissingExtra
 from rmqspark.model import Message, ReceivedMessage
 from rmqspark.protocol.properties import Property
 
@@ -36,7 +36,7 @@ class Recorded(NamedTuple):
 def read_file(file: Path, topic: str | None) -> Iterator[Recorded]:
     """The messages of F.jsonl, F.csv or F.parquet, for `topic`, else for the one that each row names.
 
-    Raises InvalidArgument for a file, line or row that cannot be read.
+    Raises InvalidArgument for a file that is none of them, DecodeError for one that does not hold what it should.
     """
     readers = {".jsonl": _read_jsonl, ".ndjson": _read_jsonl, ".csv": _read_csv, ".parquet": _read_parquet}
     reader = readers.get(file.suffix.lower())
@@ -53,7 +53,10 @@ def _recorded(record: dict[str, Any], topic: str | None, place: str) -> Recorded
     target = topic or (record.get("topic") if is_message else None)
     if not target:
         raise InvalidArgument(f"{place} names no topic.", hint="Say which: --topic orders.")
-    message = from_object(str(target), record, place)
+    try:
+        message = from_object(str(target), record)
+    except InvalidArgument as error:
+        raise DecodeError(f"{place}: {error.message}", hint=error.hint) from None
     if not is_message:
         return Recorded(message, None, None, None)
     properties = record.get("properties")
@@ -75,14 +78,14 @@ def _number(record: dict[str, Any], name: str, place: str) -> int | None:
     try:
         return int(value)
     except (TypeError, ValueError, OverflowError):  # the last of infinity, which JSON's 1e999 is
-        raise InvalidArgument(f"{place}: {name} {value!r} is no whole number.") from None
+        raise DecodeError(f"{place}: {name} {value!r} is no whole number.") from None
 
 
 def lines(stream: IO[bytes]) -> Iterator[bytes]:
-    """Lines without their ends. InvalidArgument for one that is longer than any message."""
+    """Lines without their ends. DecodeError for one that is longer than any message."""
     while line := stream.readline(_MAX_LINE_BYTES):
         if len(line) == _MAX_LINE_BYTES:
-            raise InvalidArgument(f"A line is longer than {_MAX_LINE_BYTES:,} bytes; a body may have 4 MiB.")
+            raise DecodeError(f"A line is longer than {_MAX_LINE_BYTES:,} bytes; a body may have 4 MiB.")
         yield line.rstrip(b"\r\n")
 
 
@@ -92,20 +95,23 @@ def _read_jsonl(file: Path) -> Iterator[dict[str, Any]]:
             try:
                 record = json.loads(line) if line else None
             except ValueError as error:
-                raise InvalidArgument(f"{file}, line {number} is not JSON: {error}.") from None
+                raise DecodeError(f"{file}, line {number} is not JSON: {error}.") from None
             if isinstance(record, dict):
                 yield record
             elif line:
-                raise InvalidArgument(f"{file}, line {number} is not a JSON object.")
+                raise DecodeError(f"{file}, line {number} is not a JSON object.")
 
 
 def _read_csv(file: Path) -> Iterator[dict[str, Any]]:
     csv.field_size_limit(_MAX_LINE_BYTES)  # 128 KiB otherwise, less than a body may have
     try:
         with file.open(newline="", encoding="utf-8") as stream:
-            yield from csv.DictReader(stream)
+            for number, row in enumerate(csv.DictReader(stream), start=1):
+                if None in row:  # where DictReader puts what has no heading
+                    raise DecodeError(f"{file}, row {number} has more fields than the heading.")
+                yield row
     except (csv.Error, UnicodeDecodeError) as error:
-        raise InvalidArgument(f"{file} is no CSV in UTF-8 that can be read: {error}.") from None
+        raise DecodeError(f"{file} is no CSV in UTF-8 that can be read: {error}.") from None
 
 
 def _read_parquet(file: Path) -> Iterator[dict[str, Any]]:
@@ -115,7 +121,7 @@ def _read_parquet(file: Path) -> Iterator[dict[str, Any]]:
             for batch in opened.iter_batches(batch_size=_ROWS):
                 yield from map(_with_properties, batch.to_pylist())
     except pa.ArrowInvalid as error:
-        raise InvalidArgument(f"{file} is no Parquet file that can be read: {error}.") from None
+        raise DecodeError(f"{file} is no Parquet file that can be read: {error}.") from None
 
 
 def _with_properties(row: dict[str, Any]) -> dict[str, Any]:

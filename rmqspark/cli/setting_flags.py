@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from rmqspark.broker.config import BrokerConfig
-from rmqspark.errors import InvalidArgument, NotSupported
+from rmqspark.errors import InvalidArgument
 from rmqspark.namesrv.config import NamesrvConfig
 from rmqspark.remoting.limits import Limits
 from rmqspark.settings import SettingInfo, describe, load, parse_file, unknown_setting
@@ -52,7 +52,7 @@ class Sources:
             raise InvalidArgument("storePathRootDir is empty.", hint="Name a directory, or leave it out.")
         log = self.file.get(_COMMIT_LOG)
         if log is not None and (root is None or Path(log) != Path(root, "commitlog")):
-            raise NotSupported(
+            raise InvalidArgument(
                 f"storePathCommitLog {log!r} is not the folder commitlog of storePathRootDir.",
                 hint="A store keeps its log in its own directory: leave storePathCommitLog out.",
             )

@@ -12,7 +12,7 @@ from rmqspark.cli.group_change import reset
 from rmqspark.cli.options import Json, Namesrv, Yes
 from rmqspark.cli.output import print_facts, print_json, print_table
 from rmqspark.cli.words import counted, duration, size
-from rmqspark.errors import InvalidArgument
+from rmqspark.errors import Conflict
 
 if TYPE_CHECKING:
     from rmqspark.client.query_view import OwnedQueue, QueryView
@@ -89,7 +89,7 @@ def rewind(
     """Has a query read on from another place, while it runs. Example: rmq spark rewind billing --to -1h --dry-run"""
     view = _view(query, namesrv)
     if len(view.groups) != 1:
-        raise InvalidArgument(
+        raise Conflict(
             f"Query {query!r} reads for {counted(len(view.groups), 'group')}; a rewind goes by its one group.",
             hint="With commitOffsets=false it has none. Of several, say which: rmq group reset GROUP --to …",
         )

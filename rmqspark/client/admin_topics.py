@@ -10,7 +10,7 @@ import msgspec
 from rmqspark.client.broker_admin import BrokerAdmin
 from rmqspark.client.descriptions import QueueDescription, TopicDescription, TopicOnBroker
 from rmqspark.client.routes import MASTER_ID
-from rmqspark.errors import InvalidArgument, NotFound, RequestTimeout, TopicNotFound
+from rmqspark.errors import Conflict, InvalidArgument, NotFound, RequestTimeout, TopicNotFound
 from rmqspark.protocol.bodies import TopicConfig
 from rmqspark.protocol.names import Perm, check_topic
 
@@ -32,7 +32,7 @@ def create_topic(cluster: ClusterClient, config: TopicConfig, brokers: Sequence[
     if cluster.name_servers.route(config.topicName) is not None:
         if exist_ok:
             return
-        raise InvalidArgument(
+        raise Conflict(
             f"Topic {config.topicName!r} exists already.",
             hint=f"Change it with: rmq topic update {config.topicName}. In Python, exist_ok=True leaves it as it is.",
         )

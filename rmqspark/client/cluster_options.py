@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from rmqspark.errors import NotSupported
+from rmqspark.errors import NotThereYet
 from rmqspark.options import Option, text
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ LATER: Final[Mapping[str, str]] = MappingProxyType({"accessKey": _WITHOUT_ACCESS
 
 
 def refuse_tls(given: Iterable[str]) -> None:
-    """Raises NotSupported where an option is for encrypted connections: which there will be is not settled yet."""
+    """Raises NotThereYet where an option is for encrypted connections: which there will be is not settled yet."""
     for name in given:
         if name.lower().startswith("tls"):
-            raise NotSupported(f"Option {name!r} is not there yet in this version.", hint=_WITHOUT_ACCESS)
+            raise NotThereYet(f"Option {name!r} is not there yet in this version.", hint=_WITHOUT_ACCESS)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from rmqspark.client.admin_topics import queue_bounds
 from rmqspark.client.broker_admin import BrokerAdmin
-from rmqspark.errors import GroupNotFound, InvalidArgument, TopicNotFound
+from rmqspark.errors import Conflict, GroupNotFound, InvalidArgument, InvalidQueue, TopicNotFound
 from rmqspark.message_queue import MessageQueue
 from rmqspark.options import Moment, moment
 from rmqspark.protocol.names import check_group
@@ -76,7 +76,7 @@ def plan_reset(
 ) -> list[QueueReset]:
     """What a reset would do, now. Without `topic` it is about every topic that the group has committed offsets of.
 
-    GroupNotFound, TopicNotFound; InvalidArgument for a queue that is not there, an offset outside of a queue, or where
+    GroupNotFound, TopicNotFound; Conflict for a queue that is not there, an offset outside of a queue, or where
     nothing would be set at all.
     """
     check_group(group)
@@ -92,7 +92,7 @@ def plan_reset(
     if not plan:
         story = f"Group {to.group!r} has committed no offset" if to.group else f"Group {group!r} has committed nothing"
         hint = "rmq group list shows the groups there are." if to.group else "Name a topic: --topic."
-        raise InvalidArgument(f"{story}, so there is nothing to set.", hint=hint)
+        raise Conflict(f"{story}, so there is nothing to set.", hint=hint)
     return plan
 
 
@@ -126,7 +126,7 @@ def _queues(cluster: ClusterClient, topic: str, queue_ids: Collection[int] | Non
     bounds = [each for name in sorted(cluster.route(topic).brokers) for each in queue_bounds(cluster, topic, name)]
     missing = set(queue_ids or ()) - {each.queue.queue_id for each in bounds}
     if missing:
-        raise InvalidArgument(f"Topic {topic!r} has no queue {min(missing)}.", hint=f"It has {len(bounds)} queues.")
+        raise InvalidQueue(f"Topic {topic!r} has no queue {min(missing)}.", hint=f"It has {len(bounds)} queues.")
     return [each for each in bounds if queue_ids is None or each.queue.queue_id in queue_ids]
 
 
@@ -155,7 +155,7 @@ def _plan_queue(
 
 def _within(offset: int, bounds: QueueDescription, *, is_named: bool) -> int:
     if not bounds.min_offset <= offset <= bounds.max_offset:
-        raise InvalidArgument(
+        raise Conflict(
             f"Offset {offset} is not within {bounds.min_offset} to {bounds.max_offset} of queue {bounds.queue}.",
             hint=_OFFSETS_TAKEN if is_named else f"Name the queue that it is meant for: --queue. {_OFFSETS_TAKEN}",
         )

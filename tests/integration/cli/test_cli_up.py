@@ -159,7 +159,7 @@ def test_a_broker_keeps_its_store_where_its_file_says(processes: Any, tmp_path: 
     assert set(os.listdir(tmp_path / "there")) >= STORE_FILES
     (tmp_path / "apart.conf").write_text("storePathRootDir=there\nstorePathCommitLog=elsewhere\n")
     refused = processes.run("broker", "-c", "apart.conf", "--namesrv", namesrv)
-    assert (refused.code, "storePathCommitLog 'elsewhere'" in refused.err) == (1, True)
+    assert (refused.code, "storePathCommitLog 'elsewhere'" in refused.err) == (2, True)
 
 
 # --- what keeps it from starting -------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from rmqspark.cli.formats import as_object, compile_format, compile_input, from_object
-from rmqspark.errors import InvalidArgument
+from rmqspark.errors import DecodeError, InvalidArgument
 from rmqspark.model import Message, MessageQueue, ReceivedMessage
 
 READ = ReceivedMessage(
@@ -46,7 +46,7 @@ def test_an_unknown_verb_is_named() -> None:
 
 def test_what_is_printed_as_json_can_be_sent_again() -> None:
     """`rmq consume --json` and `rmq send --file x.jsonl` fit together."""
-    again = from_object("orders", json.loads(json.dumps(as_object(READ))), "here")
+    again = from_object("orders", json.loads(json.dumps(as_object(READ))))
     assert again == Message("orders", "grün".encode(), tags="paid", keys=["42", "43"], properties={"colour": "green"})
 
 
@@ -56,19 +56,19 @@ def test_bodies_that_are_no_text_travel_as_base64() -> None:
 
     binary = msgspec.structs.replace(READ, body=b"\xff\x00")
     assert as_object(binary)["bodyBase64"] == "/wA="
-    assert from_object("orders", as_object(binary), "here").body == b"\xff\x00"
+    assert from_object("orders", as_object(binary)).body == b"\xff\x00"
 
 
 def test_a_row_without_a_body_is_the_body() -> None:
     """Any JSON object or table row can be sent as it is."""
-    assert json.loads(from_object("t", {"id": 1, "name": "x"}, "here").body) == {"id": 1, "name": "x"}
+    assert json.loads(from_object("t", {"id": 1, "name": "x"}).body) == {"id": 1, "name": "x"}
 
 
 def test_lines_are_cut_as_the_format_says() -> None:
     """`--format '%k:%v'` takes the key from the front of each line."""
     message = compile_input("%k:%v")("t", "42:a:b")
     assert (message.keys, message.body) == (["42"], b"a:b")
-    with pytest.raises(InvalidArgument, match="shape"):
+    with pytest.raises(DecodeError, match="shape"):
         compile_input("%k:%v")("t", "no colon")
 
 

@@ -12,7 +12,7 @@ import pytest
 from rmqspark.cli.in_time_order import Span, in_time_order
 from rmqspark.cli.message_files import Recorded, read_file, writing
 from rmqspark.cli.topic_files import at_pace
-from rmqspark.errors import InvalidArgument
+from rmqspark.errors import DecodeError, InvalidArgument
 from rmqspark.model import Message, MessageQueue, ReceivedMessage
 from rmqspark.testing.manual_clock import ManualClock
 
@@ -75,26 +75,43 @@ def test_a_file_that_was_not_finished_is_not_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "story"),
     [
-        ("t.txt", b"", "neither .jsonl, .csv nor .parquet"),
-        ("t.jsonl", None, "does not exist"),
         ("t.jsonl", b"{", "line 1 is not JSON"),
         ("t.jsonl", b"[1]", "line 1 is not a JSON object"),
-        ("t.jsonl", b'{"body":"x"}', "row 1 names no topic.*--topic"),
-        ("t.jsonl", b'{"topic":"mine","id":1}', "row 1 names no topic"),
         ("t.jsonl", b'{"topic":"t","body":"x","queueId":"many"}', "row 1: queueId 'many' is no whole number"),
         ("t.jsonl", b'{"topic":"t","body":"x","queueId":1e999}', "row 1: queueId inf is no whole number"),
+        ("t.jsonl", b'{"topic":"t","bodyBase64":"!!"}', "row 1: bodyBase64 '!!' is not Base64"),
+        ("t.jsonl", b'{"topic":"t","bodyBase64":5}', "row 1: bodyBase64 5 is not Base64"),
+        ("t.jsonl", b'{"topic":"t","body":"x","keys":7}', "row 1: keys must be text or a list, not 7"),
+        ("t.jsonl", b'{"topic":"t","body":"x","properties":[1]}', "row 1: properties must be an object"),
+        ("t.csv", b"topic,body\nt,x\nt,\n", "row 2: The body is empty"),
+        ("t.csv", b"topic,body\nt,x,y\n", "row 1 has more fields than the heading"),
         ("t.csv", b"topic,body\nt,\xff\n", "no CSV in UTF-8"),
         ("t.csv", b"topic,body\nt," + b"x" * (7 << 20), "no CSV.*field larger"),
         ("t.parquet", b"not Parquet", "no Parquet file"),
     ],
 )
-def test_files_that_cannot_be_read(name: str, content: bytes | None, story: str, tmp_path: Path) -> None:
-    """The error names the file, and the line or row."""
-    file = tmp_path / name
+def test_files_that_do_not_hold_what_they_should(name: str, content: bytes, story: str, tmp_path: Path) -> None:
+    """The error names the file, and the line or row; nothing is wrong with the words that named the file."""
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DecodeError, match=story):
+        list(read_file(tmp_path / name, None))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "story"),
+    [
+        ("t.txt", b"", "neither .jsonl, .csv nor .parquet"),
+        ("t.jsonl", None, "does not exist"),
+        ("t.jsonl", b'{"body":"x"}', "row 1 names no topic.*--topic"),
+        ("t.jsonl", b'{"topic":"mine","id":1}', "row 1 names no topic"),
+    ],
+)
+def test_files_that_other_words_would_mend(name: str, content: bytes | None, story: str, tmp_path: Path) -> None:
+    """No such file, or nothing says which topic: that is a wrong command line."""
     if content is not None:
-        file.write_bytes(content)
+        (tmp_path / name).write_bytes(content)
     with pytest.raises(InvalidArgument, match=story):
-        list(read_file(file, None))
+        list(read_file(tmp_path / name, None))
 
 
 def test_rows_that_are_bodies(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from rmqspark.broker.config import BrokerConfig
 from rmqspark.cli.setting_flags import KINDS, Sources, read_config
-from rmqspark.errors import InvalidArgument, NotSupported
+from rmqspark.errors import InvalidArgument
 from rmqspark.namesrv.config import NamesrvConfig
 from rmqspark.remoting.limits import Limits
 from rmqspark.settings import describe
@@ -86,5 +86,5 @@ def test_a_stock_file_s_paths_agree_or_are_refused(tmp_path: Path) -> None:
     assert Sources({}, {}).store_root() is None
     inside = {"store_path_root_dir": "/data", "store_path_commit_log": "/data/commitlog"}
     assert str(Sources(inside, {}).store_root()) == "/data"
-    with pytest.raises(NotSupported, match="leave storePathCommitLog out"):
+    with pytest.raises(InvalidArgument, match="leave storePathCommitLog out"):
         Sources({**inside, "store_path_commit_log": "/fast/commitlog"}, {}).store_root()
