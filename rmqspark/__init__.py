@@ -42,7 +42,7 @@ _HOMES = {
     "peek": "rmqspark.notebook",
 }
 
-_COMING = {"PushConsumer": "it is not there yet. PullConsumer reads queues, and RocketMQ's own push consumers work."}
+_COMING = {"PushConsumer": "PullConsumer reads queues, and RocketMQ's own push consumers work."}
 
 __all__ = [
     "AdminClient",
@@ -66,10 +66,11 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     """Loads a public name from its module at first use, so that `import rmqspark` costs next to nothing."""
+    if name in _COMING:  # no AttributeError, whose words `from rmqspark import` leaves out
+        raise ImportError(f"rmqspark.{name} is not there yet. {_COMING[name]}")
     home = _HOMES.get(name)
     if home is None:
-        coming = f": {_COMING[name]}" if name in _COMING else ""
-        raise AttributeError(f"module 'rmqspark' has no attribute {name!r}{coming}")
+        raise AttributeError(f"module 'rmqspark' has no attribute {name!r}")
     value = getattr(import_module(home), name)
     globals()[name] = value
     return value

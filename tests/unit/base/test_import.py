@@ -39,6 +39,13 @@ def test_every_public_name_is_there() -> None:
 
 
 def test_a_name_that_is_not_there_yet_says_so() -> None:
-    """A consumer that RocketMQ's users look for first is not a slip of theirs."""
-    with pytest.raises(AttributeError, match="PushConsumer.*not there yet.*PullConsumer"):
+    """A consumer that RocketMQ's users look for first is not a slip of theirs, however they ask for it."""
+    with pytest.raises(ImportError, match="PushConsumer is not there yet.*PullConsumer"):
+        from rmqspark import PushConsumer  # noqa: F401
+    with pytest.raises(ImportError, match="PushConsumer is not there yet.*PullConsumer"):
         rmqspark.PushConsumer  # noqa: B018
+
+
+def test_a_name_that_is_none_is_an_attribute_error() -> None:
+    """So that whoever looks for a name may look for any."""
+    assert not hasattr(rmqspark, "PushConsumers")
