@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 import typer
-from typer.core import TyperCommand, TyperOption
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
-from rmqspark.errors import InvalidArgument
+from rmqspark.errors import InvalidArgument, NotThereYet
 
 
 class Verb(TyperCommand):
@@ -23,11 +23,28 @@ class Verb(TyperCommand):
         return super().parse_args(ctx, args)
 
 
+class Group(TyperGroup):
+    """A group of commands that knows which are still to come: command → what does instead today, in a sentence."""
+
+    coming: ClassVar[Mapping[str, str]] = {}
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        instead = self.coming.get(args[0])
+        if instead is not None:
+            raise NotThereYet(f"{ctx.command_path} {args[0]} is not there yet. {instead}")
+        return super().resolve_command(ctx, args)
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        if self.coming:
+            formatter.write_paragraph()
+            formatter.write_text(f"Not there yet: {', '.join(self.coming)}")
+
+
 class VerbGroup(typer.Typer):
     """Commands under one name, such as `rmq topic`."""
 
-    def __init__(self, *, help: str) -> None:
-        super().__init__(help=help, no_args_is_help=True, rich_markup_mode=None)
+    def __init__(self, *, help: str, cls: type[Group] = Group) -> None:
+        super().__init__(cls=cls, help=help, no_args_is_help=True, rich_markup_mode=None)
 
     def command(self, name: str | None = None, **attributes: Any) -> Callable[[Any], Any]:
         return super().command(name, **{"cls": Verb, **attributes})

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
-from rmqspark.cli.commands import VerbGroup
+from rmqspark.cli.commands import Group, VerbGroup
 from rmqspark.cli.formats import as_object
 from rmqspark.cli.moments import time_span
 from rmqspark.cli.options import Json, Namesrv
@@ -19,7 +19,16 @@ _FOUND = 64  # RocketMQ's tools ask for that many
 _MOST_FOUND = 10_000
 _GLIMPSE_CHARS = 60
 
-app = VerbGroup(help="Single messages, by id or key. Example: rmq message get 7F0000010A3B18B4AAC25E0BE0F50007")
+
+class _Messages(Group):
+    coming: ClassVar = {
+        "journey": "Until then rmq message get ID says where it was stored, and rmq group describe who has read so far."
+    }
+
+
+app = VerbGroup(
+    help="Single messages, by id or key. Example: rmq message get 7F0000010A3B18B4AAC25E0BE0F50007", cls=_Messages
+)
 
 
 @app.command("get")

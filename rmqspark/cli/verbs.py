@@ -8,11 +8,10 @@ from importlib import import_module
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
 from typer.main import get_command, get_group
 
 from rmqspark import __version__
-from rmqspark.cli.commands import Verb
+from rmqspark.cli.commands import Group, Verb
 from rmqspark.cli.main import discard_output
 
 # Where each verb is; as many of them as `rmq --help` lists, in its order.
@@ -53,8 +52,22 @@ class LoadedVerbs(Mapping[str, Any]):
         return len(HOMES)
 
 
-class Verbs(TyperGroup):
+COMING = {
+    "admin": "REST and console come with it; until then programs take --json of any listing, or rmqspark.AdminClient.",
+    "dlq": "Until then a consumer keeps a message that it failed with, and consumes it again itself.",
+    "config": "Settings are given at the start (rmq broker --help); rmqspark.AdminClient.broker_config shows them.",
+    "cluster": "Until then rmq doctor says which brokers are there, and rmqspark.AdminClient.brokers where.",
+    "context": "Until then export RMQ_NAMESRV=HOST:PORT names the cluster to every command.",
+    "check": "Until then rmq group describe GROUP --json and rmq spark list --json have the lag.",
+    "top": "Until then there is watch rmq group list, or watch rmq spark list.",
+    "dashboards": "Until then --json of rmq group list and rmq spark list has the figures.",
+}
+
+
+class Verbs(Group):
     """The group of all verbs; it also sees to it that what they print is out before the process ends."""
+
+    coming = COMING
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**{**attributes, "commands": LoadedVerbs()})

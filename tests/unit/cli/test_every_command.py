@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rmqspark.cli.verbs import LoadedVerbs, app
-from rmqspark.errors import InvalidArgument
+from rmqspark.errors import InvalidArgument, NotThereYet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,6 +38,32 @@ def test_no_option_is_empty(name: str, option: str) -> None:
         COMMANDS[name].make_context(name, [option, ""])
     assert refused.value.message == f"{option} is empty."
     assert refused.value.hint
+
+
+PROMISED = {  # what design and README promise, word for word
+    "": "up namesrv broker admin demo topic send consume group message dlq txn config cluster context spark audit "
+    "check top dashboards store bench doctor",
+    "topic": "list create update describe delete schema export import replay",
+    "group": "list describe reset delete",
+    "message": "get query journey",
+    "txn": "list describe commit rollback",
+    "spark": "list describe rewind diagnose",
+    "store": "check",
+}
+
+
+@pytest.mark.parametrize(("group", "words"), PROMISED.items())
+def test_what_was_promised_is_there_or_says_that_it_is_not_yet(group: str, words: str) -> None:
+    """What is not there yet stands in one line of the help, and says in one line what does instead."""
+    listed = CliRunner().invoke(app, [*group.split(), "--help"]).output
+    there = {line.split()[0] for line in listed.partition("Commands:")[2].partition("\n\n")[0].splitlines() if line}
+    coming = set(words.split()) - there
+    assert coming == set(listed.partition("Not there yet: ")[2].replace(",", "").split())
+    for word in coming:
+        outcome = CliRunner().invoke(app, [*group.split(), word, "list", "--warn", "30s"], prog_name="rmq")
+        assert isinstance(outcome.exception, NotThereYet)
+        assert outcome.exception.message.startswith(f"rmq {group} {word} is not there yet. ".replace("  ", " "))
+        assert "\n" not in str(outcome.exception)
 
 
 @pytest.mark.parametrize("words", ["store check", "topic import", "topic replay"])
