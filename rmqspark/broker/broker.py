@@ -176,6 +176,7 @@ class Broker:
         self._take_address(store, self._config.listen_port)
         self._halves.recover()
         self._resolver.recover()
+        store.look_at_disk(self._clock.now_ms())  # the first round of the clock comes too late for the first message
         await running.enter_async_context(self._server)
         self._take_address(store, self.port)
         running.callback(self._pulls.stop_waiting)

@@ -7,17 +7,26 @@ nowhere; reads step over them, and the next round deletes them.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rmqspark.store.retention import LogFile, decide, local_hour
+import structlog
+
+from rmqspark.store.retention import LogFile, decide, full_disk_story, local_hour
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rmqspark.store.commit_log import CommitLog
     from rmqspark.store.config import StoreConfig
     from rmqspark.store.consume_queues import ConsumeQueues
-    from rmqspark.store.files import FileSystem
+    from rmqspark.store.files import DiskUsage, FileSystem
     from rmqspark.store.index import Index
+    from rmqspark.store.retention import RetentionPlan
     from rmqspark.store.write_gate import WriteGate
+
+_ROOM: Final = "Free some space, keep the store on another disk, or change that setting."
+
+log = structlog.get_logger("rmqspark.store")
 
 
 class ExpireReport(NamedTuple):
@@ -66,15 +75,7 @@ class Expiry:
             for segment in self._log.segments
             if segment.base <= kept_offset
         ]
-        plan = decide(
-            now_ms,
-            local_hour(now_ms),
-            log_files,
-            [self._files.disk_usage()],
-            self._config,
-            was_disk_full=self._is_disk_full,
-        )
-        self._note_disk(is_full=plan.is_disk_full)
+        plan = self._plan(now_ms, log_files)
         deleted: list[str] = []
         if plan.delete:
             self._make_offsets_durable()
@@ -83,6 +84,16 @@ class Expiry:
             self._log.segments.sync_names()  # refused before, perhaps: what leads to messages goes after they have gone
             deleted += self._follow_log_start()
         return ExpireReport(tuple(deleted), self._log.min_offset, plan.is_forced, plan.is_disk_full)
+
+    def look_at_disk(self, now_ms: int) -> None:
+        """A round that deletes nothing: only whether the disk has room for messages."""
+        self._plan(now_ms, [])
+
+    def _plan(self, now_ms: int, log_files: Sequence[LogFile]) -> RetentionPlan:
+        disk = self._files.disk_usage()
+        plan = decide(now_ms, local_hour(now_ms), log_files, [disk], self._config, was_disk_full=self._is_disk_full)
+        self._note_disk(disk, is_full=plan.is_disk_full)
+        return plan
 
     def _settle_entries(self) -> int:
         """Writes the queue entries that wait in memory; returns up to where in the log all are in their files.
@@ -119,9 +130,14 @@ class Expiry:
         self._followed_offset = self._log.min_offset
         return deleted
 
-    def _note_disk(self, *, is_full: bool) -> None:
+    def _note_disk(self, disk: DiskUsage, *, is_full: bool) -> None:
+        """The operator is told when it changes, senders with each refusal."""
         if is_full:
-            self._gate.shut("The disk is full.", "Free some space, or lower file_reserved_time.")
+            story = full_disk_story(disk, self._config)
+            self._gate.shut(story, _ROOM)
+            if not self._is_disk_full:
+                log.warning("no message is taken", reason=story, hint=_ROOM)
         elif self._is_disk_full:
             self._gate.open()
+            log.info("messages are taken again, the disk has room")
         self._is_disk_full = is_full

@@ -478,3 +478,7 @@ class MessageStore:
         """Deletes what has had its time, a few files a call, and shuts or opens the store for writes as the disk
         fills or empties; see `Expiry.run`. Nothing from physical offset `keep_from` on goes."""
         return self._expiry.run(now_ms, keep_from=keep_from)
+
+    def look_at_disk(self, now_ms: int) -> None:
+        """Shuts or opens the store for writes as the disk has room, and deletes nothing; see `expire`."""
+        self._expiry.look_at_disk(now_ms)

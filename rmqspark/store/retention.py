@@ -86,6 +86,15 @@ def decide(
     return RetentionPlan(tuple(chosen), is_full, is_forced)
 
 
+def full_disk_story(disk: DiskUsage, config: StoreConfig) -> str:
+    """How full a disk is on which `decide` has no message taken, and which setting says so."""
+    free = f"The disk is full: {disk.free_bytes >> 20:,} MiB of {disk.total_bytes >> 20:,} are free"
+    if config.min_free_bytes:
+        return f"{free}, and {config.min_free_bytes >> 20:,} MiB are to stay so (min_free_bytes)."
+    percent = _clamp(config.disk_space_warning_level_ratio, _WARNING_PERCENT_BOUNDS)
+    return f"{free}, and above {percent} percent no message is taken (disk_space_warning_level_ratio)."
+
+
 def write_times_ms(now_ms: int, log_files: Sequence[LogFile]) -> list[int]:
     """When each of the files, oldest first, was last written, in milliseconds; never later than `now_ms`.
 

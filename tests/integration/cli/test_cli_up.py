@@ -214,6 +214,17 @@ def test_a_full_disk_is_named_with_what_it_refused(processes: Any, tmp_path: Pat
     assert "Traceback" not in outcome.err
 
 
+def test_a_start_below_the_watermark_says_so_at_once(processes: Any) -> None:
+    """No message is taken from the very first on; the log says why and what to do, and reads are served."""
+    server = processes.up("--min-free-bytes", str(1 << 60))
+    assert "no message is taken" in processes.errors
+    assert "min_free_bytes" in processes.errors
+    assert "Free some space" in processes.errors
+    refused = processes.run("send", "hello", "world", "--namesrv", server.namesrv)
+    assert (refused.code, "The disk is full" in refused.err) == (1, True)
+    assert processes.run("topic", "list", "--namesrv", server.namesrv).code == 0
+
+
 def test_a_log_level_that_is_none_is_refused(processes: Any) -> None:
     """RMQ_LOG_LEVEL takes the usual five words."""
     outcome = processes.run("namesrv", "--port", "0", RMQ_LOG_LEVEL="loud")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 import itertools
+import re
 from typing import TYPE_CHECKING
 
 import pytest
+from structlog.testing import capture_logs
 
 from rmqspark.errors import NotWritable
 from rmqspark.store.config import StoreConfig
@@ -278,6 +280,27 @@ def test_a_full_disk_refuses_and_recovers() -> None:
     assert not bench.store.expire(bench.clock.now_ms()).is_disk_full
     bench.send("t", 0, b"two")
     assert bench.bodies("t", 0) == [b"one", b"two"]
+
+
+def test_a_look_at_the_disk_deletes_nothing() -> None:
+    """A broker that starts on a full disk takes no message, and says so before the first round of expiry."""
+    bench = StoreBench(StoreConfig(**{**SMALL.__dict__, "min_free_bytes": 1 << 20}))
+    bench.send("t", 0, b"one")
+    bench.clock.advance(hours=73)
+    bench.disk.set_budget(1 << 16)
+    with capture_logs() as logged:
+        bench.store.look_at_disk(bench.clock.now_ms())
+        bench.store.look_at_disk(bench.clock.now_ms())
+    assert [entry["event"] for entry in logged] == ["no message is taken"]
+    story = r"The disk is full: 0 MiB of \d+ are free, and 1 MiB are to stay so \(min_free_bytes\)"
+    assert re.search(story, logged[0]["reason"])
+    with pytest.raises(NotWritable, match=story) as refused:
+        bench.send("t", 0, b"refused")
+    assert "Free some space" in refused.value.hint
+    assert bench.bodies("t", 0) == [b"one"]
+    bench.disk.set_budget(None)
+    bench.store.look_at_disk(bench.clock.now_ms())
+    bench.send("t", 0, b"two")
 
 
 def test_messages_stay_until_their_queue_entries_are_written() -> None:
