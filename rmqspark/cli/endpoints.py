@@ -29,7 +29,8 @@ def claimed(store: Path) -> Iterator[None]:
             raise StoreLocked(
                 f"Another rmq up has its files in {store}.", hint="Stop it, or choose another place with --store DIR."
             ) from None
-        (store / ENDPOINTS).unlink(missing_ok=True)
+        with _as_store_errors(store):
+            (store / ENDPOINTS).unlink(missing_ok=True)
         yield
     finally:
         os.close(directory)
@@ -42,14 +43,23 @@ def announced(path: Path, endpoints: Mapping[str, Any]) -> Iterator[None]:
     try:
         yield
     finally:
-        path.unlink(missing_ok=True)
+        with _as_store_errors(path.parent):
+            path.unlink(missing_ok=True)
 
 
 def write_endpoints(path: Path, endpoints: Mapping[str, Any]) -> None:
     """Replaces the file in one step. StoreError where there is no room for it."""
     draft = path.with_suffix(".tmp")
-    try:
+    with _as_store_errors(path.parent):
         draft.write_text(json.dumps(endpoints) + "\n", encoding="utf-8")
         draft.replace(path)
+
+
+@contextmanager
+def _as_store_errors(store: Path) -> Iterator[None]:
+    """Names the directory, which people chose; of the file they need know nothing."""
+    try:
+        yield
     except OSError as error:
-        raise StoreError(f"{path} cannot be written: {error.strerror}.", hint="Is the disk full?") from error
+        hint = "Make room on that disk, see that you may write there, or choose another place with --store DIR."
+        raise StoreError(f"Nothing can be written in {store}: {error.strerror}.", hint=hint) from error

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqspark.cli.endpoints import ENDPOINTS, announced, claimed
-from rmqspark.errors import InvalidArgument, StoreLocked
+from rmqspark.errors import InvalidArgument, StoreError, StoreLocked
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,6 +37,16 @@ def test_a_file_is_no_place_for_a_store(tmp_path: Path) -> None:
     """The option is named, and what is wrong with its value."""
     (tmp_path / "file").write_text("")
     with pytest.raises(InvalidArgument, match="--store .*file is not a directory"), claimed(tmp_path / "file"):
+        pass
+
+
+def test_what_is_refused_names_the_directory_alone(tmp_path: Path) -> None:
+    """A file of ours that cannot be taken away, or written, is told of by the place people chose, with what to do."""
+    (tmp_path / ENDPOINTS / "in the way").mkdir(parents=True)
+    story = rf"Nothing can be written in {tmp_path}: Is a directory. .*--store DIR"
+    with pytest.raises(StoreError, match=story), claimed(tmp_path):
+        pass
+    with pytest.raises(StoreError, match=story), announced(tmp_path / ENDPOINTS, {}):
         pass
 
 
