@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -64,6 +66,25 @@ def test_what_was_promised_is_there_or_says_that_it_is_not_yet(group: str, words
         assert isinstance(outcome.exception, NotThereYet)
         assert outcome.exception.message.startswith(f"rmq {group} {word} is not there yet. ".replace("  ", " "))
         assert "\n" not in str(outcome.exception)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_help_has_an_example_that_parses(name: str) -> None:
+    """What the help shows can be typed as it stands."""
+    _, _, shown = (COMMANDS[name].help or "").partition("Example")
+    paragraph = " ".join(shown.partition("\n\n")[0].split())
+    examples = [words for words in re.split(r"[:|] ", paragraph) if words.startswith(f"rmq {name}")]
+    assert examples
+    for example in examples:
+        words = shlex.split(example)[1 + len(name.split()) :]
+        COMMANDS[name].make_context(name, words)
+
+
+def test_what_tells_something_tells_it_to_programs() -> None:
+    """Only what serves, or does one thing that its exit code tells, has no --json."""
+    silent = {name for name, command in COMMANDS.items() if "--json" not in {o for p in command.params for o in p.opts}}
+    changing = {"topic create", "topic update", "topic delete", "group delete", "txn commit", "txn rollback"}
+    assert silent == {"up", "namesrv", "broker", "demo", *changing}
 
 
 @pytest.mark.parametrize("words", ["store check", "topic import", "topic replay"])

@@ -1,0 +1,102 @@
+"""`--json` of each command that has it: one document, or one object a line, and nothing else on standard output."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from typer.testing import CliRunner
+
+from rmqspark.cli.verbs import LoadedVerbs, app
+from rmqspark.client.pull_consumer import PullConsumer
+from rmqspark.errors import NotFound
+from rmqspark.model import Message
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.integration
+
+DOCUMENTS = {
+    "topic list": "",
+    "topic describe": "orders",
+    "topic schema": "orders",
+    "topic export": "orders -o {0}/new.jsonl",
+    "topic import": "{0}/kept.jsonl --topic imported",
+    "topic replay": "{0}/kept.jsonl --topic replayed",
+    "group list": "",
+    "group describe": "billing",
+    "group reset": "billing --to earliest --yes",
+    "message get": "{1}",
+    "message query": "orders --key 42",
+    "txn list": "",
+    "spark list": "",
+    "store check": "{2}",
+    "bench": "--count 64 --connections 2",
+    "doctor": "--store {0}",
+}
+LINES = {"send": "sent one two", "consume": "orders"}
+OF_WHAT_IS_NOT_THERE = {
+    "txn describe": "nobody",
+    "spark describe": "nobody",
+    "spark rewind": "nobody --to earliest --yes",
+    "spark diagnose": "nobody",
+    "audit": "nobody",
+}
+
+
+@pytest.fixture(scope="module")
+def places(mq: Any, rmq: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
+    """A topic with a message, and a group that has read it: a directory, the message's id, and the store."""
+    directory = tmp_path_factory.mktemp("json")
+    (directory / "kept.jsonl").write_text('{"body": "x", "storeTimestamp": 1}\n')
+    rmq.create_topic("orders", queues=1)
+    (receipt,) = rmq.send("orders", Message("orders", b'{"id": 1}', keys=["42"]))
+    with PullConsumer(mq.namesrv, group="billing") as consumer:
+        consumer.commit(dict.fromkeys(consumer.queues("orders"), 1))
+    return str(directory), receipt.msg_id, str(mq.directory)
+
+
+def _run(mq: Any, places: tuple[str, ...], name: str, words: str) -> Any:
+    said = shlex.split(words.format(*places))
+    return CliRunner().invoke(app, [*name.split(), *said, "--json"], env={"RMQ_NAMESRV": mq.namesrv}, prog_name="rmq")
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_a_document(mq: Any, places: tuple[str, ...], name: str) -> None:
+    """Standard output is JSON from its first byte to its last."""
+    outcome = _run(mq, places, name, DOCUMENTS[name])
+    assert outcome.exit_code == 0, outcome.output
+    assert json.loads(outcome.stdout) is not None
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_an_object_a_line(mq: Any, places: tuple[str, ...], name: str) -> None:
+    """A program reads it line by line, while it comes."""
+    outcome = _run(mq, places, name, LINES[name])
+    assert outcome.exit_code == 0, outcome.output
+    assert [json.loads(line)["topic"] for line in outcome.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("name", OF_WHAT_IS_NOT_THERE)
+def test_what_fails_prints_no_half_document(mq: Any, places: tuple[str, ...], name: str) -> None:
+    """The error is for standard error; standard output has nothing that a program could take for an answer."""
+    outcome = _run(mq, places, name, OF_WHAT_IS_NOT_THERE[name])
+    assert (isinstance(outcome.exception, NotFound), outcome.stdout) == (True, "")
+
+
+def test_none_is_left_out() -> None:
+    """A new command that has --json stands in one of the tables."""
+    named = {name for name, options in _options("", LoadedVerbs()) if "--json" in options}
+    assert named == {*DOCUMENTS, *LINES, *OF_WHAT_IS_NOT_THERE}
+
+
+def _options(group: str, commands: Any) -> Iterator[tuple[str, set[str]]]:
+    for word, command in commands.items():
+        name = f"{group} {word}".strip()
+        if within := getattr(command, "commands", None):
+            yield from _options(name, within)
+        else:
+            yield name, {option for parameter in command.params for option in parameter.opts}
