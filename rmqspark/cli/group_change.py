@@ -8,6 +8,7 @@ import typer
 
 from rmqspark.cli.options import Json, Namesrv, Yes, confirm
 from rmqspark.cli.output import print_json, print_table
+from rmqspark.cli.words import counted
 
 if TYPE_CHECKING:
     from rmqspark.client.group_resets import QueueReset
@@ -47,8 +48,9 @@ def delete(group: Group, yes: Yes = False, namesrv: Namesrv = None) -> None:
 
     with AdminClient(namesrv) as admin:
         described = admin.group(group)
-        members = f" {len(described.members)} members are connected." if described.members else ""
-        confirm(f"Delete group {group} and its offsets in {len(described.queues)} queues?{members}", yes=yes)
+        members = f" Connected to it: {counted(len(described.members), 'member')}." if described.members else ""
+        queues = counted(len(described.queues), "queue")
+        confirm(f"Delete group {group} and its offsets in {queues}?{members}", yes=yes)
         admin.delete_group(group)
     print(f"Group {group} deleted.")
 
@@ -68,8 +70,7 @@ def _change(reset: QueueReset) -> str:
 def _counted(plan: list[QueueReset]) -> str:
     again = sum(max(0, each.read_again) for each in plan)
     skipped = sum(max(0, -each.read_again) for each in plan)
-    queues = "1 queue" if len(plan) == 1 else f"{len(plan)} queues"
-    return f"{queues} ({again:,} messages are read again, {skipped:,} skipped)"
+    return f"{counted(len(plan), 'queue')} (messages read again: {again:,}, skipped: {skipped:,})"
 
 
 def _document(reset: QueueReset) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from rmqspark.cli.options import Json, Namesrv, Yes, confirm
 from rmqspark.cli.output import print_json, print_table
 from rmqspark.cli.topic_files import export, import_, replay
 from rmqspark.cli.topic_schema import schema
+from rmqspark.cli.words import counted
 from rmqspark.display import time_text
 from rmqspark.errors import InvalidArgument
 
@@ -101,7 +102,7 @@ def update(
     readable = read_queues if read_queues is not None else queues
     with AdminClient(namesrv) as admin:
         if readable is not None and (hidden := _messages_beyond(admin.topic(topic), readable)):
-            confirm(f"Take away queues of topic {topic} that hold {hidden:,} messages?", yes=yes)
+            confirm(f"Take away queues of topic {topic} that hold {counted(hidden, 'message')}?", yes=yes)
         admin.update_topic(
             topic,
             queues,
@@ -124,7 +125,7 @@ def describe(topic: Topic, namesrv: Namesrv = None, as_json: Json = False) -> No
     if as_json:
         print_json(_document(described))
         return
-    print(f"{described.name}: {_where(described)}, {described.message_count:,} messages\n")
+    print(f"{described.name}: {_where(described)}, {counted(described.message_count, 'message')}\n")
     rows = [
         (
             q.queue.broker_name,
@@ -146,7 +147,7 @@ def delete(topic: Topic, yes: Yes = False, namesrv: Namesrv = None) -> None:
 
     with AdminClient(namesrv) as admin:
         count = admin.topic(topic).message_count
-        confirm(f"Delete topic {topic} with {count:,} messages?", yes=yes)
+        confirm(f"Delete topic {topic} with {counted(count, 'message')}?", yes=yes)
         admin.delete_topic(topic)
     print(f"Topic {topic} deleted.")
 

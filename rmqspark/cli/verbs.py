@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -75,15 +76,26 @@ class Verbs(Group):
     def list_commands(self, ctx: Any) -> list[str]:
         return list(self.commands)
 
+    def make_context(self, *words: Any, **attributes: Any) -> Any:
+        with _read_or_not():  # the help is printed here
+            return super().make_context(*words, **attributes)
+
     def invoke(self, ctx: Any) -> Any:
+        with _read_or_not():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _read_or_not() -> Iterator[None]:
+    """What is printed is out at the end, or whoever read it has seen enough: `rmq consume t | head`."""
+    try:
         try:
-            try:
-                return super().invoke(ctx)
-            finally:
-                sys.stdout.flush()
-        except BrokenPipeError:
-            discard_output()  # whoever read it has seen enough: `rmq consume t | head`
-            raise typer.Exit from None
+            yield
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        discard_output()
+        raise typer.Exit from None
 
 
 app = typer.Typer(

@@ -39,7 +39,7 @@ def test_the_life_of_a_topic(ok: Run, cli: Run, rmq: Rmq) -> None:
 
     refused = cli("topic", "delete", "lives")
     assert refused.code == 2
-    assert "1 messages" in refused.err
+    assert "with 1 message?" in refused.err
     assert "--yes" in refused.err
     ok("topic", "delete", "lives", "--yes")
     assert cli("topic", "describe", "lives").code == 1

@@ -178,7 +178,7 @@ def test_following_outlives_a_restart_of_the_broker(processes: Any) -> None:
         assert process.wait(60) == 130
 
 
-@pytest.mark.parametrize("words", [("consume", "{topic}", "-f"), ("topic", "list")])
+@pytest.mark.parametrize("words", [("consume", "{topic}", "-f"), ("topic", "list"), ("topic", "--help"), ("--help",)])
 def test_a_reader_that_has_seen_enough_is_no_error(
     processes: Any, mq: LocalCluster, rmq: Rmq, topic: str, words: tuple[str, ...]
 ) -> None:
