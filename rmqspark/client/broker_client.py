@@ -359,6 +359,11 @@ class BrokerClient:
         header = UnregisterClientRequestHeader(client_id, producer_group, consumer_group)
         self.call(RequestCode.UNREGISTER_CLIENT, header)
 
+    def submit_unregister(self, client_id: str, producer_group: str) -> Future[Response]:
+        """The same for a producer, without waiting."""
+        header = UnregisterClientRequestHeader(client_id, producer_group, None)
+        return self.submit(RequestCode.UNREGISTER_CLIENT, header, timeout_ms=self.timeout_ms)
+
     def lock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
         """Takes or renews the group's locks on queues of this broker; returns those it now holds."""
         body = _lock_body(group, client_id, queues)
