@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING
 
@@ -57,9 +58,8 @@ class Producer:
             1 + self._config.retry_times_when_send_failed,
             avoid_slow=self._config.send_latency_fault_enable,
         )
-        self._resend = ThreadPoolExecutor(RESEND_THREADS, thread_name_prefix="rmqspark-resend")
-        self._under_way: set[Future[SendReceipt]] = set()
         self._closed = False
+        self._begin()
         self._cluster.heartbeats.add_producer(group)
 
     def __enter__(self) -> Self:
@@ -101,6 +101,8 @@ class Producer:
         queue are stored in this order unless one of them needs another try.
         """
         parcel = self._parcel(message, shard)
+        if self._pid != os.getpid():
+            self._begin()
         future = self._delivery.deliver_later(parcel, Target(queue, shard), self._timeout(timeout_ms), self._resend)
         self._under_way.add(future)
         future.add_done_callback(self._under_way.discard)
@@ -136,11 +138,19 @@ class Producer:
             return
         self._closed = True
         try:
-            wait(tuple(self._under_way), self._config.send_msg_timeout / 1000)
+            if self._pid == os.getpid():
+                wait(tuple(self._under_way), self._config.send_msg_timeout / 1000)
             self._cluster.heartbeats.remove_producer(self.group)
         finally:
             self._cluster.close()
             self._resend.shutdown(wait=False)
+
+    def _begin(self) -> None:
+        """Asynchronous sends, in this process: one that is forked has its parent's, and none of the threads that could
+        end them."""
+        self._resend = ThreadPoolExecutor(RESEND_THREADS, thread_name_prefix="rmqspark-resend")
+        self._under_way: set[Future[SendReceipt]] = set()
+        self._pid = os.getpid()
 
     def _parcel(self, message: Message, shard: str | None) -> Parcel:
         self._check_open()

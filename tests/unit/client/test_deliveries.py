@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.delivery import Delivery, Parcel
 from rmqspark.client.outgoing import Outgoing
+from rmqspark.client.producer import Producer
 from rmqspark.client.selection import Target
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import (
@@ -23,7 +26,7 @@ from rmqspark.errors import (
     TopicNotFound,
     Unreachable,
 )
-from rmqspark.model import MessageQueue, SendStatus
+from rmqspark.model import Message, MessageQueue, SendStatus
 from rmqspark.protocol.bodies import BrokerData, ClusterInfo, QueueData, TopicRouteData
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.testing.manual_clock import ManualClock
@@ -458,6 +461,22 @@ def test_a_send_that_has_no_time_left_has_the_next_one_ask_for_the_route() -> No
             delivery.deliver(PARCEL, ANYWHERE, 50)
         (receipt,) = delivery.deliver(PARCEL, ANYWHERE, 3000)
     assert receipt.queue.broker_name == "broker-1"
+
+
+def test_asynchronous_sends_of_a_forked_process_end() -> None:
+    """Its further tries run on threads of its own, although its parent had some when it forked."""
+    with ScriptedPeer([*(ASKED_ROUTE, answer(body=route("127.0.0.1:1").encode(standard=True))), cut()]) as names:
+        producer = Producer(names.address)
+        producer._cluster.route("t")
+        names._listener.close()
+        assert isinstance(producer.send_async(Message("t", b"from the parent")).exception(60), Unreachable)
+        if (child := os.fork()) == 0:
+            with suppress(BaseException):
+                if isinstance(producer.send_async(Message("t", b"from the child")).exception(10), Unreachable):
+                    os._exit(0)
+            os._exit(1)
+        assert os.waitpid(child, 0)[1] == 0
+        producer.close()
 
 
 def test_name_servers_that_have_stopped_keep_no_message() -> None:
