@@ -63,8 +63,14 @@ class Cursor:
 
     def seek(self, queue_offset: int) -> None:
         """Goes on at `queue_offset`; everything fetched or on its way is dropped."""
+        self.position = queue_offset
+        self.ask_again()
+
+    def ask_again(self) -> None:
+        """Goes on where it stands; everything fetched or on its way is dropped."""
         self.generation += 1
-        self.position = self.fetch_offset = self._decoded_up_to = queue_offset
+        if self.position is not None:
+            self.fetch_offset = self._decoded_up_to = self.position
         self.max_offset = None
         self.asking = None
         self.failure = None

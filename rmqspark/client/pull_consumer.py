@@ -72,6 +72,7 @@ class PullConsumer:
         self._turn = threading.RLock()
         self._cursors: dict[MessageQueue, Cursor] = {}
         self._order: deque[Cursor] = deque()
+        self._taken_from: dict[Cursor, int | None] = {}  # where the cursors stood before the last hand-out
         self._unreadable: RmqError | None = None
         self._closed = False
 
@@ -148,17 +149,13 @@ class PullConsumer:
                 self._check_open()
                 raise InvalidArgument("No queue is assigned.", hint="consumer.assign(consumer.queues(topic))")
             began_ms = self._clock.monotonic_ms()
-            while True:
-                self._check_open()
-                self._take_in(self._fetcher.arrivals(0))
-                self._fetch_ahead()
-                messages = self._hand_out()
-                is_starting = any(cursor.is_starting for cursor in self._order)
-                patience_ms = max(timeout_ms, START_MS) if is_starting else timeout_ms
-                left_ms = began_ms + patience_ms - self._clock.monotonic_ms()
-                if messages or left_ms <= 0:
-                    break
-                self._take_in(self._fetcher.arrivals(min(left_ms, RETRY_MS)))
+            try:
+                messages = self._poll(began_ms, timeout_ms)
+            except RmqError:
+                raise
+            except BaseException:  # Ctrl-C
+                self._take_back()
+                raise
             if not messages:
                 self._raise_if_nothing_works()
             return messages
@@ -196,6 +193,20 @@ class PullConsumer:
             self._cluster.close()
 
     # --- how ---------------------------------------------------------------------------------------------------------
+
+    def _poll(self, began_ms: int, timeout_ms: int) -> list[ReceivedMessage]:
+        while True:
+            self._check_open()
+            self._taken_from = {}
+            self._take_in(self._fetcher.arrivals(0))
+            self._fetch_ahead()
+            messages = self._hand_out()
+            is_starting = any(cursor.is_starting for cursor in self._order)
+            patience_ms = max(timeout_ms, START_MS) if is_starting else timeout_ms
+            left_ms = began_ms + patience_ms - self._clock.monotonic_ms()
+            if messages or left_ms <= 0:
+                return messages
+            self._take_in(self._fetcher.arrivals(min(left_ms, RETRY_MS)))
 
     def _fetch_ahead(self) -> None:
         now_ms = self._clock.monotonic_ms()
@@ -240,6 +251,7 @@ class PullConsumer:
             error, self._unreadable = self._unreadable, None
             raise error
         messages: list[ReceivedMessage] = []
+        self._taken_from = {cursor: cursor.position for cursor in self._order}
         self._order.rotate(-1)
         try:
             for cursor in self._order:
@@ -253,6 +265,12 @@ class PullConsumer:
                 raise
             self._unreadable = error  # told by the next poll: what other queues gave counts as handed out
         return messages
+
+    def _take_back(self) -> None:
+        """What was taken and not handed out is read again; so is what arrived and may not have been taken in."""
+        for cursor in self._order:
+            cursor.position = self._taken_from.get(cursor, cursor.position)
+            cursor.ask_again()
 
     def _decode(self, queue: MessageQueue, chunk: Fetched) -> list[ReceivedMessage]:
         messages = received_all(chunk.records, queue.broker_name, chunk.sizes)

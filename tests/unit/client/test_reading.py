@@ -156,6 +156,26 @@ def test_what_other_queues_gave_is_handed_out_before_a_message_that_cannot_be_re
         assert (consumer.position(QUEUE), consumer.position(other)) == (0, 1)
 
 
+def test_ctrl_c_in_a_poll_loses_nothing() -> None:
+    """What one queue gave before it was not handed out: it is neither committed nor skipped."""
+    other = QUEUE._replace(queue_id=1)
+
+    def interrupt(message: object) -> bool:
+        raise KeyboardInterrupt
+
+    with PullConsumer("127.0.0.1:1") as consumer:
+        consumer.assign([QUEUE, other])
+        for queue in (QUEUE, other):
+            consumer.seek(queue, 0)
+            consumer._cursors[queue].arrived(Fetched(next_offset=1, max_offset=1, records=bytes(record(0))))
+            consumer._cursors[queue].asking = Ask.TAIL  # nothing else is asked for
+        turns = iter([lambda _: True, interrupt])
+        consumer._accept = lambda message: next(turns)(message)
+        with pytest.raises(KeyboardInterrupt):
+            consumer.poll(0)
+        assert [consumer.position(queue) for queue in (QUEUE, other)] == [0, 0]
+
+
 def test_expressions_are_the_broker_s_to_evaluate() -> None:
     """A pull carries SQL92, also where bulk reads know none of it; switched off there it is an error."""
     refusal = answer(ResponseCode.SYSTEM_ERROR, remark=f"CODE: 1 DESC: {SQL_UNSUPPORTED}")
