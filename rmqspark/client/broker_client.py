@@ -1,20 +1,20 @@
 """Typed calls to one broker: sending, pulling, offsets, membership. Administration is in `broker_admin`.
 
 Calls that end in a Future return at once, also where a connection has to be made first, and may be pipelined; the
-others wait. A timeout is for both, connection and answer. Timeouts are RocketMQ's own for the
-same request (spec: remoting, section 10) unless the caller gives one.
+others wait. A timeout is for both, connection and answer, and RocketMQ's own for the same request (spec: remoting,
+section 10) unless the caller gives one.
 """
 
 from __future__ import annotations
 
 import threading
-from concurrent.futures import Future
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
-from rmqspark.client.futures import after, then
-from rmqspark.clock import Clock, SystemClock
-from rmqspark.errors import NotFound, NotSupported, RequestTimeout, Unreachable
+from rmqspark.client.broker_line import BrokerLine
+from rmqspark.client.futures import then
+from rmqspark.clock import SystemClock
+from rmqspark.errors import NotFound, NotSupported, RequestTimeout
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.bodies_client import CapabilitiesBody, HeartbeatData, LockBatchBody, LockBatchResponseBody, Queue
 from rmqspark.protocol.codes import RequestCode, ResponseCode
@@ -34,18 +34,18 @@ from rmqspark.protocol.headers_consume import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
+    from concurrent.futures import Future
 
     import msgspec
 
+    from rmqspark.client.broker_line import Connect
     from rmqspark.client.bulk import BulkChunk, BulkReceipt
+    from rmqspark.clock import Clock
     from rmqspark.protocol.headers_produce import SendMessageRequestHeaderV2
     from rmqspark.remoting.blocking import BlockingConnection
     from rmqspark.remoting.reply import Body
     from rmqspark.remoting.response import Response
-
-Connect: TypeAlias = "Callable[[], BlockingConnection | Future[BlockingConnection]]"
-"""Gives a live connection to wherever the broker is now, or the future of one that is being made. Does not wait."""
 
 NO_GROUP = "TOOLS_CONSUMER"  # exists on every broker; reading for it leaves no trace
 OFFSET_TIMEOUT_MS = 5_000
@@ -110,8 +110,7 @@ class BrokerClient:
     def __init__(self, name: str, connect: Connect, timeout_ms: int, clock: Clock | None = None) -> None:
         self.name = name
         self.timeout_ms = timeout_ms
-        self._connect = connect
-        self._clock = clock or SystemClock()
+        self._line = BrokerLine(name, connect, clock or SystemClock())
         self._asked: tuple[BlockingConnection, Future[Capabilities]] | None = None
         self._asking = threading.Lock()
 
@@ -127,7 +126,8 @@ class BrokerClient:
         extra: dict[str, str] | None = None,
     ) -> Response:
         """One request and its answer; raises the error an answer stands for."""
-        return self._call(code, header, body, timeout_ms or self.timeout_ms, extra).raise_for_code()
+        response = self._line.call(code, header, body, timeout_ms=timeout_ms or self.timeout_ms, extra=extra)
+        return response.raise_for_code()
 
     def submit(
         self,
@@ -139,15 +139,7 @@ class BrokerClient:
         extra: dict[str, str] | None = None,
     ) -> Future[Response]:
         """One request, whose answer comes as it is, whatever its code."""
-        connection = self._connect()
-        if not isinstance(connection, Future):
-            return connection.submit(code, header, body, timeout_ms=timeout_ms, extra=extra)
-        deadline_ms = self._clock.monotonic_ms() + timeout_ms
-
-        def send(made: BlockingConnection) -> Future[Response]:
-            return made.submit(code, header, body, timeout_ms=self._left_ms(deadline_ms, timeout_ms), extra=extra)
-
-        return after(connection, send)
+        return self._line.submit(code, header, body, timeout_ms=timeout_ms, extra=extra)
 
     def capabilities(self) -> Capabilities:
         """What this broker can do, asked once per connection: another product may answer after a restart."""
@@ -160,10 +152,7 @@ class BrokerClient:
 
     def ask_capabilities(self) -> Future[Capabilities]:
         """The same without waiting; the future is done where they are known already."""
-        connection = self._connect()
-        if isinstance(connection, Future):
-            return after(connection, self._capabilities_of)
-        return self._capabilities_of(connection)
+        return self._line.with_connection(self._capabilities_of)
 
     def _capabilities_of(self, connection: BlockingConnection) -> Future[Capabilities]:
         with self._asking:
@@ -172,52 +161,18 @@ class BrokerClient:
                 self._asked = connection, then(answer, _capabilities)
             return self._asked[1]
 
-    def _call(
-        self,
-        code: RequestCode,
-        header: msgspec.Struct | None,
-        body: Body,
-        timeout_ms: int,
-        extra: dict[str, str] | None = None,
-    ) -> Response:
-        connection = self._connect()
-        if isinstance(connection, Future):
-            connection, timeout_ms = self._wait_for(connection, timeout_ms)
-        return connection.call(code, header, body, timeout_ms=timeout_ms, extra=extra)
-
-    def _wait_for(self, connection: Future[BlockingConnection], timeout_ms: int) -> tuple[BlockingConnection, int]:
-        """The connection, and what it leaves of the time."""
-        deadline_ms = self._clock.monotonic_ms() + timeout_ms
-        try:
-            made = connection.result(timeout_ms / 1000)
-        except TimeoutError:
-            raise self._not_reached(timeout_ms) from None
-        return made, self._left_ms(deadline_ms, timeout_ms)
-
-    def _left_ms(self, deadline_ms: int, timeout_ms: int) -> int:
-        left_ms = deadline_ms - self._clock.monotonic_ms()
-        if left_ms <= 0:
-            raise self._not_reached(timeout_ms)
-        return left_ms
-
-    def _not_reached(self, timeout_ms: int) -> Unreachable:
-        return Unreachable(f"Broker {self.name!r} was not reached within {timeout_ms} ms.", address=self.name)
-
     # --- sending -----------------------------------------------------------------------------------------------------
 
     def send(self, header: SendMessageRequestHeaderV2, body: Body, *, timeout_ms: int) -> Response:
         """Sends a message or batch and waits; the answer as it is, for some codes other than 0 mean "stored"."""
-        return self._call(_send_code(header), header, body, timeout_ms)
+        return self._line.call(_send_code(header), header, body, timeout_ms=timeout_ms)
 
     def submit_send(self, header: SendMessageRequestHeaderV2, body: Body, *, timeout_ms: int) -> Future[Response]:
         """The same without waiting."""
         return self.submit(_send_code(header), header, body, timeout_ms=timeout_ms)
 
     def send_oneway(self, header: SendMessageRequestHeaderV2, body: Body) -> None:
-        connection = self._connect()
-        if isinstance(connection, Future):
-            connection, _ = self._wait_for(connection, self.timeout_ms)
-        connection.send_oneway(_send_code(header), header, body)
+        self._line.send_oneway(_send_code(header), header, body, timeout_ms=self.timeout_ms)
 
     def bulk_send(
         self, topic: str, queue_id: int, body: Body, count: int, record_size: int, crc: int, *, group: str | None = None
