@@ -18,6 +18,7 @@ from rmqspark.protocol.bodies_txn import (
 )
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.headers import BulkReadRequestHeader, GetMaxOffsetRequestHeader
+from rmqspark.protocol.headers_admin import TopicRequestHeader
 from rmqspark.protocol.headers_txn import (
     TxnAbortRequestHeader,
     TxnAuditRequestHeader,
@@ -207,6 +208,34 @@ def test_topic_that_may_not_be_written(on_broker) -> None:
         assert await bodies(bench, client) == [b"1"]
 
     on_broker(talk)
+
+
+def test_a_topic_that_is_deleted_and_made_anew(on_broker) -> None:
+    """What was voted for goes with it; what was not is refused by name, and then written to the next topic."""
+
+    async def talk(bench) -> None:
+        client = await ready(bench)
+        voted, following, again = half(b"1"), half(b"2", version=1), half(b"2", version=1, attempt="b")
+        await hold(client, voted)
+        assert not await vote(client, held(voted))
+        await make_anew(client)
+        answer = await complete(client, held(voted))
+        assert [(each.toOffset, each.deleted) for each in OutputRanges.decode(answer.body).outputs] == [(0, 1)]
+        await hold(client, following)
+        await make_anew(client)
+        assert "'orders' was deleted" in await vote(client, held(following), version=1)
+        await hold(client, again)
+        assert not await vote(client, held(again), version=1)
+        assert (await complete(client, held(again), version=1)).code == 0
+        assert await bodies(bench, client) == [b"2"]
+
+    on_broker(talk)
+
+
+async def make_anew(client: Any) -> None:
+    answer = await client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequestHeader("orders"))
+    assert answer.code == 0, answer.remark
+    await client.create_topic("orders")
 
 
 def test_more_than_a_broker_holds(on_broker) -> None:

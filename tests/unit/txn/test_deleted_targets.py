@@ -62,6 +62,21 @@ def test_no_vote_for_rows_of_a_topic_that_was_deleted(bench: ParticipantBench, *
     assert bench.commit(next_run, again) == [("t", 0, 0, 1), ("u", 0, 0, 1)]
 
 
+def test_no_vote_where_the_topic_is_deleted_during_its_flush(
+    bench: ParticipantBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody has decided anything yet, so the answer is still a no; nothing of the batch is left when it is dropped."""
+    attempt = bench.send(N0, Sent("u", 0, [b"1"]))
+
+    async def flushed(end_offset: int) -> None:
+        bench.delete("u", anew=True)
+
+    monkeypatch.setattr(bench.disk, "flushed", flushed)
+    assert "'u' was deleted" in bench.vote(N0, attempt)
+    bench.drop(N0)
+    assert (bench.held(), bench.bodies("u")) == ([], [])
+
+
 @pytest.mark.parametrize("anew", [False, True])
 def test_rows_go_with_a_topic_that_is_deleted_after_the_vote(bench: ParticipantBench, *, anew: bool) -> None:
     """As if they had been there before. That is said once, the rest is readable, and what follows waits for nothing."""
