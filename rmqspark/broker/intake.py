@@ -39,7 +39,14 @@ from rmqspark.protocol.names import (
     check_body,
     check_topic,
 )
-from rmqspark.protocol.properties import Property, decode_properties, encode_properties, parse_properties
+from rmqspark.protocol.properties import (
+    Property,
+    decode_properties,
+    encode_properties,
+    join_properties,
+    parse_properties,
+    without_properties,
+)
 from rmqspark.protocol.record import SysFlag, encode_unplaced
 from rmqspark.store.draft import Draft
 
@@ -117,7 +124,7 @@ class Intake:
         if sys_flag or config.topicFilterType == MULTI_TAG:
             sys_flag = self._check_flags(sys_flag, config)
         outline, keys = usual
-        properties = _joined(text.encode(), self._brokers_own)
+        properties = join_properties(text.encode(), self._brokers_own)
         record = encode_unplaced(
             topic, body, properties, queue_id, header.h, sys_flag, header.g, _born_host(*peer), header.j or 0
         )
@@ -139,10 +146,10 @@ class Intake:
         sys_flag = self._check_flags(header.f & ~SysFlag.TRANSACTION_MASK if is_half else header.f, config)
         if Property.UNIQ_KEY not in properties:
             unique_key = properties[Property.UNIQ_KEY] = self._unique_ids.next(self._clock.now_ms())
-            encoded = _joined(encoded, encode_properties({Property.UNIQ_KEY: unique_key}))
+            encoded = join_properties(encoded, encode_properties({Property.UNIQ_KEY: unique_key}))
         encoded = self._with_brokers_own(encoded, properties)
         if is_half:
-            encoded = _joined(encoded, _as_half(topic, queue_id, properties))
+            encoded = join_properties(encoded, _as_half(topic, queue_id, properties))
             topic, queue_id = HALF_TOPIC, 0
         origin = Origin(topic, queue_id, sys_flag, _born_host(*peer), header.g, header.j or 0)
         draft = draft_of(origin, body, header.h, encoded, properties)
@@ -211,10 +218,11 @@ class Intake:
         return True
 
     def _with_brokers_own(self, encoded: bytes, properties: dict[str, str]) -> bytes:
-        """The sender's properties with the broker's behind them."""
+        """The sender's properties with the broker's behind them. What he says of the broker's matters is left out: he
+        may have received the message and sends it on."""
         if not BROKERS_NAMES.isdisjoint(properties):
-            encoded = _without_brokers_own(encoded)
-        return _joined(encoded, self._brokers_own)
+            encoded = without_properties(encoded, BROKERS_NAMES)
+        return join_properties(encoded, self._brokers_own)
 
 
 def brokers_own_properties(config: BrokerConfig) -> bytes:
@@ -239,19 +247,6 @@ def _read_wrapper(text: str) -> tuple[str, bool]:
 
 _known_wrapper = lru_cache(maxsize=1024)(_read_wrapper)
 """Most batches say the same."""
-
-
-def _joined(encoded: bytes, more: bytes) -> bytes:
-    """Two property strings in one; some clients leave the last separator out."""
-    return encoded + more if not encoded or encoded[-1] == 2 else encoded + b"\x02" + more
-
-
-def _without_brokers_own(encoded: bytes) -> bytes:
-    """What a sender says of the broker's matters is left out: it may have received the message and sends it on."""
-    pairs = encoded.split(b"\x02")
-    return b"\x02".join(
-        pair for pair in pairs if pair.partition(b"\x01")[0].decode("utf-8", "replace") not in BROKERS_NAMES
-    )
 
 
 def _as_half(topic: str, queue_id: int, properties: dict[str, str]) -> bytes:

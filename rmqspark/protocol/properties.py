@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from rmqspark.errors import InvalidMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Container, Iterable, Mapping
 
 NAME_END: Final = 0x01
 PAIR_END: Final = 0x02
@@ -144,6 +144,17 @@ def _parse_loosely(pairs: list[str]) -> dict[str, str]:
         if name and value:
             properties[name] = value
     return properties
+
+
+def join_properties(encoded: bytes, more: bytes) -> bytes:
+    """Two property strings in one; some clients leave the last separator out."""
+    return encoded + more if not encoded or encoded[-1] == PAIR_END else encoded + b"\x02" + more
+
+
+def without_properties(encoded: bytes, names: Container[str]) -> bytes:
+    """The pairs but for those of these names, all others byte for byte as they are."""
+    pairs = encoded.split(b"\x02")
+    return b"\x02".join(pair for pair in pairs if pair.partition(b"\x01")[0].decode("utf-8", "replace") not in names)
 
 
 def find_property(encoded: bytes | bytearray, name: str) -> str | None:

@@ -13,6 +13,8 @@ from rmqspark.protocol.properties import (
     decode_properties,
     encode_properties,
     find_property,
+    join_properties,
+    without_properties,
 )
 
 from .record_strategies import loose_properties
@@ -97,3 +99,18 @@ def test_properties_round_trip(properties: dict[str, str]) -> None:
 def test_finding_one_property_equals_reading_all(wire: bytes, name: str) -> None:
     """A look-up sees what a full read sees, also where a value contains the name."""
     assert find_property(wire, name) == decode_properties(wire).get(name)
+
+
+@pytest.mark.property
+@given(loose_properties | st.binary(max_size=60), st.sets(st.sampled_from(["TAGS", "KEYS", "a", "b", "XTAGS"])))
+def test_pairs_cut_out_are_gone_and_all_others_stay(wire: bytes, names: set[str]) -> None:
+    """Every pair of the names, however often it is there, in whatever bytes clients send."""
+    kept = {name: value for name, value in decode_properties(wire).items() if name not in names}
+    assert decode_properties(without_properties(wire, names)) == kept
+
+
+@pytest.mark.property
+@given(loose_properties | st.binary(max_size=60))
+def test_pairs_put_behind_others_count(wire: bytes) -> None:
+    """Also where the last separator was left out."""
+    assert decode_properties(join_properties(wire, b"a\x01new\x02")) == decode_properties(wire) | {"a": "new"}
