@@ -4,6 +4,9 @@ REAL_TOPIC and REAL_QID name its queue, PGROUP the producers that know whether i
 here, byte for byte as RocketMQ 5.5 makes it: the committed message, the one set aside, the question to the producer.
 Spec: semantics, section 7; RocketMQ: EndTransactionProcessor, TransactionalMessageBridge,
 DefaultTransactionalMessageCheckListener, AbstractTransactionalMessageCheckListener.
+
+The pairs of its properties are kept as they came, and only those that change are cut out or put behind them: a half
+message that was acknowledged can be ended, whatever it holds (0x01 inside a value, say, which nobody may write anew).
 """
 
 from __future__ import annotations
@@ -13,7 +16,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rmqspark.errors import InvalidMessage
 from rmqspark.protocol.java_hash import tags_code
 from rmqspark.protocol.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, check_topic
-from rmqspark.protocol.properties import Property, encode_properties
+from rmqspark.protocol.properties import (
+    MAX_PROPERTIES_BYTES,
+    Property,
+    decode_properties,
+    encode_properties,
+    join_properties,
+    without_properties,
+)
 from rmqspark.protocol.record import Record, SysFlag, encode_record
 from rmqspark.store.draft import Draft, index_keys
 
@@ -21,6 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _LARGEST_QUEUE_ID: Final = (1 << 31) - 1
+_WHERE_IT_BELONGS: Final = frozenset({Property.REAL_TOPIC, Property.REAL_QUEUE_ID})
+_CHECKS: Final = frozenset({Property.TRANSACTION_CHECK_TIMES})
 
 
 class Identity(NamedTuple):
@@ -76,8 +88,7 @@ def immunity_ms(properties: Mapping[str, str]) -> int | None:
 
 def committed_draft(half: HalfMessage, record: Record) -> Draft:
     """The message as its readers get it. It says of which half it is the commit."""
-    properties = record.property_map()
-    del properties[Property.REAL_TOPIC], properties[Property.REAL_QUEUE_ID]
+    properties = without_properties(record.properties, _WHERE_IT_BELONGS)
     sys_flag = record.sys_flag & ~SysFlag.TRANSACTION_MASK | SysFlag.COMMITTED
     return _draft(half.real_topic, half.real_queue_id, record, properties, sys_flag, record.physical_offset)
 
@@ -98,7 +109,7 @@ def question(half: HalfMessage, record: Record, checks: int) -> bytes:
         encode_record(
             topic=half.real_topic,
             body=record.body,
-            properties=encode_properties(_with_checks(record, checks)),
+            properties=_with_checks(record, checks),
             queue_id=half.real_queue_id,
             flag=record.flag,
             sys_flag=record.sys_flag,
@@ -113,22 +124,25 @@ def question(half: HalfMessage, record: Record, checks: int) -> bytes:
     )
 
 
-def _with_checks(record: Record, checks: int) -> dict[str, str]:
-    return record.property_map() | {Property.TRANSACTION_CHECK_TIMES: str(checks)}
+def _with_checks(record: Record, checks: int) -> bytes:
+    """The properties with the count of checks, or without one where they leave no room for it."""
+    others = without_properties(record.properties, _CHECKS)
+    counted = join_properties(others, encode_properties({Property.TRANSACTION_CHECK_TIMES: str(checks)}))
+    return counted if len(counted) <= MAX_PROPERTIES_BYTES else others
 
 
 def _draft(
     topic: str,
     queue_id: int,
     record: Record,
-    properties: Mapping[str, str],
+    properties: bytes,
     sys_flag: int,
     prepared_transaction_offset: int = 0,
 ) -> Draft:
     encoded = encode_record(
         topic=topic,
         body=record.body,
-        properties=encode_properties(properties),
+        properties=properties,
         queue_id=queue_id,
         flag=record.flag,
         sys_flag=sys_flag,
@@ -137,7 +151,8 @@ def _draft(
         reconsume_times=record.reconsume_times,
         prepared_transaction_offset=prepared_transaction_offset,
     )
-    return Draft(topic, queue_id, encoded, tags_code(properties.get(Property.TAGS)), index_keys(properties))
+    found = decode_properties(properties)
+    return Draft(topic, queue_id, encoded, tags_code(found.get(Property.TAGS)), index_keys(found))
 
 
 def _number(text: str | None, otherwise: int) -> int:

@@ -15,6 +15,7 @@ from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.headers_admin import ResumeCheckHalfMessageRequestHeader
 from rmqspark.protocol.message_id import offset_msg_id, parse_offset_msg_id
 from rmqspark.protocol.names import CHECK_MAX_TIME_TOPIC, OP_HALF_TOPIC
+from rmqspark.protocol.properties import encode_properties
 from rmqspark.protocol.record import HEAD_BYTES, decode_record
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.message_store import MessageStore
@@ -138,6 +139,35 @@ def test_what_nobody_knows_is_set_aside_and_can_be_resumed(on_broker) -> None:
         assert (again.code, "committed" in again.remark) == (ResponseCode.TRANSACTION_FAILED, True)
 
     on_broker(talk, clock=clock, transaction_check_max=3, **ONLINE)
+
+
+@pytest.mark.parametrize(
+    "odd", ["a\x01b\x01c\x02", "a\x01" + "x" * 32_540 + "\x02"], ids=["0x01 in a value", "no room"]
+)
+def test_whatever_a_half_message_holds_it_is_asked_about_and_ends(on_broker, odd: str) -> None:
+    """Properties that nobody may write anew, or that leave no room for the count of questions: what was acknowledged
+    is asked about, committed, and set aside, like any other."""
+    clock = ManualClock()
+
+    async def talk(bench) -> None:
+        asked = await Asked.on(bench)
+        client = asked.client
+        i = encode_properties({"TRAN_MSG": "true", "PGROUP": "PG", "UNIQ_KEY": UNIQUE_KEY}).decode() + odd
+        sent = [await client.send("orders", b"%d" % number, i=i) for number in range(2)]
+        assert [answer.code for answer in sent] == [0, 0]
+        await settled(client, half=0, operations=0)
+        clock.advance(seconds=6)
+        await asked.times(2)
+        assert (await end(client, sent[0], COMMIT)).code == 0
+        (message,) = await all_of(bench, client, "orders")
+        assert odd.encode() in message.properties
+        clock.advance(seconds=60)
+        await eventually(lambda: some(bench, client, CHECK_MAX_TIME_TOPIC))
+        (aside,) = await all_of(bench, client, CHECK_MAX_TIME_TOPIC)
+        assert (aside.body, odd.encode() in aside.properties) == (b"1", True)
+        await settled(client, half=2, operations=None)
+
+    on_broker(talk, clock=clock, transaction_check_max=1, **ONLINE)
 
 
 def test_rocketmq_544_and_8311_a_time_of_its_own_before_the_first_question(on_broker) -> None:

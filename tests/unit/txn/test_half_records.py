@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rmqspark.errors import InvalidMessage, InvalidName
 from rmqspark.protocol.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
-from rmqspark.protocol.properties import encode_properties
+from rmqspark.protocol.properties import MAX_PROPERTIES_BYTES, encode_properties
 from rmqspark.protocol.record import Record, decode_record, encode_record
 from rmqspark.txn.half_message import (
     HalfMessage,
@@ -38,13 +38,14 @@ PROPERTIES = {
 }
 
 
-def record_of(topic: str = HALF_TOPIC, **properties: str | None) -> Record:
+def record_of(topic: str = HALF_TOPIC, *, behind: bytes = b"", **properties: str | None) -> Record:
+    """A record in the half queue; `behind` its properties may stand anything that a sender wrote."""
     changed = {name: value for name, value in (PROPERTIES | properties).items() if value is not None}
     return decode_record(
         encode_record(
             topic=topic,
             body=b"half",
-            properties=encode_properties(changed),
+            properties=encode_properties(changed) + behind,
             flag=7,
             sys_flag=0x301,
             queue_offset=5,
@@ -162,3 +163,28 @@ def test_the_question() -> None:
     assert (asked.topic, asked.queue_id, asked.body) == ("orders", 3, b"half")
     assert (asked.queue_offset, asked.physical_offset, asked.sys_flag) == (5, 4096, 0x301)
     assert asked.property_map()["TRANSACTION_CHECK_TIMES"] == "3"
+
+
+FULL = MAX_PROPERTIES_BYTES - len(encode_properties(PROPERTIES))
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [b"a\x01b\x01c\x02", b"a\x01b", b"\x01\x02\x02nothing\x02", b"a\x01\xff\x02a\x01last\x02", b"a" * FULL],
+    ids=["0x01 in a value", "no end", "no pairs", "no UTF-8, and twice", "no room"],
+)
+def test_whatever_a_half_message_holds_it_can_be_ended(behind: bytes) -> None:
+    """What was acknowledged is committed, asked about, set aside and resumed, with what its sender wrote as it is."""
+    record = record_of(behind=behind)
+    half = HalfMessage.of(record)
+    aside = decode_record(set_aside_draft(record, 15).record)
+    made = [
+        decode_record(committed_draft(half, record).record),
+        decode_record(question(half, record, 3)),
+        aside,
+        decode_record(resumed_draft(aside).record),
+    ]
+    assert all(behind in message.properties for message in made)
+    counted = {} if len(behind) == FULL else {"TRANSACTION_CHECK_TIMES": "15"}
+    assert aside.property_map() == record.property_map() | counted
+    assert HalfMessage.of(made[-1]).checks == 0
