@@ -14,9 +14,9 @@ from rmqspark.errors import StoreError
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.headers_admin import ResumeCheckHalfMessageRequestHeader
 from rmqspark.protocol.message_id import offset_msg_id, parse_offset_msg_id
-from rmqspark.protocol.names import CHECK_MAX_TIME_TOPIC, OP_HALF_TOPIC
+from rmqspark.protocol.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
 from rmqspark.protocol.properties import encode_properties
-from rmqspark.protocol.record import HEAD_BYTES, decode_record
+from rmqspark.protocol.record import BODY_LENGTH_AT, HEAD_BYTES, decode_record
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.message_store import MessageStore
 from rmqspark.testing.manual_clock import ManualClock
@@ -214,6 +214,37 @@ def test_rocketmq_9500_and_1568_one_bad_half_message_holds_up_nobody(on_broker) 
         assert await all_of(bench, asked.client, CHECK_MAX_TIME_TOPIC) == []
 
     on_broker(talk, clock=clock, files=files, transaction_check_max=1)
+
+
+@pytest.mark.parametrize(
+    ("topic", "asked_about"), [(HALF_TOPIC, {"good", "later"}), (OP_HALF_TOPIC, {"bad", "good", "later"})]
+)
+def test_a_broker_starts_over_a_record_with_a_flipped_bit(on_broker, topic: str, asked_about: set[str]) -> None:
+    """In the length of the body of a half message, or of an op record: that one is passed over, and the others are
+    asked about, those that come later, too."""
+    clock, files = ManualClock(), MemoryFileSystem()
+
+    async def before(bench) -> int:
+        client = await bench.connect()
+        await send_half(client, body=b"bad")
+        await send_half(client, body=b"good")
+        ended = await send_half(client, body=b"ended")
+        assert (await end(client, ended, COMMIT)).code == 0
+        return (await all_of(bench, client, topic))[0].physical_offset
+
+    async def after(bench) -> None:
+        asked = await Asked.on(bench)
+        await send_half(asked.client, body=b"later")
+        await settled(asked.client, half=int(topic == HALF_TOPIC), operations=None)
+        clock.advance(seconds=6)
+        await asked.times(len(asked_about))
+        assert {message.body.decode() for _, message in asked.questions} == asked_about
+
+    damaged = on_broker(before, files=files, clock=clock)
+    log = files.open(f"store/commitlog/{0:020d}")
+    log.pwrite(b"\x40", damaged + BODY_LENGTH_AT + 2)
+    log.close()
+    on_broker(after, files=files, clock=clock)
 
 
 def test_a_kill_forgets_no_transaction(on_broker) -> None:
