@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from rmqspark.errors import RecordError
+from rmqspark.errors import DamagedFile, RecordError
 from rmqspark.protocol.record import SIZE_AT, decode_record
 
 if TYPE_CHECKING:
@@ -32,22 +32,36 @@ class QueueReader:
     def chunk(self) -> list[Record]:
         """The next records; none at the end of the queue."""
         while True:
-            found = self._store.read(self._topic, 0, self.next_offset, max_count=_CHUNK_RECORDS, max_bytes=_CHUNK_BYTES)
-            has_moved = found.next_offset > self.next_offset
-            self.next_offset = max(self.next_offset, found.next_offset)
-            if found.count or not has_moved:
-                return list(self._decode(bytes(found.body), found.count))
+            first = self.next_offset
+            found = self._store.read(self._topic, 0, first, max_count=_CHUNK_RECORDS, max_bytes=_CHUNK_BYTES)
+            self.next_offset = max(first, found.next_offset)
+            if found.count or self.next_offset == first:
+                return list(self._decode(bytes(found.body), found.count, first))
 
     def all(self) -> Iterator[Record]:
         """Every record up to the end of the queue."""
         while records := self.chunk():
             yield from records
 
-    def _decode(self, body: bytes, count: int) -> Iterator[Record]:
+    def _decode(self, body: bytes, count: int, expected: int) -> Iterator[Record]:
+        """`expected` is the queue offset of the first of these records, if none was left out before it."""
         at = 0
         for _ in range(count):
             try:
-                yield decode_record(body, at)
-            except RecordError as error:
+                record = decode_record(body, at)
+                if record.queue_offset != expected:
+                    self._check_place(record)
+                    expected = record.queue_offset
+                yield record
+            except (RecordError, DamagedFile) as error:
                 log.error("a record is damaged", topic=self._topic, reason=str(error))
+            expected += 1
             at += int.from_bytes(body[at + SIZE_AT : at + SIZE_AT + 4], "big")  # what the read held against the queue
+
+    def _check_place(self, record: Record) -> None:
+        """No checksum covers the queue offset that a record says it has, and whoever reads it goes by that.
+
+        Raises RecordError where the queue has another record there, DamagedFile.
+        """
+        if self._store.locate(self._topic, 0, record.queue_offset) != (record.physical_offset, record.size):
+            raise RecordError(f"The record at {record.physical_offset} is not in place {record.queue_offset}.")
