@@ -35,8 +35,9 @@ class QueueReader:
             first = self.next_offset
             found = self._store.read(self._topic, 0, first, max_count=_CHUNK_RECORDS, max_bytes=_CHUNK_BYTES)
             self.next_offset = max(first, found.next_offset)
-            if found.count or self.next_offset == first:
-                return list(self._decode(bytes(found.body), found.count, first))
+            records = list(self._decode(bytes(found.body), found.count, first))
+            if records or self.next_offset == first:
+                return records
 
     def all(self) -> Iterator[Record]:
         """Every record up to the end of the queue."""
