@@ -18,6 +18,7 @@ from rmqspark.errors import (
     InvalidArgument,
     MessageNotFound,
     NotFound,
+    NotSupported,
     NotWritable,
     ServerFault,
     TransactionError,
@@ -181,11 +182,16 @@ class HalfMessages:
         self._ledger.end(half.queue_offset, Outcome.SET_ASIDE)
 
     def resume(self, physical_offset: int) -> None:
-        """Makes what was set aside a half message again. Raises MessageNotFound, and TransactionError where its
-        transaction was committed, or is open once more already."""
+        """Makes what was set aside a half message again. Raises MessageNotFound; TransactionError where its transaction
+        was committed, or is open once more already; NotSupported without an index, which alone knows."""
         record = decode_record(self._store.read_at(physical_offset))
         if record.topic != CHECK_MAX_TIME_TOPIC:
             raise NotFound(f"The message at {physical_offset} was not set aside.", hint=f"See {CHECK_MAX_TIME_TOPIC}.")
+        if not self._store.has_index:
+            raise NotSupported(
+                "Without an index it is not known whether the transaction was committed or resumed since.",
+                hint="Set message_index_enable, and start the broker again.",
+            )
         draft = resumed_draft(record)
         half = HalfMessage.of(decode_record(draft.record))
         if was_committed(self._store, half):

@@ -346,6 +346,11 @@ class MessageStore:
         self._log.segments.read_into(buffer, physical_offset)
         self._log.segments.forget(physical_offset, physical_offset + len(buffer))
 
+    @property
+    def has_index(self) -> bool:
+        """Whether messages can be queried: without an index `query` finds nothing, whatever is there."""
+        return self._index is not None
+
     def query(self, topic: str, key: str, begin_ms: int, end_ms: int, max_count: int) -> list[bytes]:
         """Records stored in [begin_ms, end_ms] under a key with the hash of this one; the caller compares the keys."""
         if self._index is None:

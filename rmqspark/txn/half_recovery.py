@@ -2,7 +2,8 @@
 
 The op records behind the committed offset say what ended; committed messages say it too, where their op record is
 missing (`prepared_scan.py`). A copy that an Apache broker put back may belong to a half below the committed offset,
-which neither leads to: for such the index is asked whether the transaction's message is there.
+which neither leads to: for such the index is asked whether the transaction's message is there. Without an index such a
+copy counts as open.
 """
 
 from __future__ import annotations

@@ -170,6 +170,26 @@ def test_whatever_a_half_message_holds_it_is_asked_about_and_ends(on_broker, odd
     on_broker(talk, clock=clock, transaction_check_max=1, **ONLINE)
 
 
+def test_without_an_index_nothing_is_resumed(on_broker) -> None:
+    """Nobody could say whether the message was committed or resumed since, and it would be delivered twice."""
+    clock = ManualClock()
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        sent = await send_half(client)
+        await settled(client, half=0, operations=0)
+        clock.advance(seconds=6)
+        await eventually(lambda: some(bench, client, CHECK_MAX_TIME_TOPIC))
+        (aside,) = await all_of(bench, client, CHECK_MAX_TIME_TOPIC)
+        host = parse_offset_msg_id(sent.fields["msgId"])[0]
+        resume = ResumeCheckHalfMessageRequestHeader(CHECK_MAX_TIME_TOPIC, offset_msg_id(host, aside.physical_offset))
+        refused = await client.ask(RequestCode.RESUME_CHECK_HALF_MESSAGE, resume)
+        assert (refused.code, "index" in refused.remark) == (ResponseCode.REQUEST_CODE_NOT_SUPPORTED, True)
+        assert len(await all_of(bench, client, HALF_TOPIC)) == 1
+
+    on_broker(talk, clock=clock, transaction_check_max=0, store={"message_index_enable": False})
+
+
 def test_rocketmq_544_and_8311_a_time_of_its_own_before_the_first_question(on_broker) -> None:
     """CHECK_IMMUNITY_TIME_IN_SECONDS puts the first question off, and no question is counted that was not put: RocketMQ
     could miss the message, or set it aside unasked."""
