@@ -149,7 +149,7 @@ class Intake:
             encoded = join_properties(encoded, encode_properties({Property.UNIQ_KEY: unique_key}))
         encoded = self._with_brokers_own(encoded, properties)
         if is_half:
-            encoded = join_properties(encoded, _as_half(topic, queue_id, properties))
+            encoded = _as_half(encoded, topic, queue_id, properties[Property.UNIQ_KEY])
             topic, queue_id = HALF_TOPIC, 0
         origin = Origin(topic, queue_id, sys_flag, _born_host(*peer), header.g, header.j or 0)
         draft = draft_of(origin, body, header.h, encoded, properties)
@@ -249,12 +249,11 @@ _known_wrapper = lru_cache(maxsize=1024)(_read_wrapper)
 """Most batches say the same."""
 
 
-def _as_half(topic: str, queue_id: int, properties: dict[str, str]) -> bytes:
-    """What a half message says of itself besides (RocketMQ's TransactionalMessageBridge.parseHalfMessageInner)."""
-    return encode_properties(
-        {
-            Property.TRANSACTION_ID: properties[Property.UNIQ_KEY],
-            Property.REAL_TOPIC: topic,
-            Property.REAL_QUEUE_ID: str(queue_id),
-        }
-    )
+def _as_half(encoded: bytes, topic: str, queue_id: int, unique_key: str) -> bytes:
+    """With what a half message says of itself besides (RocketMQ's TransactionalMessageBridge.parseHalfMessageInner).
+
+    How often its producers were asked about it is not for its sender to say, though he may send on what he was asked
+    about once: by that count the copies are known that an Apache broker puts back.
+    """
+    own = {Property.TRANSACTION_ID: unique_key, Property.REAL_TOPIC: topic, Property.REAL_QUEUE_ID: str(queue_id)}
+    return join_properties(without_properties(encoded, (Property.TRANSACTION_CHECK_TIMES,)), encode_properties(own))

@@ -293,6 +293,30 @@ def test_a_kill_forgets_no_transaction(on_broker) -> None:
     on_broker(lambda bench: after(bench, opened), files=files, clock=clock)
 
 
+def test_a_sender_does_not_say_how_often_he_was_asked(on_broker) -> None:
+    """He sends on what he was asked about once, with its id and count: two transactions, and after a restart no copy of
+    one. Questions are counted from the first on."""
+    clock, files = ManualClock(), MemoryFileSystem()
+
+    async def before(bench) -> Response:
+        client = await bench.connect()
+        first = await send_half(client, body=b"first")
+        second = await send_half(client, body=b"second", TRANSACTION_CHECK_TIMES="15")
+        assert (await end(client, first, COMMIT)).code == 0
+        return second
+
+    async def after(bench) -> None:
+        asked = await Asked.on(bench)
+        clock.advance(seconds=6)
+        await asked.times(1)
+        assert asked.questions[0][1].property_map()["TRANSACTION_CHECK_TIMES"] == "1"
+        assert (await end(asked.client, second, COMMIT)).code == 0
+        assert [record.body for record in await all_of(bench, asked.client, "orders", 2)] == [b"first", b"second"]
+
+    second = on_broker(before, files=files, clock=clock)
+    on_broker(after, files=files, clock=clock)
+
+
 def test_a_power_loss_between_message_and_mark_delivers_nothing_twice(on_broker) -> None:
     """The message is in the log, the op record behind it is not: the broker marks the half when it starts, asks nobody,
     and takes no second commit."""
