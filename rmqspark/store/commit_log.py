@@ -114,16 +114,20 @@ class CommitLog:
         self.end_offset = end
 
     def tidy(self) -> None:
-        """Clears what a failed write left behind, if anything. Raises NotWritable while the disk refuses that too."""
-        if not self._untidy_end:
-            return
+        """Does `clear_tail`. Raises NotWritable while the disk refuses that too."""
         try:
-            for segment in self.segments:
-                start, end = max(self.end_offset, segment.base), min(self._untidy_end, segment.base + segment.length)
-                if start < end:
-                    segment.zero(start - segment.base, end - segment.base)
+            self.clear_tail()
         except OSError as error:
             raise NotWritable(f"The commit log's tail cannot be put right after a failed write: {error}.") from error
+
+    def clear_tail(self) -> None:
+        """Clears what a failed write left behind, if anything. Raises OSError."""
+        if not self._untidy_end:
+            return
+        for segment in self.segments:
+            start, end = max(self.end_offset, segment.base), min(self._untidy_end, segment.base + segment.length)
+            if start < end:
+                segment.zero(start - segment.base, end - segment.base)
         self._untidy_end = 0
 
     def read_record(self, physical_offset: int) -> bytes:

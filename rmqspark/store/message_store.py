@@ -185,6 +185,7 @@ class MessageStore:
     def _make_all_durable(self) -> None:
         if self._gate.has_failed or self._flusher.is_busy:
             return
+        self._log.clear_tail()  # or the next start would believe what was refused
         self._flush_to_disk()
         if self._index is not None:
             self._index.close()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from structlog.testing import capture_logs
 
-from rmqspark.errors import NotWritable
+from rmqspark.errors import NotWritable, StoreError
 from rmqspark.store.config import StoreConfig
 from rmqspark.testing.disk_faults import CHANGES
 
@@ -109,6 +109,26 @@ def test_a_tail_that_cannot_be_put_right_refuses_until_it_can() -> None:
     bench.send("t", 0, b"next.")
     assert bench.store.end_offset > end
     assert bench.bodies("t", 0) == [b"first", b"next."]
+
+
+def test_what_was_refused_is_not_there_after_an_orderly_stop() -> None:
+    """A disk that would not even clear what a refused send had left: closing tries again, or is no orderly stop."""
+    bench = StoreBench(NO_INDEX)
+    bench.send("t", 0, b"first")
+    bench.disk.fail_next("pwrite", no_space(errno.EIO), after_bytes=1 << 20)
+    bench.disk.fail_next("pwrite", no_space(errno.EIO))
+    with pytest.raises(NotWritable, match="tail cannot be put right"):
+        bench.send("t", 0, b"refused")
+    bench.reopen()
+    assert bench.bodies("t", 0) == [b"first"]
+    bench.disk.fail_next("pwrite", no_space(errno.EIO), after_bytes=1 << 20)
+    bench.disk.fail_next("pwrite", no_space(errno.EIO))
+    with pytest.raises(NotWritable, match="tail cannot be put right"):
+        bench.send("t", 0, b"refused")
+    bench.disk.fail_next("pwrite", no_space(errno.EIO))
+    with pytest.raises(StoreError, match="cannot be closed in order"):
+        bench.store.close()
+    assert bench.files.exists("abort")
 
 
 def test_messages_whose_queue_entry_was_refused_come_later() -> None:
