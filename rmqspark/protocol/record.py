@@ -101,6 +101,9 @@ HEAD: Final = _HEADS[0]
 _IPV4_HOST_BYTES: Final = 8
 _HOSTS_MASK: Final = SysFlag.HOSTS_MASK
 _WITHOUT_HOSTS: Final = ~SysFlag.HOSTS_MASK
+_LOW_SYS_FLAG_AT: Final = SYS_FLAG_AT + 3
+_LOW_MAGIC_AT: Final = MAGIC_AT + 3
+_LOW_MAGIC_V1: Final = MAGIC_V1 & 0xFF
 _SIZE_MAGIC: Final = Struct(">iI")
 _INT32: Final = Struct(">i")
 _PLACE: Final = Struct(">qq")
@@ -296,6 +299,14 @@ def _measure(buffer: Buffer, offset: int) -> _Parts:
     if properties_length != room:
         raise RecordError(f"At byte {offset}: properties of {properties_length} bytes where {room} are left.")
     return _Parts(size, hosts, body_at, body_end, topic_at, topic_end, topic_end + _INT16.size)
+
+
+def properties_of(record: Buffer) -> Buffer:
+    """The encoded properties of one record, which is not checked."""
+    at: int = _HEADS[record[_LOW_SYS_FLAG_AT] >> 4 & 3].size
+    at += _INT32.unpack_from(record, at - 4)[0]
+    at += 3 + record[at] if record[_LOW_MAGIC_AT] == _LOW_MAGIC_V1 else 4 + _INT16.unpack_from(record, at)[0]
+    return record[at:]
 
 
 def check_record(buffer: Buffer, offset: int = 0, *, check_crc: bool = True) -> int:

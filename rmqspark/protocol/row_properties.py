@@ -86,6 +86,10 @@ class RowProperties(NamedTuple):
         values = sum(len(_values_of(pieces)) for pieces in self)
         return len(self.tags.rows.lengths) * UNIQUE_KEY_PAIR_BYTES + sum(names) + values
 
+    def longest_value_bytes(self) -> int:
+        """Of all values of all columns."""
+        return max(int(pieces.rows.lengths.max(initial=0)) for pieces in self)
+
     def most_encoded_bytes(self) -> Positions:
         """How long the properties of each row are in its record, at most."""
         return self._values_bytes() + (UNIQUE_KEY_PAIR_BYTES + NAMES_BYTES)

@@ -193,6 +193,7 @@ class Recovery:
             watermark,
             check_crc=self._check_crc,
             may_be_torn=not self._last_run.was_closed,
+            has_vouchers=self._checkpoint.is_sealed,
         )
         for found in scan.run():
             if isinstance(found, Damage):

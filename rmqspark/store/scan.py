@@ -8,7 +8,8 @@ can be believed, and never a reason to drop what follows (reliability, G4).
 The checksum covers the body alone: a record of which a crash took the end, or a power loss a sector, may look right
 though its topic or properties lack bytes. These read as zeros, since nothing was ever written there before. So above
 the watermark a record is not believed either if its topic begins or ends with a zero, or its properties end in one or
-have a sector with nothing but zeros.
+have a sector with nothing but zeros; unless it came with such properties, for which a voucher speaks (`vouchers.py`).
+RocketMQ writes none. In a store that it wrote last such a record is believed if something follows it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
+from isal.isal_zlib import crc32
 
 from rmqspark.errors import RecordError
 from rmqspark.protocol.record import (
@@ -29,6 +31,7 @@ from rmqspark.protocol.record import (
     check_record,
 )
 from rmqspark.protocol.record_batch import RecordBatch
+from rmqspark.store.vouchers import SECTOR_BYTES, vouched_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +42,6 @@ if TYPE_CHECKING:
 
 _CHUNK_BYTES: Final = 1 << 20
 _LONGEST_CHUNK_BYTES: Final = 16 << 20
-_SECTOR_BYTES: Final = 512
 _HEAD: Final = Struct(">iI")
 _HEADS: Final = np.dtype([("size", ">i4"), ("magic", ">u4")])
 _MAGICS: Final = (MAGIC_V1, MAGIC_V2)
@@ -62,15 +64,26 @@ class Damage(NamedTuple):
 
 class LogScan:
     """Goes through the log from `position`, a place where a record begins. When `run` is through, `position` is the
-    end of the log: behind its last record, or at the watermark if nothing is left from there on."""
+    end of the log: behind its last record, or at the watermark if nothing is left from there on.
+
+    `may_be_torn` says that its writer had no time to close it, `has_vouchers` that the writer was ours."""
 
     def __init__(
-        self, segments: SegmentLog, start: int, watermark: int, *, check_crc: bool, may_be_torn: bool = False
+        self,
+        segments: SegmentLog,
+        start: int,
+        watermark: int,
+        *,
+        check_crc: bool,
+        may_be_torn: bool = False,
+        has_vouchers: bool = True,
     ) -> None:
         self._segments = segments
         self._watermark = watermark
         self._check_crc = check_crc
         self._may_be_torn = may_be_torn
+        self._has_vouchers = has_vouchers
+        self._vouched: set[int] = set()  # checksums of properties
         self._chunk = bytearray()
         self.position = start
 
@@ -125,6 +138,7 @@ class LogScan:
         if good < len(batch):
             batch = RecordBatch.from_sizes(raw[: int(sizes[:good].sum())], sizes[:good])
         if self._may_be_torn and good:
+            self._vouched |= vouched_for(batch)
             good = self._count_whole(batch)
             if good < len(batch):
                 batch = RecordBatch.from_sizes(raw[: int(sizes[:good].sum())], sizes[:good])
@@ -151,9 +165,25 @@ class LogScan:
         has_zeros = np.searchsorted(zeros, ends) > np.searchsorted(zeros, starts)
         file_offset = self.position % self._segments.segment_bytes
         for row in np.flatnonzero(above & (has_zeros | ~is_named)).tolist():
-            if not is_named[row] or _lacks_bytes(batch.buffer, int(starts[row]), int(ends[row]), file_offset):
+            start, end = int(starts[row]), int(ends[row])
+            if not is_named[row]:
+                return int(row)
+            if _lacks_bytes(batch.buffer, start, end, file_offset) and not self._is_sure_of(batch, start, end):
                 return int(row)
         return len(batch)
+
+    def _is_sure_of(self, batch: RecordBatch, start: int, end: int) -> bool:
+        """Whether a record, believable but for its properties, which end it, came with these."""
+        is_vouched = crc32(batch.buffer[start:end].data) in self._vouched
+        return is_vouched or not (self._has_vouchers or self._is_end(self.position + end))
+
+    def _is_end(self, position: int) -> bool:
+        """Whether neither a record nor a blank begins there, as far as its magic tells."""
+        segment = self._segments.segment_at(position)
+        if segment is None or position + BLANK_BYTES > segment.base + segment.length:
+            return True
+        _, magic = _HEAD.unpack(segment.read(position - segment.base, BLANK_BYTES))
+        return magic != MAGIC_BLANK and magic not in _MAGICS
 
     def _next_believable(self) -> int:
         """Where the next record behind `position` begins; the watermark if there is none below it."""
@@ -222,7 +252,7 @@ def _lacks_bytes(buffer: Bytes, start: int, end: int, file_offset: int) -> bool:
     if not buffer[end - 1]:
         return True
     while start < end:
-        part_end = min(end, start + _SECTOR_BYTES - (file_offset + start) % _SECTOR_BYTES)
+        part_end = min(end, start + SECTOR_BYTES - (file_offset + start) % SECTOR_BYTES)
         if not buffer[start:part_end].any():
             return True
         start = part_end

@@ -41,7 +41,8 @@ class SingleTable(NamedTuple):
     target_of: NDArray[np.intp]
     """The number of the one that each goes to."""
     records: Bytes
-    """Back to back, complete but for what they learn by being stored. Written to."""
+    """Back to back, complete but for what they learn by being stored. Written to. Their properties differ in the values
+    of keys alone, which have no zeros."""
     sizes: Positions
     """Of the records."""
     tags_code: int

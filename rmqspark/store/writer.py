@@ -26,6 +26,14 @@ from rmqspark.store.segment import Segment
 from rmqspark.store.single_entries import SingleEntries
 from rmqspark.store.single_tables import lay_out_table
 from rmqspark.store.singles import lay_out
+from rmqspark.store.vouchers import (
+    SECTOR_BYTES,
+    drafts_in_doubt,
+    in_doubt,
+    singles_in_doubt,
+    table_in_doubt,
+    vouchers,
+)
 from rmqspark.store.warming import Warming
 
 if TYPE_CHECKING:
@@ -105,6 +113,7 @@ class Writer:
         if max(sizes) > self._max_record_bytes:
             raise InvalidMessage(f"A record of {max(sizes)} bytes is over the limit of {self._max_record_bytes}.")
         ends = list(accumulate(sizes))
+        self._vouch(drafts_in_doubt(records))
         placements = self._log.place(ends, together=together)
         tick = _Tick(self._queues, now_ms, self.store_host)
         for placement in placements:
@@ -123,6 +132,7 @@ class Writer:
         """Stores messages in this order with one write, all or none; None, with nothing done, where the newest file
         has no room for all of them. Raises NotWritable."""
         self._admit()
+        self._vouch(singles_in_doubt(singles))
         now_ms, begin, queued = self._clock.now_ms(), self._log.end_offset, SingleEntries(self._queues)
         laid = lay_out(singles, self._queues, queued, begin, now_ms, self.store_host)
         if not self.has_room(len(laid.records)):
@@ -136,6 +146,7 @@ class Writer:
     def append_table(self, table: SingleTable) -> StoredTable | None:
         """The same of messages in a table."""
         self._admit()
+        self._vouch(table_in_doubt(table))
         if not self.has_room(table.records.size):
             return None
         now_ms, begin = self._clock.now_ms(), self._log.end_offset
@@ -156,6 +167,7 @@ class Writer:
         """
         self._admit()
         check_bulk(records, topic, queue_id, self._max_body_bytes)
+        self._vouch(in_doubt(records))
         (appended,) = self._append_made(made_of_records([Run(topic, queue_id, len(records))], records))
         return appended
 
@@ -167,6 +179,7 @@ class Writer:
         """
         self._admit()
         check_keys(records)
+        self._vouch(in_doubt(records))
         return self._append_made(made_of_records(runs, records))
 
     def append_rows(self, topic: str, runs: Sequence[RowRun]) -> list[BulkAppended]:
@@ -179,7 +192,11 @@ class Writer:
         self._admit()
         for run in runs:
             check_rows(run.rows, topic, self._max_body_bytes)
-        return self._append_made(made_of_rows(topic, runs, self._room))
+        made = made_of_rows(topic, runs, self._room)
+        values = [run.rows.properties.longest_value_bytes() for run in runs if run.rows.properties is not None]
+        if max(values, default=0) >= SECTOR_BYTES:  # only in a value are there zeros
+            self._vouch(in_doubt(made.records))
+        return self._append_made(made)
 
     def append_topic_rows(self, runs: Sequence[TopicRun], rows: BulkRows) -> list[BulkAppended]:
         """Stores rows for many queues, all or none; returns where they are, queue by queue. Each queue is named once.
@@ -197,6 +214,7 @@ class Writer:
         the log. Raises NotWritable.
         """
         self._admit()
+        self._vouch(in_doubt(made.records))
         return self._append_made(made, meanwhile)
 
     def append_parts(self, topic: str, queue_id: int, head: bytearray, rest: Sequence[Buffer]) -> Appended:
@@ -264,6 +282,24 @@ class Writer:
                     f"A consume queue or the index cannot be written: {self._dispatcher.fault}.",
                     hint=advice(self._dispatcher.fault),
                 )
+
+    def _vouch(self, all_properties: Sequence[bytes]) -> None:
+        """Puts vouchers into the log ahead of messages with properties that might look torn."""
+        if not all_properties:
+            return
+        for record in vouchers(all_properties):
+            placements, now_ms = self._log.place([len(record)]), self._clock.now_ms()
+            patch_record(
+                record,
+                0,
+                queue_offset=0,
+                physical_offset=placements[-1].physical_offset,
+                store_timestamp_ms=now_ms,
+                store_host=self.store_host,
+            )
+            self._log.write([(p, record if p.first < p.last else b"") for p in placements])
+            with self._gate:
+                self._finish(now_ms, (), None)
 
     def _indexing(self, keys: list[bytes], key_offsets: list[int], now_ms: int) -> Callable[[], None] | None:
         return partial(self._index.append, keys, key_offsets, now_ms) if self._index and keys else None

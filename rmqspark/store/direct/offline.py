@@ -135,7 +135,7 @@ class OfflineStore:
             deletions.distrust_places()
             start = watermark = max([log.min_offset, *(queue.end_physical_offset() for queue in found)])
         self._ends = {(queue.topic, queue.queue_id): queue.max_offset for queue in found}
-        self.tails = find_tails(log, start, watermark, self._ends, deletions)
+        self.tails = find_tails(log, start, watermark, self._ends, deletions, has_vouchers=checkpoint.is_sealed)
 
     def _checkpoint(self) -> Checkpoint:
         if not self._files.exists(CHECKPOINT):

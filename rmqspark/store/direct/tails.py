@@ -65,15 +65,21 @@ def with_tail(queue: EntrySource | None, tail: Tail | None) -> EntrySource | Non
 
 
 def find_tails(
-    log: CommitLog, start: int, watermark: int, ends: Mapping[tuple[str, int], int], deletions: Deletions
+    log: CommitLog,
+    start: int,
+    watermark: int,
+    ends: Mapping[tuple[str, int], int],
+    deletions: Deletions,
+    *,
+    has_vouchers: bool,
 ) -> dict[tuple[str, int], Tail]:
     """The entries for all messages from physical offset `start` on that the queues, which end at `ends`, do not have.
 
-    The log's `end_offset` is where it ends afterwards.
+    The log's `end_offset` is where it ends afterwards. `has_vouchers` is for `LogScan`.
     """
     found: dict[tuple[str, int], bytearray] = {}
     first: dict[tuple[str, int], int] = {}
-    scan = LogScan(log.segments, start, watermark, check_crc=True, may_be_torn=True)
+    scan = LogScan(log.segments, start, watermark, check_crc=True, may_be_torn=True, has_vouchers=has_vouchers)
     for records in scan.run():
         if not isinstance(records, Records):
             continue

@@ -134,7 +134,12 @@ class _Inspection:
     def _go_through_log(self, index: IndexEntries | None) -> None:
         report = self._report
         scan = LogScan(
-            self._log, report.start, report.watermark, check_crc=True, may_be_torn=not self._report.was_closed
+            self._log,
+            report.start,
+            report.watermark,
+            check_crc=True,
+            may_be_torn=not report.was_closed,
+            has_vouchers=report.written_by == "rmqspark",
         )
         is_known = report.written_by == "rmqspark" and report.was_closed
         whole = (report.watermark if is_known else self._log.capacity_end) - report.start

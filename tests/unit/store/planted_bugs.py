@@ -207,6 +207,7 @@ BUGS = [
     _bug("deletions synced together", "-", 3, SegmentLog, "drop_before", _drop_in_one_go),
     _bug("offsets not synced before expiry", "-", 1, Expiry, "_make_offsets_durable", _nothing),
     _bug("torn properties believed", "-", 2, LogScan, "_count_whole", _all_records_are_whole, in_sweep=True),
+    _bug("no vouchers", "-", 1, Writer, "_vouch", _nothing),
     _bug("entries in memory at the checkpoint", "-", 1, ConsumeQueues, "write_out", _nothing),
     _bug("entries dispatched twice", "RocketMQ #7355", 2, ConsumeQueue, "put", _put_repeated_entries_too),
     _bug("fsync of the wrong file", "-", 2, SegmentFiles, "begin_sync", _sync_the_newest_alone),

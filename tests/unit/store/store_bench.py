@@ -40,13 +40,20 @@ SMALL = StoreConfig(
 QUEUE_FILE_ENTRIES = 5  # the entry that begins a file is written at once, those behind it may wait in memory
 HOST = pack_host("10.0.0.7", 10911)
 EVERYTHING = 1 << 40
+ODD = {b"!": b"k\1v\0", b"?": b"k\1" + bytes(1100) + b"v\2"}
+"""Properties with zeros, by the last byte of a body."""
+
+
+def properties_for(body: bytes, tags: str | None = None) -> bytes:
+    """Where the body ends in one of `ODD`, they look as if a crash had taken some of them."""
+    properties = encode_properties({"UNIQ_KEY": body.decode(), **({"TAGS": tags} if tags else {})})
+    return properties + ODD.get(body[-1:], b"")
 
 
 def draft(topic: str, queue_id: int, body: bytes, tags: str | None = None, sys_flag: int = 0) -> Draft:
     """A message whose body is its unique key, too."""
-    properties = {"UNIQ_KEY": body.decode(), **({"TAGS": tags} if tags else {})}
     record = encode_record(
-        topic=topic, queue_id=queue_id, body=body, properties=encode_properties(properties), sys_flag=sys_flag
+        topic=topic, queue_id=queue_id, body=body, properties=properties_for(body, tags), sys_flag=sys_flag
     )
     return Draft(topic, queue_id, record, tags_code(tags), (body.decode(),))
 
@@ -59,8 +66,7 @@ def bulk(topic: str, queue_id: int, bodies: Sequence[bytes]) -> tuple[bytearray,
 
 def single(topic: str, queue_id: int, body: bytes) -> Single:
     """The same message, known by its fields."""
-    properties = encode_properties({"UNIQ_KEY": body.decode()})
-    return Single(topic, queue_id, body, properties, 0, (body.decode(),), 0, 0, bytes(8), 0)
+    return Single(topic, queue_id, body, properties_for(body), 0, (body.decode(),), 0, 0, bytes(8), 0)
 
 
 def table(queues: Sequence[tuple[str, int]], bodies: Sequence[bytes]) -> SingleTable:

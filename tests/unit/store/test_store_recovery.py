@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import StoreError, StoreLocked
+from rmqspark.protocol.body_crcs import body_crcs
+from rmqspark.protocol.bulk_rows import BulkRows
+from rmqspark.protocol.columns import Column
 from rmqspark.protocol.record import encode_record
+from rmqspark.protocol.record_batch import RecordBatch
+from rmqspark.protocol.row_properties import RowProperties
+from rmqspark.protocol.unique_keys import IdRange
 from rmqspark.store.checkpoint import Checkpoint
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.consume_queue import ENTRY
-from rmqspark.store.draft import Draft
+from rmqspark.store.direct.offline import OfflineStore
+from rmqspark.store.draft import Draft, RowRun, Run
 from rmqspark.store.message_store import MessageStore
 from rmqspark.store.reader import ReadStatus
+from rmqspark.store.single_tables import SingleTable
+from rmqspark.store.singles import Single
+from rmqspark.store.targets import Targets
 from rmqspark.testing.disk_faults import ProcessDied
 
 from .store_bench import EVERYTHING, SMALL, StoreBench
@@ -430,3 +441,113 @@ def test_a_crash_inside_recovery_is_harmless() -> None:
         else:
             break
     assert count > 5
+
+
+ZEROS = {
+    "at the end": b"k\x01v\x00",
+    "from the beginning": bytes(1100) + b"\x01v\x02",
+    "in a value": b"k\x01" + bytes(1100) + b"v\x02",
+}
+ROOMY = StoreConfig(**{**SMALL.__dict__, "mapped_file_size_commit_log": 1 << 16})
+
+
+def send_with(bench: StoreBench, way: str, *all_properties: bytes) -> None:
+    """A message for each of these, by one of the ways in which they come."""
+    count, writer = len(all_properties), bench.store.writer
+    records = [encode_record(topic="t", body=b"zeros", properties=properties) for properties in all_properties]
+    sizes = np.array([len(record) for record in records])
+    batch = RecordBatch.from_sizes(bytearray().join(records), sizes)
+    if way == "drafts":
+        bench.store.append([Draft("t", 0, record) for record in records])
+    elif way == "singles":
+        alike = (0, (), 0, 0, bytes(8), 0)
+        writer.append_singles([Single("t", 0, b"zeros", properties, *alike) for properties in all_properties])
+    elif way == "table":
+        targets = Targets()
+        target_of = np.full(count, targets.number_of("t", 0))
+        writer.append_table(SingleTable(targets, target_of, batch.buffer, sizes, 0, []))
+    elif way == "bulk":
+        bench.store.append_bulk("t", 0, batch)
+    elif way == "runs":
+        writer.append_runs([Run("t", 0, count)], batch)
+    else:
+        bench.commit("t", 0, batch, 0)
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("zeros", ZEROS)
+@pytest.mark.parametrize("way", ["drafts", "singles", "table", "bulk", "runs", "committed"])
+def test_messages_with_zeros_in_their_properties_are_not_taken_for_torn(way: str, zeros: str) -> None:
+    """Nor do those behind them go: after a kill all that was answered is there, after a power loss all that was
+    flushed, and who looks without a broker sees the same."""
+    for end in (StoreBench.kill, StoreBench.lose_power):
+        bench = StoreBench(ROOMY)
+        for _ in range(2):
+            send_with(bench, way, *[ZEROS[zeros]] * 3)
+            bench.store.append([Draft("t", 0, encode_record(topic="t", body=b"next.", properties=b"k\x01v\x02"))])
+        send_with(bench, way, ZEROS[zeros])
+        bench.store.flush()
+        (bench.disk.kill if end is StoreBench.kill else bench.disk.crash)()
+        with OfflineStore(bench.files, is_open=False) as store:
+            assert store.end(("t", 0)) == 9
+        end(bench)
+        assert bench.store.max_offset("t", 0) == 9
+        assert bench.store.incarnation == 1 + (end is StoreBench.lose_power)
+        assert bench.store.topics() == ["t"]
+
+
+@pytest.mark.faults
+def test_rows_with_zeros_in_their_keys_are_not_taken_for_torn() -> None:
+    """Their records are made here."""
+    bench = StoreBench(ROOMY)
+    bodies, keys = Column.constant(b"zeros", 3), Column.constant(b"k" + bytes(1100) + b"k", 3)
+    rows = BulkRows(
+        5,
+        bytes(8),
+        0,
+        IdRange("7F0000011F9018B4AAC2", 1),
+        body_crcs(bodies.values, bodies.spans()),
+        bodies,
+        RowProperties.of(3, keys=keys),
+    )
+    bench.store.writer.append_rows("t", [RowRun(0, rows)])
+    bench.kill()
+    assert bench.store.max_offset("t", 0) == 3
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("zeros", ZEROS)
+def test_a_message_with_zeros_that_lost_its_end_is_not_believed(zeros: str) -> None:
+    """What vouches for it knows its properties, not that there are some."""
+    bench = StoreBench(ROOMY)
+    bench.send("t", 0, b"kept.")
+    bench.store.flush()
+    begin = bench.store.end_offset
+    send_with(bench, "drafts", ZEROS[zeros])
+    whole = bench.content("commitlog")[LOG][begin : bench.store.end_offset].rstrip(b"\x00")
+    for left in range(0, len(whole), 7):
+        bench.write_file(LOG, whole[:left].ljust(len(whole), b"\x00"), begin)
+        bench.disk.crash(None)
+        bench.open()
+        assert (bench.store.topics(), bench.bodies("t", 0)) == (["t"], [b"kept."]), left
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("zeros", ZEROS)
+def test_in_a_store_of_rocketmq_what_follows_is_proof(zeros: str) -> None:
+    """It vouches for nothing, and believes such records itself."""
+    bench = StoreBench(ROOMY)
+    bench.send("t", 0, b"first")
+    end = bench.store.end_offset
+    bench.disk.kill()
+    for number, properties in enumerate((ZEROS[zeros], b"k\x01v\x02", ZEROS[zeros]), 1):
+        fields = {"queue_offset": number, "physical_offset": end, "store_timestamp_ms": 1}
+        record = encode_record(topic="t", body=b"stock", properties=properties, **fields)
+        bench.write_file(LOG, bytes(record), end)
+        end += len(record)
+    bench.write_file("checkpoint", bytes(4096))
+    bench.write_abort(b"4711")
+    with OfflineStore(bench.files, is_open=False) as store:
+        assert store.end(("t", 0)) == 3
+    bench.open()
+    assert bench.store.max_offset("t", 0) == 3
