@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqspark.store.checkpoint import Checkpoint
+from rmqspark.store.checkpoint import NO_INDEX, Checkpoint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -164,7 +164,7 @@ class Flusher:
             watermark=self._log.end_offset,
             recovery_offset=self._dispatcher.offset,
             entries_total=self._queues.entries_total(),
-            index_offset=self._index.end_physical_offset if self._index is not None else -1,
+            index_offset=self._index.end_physical_offset if self._index is not None else NO_INDEX,
             is_sealed=True,
         )
         targets = [*self._log_files.begin_sync(), *self._queue_files.begin_sync()]

@@ -84,6 +84,21 @@ def test_derived_files_are_made_again(how: str, what: str) -> None:
     )
 
 
+@pytest.mark.parametrize("how", ["reopen", "kill"])
+@pytest.mark.parametrize("first", [SMALL, CLEAN], ids=["with an index", "without"])
+def test_what_was_stored_without_an_index_is_in_the_next(first: StoreConfig, how: str) -> None:
+    """A start that keeps one feeds it what came while none was kept, wherever the last one ended."""
+    bench = StoreBench(first)
+    for config in (first, CLEAN, SMALL, SMALL):
+        bench.config = config
+        getattr(bench, how)()
+        number = bench.store.max_offset("t", 0)
+        bench.send("t", 0, b"m%03d" % number, b"m%03d" % (number + 1))
+        bench.store.checkpoint()
+    for number in range(bench.store.max_offset("t", 0)):
+        assert len(bench.store.query("t", f"m{number:03}", 0, 1 << 60, 9)) == 1, number
+
+
 @pytest.mark.parametrize("garbage", [b"\xff" * 20, ENTRY.pack(1 << 50, 100, 0), ENTRY.pack(50, 100, 0), bytes(20)])
 @pytest.mark.parametrize("entry", [0, 3, 11])
 def test_a_queue_that_is_not_what_it_was(garbage: bytes, entry: int) -> None:
