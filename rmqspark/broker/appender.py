@@ -20,7 +20,7 @@ import structlog
 
 from rmqspark.broker.batches import records_of
 from rmqspark.broker.usual_sends import finish_all
-from rmqspark.errors import InvalidMessage, RmqError, ServerFault
+from rmqspark.errors import InvalidArgument, RmqError, ServerFault
 from rmqspark.protocol.bulk_rows import BulkRows
 from rmqspark.store.draft import RowRun
 
@@ -190,6 +190,9 @@ class Appender:
         begin = self._store.end_offset
         try:
             places = self._store.writer.append_singles(sendings)
+        except InvalidArgument as error:
+            self._append_one_by_one(sendings, error)
+            return
         except RmqError as error:
             self._refuse(sendings, error)
             return
@@ -210,7 +213,7 @@ class Appender:
         begin = self._store.end_offset
         try:
             appended = self._store.append([sending.draft for sending in sendings])
-        except InvalidMessage as error:
+        except InvalidArgument as error:
             self._append_one_by_one(sendings, error)
         except RmqError as error:
             self._refuse(sendings, error)
@@ -252,7 +255,7 @@ class Appender:
         runs = found.runs(batches)
         try:
             appended = self._store.writer.append_runs(runs, records)
-        except InvalidMessage:
+        except InvalidArgument:
             return False  # one of them is at fault: which, and why, shows one by one
         except RmqError as error:
             self._stats.count_failed_puts(len(records))
@@ -289,8 +292,8 @@ class Appender:
             waits=sending.batch.waits_for_flush,
         )
 
-    def _append_one_by_one(self, sendings: Sequence[Sending], error: InvalidMessage) -> None:
-        """One message cannot be stored as it is; the others of its turn have nothing to do with it."""
+    def _append_one_by_one(self, sendings: Sequence[Sending], error: InvalidArgument) -> None:
+        """One message cannot be stored as it is, or where it belongs; that is nothing to the others of its turn."""
         if len(sendings) == 1:
             self._refuse(sendings, error)
             return

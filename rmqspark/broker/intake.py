@@ -108,11 +108,13 @@ class Intake:
             raise NoPermission(f"Topic {topic!r} is written by the broker alone.", hint="Send to a topic of your own.")
 
     def admit(self, header: SendMessageRequestHeaderV2, body: memoryview, peer: tuple[str, int]) -> Admitted:
-        """One message. Raises TopicNotFound where the topic would have to be created first."""
+        """One message. Raises TopicNotFound where the topic would have to be created first, InvalidName where it cannot
+        be."""
         check_body(len(body), self._max_body_bytes)
         topic, queue_id, sys_flag, text = header.b, header.e, header.f, header.i or ""
         if topic in NOT_SENDABLE:
             self.check_sendable(topic)
+        check_topic(topic)  # also of one that is there: those of a broker and a cluster may be called like a host
         config = self._topics.require(topic)
         if not 0 <= queue_id < config.writeQueueNums:
             queue_id = self.choose_queue(config, queue_id)
@@ -173,6 +175,7 @@ class Intake:
         topic, text = header.b, header.i or ""
         if topic in NOT_SENDABLE or topic.startswith(SYSTEM_TOPIC_PREFIX):
             self.check_sendable(topic)
+        check_topic(topic)
         config = self._topics.require(topic)
         queue_id = self.choose_queue(config, header.e)
         if topic.startswith(RETRY_PREFIX) or len(topic) > MAX_TOPIC_LENGTH:

@@ -17,10 +17,11 @@ from rmqspark.broker.at_most import AtMost
 from rmqspark.broker.intake import MULTI_TAG, brokers_own_properties
 from rmqspark.broker.send_stencils import PLAIN, SendStencil, stencil_of
 from rmqspark.broker.usual_properties import read_usual
+from rmqspark.errors import InvalidName
 from rmqspark.protocol.by_length import MOST_HEADER_BYTES, ByLength
 from rmqspark.protocol.command import JSON, Envelope, RawCommand, encode_response
 from rmqspark.protocol.headers_produce import SendMessageRequestHeaderV2
-from rmqspark.protocol.names import NOT_SENDABLE, RETRY_PREFIX
+from rmqspark.protocol.names import NOT_SENDABLE, RETRY_PREFIX, check_topic
 from rmqspark.protocol.record import MAX_V1_TOPIC_BYTES, encode_unplaced
 from rmqspark.protocol.stencil import opaque_value, read_opaque
 from rmqspark.remoting.request import SERIALIZE_NAMES
@@ -306,8 +307,17 @@ class UsualSends:
         config = self._topics.get(topic)
         if config is None:
             return 0  # and not remembered: there are more names than topics
-        is_plain = topic not in NOT_SENDABLE and not topic.startswith(RETRY_PREFIX)
+        is_plain = topic not in NOT_SENDABLE and not topic.startswith(RETRY_PREFIX) and _may_be_stored(topic)
         queues = config.writeQueueNums if is_plain and config.topicFilterType != MULTI_TAG else 0
         self._write_queues[topic] = queues
         self._by_name[topic.encode()] = topic, queues
         return queues
+
+
+def _may_be_stored(topic: str) -> bool:
+    """False for some topics of brokers and clusters that are called like a host."""
+    try:
+        check_topic(topic)
+    except InvalidName:
+        return False
+    return True

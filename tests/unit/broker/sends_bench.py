@@ -137,11 +137,12 @@ class Bench:
         self.woken: list[tuple[object, ...]] = []
         self.store.on_readable = self._wake
         self.flusher, self.stats = Flusher(self.store, store_config), BrokerStats(now_ms=0)
-        appender = Appender(self.store, self.flusher, self.stats, sync_flush=flush == "SYNC_FLUSH")
+        self.appender = appender = Appender(self.store, self.flusher, self.stats, sync_flush=flush == "SYNC_FLUSH")
         topics = TopicTable(max_topics=9, now_ms=0)
         self.topics = topics
         topics.put(TopicConfig(topicName="orders", writeQueueNums=4), 0)
         topics.put(TopicConfig(topicName="refund", writeQueueNums=4), 0)
+        topics.add_system_topics([TopicConfig(topicName="broker.host")], 0)
         topics.put(TopicConfig(topicName="many", topicFilterType="MULTI_TAG"), 0)
         topics.put(TopicConfig(topicName="%RETRY%g"), 0)
         groups = SubscriptionGroups(auto_create=True, max_groups=9, now_ms=0)

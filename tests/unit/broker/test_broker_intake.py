@@ -14,7 +14,7 @@ from rmqspark.broker.groups import SubscriptionGroups
 from rmqspark.broker.intake import Intake
 from rmqspark.broker.topics import TopicTable
 from rmqspark.entropy import SystemEntropy
-from rmqspark.errors import InvalidMessage, RmqError
+from rmqspark.errors import InvalidMessage, InvalidName, RmqError
 from rmqspark.protocol.batch import BatchElement, encode_batch
 from rmqspark.protocol.bodies import TopicConfig
 from rmqspark.protocol.headers import SendMessageRequestHeaderV2
@@ -66,6 +66,17 @@ def test_a_batch_of_keys_is_refused() -> None:
     one_more = takes.admit_batch(header(), memoryview(encode_batch([element] * (fitting + 1))), PEER)
     with pytest.raises(InvalidMessage, match="keys"):
         one_more.drafts()
+
+
+@pytest.mark.parametrize("properties", ["UNIQ_KEY\x01U\x02", "TRAN_MSG\x01true\x02PGROUP\x01g\x02UNIQ_KEY\x01U\x02"])
+def test_what_is_no_topic_name_is_refused_although_there_is_such_a_topic(properties: str) -> None:
+    """A broker's own, which may be that of a host. A half message for it could never be committed."""
+    takes = intake()
+    takes._topics.add_system_topics([TopicConfig(topicName="broker.host")], 0)
+    with pytest.raises(InvalidName):
+        takes.admit(header(properties, topic="broker.host"), memoryview(b"body"), PEER)
+    with pytest.raises(InvalidName):
+        takes.admit_batch(header(topic="broker.host"), memoryview(encode_batch([BatchElement(b"x")])), PEER)
 
 
 def check_derived(draft: Draft) -> None:

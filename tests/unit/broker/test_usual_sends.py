@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqspark.errors import FlushTimeout, NotWritable
+from rmqspark.errors import FlushTimeout, InvalidName, NotWritable, RmqError
 from rmqspark.protocol.bodies import TopicConfig
 from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.record import encode_record
+from rmqspark.store.draft import Draft
 
 from .sends_bench import PROPERTIES, USUAL, Bench, Send, alike
 
 ANY = st.builds(
     Send,
     order=st.just(()),
-    topic=st.sampled_from(["orders", "many", "%RETRY%g", "SCHEDULE_TOPIC_XXXX"]),
+    topic=st.sampled_from(["orders", "many", "%RETRY%g", "SCHEDULE_TOPIC_XXXX", "broker.host"]),
     queue_id=st.integers(0, 40),
     properties=PROPERTIES,
     body=st.binary(max_size=3) | st.binary(min_size=195, max_size=205),
@@ -163,6 +165,49 @@ def test_a_sender_that_waits_for_the_disk_hears_the_same(error: FlushTimeout | N
             assert end == bench.store.end_offset
             done(error)
         assert benches[0].outcome() == benches[1].outcome()
+
+    asyncio.run(talk())
+
+
+@pytest.mark.parametrize("shorter", [True, False])
+@pytest.mark.parametrize("is_batch", [False, True])
+def test_a_topic_that_cannot_be_stored_is_refused_to_its_sender_alone(*, shorter: bool, is_batch: bool) -> None:
+    """A broker has a topic of its own name, which may be that of a host; what others send in the same turn is taken."""
+    stray = Send(topic="broker.host", connection=1, is_batch=is_batch)
+
+    async def talk() -> None:
+        bench = Bench(shorter=shorter)
+        for _ in range(2):
+            await bench.turn([Send(), stray, Send()])
+        assert bench.stats.totals().puts == 4
+        assert bench.clients[1].received.count(b'"code":29') == 2
+
+    asyncio.run(talk())
+
+
+class Told(NamedTuple):
+    """A message on its way, and what its sender heard."""
+
+    draft: Draft
+    heard: list[object]
+    waits_for_flush: bool = True
+
+    def finish(self, queue_offset: int, physical_offset: int, error: RmqError | None) -> None:
+        self.heard.append(queue_offset)
+
+    def refuse(self, error: RmqError) -> None:
+        self.heard.append(type(error))
+
+
+def test_a_message_that_has_no_place_in_the_store_is_refused_alone() -> None:
+    """Whatever let it through: the others of its turn have nothing to do with it."""
+
+    async def talk() -> None:
+        bench, heard = Bench(shorter=True), list[object]()
+        for topic in ("orders", "broker.host", "orders"):
+            bench.appender.submit(Told(Draft(topic, 0, encode_record(topic=topic, body=b"x")), heard))
+        await asyncio.sleep(0)
+        assert heard == [0, InvalidName, 1]
 
     asyncio.run(talk())
 
