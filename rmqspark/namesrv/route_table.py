@@ -6,13 +6,13 @@ by. When an address goes, by its own wish, its silence or the end of its connect
 address, and a topic with its last broker name.
 
 Five rules go beyond RocketMQ. A broker id that is alive at one address is not given to another (RocketMQ lets the last
-one win). A registration over an older connection than the last one's is late, and ignored: the broker has hung up there
-and said more since. The version of its topics does not tell that, for a store that was put back from a copy has an
-older one, too. A broker is in one cluster, the one it named last. A master that says it has no topics but those it
-registers loses the others: RocketMQ's brokers also register what changed alone, or some topics at a time, and nothing
-tells that from all of them (its `deleteTopicWithBrokerRegistration`, off by default, wants all brokers set up for it).
-And the table has bounds. What is left out: acting masters in answers (`supportActingMaster`, off by default in
-RocketMQ), static topics' merged mappings.
+one win). What a broker says over an older connection than its last registration, be it that it comes or that it goes,
+is late, and ignored: it has hung up there and said more since. The version of its topics does not tell that, for a
+store that was put back from a copy has an older one, too. A broker is in one cluster, the one it named last. A master
+that says it has no topics but those it registers loses the others: RocketMQ's brokers also register what changed alone,
+or some topics at a time, and nothing tells that from all of them (its `deleteTopicWithBrokerRegistration`, off by
+default, wants all brokers set up for it). And the table has bounds. What is left out: acting masters in answers
+(`supportActingMaster`, off by default in RocketMQ), static topics' merged mappings.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class RouteTable:
         and so is one over an older connection.
         """
         self._check_names(registration)
-        if self._is_late(registration):
+        if self._is_late(registration.name, registration.address, registration.connection_id):
             return self._master_for(registration)
         known = self._brokers.get(registration.name)
         holder = known.brokerAddrs.get(registration.broker_id) if known else None
@@ -126,8 +126,13 @@ class RouteTable:
         live = self._live.get((name, address))
         return live.data_version if live is not None else None
 
-    def unregister(self, name: str, address: str) -> None:
-        """Forgets one address of a broker, and what hangs on it alone."""
+    def unregister(self, name: str, address: str, connection_id: int) -> None:
+        """Forgets one address of a broker, and what hangs on it alone; unless it has been registered over a newer
+        connection since."""
+        if not self._is_late(name, address, connection_id):
+            self._forget(name, address)
+
+    def _forget(self, name: str, address: str) -> None:
         self._live.pop((name, address), None)
         self._filter_servers.pop(address, None)
         broker = self._brokers.get(name)
@@ -222,9 +227,10 @@ class RouteTable:
                 f"A broker has at most {_MAX_ADDRESSES} addresses of at most {_MAX_NAME_LENGTH} characters."
             )
 
-    def _is_late(self, registration: Registration) -> bool:
-        live = self._live.get((registration.name, registration.address))
-        return live is not None and registration.connection_id < live.connection_id
+    def _is_late(self, name: str, address: str, connection_id: int) -> bool:
+        """Whether the broker has registered over a newer connection than this one."""
+        live = self._live.get((name, address))
+        return live is not None and connection_id < live.connection_id
 
     def _refuse(self, registration: Registration, rival: LiveBroker) -> Master:
         if rival.data_version.stateVersion > registration.topics.dataVersion.stateVersion:
@@ -316,7 +322,7 @@ class RouteTable:
     def _drop(self, is_gone: Callable[[LiveBroker], bool]) -> list[LiveBroker]:
         gone = [live for live in self._live.values() if is_gone(live)]
         for live in gone:
-            self.unregister(live.name, live.address)
+            self._forget(live.name, live.address)
         return gone
 
     def _forget_name(self, name: str) -> None:

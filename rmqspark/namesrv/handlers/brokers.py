@@ -58,7 +58,8 @@ class BrokerHandlers:
         return Reply(header, KVTable(dict(orders)).encode() if orders is not None else b"")
 
     def unregister(self, request: Request[UnregisterBrokerRequestHeader]) -> Reply:
-        self._table.unregister(request.header.brokerName, request.header.brokerAddr)
+        header = request.header
+        self._table.unregister(header.brokerName, header.brokerAddr, request.connection.id)
         return Reply()
 
     def query_data_version(self, request: Request[UnregisterBrokerRequestHeader]) -> Reply:

@@ -83,7 +83,7 @@ def test_a_broker_is_in_the_cluster_it_named_last() -> None:
     for number in range(100):
         table.register(broker(cluster=f"renamed-{number}"), 0)
     assert table.cluster_info().clusterAddrTable == {"c": ["b"], "renamed-99": ["a"]}
-    table.unregister("a", A_MASTER)
+    table.unregister("a", A_MASTER, connection_id=1)
     assert table.system_names() == ["c", "b"]
 
 
@@ -132,7 +132,7 @@ def test_a_dead_broker_can_be_replaced(how: str) -> None:
         case "expired":
             table.expire(120_001)
         case "unregistered":
-            table.unregister("a", A_MASTER)
+            table.unregister("a", A_MASTER, connection_id=1)
     table.register(broker(address="10.0.0.9:10911"), 120_001)
     found = table.broker("a")
     assert found is not None
@@ -297,6 +297,15 @@ def test_a_registration_over_an_older_connection_is_late() -> None:
     assert sorted(table.topics()) == ["bills", "orders"]
 
 
+def test_a_goodbye_over_an_older_connection_is_late() -> None:
+    """The broker has come again over a new one since, and stays; what it says there itself is heard."""
+    table = table_of(broker(connection_id=1), broker(connection_id=2))
+    table.unregister("a", A_MASTER, connection_id=1)
+    assert (queues_of(table, "orders"), table.any_address()) == ({"a": (16, 6)}, A_MASTER)
+    table.unregister("a", A_MASTER, connection_id=2)
+    assert table.topics() == []
+
+
 def test_a_late_registration_of_a_slave_is_answered_as_the_last_one() -> None:
     """It learns its master."""
     table = table_of(broker(), broker(broker_id=1, address=A_SLAVE, connection_id=3))
@@ -412,7 +421,7 @@ def test_nothing_points_nowhere(history: list[tuple[object, ...]]) -> None:
                 except ServerFault:
                     assert broker_id not in before.get(name, {})
             case ("unregister", str(name), str(address)):
-                table.unregister(name, address)
+                table.unregister(name, address, connection_id=9)
             case ("close", int(connection)):
                 table.connection_closed(connection)
             case ("wait", int(duration_ms)):
