@@ -23,6 +23,7 @@ from rmqspark.broker.check_back import CheckBack
 from rmqspark.broker.clients import ClientRegistry
 from rmqspark.broker.consumption import ConsumptionRates
 from rmqspark.broker.coordinating import coordination
+from rmqspark.broker.expiry_rounds import ExpiryRounds
 from rmqspark.broker.flusher import Flusher
 from rmqspark.broker.group_deletion import GroupDeletion
 from rmqspark.broker.half_messages import HalfMessages
@@ -170,7 +171,7 @@ class Broker:
         tasks = await running.enter_async_context(asyncio.TaskGroup())
         tasks.create_task(self._flusher.run())
         running.callback(self._flusher.close)
-        for loop in self._background(store, tables):
+        for loop in self._background(tables):
             running.callback(tasks.create_task(loop).cancel)
 
         self._take_address(store, self._config.listen_port)
@@ -245,6 +246,8 @@ class Broker:
             config, store_config, store, files, tables, self._flusher, appender, clock, self._resolver
         )
 
+        self._expiry = ExpiryRounds(store, self._flusher, self._needed_offset, clock)
+
         self._heartbeats = HeartbeatHandlers(
             clients, groups, topics, publisher, clock, property_filter=config.enable_property_filter
         )
@@ -294,7 +297,7 @@ class Broker:
             insecure=config.insecure,
         )
 
-    def _background(self, store: MessageStore, tables: BrokerTables) -> list[Coroutine[Any, Any, None]]:
+    def _background(self, tables: BrokerTables) -> list[Coroutine[Any, Any, None]]:
         """What goes on beside the requests."""
         every = self._every
         return [
@@ -304,7 +307,7 @@ class Broker:
             every(_CLEANING_INTERVAL_MS, lambda: self._queries.expire(self._steady.now_ms())),
             every(_CLEANING_INTERVAL_MS, lambda: self._rates.sample(self._clock.now_ms())),
             every(_CLEANING_INTERVAL_MS, lambda: self._stats.sample(self._clock.now_ms())),
-            every(_CLEANING_INTERVAL_MS, lambda: self._expire(store)),
+            every(_CLEANING_INTERVAL_MS, self._expiry.run),
             every(_CHECK_BACK_INTERVAL_MS, self._check_back.run_round),
             every(_TRANSACTION_INTERVAL_MS, self._resolver.check_back),
             every(_TRANSACTION_INTERVAL_MS, self._coordination.tick),
@@ -323,15 +326,6 @@ class Broker:
                 log.error("a round of the broker's clock failed", error=str(error))
 
     # --- small steps -------------------------------------------------------------------------------------------------
-
-    async def _expire(self, store: MessageStore) -> None:
-        """Lets go what has had its time, but nothing that a transaction still needs, also after a power loss: what it
-        needs no more by events that are not on disk yet is needed until they are."""
-        before = self._needed_offset()
-        await self._flusher.flushed(store.end_offset)
-        # During the flush something may have been voted for, which only a second look knows of, and something let go
-        # by events that came too late for the flush, which only the first one counts as needed.
-        store.expire(self._clock.now_ms(), keep_from=min(before, self._needed_offset()))
 
     def _needed_offset(self) -> int:
         """Physical offset from which on transactions need the log, as things are now."""

@@ -490,7 +490,7 @@ async def test_nothing_expires_before_what_let_it_go_is_on_disk(cluster: Cluster
     assert await cluster.write("a", "r1", 0, "a") == "COMMITTED"
     broker = cluster.brokers["a"]
     store = broker._flusher._store
-    await broker._expire(store)
+    await broker._expiry.run()
     assert store.flushed_offset == store.end_offset
 
 
@@ -511,15 +511,15 @@ async def test_what_is_voted_for_while_a_round_of_retention_waits_for_the_disk_i
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(store, "expire", expire)
-        patched.setattr(broker, "_flusher", SimpleNamespace(flushed=vote_meanwhile))
+        patched.setattr(broker._expiry, "_disk", SimpleNamespace(flushed=vote_meanwhile))
         journal._start_physical = needed_before = store.end_offset
-        await broker._expire(store)
+        await broker._expiry.run()
         needed_by_vote = broker._resolver.needed_offset()
         assert needed_by_vote is not None
         assert needed_by_vote < needed_before
         assert kept == [needed_by_vote]
         journal._start_physical = 0
-        await broker._expire(store)
+        await broker._expiry.run()
         assert kept == [needed_by_vote, 0]
 
 

@@ -58,7 +58,7 @@ class Waiting:
         await broker._check_back.run_round()
         await broker._resolver.check_back()
         await broker._coordination.tick()
-        await broker._expire(broker._pulls._store)
+        await broker._expiry.run()
         for _ in range(20):
             await self._client.settle()
 

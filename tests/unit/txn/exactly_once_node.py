@@ -10,6 +10,7 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rmqspark.broker.expiry_rounds import ExpiryRounds
 from rmqspark.broker.handlers.txn_coordinator import TxnCoordinatorHandlers
 from rmqspark.broker.participation import verdict
 from rmqspark.broker.queries import SparkQueries
@@ -131,6 +132,7 @@ class Node:
                 reads_unsynced=True,
                 max_output_bytes=1 << 20,
             )
+            self.expiry = ExpiryRounds(self.store, self, self.needed_offset, clock)
             self.coordination = Coordination(
                 CoordinationConfig(
                     self.name, (), 3_600_000, self.world.expiration_ms, 1 << 20, restate_after_bytes=3_000
@@ -270,10 +272,7 @@ class Node:
             self.begin(self.guarded(self.expired(), self.life))
 
     async def expired(self) -> None:
-        """As `Broker._expire`."""
-        before = self.needed_offset()
-        await self.flushed(self.store.end_offset)
-        report = self.store.expire(self.world.clock.now_ms(), keep_from=min(before, self.needed_offset()))
+        report = await self.expiry.run()
         self.world.expired_files += len(report.deleted)
 
     def needed_offset(self) -> int:

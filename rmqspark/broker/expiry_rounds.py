@@ -1,0 +1,62 @@
+"""Lets go of the log what has had its time, but nothing that a transaction still needs, also after a power loss.
+
+What transactions need no more by events that are not on disk is needed until they are. So each round goes by an
+earlier look at what they need, once the log is on disk up to where it ended then, and by all looks since: meanwhile
+something may have been voted for. A disk that takes long delays what goes, not the look at how full it is.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from rmqspark.errors import FlushTimeout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rmqspark.clock import Clock
+    from rmqspark.store.expiry import ExpireReport
+    from rmqspark.store.message_store import MessageStore
+
+
+class Disk(Protocol):
+    """What is asked of the flusher."""
+
+    async def flushed(self, end_offset: int) -> None:
+        """Returns when the log is on disk up to `end_offset`. Raises FlushTimeout."""
+
+
+class _Look(NamedTuple):
+    """What was needed when the log ended at `end_offset`, or is since if that is more; physical offsets."""
+
+    end_offset: int
+    needed_offset: int
+
+
+class ExpiryRounds:
+    """`needed_offset` says from which physical offset on transactions need the log, as things are now."""
+
+    def __init__(self, store: MessageStore, disk: Disk, needed_offset: Callable[[], int], clock: Clock) -> None:
+        self._store = store
+        self._disk = disk
+        self._needed_offset = needed_offset
+        self._clock = clock
+        self._look: _Look | None = None  # the one to go by next
+
+    async def run(self) -> ExpireReport:
+        """One round. Raises OSError, NotWritable."""
+        look = self._look_again()
+        with suppress(FlushTimeout):
+            await self._disk.flushed(look.end_offset)
+        look = self._look_again()
+        keep_from = 0
+        if look.end_offset <= self._store.flushed_offset:
+            keep_from, self._look = look.needed_offset, None
+        return self._store.expire(self._clock.now_ms(), keep_from=keep_from)
+
+    def _look_again(self) -> _Look:
+        needed_offset = self._needed_offset()
+        look = self._look or _Look(self._store.end_offset, needed_offset)
+        self._look = look._replace(needed_offset=min(look.needed_offset, needed_offset))
+        return self._look

@@ -1,0 +1,87 @@
+"""Rounds of retention on a disk that takes its time."""
+
+from __future__ import annotations
+
+import asyncio
+
+from rmqspark.broker.expiry_rounds import ExpiryRounds
+from rmqspark.entropy import SystemEntropy
+from rmqspark.errors import FlushTimeout
+from rmqspark.protocol.record import encode_record
+from rmqspark.store.config import StoreConfig
+from rmqspark.store.draft import Draft
+from rmqspark.store.message_store import MessageStore
+from rmqspark.testing.manual_clock import ManualClock
+from rmqspark.testing.memory_files import MemoryFileSystem
+
+FILE_BYTES = 4096
+NOTHING = 1 << 60  # is needed
+
+
+class Bench:
+    """A store of small files that expire at once, and a disk that is slow until it is told otherwise."""
+
+    def __init__(self, budget_bytes: int | None = None) -> None:
+        clock = ManualClock()
+        config = StoreConfig(
+            mapped_file_size_commit_log=FILE_BYTES,
+            max_message_size=FILE_BYTES // 2,
+            max_hash_slot_num=50,
+            max_index_num=200,
+            file_reserved_time=0,
+            delete_when=";".join(map(str, range(24))),
+            min_free_bytes=1 << 20,
+        )
+        files = MemoryFileSystem(clock=clock, budget_bytes=budget_bytes)
+        self.store = MessageStore.open("store", config, files=files, clock=clock, entropy=SystemEntropy(1))
+        self.needed = NOTHING
+        self.is_slow = True
+        self._rounds = ExpiryRounds(self.store, self, lambda: self.needed, clock)
+
+    async def flushed(self, end_offset: int) -> None:
+        if not self.is_slow:
+            self.store.flush()
+        elif self.store.flushed_offset < end_offset:
+            raise FlushTimeout("late")
+
+    def fill(self, files: int) -> None:
+        for _ in range(3 * files):
+            self.store.append([Draft("orders", 0, encode_record(topic="orders", body=bytes(FILE_BYTES // 4)))])
+
+    def run(self) -> int:
+        """One round; returns where the log begins after it."""
+        return asyncio.run(self._rounds.run()).min_physical_offset
+
+
+def test_messages_expire_although_no_flush_ends_in_time() -> None:
+    """Others come during each flush, so the end of the log is never on disk; where it was a round ago, it is."""
+    bench, begins = Bench(), []
+    for _ in range(5):
+        bench.fill(2)
+        begins.append(bench.run())
+        bench.store.flush()
+    assert begins[0] == 0
+    assert begins[1] < begins[3]
+    assert begins[1] > 0
+
+
+def test_a_full_disk_is_noticed_although_no_flush_ends_in_time() -> None:
+    """No message is taken any more that would not fit."""
+    bench = Bench(budget_bytes=1 << 20)
+    bench.fill(2)
+    assert bench.store.is_writable
+    bench.run()
+    assert not bench.store.is_writable
+
+
+def test_what_any_look_since_found_needed_is_kept() -> None:
+    """What let it go later may not be on disk when what the first look saw is."""
+    bench = Bench()
+    bench.fill(5)
+    for needed in (NOTHING, 2 * FILE_BYTES, NOTHING):
+        bench.needed = needed
+        assert bench.run() == 0
+    bench.store.flush()
+    assert bench.run() == 2 * FILE_BYTES
+    bench.is_slow = False
+    assert bench.run() == 4 * FILE_BYTES
