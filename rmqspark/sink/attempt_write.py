@@ -19,8 +19,9 @@ from rmqspark.sink.checksum import RowChecksum
 from rmqspark.sink.half_batches import HalfBatches
 from rmqspark.sink.outbox import RETRY_PAUSES_MS
 from rmqspark.sink.refusals import cut_off, fenced, stale
+from rmqspark.sink.row_checks import check_bodies
 from rmqspark.sink.row_hashes import add_bodies
-from rmqspark.sink.rows import body_name, check_bodies, column
+from rmqspark.sink.rows import body_name, column
 from rmqspark.sink.task import WriteTask
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """One Arrow batch from Spark as the columns that records are made of. No row is touched by Python.
 
 What each message carries: the body, and as properties TAGS, KEYS, the sharding key, delays, a fresh UNIQ_KEY and the
-user's map. Rows that no broker would take are refused here, by number, before anything of their batch is sent.
+user's map. Rows that no broker would take have been refused before (`row_checks`).
 """
 
 from __future__ import annotations
@@ -12,11 +12,9 @@ import numpy as np
 import pyarrow as pa
 from isal.isal_zlib import crc32
 
-from rmqspark.errors import InvalidMessage
 from rmqspark.protocol.body_crcs import body_crcs, crcs_of, long_rows
 from rmqspark.protocol.bulk_rows import BulkRows
 from rmqspark.protocol.columns import Column, MapColumn
-from rmqspark.protocol.names import MAX_BODY_BYTES
 from rmqspark.protocol.properties import Property
 from rmqspark.protocol.property_builder import build_properties
 from rmqspark.protocol.record import CRC_MASK, MIN_RECORD_BYTES
@@ -124,26 +122,8 @@ def part(whole: Column, first: int, end: int) -> Column:
     return Column(whole.values, whole.offsets[first : end + 1], present)
 
 
-def check_bodies(batch: Any, first_row: int) -> None:
-    """Raises InvalidMessage for a row whose body no broker takes; `first_row` is the number of the batch's first."""
-    name = body_name(batch)
-    bodies = column(batch.column(name))
-    lengths = bodies.spans().lengths
-    if bodies.present is not None:
-        raise _refusal(first_row + int(np.argmin(bodies.present)), name, "is null", "Filter such rows out.")
-    if len(lengths) and int(lengths.min()) == 0:
-        raise _refusal(first_row + int(lengths.argmin()), name, "is empty", "A message has at least one byte.")
-    if len(lengths) and int(lengths.max()) > MAX_BODY_BYTES:
-        story = f"has {int(lengths.max())} bytes, over the limit of {MAX_BODY_BYTES}"
-        raise _refusal(first_row + int(lengths.argmax()), name, story, "Split it, or send where it is kept.")
-
-
 def body_name(batch: Any) -> str:
     return "body" if "body" in batch.schema.names else "value"
-
-
-def _refusal(row: int, name: str, story: str, hint: str) -> InvalidMessage:
-    return InvalidMessage(f"Row {row} of this task's input cannot be sent: column {name!r} {story}.", hint=hint)
 
 
 def _as_binary(array: Any) -> Any:
@@ -209,20 +189,26 @@ def _column_of(batch: Any, name: str) -> Any:
 
 
 def _joined(keys: Any) -> Any:
-    """Several keys of a message are one property, blanks between them; nulls among them do not count."""
+    """Several keys of a message are one property, blanks between them; null and empty ones among them do not count."""
     if not pa.types.is_list(keys.type) and not pa.types.is_large_list(keys.type):
         return keys
-    nullable = pa.list_ if pa.types.is_list(keys.type) else pa.large_list  # items that cannot be null are not joined
     from pyarrow.compute import binary_join  # dear to import, and most rows have one key or none
 
-    return binary_join(_without_null_items(keys).cast(nullable(keys.type.value_type)), " ")
+    return binary_join(_of_kept_items(keys), " ")
 
 
-def _without_null_items(lists: Any) -> Any:
-    if lists.flatten().null_count == 0:
-        return lists
-    return pa.array([None if row is None else [key for key in row if key is not None] for row in lists.to_pylist()],
-                    lists.type)  # fmt: skip
+def _of_kept_items(lists: Any) -> Any:
+    """Without the keys that do not count; a null row is an empty one."""
+    from pyarrow.compute import list_value_length
+
+    items = lists.flatten()
+    kept = column(items).spans().lengths > 0
+    lengths = list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False)
+    kept_before = np.concatenate(([0], np.cumsum(kept)))
+    offsets = kept_before[np.concatenate(([0], np.cumsum(lengths)))]
+    if not kept.all():
+        items = items.filter(pa.array(kept))
+    return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), items)
 
 
 def _pairs(batch: Any) -> MapColumn | None:

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from rmqspark.errors import InvalidMessage
 from rmqspark.gathering import gathered
 from rmqspark.protocol.message_id import pack_host
 from rmqspark.sink.dealing import Run, by_queue_id, by_sharding_key, evenly, grouped, in_turn
-from rmqspark.sink.delays import check_delays
 from rmqspark.sink.outbox import Outbox
-from rmqspark.sink.rows import Rows, check_bodies, column, is_plain
+from rmqspark.sink.row_checks import check_rows, check_topics
+from rmqspark.sink.rows import Rows, column, is_plain
 from rmqspark.sink.targets import Targets
 from rmqspark.sink.topic_sends import QueueRows, TopicsSend, by_broker, full_sends, shared_out
 
@@ -62,8 +61,7 @@ class WriteTask:
     def write(self, batches: Iterable[Any]) -> Written:
         """Returns when every row is acknowledged. Raises what ended the task; rows sent before that stay."""
         for batch in gathered(batches, self._most_bytes):
-            check_bodies(batch, self._written.rows)
-            check_delays(batch, self._written.rows)
+            check_rows(batch, self._written.rows)
             self._write_batch(batch)
         self._outbox.flush()
         return self._written
@@ -79,9 +77,7 @@ class WriteTask:
             self._write(self._options.topic, batch)
             return
         topics = batch.column("topic").dictionary_encode()
-        if topics.null_count:
-            row = self._written.rows + int(np.argmin(topics.is_valid().to_numpy(zero_copy_only=False)))
-            raise InvalidMessage(f"Row {row} of this task's input cannot be sent: column 'topic' is null.")
+        check_topics(topics, self._written.rows)
         names = topics.dictionary.to_pylist()
         self._targets.look_up(names)
         order, runs = grouped(np.asarray(topics.indices).astype(np.int64))

@@ -1,0 +1,107 @@
+"""Rows that no broker would take, or not as they are, refused by number before anything of their batch is sent.
+
+The rules are those of our producer (`client.outgoing`), but for tags: whatever a topic holds can be copied to another.
+Columns are looked at as a whole; a row is looked for only where one is wrong.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from rmqspark.errors import InvalidMessage, InvalidName
+from rmqspark.protocol.names import MAX_BODY_BYTES, check_sendable
+from rmqspark.protocol.properties import RESERVED_NAMES, TRANSIENT_PREFIX
+from rmqspark.sink.delays import check_delays
+from rmqspark.sink.rows import body_name, column
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from rmqspark.protocol.columns import Column
+
+_BLANK = ord(" ")
+
+
+def check_rows(batch: Any, first_row: int) -> None:
+    """Raises InvalidMessage for a row that cannot be sent; `first_row` is the number of the batch's first."""
+    check_bodies(batch, first_row)
+    check_delays(batch, first_row)
+    if "keys" in batch.schema.names:
+        _check_keys(batch.column("keys"), first_row)
+    if "properties" in batch.schema.names:
+        _check_properties(batch.column("properties"), first_row)
+
+
+def check_bodies(batch: Any, first_row: int) -> None:
+    """The same of bodies alone."""
+    name = body_name(batch)
+    bodies = column(batch.column(name))
+    lengths = bodies.spans().lengths
+    if bodies.present is not None:
+        raise _refusal(first_row + int(np.argmin(bodies.present)), name, "is null", "Filter such rows out.")
+    if len(lengths) and int(lengths.min()) == 0:
+        raise _refusal(first_row + int(lengths.argmin()), name, "is empty", "A message has at least one byte.")
+    if len(lengths) and int(lengths.max()) > MAX_BODY_BYTES:
+        story = f"has {int(lengths.max())} bytes, over the limit of {MAX_BODY_BYTES}"
+        raise _refusal(first_row + int(lengths.argmax()), name, story, "Split it, or send where it is kept.")
+
+
+def check_topics(topics: Any, first_row: int) -> None:
+    """Raises InvalidMessage for a row that names no topic to send to. `topics` are dictionary-encoded."""
+    if topics.null_count:
+        row = int(np.argmin(topics.is_valid().to_numpy(zero_copy_only=False)))
+        raise _refusal(first_row + row, "topic", "is null", "Filter such rows out.")
+    for number, name in enumerate(topics.dictionary.to_pylist()):
+        try:
+            check_sendable(name)
+        except InvalidName as wrong:
+            row = int((np.asarray(topics.indices) == number).argmax())
+            raise _refusal(first_row + row, "topic", f"is {name!r}", str(wrong)) from wrong
+
+
+def _check_keys(keys: Any, first_row: int) -> None:
+    """A key with a blank would be read as two. A string is what a topic holds: several keys, blanks between them."""
+    if not pa.types.is_list(keys.type) and not pa.types.is_large_list(keys.type):
+        return
+    items = keys.flatten()  # without what lies under null rows
+    texts = column(items)
+    blanks = np.flatnonzero(texts.values[int(texts.offsets[0]) : int(texts.offsets[-1])] == _BLANK)
+    if not len(blanks):
+        return
+    blank_items = np.searchsorted(texts.offsets, blanks + int(texts.offsets[0]), "right") - 1
+    for item in blank_items.tolist():
+        if items[item].is_valid:  # Arrow leaves open what lies under a null
+            lengths = [0 if row is None else len(row) for row in keys.to_pylist()]
+            row = int(np.searchsorted(np.cumsum(lengths), item, "right"))
+            story = f"has a key with a blank in it, {items[item].as_py()!r}, which would be read as two"
+            raise _refusal(first_row + row, "keys", story, "Give each key as its own entry.")
+
+
+def _check_properties(maps: Any, first_row: int) -> None:
+    """An empty name or value is none in a record. So is a null value, as null is in any column; names that RocketMQ
+    reserves are left out."""
+    first, end = int(maps.offsets[0].as_py()), int(maps.offsets[-1].as_py())
+    names, values = column(maps.keys), column(maps.items)
+    empty = np.flatnonzero((_is_empty(names) | _is_empty(values))[first:end]) + first
+    for entry in empty.tolist():
+        name = maps.keys[entry].as_py()
+        row = int(np.searchsorted(np.asarray(maps.offsets), entry, "right")) - 1
+        if maps[row].is_valid and maps.items[entry].is_valid and not _is_reserved(name):
+            story = f"has the property {name!r} with an empty name or value, which would vanish on the way"
+            raise _refusal(first_row + row, "properties", story, "Leave it out, or make its value null.")
+
+
+def _is_empty(texts: Column) -> NDArray[np.bool_]:
+    is_empty: NDArray[np.bool_] = np.diff(texts.offsets) == 0
+    return is_empty if texts.present is None else is_empty & texts.present
+
+
+def _is_reserved(name: str) -> bool:
+    return name in RESERVED_NAMES or name.startswith(TRANSIENT_PREFIX)
+
+
+def _refusal(row: int, name: str, story: str, hint: str) -> InvalidMessage:
+    return InvalidMessage(f"Row {row} of this task's input cannot be sent: column {name!r} {story}.", hint=hint)

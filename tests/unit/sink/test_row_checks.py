@@ -1,0 +1,84 @@
+"""Rows that a task refuses, by number and column."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from rmqspark.errors import InvalidMessage
+from rmqspark.sink.row_checks import check_bodies, check_rows, check_topics
+
+TEXTS = pa.list_(pa.string())
+MAP = pa.map_(pa.string(), pa.string())
+
+
+def batch(**columns: Any) -> Any:
+    (given,) = columns.values()
+    return pa.record_batch({"body": pa.array([b"x"] * len(given), pa.binary()), **columns})
+
+
+@pytest.mark.parametrize(
+    ("bodies", "story"),
+    [
+        ([b"a", None], "Row 11 .* column 'body' is null"),
+        ([b"a", b""], "Row 11 .* column 'body' is empty"),
+        ([b"a", bytes((4 << 20) + 1)], "Row 11 .* column 'body' has 4194305 bytes, over the limit"),
+    ],
+)
+def test_bodies_that_no_broker_takes(bodies: list[bytes | None], story: str) -> None:
+    """A null, empty or too large body is an error that names row and column."""
+    with pytest.raises(InvalidMessage, match=story):
+        check_bodies(pa.record_batch({"body": pa.array(bodies, pa.binary())}), first_row=10)
+
+
+@pytest.mark.parametrize("list_of", [pa.list_, pa.large_list])
+def test_a_key_with_a_blank_in_it_is_refused(list_of) -> None:
+    """It would be read as two keys; the producer refuses it, too."""
+    keys = pa.array([["skipped x"], None, ["k1", "k2"], ["k3", "x y"], ["z z"]], list_of(pa.string())).slice(1)
+    with pytest.raises(InvalidMessage, match="Row 12 .* column 'keys' has a key with a blank in it, 'x y'"):
+        check_rows(batch(keys=keys), first_row=10)
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        pa.array(["k1 k2", "", None]),
+        pa.array([["k1", "", None], [], None], TEXTS),
+        pa.array([["a b"], ["c"]], TEXTS).slice(1),
+        pa.array([], TEXTS),
+    ],
+)
+def test_keys_as_a_topic_has_them_pass(keys: Any) -> None:
+    """The source's column, and what split() makes of it."""
+    check_rows(batch(keys=keys), 0)
+
+
+@pytest.mark.parametrize("pair", [("k", ""), ("", "x")])
+def test_a_property_that_would_vanish_is_refused(pair: tuple[str, str]) -> None:
+    """One with an empty name or value is no property in a record; the producer refuses it, too."""
+    maps = pa.array([[("", "")], None, [("a", "b")], [("a", "b"), pair]], MAP).slice(1)
+    with pytest.raises(InvalidMessage, match=f"Row 12 .* column 'properties' has the property '{pair[0]}' with an em"):
+        check_rows(batch(properties=maps), first_row=10)
+
+
+def test_properties_that_are_null_or_reserved_pass() -> None:
+    """They are left out, as documented."""
+    pairs = [[("a", None), ("TAGS", ""), ("__RMQ.TRANSIENT.x", "")], None, []]
+    check_rows(batch(properties=pa.array(pairs, MAP)), 0)
+    check_rows(batch(properties=pa.array([[("", "")], [("a", "b")], [("", "")]], MAP).slice(1, 1)), 0)
+
+
+@pytest.mark.parametrize(
+    ("topics", "story"),
+    [
+        (["a", None], "Row 11 .* column 'topic' is null"),
+        (["a", "a", ""], "Row 12 .* column 'topic' is ''"),
+        (["a", "a b", "c d"], "Row 11 .* column 'topic' is 'a b'.*not allowed"),
+    ],
+)
+def test_rows_that_name_no_topic(topics: list[str | None], story: str) -> None:
+    """A null, empty or malformed topic is an error that names row and column."""
+    with pytest.raises(InvalidMessage, match=story):
+        check_topics(pa.array(topics).dictionary_encode(), first_row=10)
