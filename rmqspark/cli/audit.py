@@ -33,20 +33,21 @@ def audit(
     """Proves batch by batch that nothing was lost or doubled.
 
     Shows per batch what was read, committed and written, and counts gaps and duplicates; exit code 1 if any. What was
-    skipped or read again because the group was set to another place, or the topic made anew, is told, and is neither.
+    skipped or read again because the group was set to another place, or the topic made anew, is told, and is neither;
+    so is a version that foreachBatch has not written.
 
     Example: rmq audit billing --json
     """
-    from rmqspark.client.audit import findings, resets
+    from rmqspark.client.audit import findings, resets, unwritten
     from rmqspark.client.cluster_client import ClusterClient
 
     with ClusterClient(namesrv) as client:
         batches = _batches(client, query)
-    found, wanted = findings(batches), resets(batches)
+    found, wanted, left_out = findings(batches), resets(batches), unwritten(batches)
     if as_json:
-        print_json(_document(query, batches, found, wanted))
+        print_json(_document(query, batches, found, wanted, left_out))
     else:
-        _show(batches, found, wanted)
+        _show(batches, found, [*wanted, *left_out])
     if found:
         raise typer.Exit(1)
 
@@ -69,7 +70,8 @@ def _batches(client: ClusterClient, query: str) -> list[AuditedBatch]:
     return batches
 
 
-def _show(batches: Sequence[AuditedBatch], found: Sequence[Finding], wanted: Sequence[Finding]) -> None:
+def _show(batches: Sequence[AuditedBatch], found: Sequence[Finding], told: Sequence[Finding]) -> None:
+    """`told` is what is no fault."""
     columns = ("id", "version", "read", "committed", "written", "decided", "by", "confirmed")
     rows = [
         (
@@ -86,7 +88,7 @@ def _show(batches: Sequence[AuditedBatch], found: Sequence[Finding], wanted: Seq
     ]
     print_table(columns, rows, empty="")
     print()
-    for finding in (*wanted, *found):
+    for finding in (*told, *found):
         print(f"{finding.kind} in version {finding.version} of {finding.transactional_id}: {finding.story}")
     committed = sum(batch.rows for batch in batches)
     print(
@@ -128,7 +130,11 @@ def _output(one: OutputRange) -> str:
 
 
 def _document(
-    query: str, batches: Sequence[AuditedBatch], found: Sequence[Finding], wanted: Sequence[Finding]
+    query: str,
+    batches: Sequence[AuditedBatch],
+    found: Sequence[Finding],
+    wanted: Sequence[Finding],
+    left_out: Sequence[Finding],
 ) -> dict[str, Any]:
     from dataclasses import asdict
 
@@ -142,6 +148,7 @@ def _document(
         "batches": [to_builtins(batch) for batch in batches],
         "findings": [asdict(finding) for finding in found],
         "resets": [asdict(finding) for finding in wanted],
+        "unwritten": [asdict(finding) for finding in left_out],
         "gaps": _sum(found, "gap"),
         "duplicates": _sum(found, "duplicate"),
     }

@@ -6,17 +6,20 @@ each where the last one ended, and every row that was committed must have an off
 What was read is known as far as the source told it. Other sources than ours tell nothing: then only what was written
 is looked at (`tells_inputs`). A queue of a shared group may have been another query's in between: a later lease begins
 where that one ended. Where the epoch of a topic rises, its queues are read from elsewhere because somebody wanted that,
-or give their old numbers to other messages: nothing is missing or twice across, and it is told as a reset.
+or give their old numbers to other messages: nothing is missing or twice across, and it is told as a reset. Under an id
+of the user's own a whole version may be missing, because foreachBatch wrote nothing: that is told, and is no gap.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from rmqspark.message_queue import MessageQueue
+from rmqspark.protocol.names import stream_transactional_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from rmqspark.protocol.bodies_txn import AuditedBatch, InputRange, OutputRange
 
 
+_SHOWN = 3  # versions of those that were not written
 _BY_A_RESET = "its group was set there, its topic was made anew, or its broker lost the end of its store"
 
 
@@ -31,11 +35,16 @@ class Kind(StrEnum):
     GAP = "gap"
     DUPLICATE = "duplicate"
     RESET = "reset"
+    UNWRITTEN = "nothing written"
+
+
+_NO_FAULTS = {Kind.RESET, Kind.UNWRITTEN}
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Messages that were skipped or used twice, at one version: `story` says where. No fault, if by a reset."""
+    """Messages that were skipped or used twice, at one version: `story` says where. No fault, if by a reset or because
+    a version in between was not written."""
 
     kind: Kind
     transactional_id: str
@@ -46,24 +55,29 @@ class Finding:
 
 def findings(batches: Sequence[AuditedBatch]) -> list[Finding]:
     """What is wrong with `batches` (of any transactional ids, versions ascending in each); empty if nothing is."""
-    found = [finding for own in _by_id(batches) for finding in (*_inputs(own), *_outputs(own))]
-    return [finding for finding in _sorted(found) if finding.kind is not Kind.RESET]
+    return [finding for finding in _all(batches) if finding.kind not in _NO_FAULTS]
 
 
 def resets(batches: Sequence[AuditedBatch]) -> list[Finding]:
     """Where queues were read from elsewhere because the group was set there, their topic was made anew, or their broker
     lost messages that had been read."""
-    found = [finding for own in _by_id(batches) for finding in _inputs(own)]
-    return [finding for finding in _sorted(found) if finding.kind is Kind.RESET]
+    return [finding for finding in _all(batches) if finding.kind is Kind.RESET]
+
+
+def unwritten(batches: Sequence[AuditedBatch]) -> list[Finding]:
+    """Where messages were read in versions that foreachBatch has not written under this id, each with the version that
+    read on after them."""
+    return [finding for finding in _all(batches) if finding.kind is Kind.UNWRITTEN]
+
+
+def _all(batches: Sequence[AuditedBatch]) -> list[Finding]:
+    found = [finding for own in _by_id(batches) for finding in (*_inputs(own), *_outputs(own))]
+    return sorted(found, key=lambda finding: (finding.transactional_id, finding.version))
 
 
 def _by_id(batches: Sequence[AuditedBatch]) -> Iterator[list[AuditedBatch]]:
     for transactional_id in dict.fromkeys(batch.transactionalId for batch in batches):
         yield [batch for batch in batches if batch.transactionalId == transactional_id]
-
-
-def _sorted(found: Iterable[Finding]) -> list[Finding]:
-    return sorted(found, key=lambda finding: (finding.transactional_id, finding.version))
 
 
 def messages_in(ranges: Iterable[InputRange]) -> int:
@@ -96,18 +110,38 @@ class _Reached(NamedTuple):
 
 def _inputs(batches: Sequence[AuditedBatch]) -> Iterator[Finding]:
     reached: dict[tuple[str, MessageQueue], _Reached] = {}
-    silent = [batch.version for batch in batches if batch.rows and not batch.inputs]
     for batch in batches:
+        passed_over: Counter[str] = Counter()
         for read in batch.inputs:
             source = read.group, MessageQueue(read.topic, read.brokerName, read.queueId)
             before = reached.get(source, _Reached.by(batch, read, read.fromOffset))
             if _begins_anew(before.epoch, read.topicEpoch):
                 yield from _reset(batch, source[1], before.offset, read.fromOffset)
                 before = before._replace(offset=read.fromOffset)
-            elif read.fromOffset < before.offset or read.lease == before.lease:
-                between = [version for version in silent if before.version < version < batch.version]
-                yield from _step(batch, "Input", source[1], before.offset, read.fromOffset, between)
+            elif read.fromOffset < before.offset:
+                yield from _step(batch, "Input", source[1], before.offset, read.fromOffset)
+            elif read.fromOffset > before.offset and read.lease == before.lease:
+                between = [other for other in batches if before.version < other.version < batch.version]
+                silent = [other.version for other in between if other.rows and not other.inputs]
+                if not silent and (unwritten := _unwritten(batch, before.version, between)):
+                    passed_over[unwritten] += read.fromOffset - before.offset
+                else:
+                    yield from _step(batch, "Input", source[1], before.offset, read.fromOffset, silent)
             reached[source] = _Reached.by(batch, read, max(before.offset, read.toOffset))
+        for unwritten, messages in passed_over.items():
+            story = f"{unwritten} not written here (foreachBatch); messages read in between: {messages}."
+            yield Finding(Kind.UNWRITTEN, batch.transactionalId, batch.version, messages, story)
+
+
+def _unwritten(batch: AuditedBatch, after: int, between: Iterable[AuditedBatch]) -> str:
+    """The versions from `after` to that of `batch` that are not in `between`, in words; "" if all are, or if the id is
+    the sink's own: a stream writes every version. Users number theirs as they like, so there may be very many."""
+    if batch.transactionalId == stream_transactional_id(batch.queryId):
+        return ""
+    written = {other.version for other in between}
+    missing = [*islice((version for version in range(after + 1, batch.version) if version not in written), _SHOWN + 1)]
+    shown = ", ".join(map(str, missing[:_SHOWN])) + (" …" if len(missing) > _SHOWN else "")
+    return f"Versions {shown} were" if len(missing) > 1 else f"Version {shown} was" if missing else ""
 
 
 def _begins_anew(before: int | None, now: int | None) -> bool:

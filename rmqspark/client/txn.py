@@ -21,6 +21,7 @@ from rmqspark.protocol.headers_txn import (
     TxnListRequestHeader,
     TxnReportInputRequestHeader,
 )
+from rmqspark.protocol.names import stream_transactional_id
 from rmqspark.protocol.rendezvous import chosen
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def submit_half(broker: BrokerClient, header: TxnHalfRequestHeader, body: Body) 
 
 def input_keeper(client: ClusterClient, query_id: str) -> BrokerClient:
     """The broker that keeps what is reported of a query, whatever is read of whom."""
-    return client.broker(chosen_broker(client, _key(query_id)))
+    return client.broker(chosen_broker(client, stream_transactional_id(query_id)))
 
 
 def input_keepers(client: ClusterClient, query_id: str, owner: str) -> list[BrokerClient]:
@@ -65,7 +66,7 @@ def input_keepers(client: ClusterClient, query_id: str, owner: str) -> list[Brok
         others = [name for name in masters(client) if name != owner]
     except RmqError:
         others = []
-    names = [owner, chosen(_key(query_id), others)] if others else [owner]
+    names = [owner, chosen(stream_transactional_id(query_id), others)] if others else [owner]
     return [client.broker(name) for name in names]
 
 
@@ -150,10 +151,6 @@ def _pages_of(
         if page.cursor is None:
             return
         header.cursor = page.cursor
-
-
-def _key(query_id: str) -> str:
-    return f"spark-{query_id}"
 
 
 def able_brokers(client: ClusterClient) -> Iterator[BrokerClient]:

@@ -139,6 +139,11 @@ def check_transactional(kind: str, name: str) -> str:
     return name
 
 
+def stream_transactional_id(query_id: str) -> str:
+    """What a streaming query writes under unless it is given another."""
+    return f"spark-{query_id}"
+
+
 def check_client_id(client_id: str) -> str:
     """Returns the id by which a client calls itself; raises InvalidArgument for none, or one too long to keep."""
     if not 0 < len(client_id) <= MAX_CLIENT_ID_LENGTH:

@@ -10,6 +10,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from rmqspark.errors import InvalidArgument
 from rmqspark.protocol.bodies_txn import HeldAttempt
+from rmqspark.protocol.names import stream_transactional_id
 from rmqspark.streaming_batch import StreamingBatch, streaming_batch
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def attempt_of(
 ) -> Attempt:
     query_id, batch_id, run_id = batch or StreamingBatch("", _NO_BATCH, "")
     return Attempt(
-        transaction.transactional_id or f"spark-{query_id}",
+        transaction.transactional_id or stream_transactional_id(query_id),
         run_id or run,
         batch_id if transaction.version is None else transaction.version,
         context.partitionId(),

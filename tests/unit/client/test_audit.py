@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rmqspark.client.audit import Kind, findings, resets
+from rmqspark.client.audit import Kind, findings, resets, unwritten
 from rmqspark.protocol.bodies import AuditedBatch, InputRange, OutputRange
 
 BY_A_RESET = ": its group was set there, its topic was made anew, or its broker lost the end of its store."
@@ -12,14 +12,18 @@ BY_A_RESET = ": its group was set there, its topic was made anew, or its broker 
 
 def batch(version: int, read: tuple[int, int] | None, written: tuple[int, int], *, rows: int | None = None,
           name: str = "T", done: bool = True, lease: int | None = None,
-          own: int | None = None, deleted: int | None = None, epoch: int | None = None) -> AuditedBatch:  # fmt: skip
-    """A version that read from one queue and wrote to another."""
+          own: int | None = None, deleted: int | None = None, epoch: int | None = None,
+          queues: int = 1) -> AuditedBatch:  # fmt: skip
+    """A version that read from one queue, or as much of several, and wrote to another."""
+    inputs = [InputRange("g", "in", "a", at, *(read or ()), lease=lease, topicEpoch=epoch) for at in range(queues)]
     return AuditedBatch(
         name,
         "q",
         version,
         rows=written[1] - written[0] if rows is None else rows,
-        inputs=[InputRange("g", "in", "a", 0, *read, lease=lease, topicEpoch=epoch)] if read else [],
+        inputs=[InputRange("g", "in", "a", at, *read, lease=lease, topicEpoch=epoch) for at in range(queues)]
+        if read
+        else [],
         outputs=[OutputRange("out", "a", 0, *written, own, deleted)],
         completed=done,
     )
@@ -93,3 +97,38 @@ def test_a_wanted_reset_is_no_fault(
     the topic, and nothing else is excused by it."""
     assert [(found.kind, found.version, found.messages, found.story) for found in findings(batches)] == wrong
     assert [(found.version, found.messages, found.story) for found in resets(batches)] == wanted
+
+
+@pytest.mark.parametrize(
+    ("batches", "left_out"),
+    [
+        ([batch(0, (0, 5), (0, 5), queues=2), batch(2, (7, 9), (5, 7), queues=2)],
+         [(2, 4, "Version 1 was not written here (foreachBatch); messages read in between: 4.")]),
+        ([batch(0, (0, 5), (0, 5)), batch(2, (5, 9), (5, 9))], []),  # it had nothing to read either
+        ([batch(0, (0, 5), (0, 5)), batch(2, (5, 9), (5, 9)), batch(5, (10, 12), (9, 11))],
+         [(5, 1, "Versions 3, 4 were not written here (foreachBatch); messages read in between: 1.")]),
+        ([batch(0, (0, 5), (0, 5)), batch(10**15, (7, 9), (5, 7))],
+         [(10**15, 2, "Versions 1, 2, 3 … were not written here (foreachBatch); messages read in between: 2.")]),
+    ],
+)  # fmt: skip
+def test_a_version_that_was_not_written(batches: list[AuditedBatch], left_out: list[tuple[int, int, str]]) -> None:
+    """A foreachBatch that returns at an empty batch has read, and has not written: told, and no fault."""
+    assert [(found.version, found.messages, found.story) for found in unwritten(batches)] == left_out
+    assert findings(batches) == []
+
+
+@pytest.mark.parametrize(
+    ("batches", "kind", "messages"),
+    [
+        ([batch(0, (0, 5), (0, 5)), batch(1, (6, 7), (5, 6)), batch(3, (9, 10), (6, 7))], Kind.GAP, 1),
+        ([batch(0, (0, 5), (0, 5), name="spark-q"), batch(2, (7, 9), (5, 7), name="spark-q")], Kind.GAP, 2),
+        ([batch(0, (0, 5), (0, 5)), batch(1, None, (5, 7)), batch(3, (7, 9), (7, 9))], Kind.GAP, 2),
+        ([batch(0, (0, 5), (0, 5)), batch(2, (3, 9), (5, 11))], Kind.DUPLICATE, 2),
+    ],
+)
+def test_a_version_that_was_not_written_excuses_nothing_else(
+    batches: list[AuditedBatch], kind: Kind, messages: int
+) -> None:
+    """Neither a hole between versions that are there, nor one where the sink writes every version by itself, nor one
+    beside rows that do not say where they came from, nor what is read twice."""
+    assert [(found.kind, found.messages) for found in findings(batches)] == [(kind, messages)]
