@@ -179,7 +179,9 @@ def _queues(start_text: str | None, end_text: str | None) -> Iterable[QueryQueue
     if end is None:
         return []
     start = _offsets(start_text)
-    before: Mapping[MessageQueue, int] = start.positions if start is not None else {}
+    before: Mapping[MessageQueue, int] = {}
+    if start is not None:
+        before = start.reading(end.positions.__contains__).positions
     return [
         QueryQueue(end.group, *queue, fromOffset=min(before.get(queue, at), at), toOffset=at, latestOffset=at)
         for queue, at in sorted(end.positions.items())

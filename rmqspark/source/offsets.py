@@ -15,13 +15,16 @@ time of its last deletion as its first epoch: above those of another of its name
 A query that shares its group (groupMode=shared) has only what it owns in its offsets, each queue with the number of
 its lease, `"leases": {"0": 7}` beside `offsets`, and its own name in the group, `"member": "…"`, beside `group`.
 
+Queues that were taken out of the subscription keep their places under `left`, in the form of `topics`, with the
+identities of then: put back, they go on there, and what became of them meanwhile is told as of a queue that was away.
+
 Entries whose identity differs are never subtracted from one another (`planner.ranges`). Spark compares offsets as
 text, so the form is canonical: keys in order, one form for each offset.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -29,6 +32,8 @@ from rmqspark.errors import InvalidArgument
 from rmqspark.message_queue import MessageQueue
 
 VERSION = 1
+MOST_LEFT = 10_000
+"""So many queues that are read no longer an offset remembers: it is written with every batch."""
 
 
 class StoreIdentity(NamedTuple):
@@ -63,6 +68,7 @@ class Offsets:
     epochs: Mapping[str, int] = field(default_factory=dict)  # by topic
     leases: Mapping[MessageQueue, int] = field(default_factory=dict)  # of a shared group
     member: str = ""  # likewise
+    left: Offsets | None = None  # places of queues that are read no longer
 
     def store_of(self, queue: MessageQueue) -> StoreIdentity:
         return self.stores.get((queue.topic, queue.broker_name), StoreIdentity())
@@ -75,8 +81,42 @@ class Offsets:
         """The same identities with other positions."""
         return replace(self, positions=dict(positions))
 
+    def reading(self, is_read: Callable[[MessageQueue], bool]) -> Offsets:
+        """The same places, where `is_read` says which queues are read: those have positions, the others are `left`.
+
+        Of more than MOST_LEFT the rest is forgotten, first what had left before.
+        """
+        left = self.left or Offsets("")
+        back = {queue: at for queue, at in left.positions.items() if is_read(queue)}
+        leaving = {queue: at for queue, at in self.positions.items() if not is_read(queue)}
+        if not back and not leaving:
+            return self
+        read = left.at(back)._with(self.at({queue: at for queue, at in self.positions.items() if queue not in leaving}))
+        stay = left.at({queue: at for queue, at in left.positions.items() if queue not in back})
+        gone = stay._with(self.at(leaving))
+        kept = sorted(gone.positions, key=lambda queue: (queue not in leaving, queue))[:MOST_LEFT]
+        kept_apart = gone.at({queue: gone.positions[queue] for queue in kept}) if kept else None
+        return replace(self, positions=read.positions, stores=read.stores, epochs=read.epochs, left=kept_apart)
+
+    def _with(self, later: Offsets) -> Offsets:
+        """The places of both; those of `self` were recorded before. Where the numbers of its queues have begun anew
+        since, they count no more; where a store has only lost its end since, that is still to be told."""
+        before, since = self._entries(), later._entries()
+        valid = {key: store for key, store in before.items() if not store.begins_anew(since.get(key, store))}
+        places = {queue: at for queue, at in self.positions.items() if queue[:2] in valid}
+        return Offsets("", {**places, **later.positions}, {**since, **valid}, {**self.epochs, **later.epochs})
+
+    def _entries(self) -> dict[tuple[str, str], StoreIdentity]:
+        """The stores of the queues that have a place, by topic and broker name."""
+        return {(queue.topic, queue.broker_name): self.store_of(queue) for queue in self.positions}
+
     def to_json(self) -> dict[str, Any]:
         """The canonical document; equal offsets give equal text."""
+        shared = {"member": self.member} if self.member else {}
+        left = {"left": self.left._topics()} if self.left is not None and self.left.positions else {}
+        return {"group": self.group, **left, **shared, "topics": self._topics(), "v": VERSION}
+
+    def _topics(self) -> dict[str, Any]:
         topics: dict[str, Any] = {}
         for queue in sorted(self.positions):
             epoch, store, lease = self.identity(queue)
@@ -89,8 +129,7 @@ class Offsets:
             entry["offsets"][str(queue.queue_id)] = self.positions[queue]
             if lease:
                 entry.setdefault("leases", {})[str(queue.queue_id)] = lease
-        shared = {"member": self.member} if self.member else {}
-        return {"group": self.group, **shared, "topics": topics, "v": VERSION}
+        return topics
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Offsets:
@@ -105,7 +144,8 @@ class Offsets:
                 hint="Run the query with the version of rmqspark that wrote it.",
             )
         try:
-            return _from_topics(document["group"], document.get("member", ""), document["topics"])
+            left = _from_topics("", "", document["left"]) if "left" in document else None
+            return replace(_from_topics(document["group"], document.get("member", ""), document["topics"]), left=left)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidArgument(f"The offset in the checkpoint is damaged: {error!r}.") from error
 

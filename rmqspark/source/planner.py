@@ -116,7 +116,7 @@ def advance(
         positions[backlog.queue] = backlog.start + count
     raised = {topic: start.epochs.get(topic, 0) + 1 for topic in renewed}
     epochs = {**_first_epochs(start, snapshot), **start.epochs, **raised}
-    return Offsets(start.group, positions, {**start.stores, **seen}, epochs)
+    return Offsets(start.group, positions, {**start.stores, **seen}, epochs, left=start.left)
 
 
 def _first_epochs(start: Offsets, snapshot: Snapshot) -> dict[str, int]:
@@ -179,7 +179,9 @@ def _end(queue: MessageQueue, snapshot: Snapshot, ceiling: Offsets | None) -> in
 
 
 def ranges(start: Offsets, end: Offsets) -> list[QueueRange]:
-    """What lies between two offsets. Queues that entered with `end` give nothing yet."""
+    """What lies between two offsets. Queues that entered with `end` give nothing yet; those that were put back into the
+    subscription go on from where they left it."""
+    start = start.reading(end.positions.__contains__)
     return [
         QueueRange(queue, start.positions[queue], position, end.store_of(queue).topic_deleted_ms)
         for queue, position in sorted(end.positions.items())

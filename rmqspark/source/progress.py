@@ -6,6 +6,7 @@ long as the query runs; nothing it remembers is needed after a restart, except w
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from rmqspark.source.ownership import Ownership
     from rmqspark.source.planner import Admit, QueueRange
     from rmqspark.source.rewinds import Rewinds
+
+_log = logging.getLogger(__name__)
 
 
 class Progress:
@@ -57,6 +60,7 @@ class Progress:
         self._newest: Offsets | None = None
         self._planned: Offsets | None = None
         self._admission = Admission(view.measure, clock)
+        self._told_left = False
 
     def initial(self) -> Offsets:
         """Where a new query starts. The same at every call: Spark asks again until its first batch is recorded.
@@ -85,7 +89,8 @@ class Progress:
         start = self._without_deleted(self._wanted(self._of_group(start)))
         snapshot = self._view.snapshot(missing_topics_allowed=self._tolerant)
         resets = self._rewinds.due(start, is_idle=is_idle(start, self._group.owned(snapshot)))
-        kept = start.at({queue: at for queue, at in start.positions.items() if queue not in resets})
+        is_read = self._options.subscription.includes
+        kept = start.at({queue: at for queue, at in start.positions.items() if queue not in resets and is_read(queue)})
         snapshot, reborn = self._account(kept, snapshot)
         start = self._group.settle(start, snapshot)
         if self._group.outruns(snapshot):
@@ -159,15 +164,37 @@ class Progress:
         return replace(start, group=group)
 
     def _wanted(self, start: Offsets) -> Offsets:
-        """`start` without queues that are read no longer. Raises InvalidArgument where that leaves nothing of it."""
-        wanted = {queue: at for queue, at in start.positions.items() if self._options.subscription.includes(queue)}
-        if start.positions and not wanted:
-            topics = ", ".join(sorted({queue.topic for queue in start.positions}))
+        """`start` with places for what is read now; those of queues that are read no longer are kept apart. Raises
+        InvalidArgument where nothing of it is read. A shared group keeps places itself: it is given them back."""
+        if self._options.sharing is not None:
+            return start
+        wanted = start.reading(self._options.subscription.includes)
+        if start.positions and not wanted.positions:
             raise InvalidArgument(
-                f"The checkpoint is of a query that reads other topics or queues: {topics}.",
+                f"The checkpoint is of a query that reads other topics or queues: {_topics(start.positions)}.",
                 hint="Use another checkpointLocation, or subscribe to them again.",
             )
-        return start.at(wanted)
+        self._tell_left(start, wanted)
+        return wanted
+
+    def _tell_left(self, start: Offsets, wanted: Offsets) -> None:
+        """Warns, once a run, of what has been taken out of the subscription, and of what is forgotten of it."""
+        leaving = start.positions.keys() - wanted.positions.keys()
+        if leaving and not self._told_left:
+            self._told_left = True
+            _log.warning(
+                "The checkpoint has places in queues that are read no longer, of: %s. What comes there is not read "
+                "until they are subscribed to again; then it goes on from those places.",
+                _topics(leaving),
+            )
+            forgotten = _known(start) - _known(wanted)
+            if forgotten:
+                _log.warning(
+                    "%d places are forgotten, of: %s. Where these are subscribed to again, they are read from the "
+                    "first message.",
+                    len(forgotten),
+                    _topics(forgotten),
+                )
 
     def _account(self, start: Offsets, snapshot: Snapshot) -> tuple[Snapshot, set[str]]:
         """A snapshot that `start` can be carried on from, and the topics that begin anew. Raises DataLoss."""
@@ -203,6 +230,15 @@ class Progress:
         digits = self._entropy.token(16).hex()
         variant = f"{int(digits[16], 16) & 0x3 | 0x8:x}"
         return f"spark-{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
+
+
+def _topics(queues: Iterable[MessageQueue]) -> str:
+    return ", ".join(sorted({queue.topic for queue in queues}))
+
+
+def _known(offsets: Offsets) -> set[MessageQueue]:
+    """The queues that these have places of, read or not."""
+    return {*offsets.positions, *(offsets.left.positions if offsets.left is not None else ())}
 
 
 def _ends(snapshot: Snapshot, group: str) -> Offsets:

@@ -181,13 +181,14 @@ class Query:
     decided: int = 0  # batches that the sink has
     read: list[QueueRange] | None = None  # by the batch under way
     failed: bool = False
+    subscription: Subscription = field(default_factory=lambda: Subscription(("t",)))
 
     def __post_init__(self) -> None:
         self.start()
 
     def start(self) -> None:
         """A new run from the checkpoint."""
-        options = SourceOptions(Subscription(("t",)), group="g", retry=QUIET, sharing=Sharing(from_earliest=True))
+        options = SourceOptions(self.subscription, group="g", retry=QUIET, sharing=Sharing(from_earliest=True))
         world: Any = self.world
         presence: Any = Presence
         assert options.sharing is not None

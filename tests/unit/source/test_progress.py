@@ -204,12 +204,6 @@ def test_topics_that_match_come_and_go(caplog: pytest.LogCaptureFixture) -> None
     assert "its topic was deleted" in caplog.text
 
 
-def test_a_topic_no_longer_subscribed_leaves_the_offset() -> None:
-    """A query restarted with fewer topics goes on with those it still has."""
-    other = MessageQueue("other", "broker-a", 0)
-    assert progress(Cluster({Q0: 10})).latest(at({Q0: 5, other: 3}), None).positions == {Q0: 10}
-
-
 def test_a_group_may_be_renamed() -> None:
     """Option group counts, not what the checkpoint was made with: progress is reported under the new name."""
     cluster = Cluster({Q0: 12})

@@ -11,6 +11,7 @@ from rmqspark.errors import DataLoss, InvalidArgument, LeaseLost
 from rmqspark.source.offsets import Offsets, StoreIdentity
 from rmqspark.source.ownership import WholeGroup
 from rmqspark.source.planner import ranges
+from rmqspark.source.subscription import Subscription
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -219,3 +220,19 @@ def test_messages_that_went_before_a_queue_was_taken_are_lost(world: World, comm
     else:
         query.step()
         assert query.bounds()[1].positions[QUEUES[0]] == committed
+
+
+def test_a_queue_taken_out_of_the_subscription_goes_back_to_the_group(world: World) -> None:
+    """With how far it was read: whoever takes it goes on there, at once."""
+    query = Query(world)
+    run(query, 8)
+    query.subscription = Subscription(("t",), frozenset(QUEUES[:1]))
+    query.crash()
+    world.ends = {QUEUES[0]: 6}
+    run(query, 8)
+    assert owned(query) == [0]
+    query.stop()
+    world.ends = dict.fromkeys(QUEUES, 6)
+    run(other := Query(world), 8)
+    assert owned(other) == [0, 1, 2, 3]
+    assert sorted(world.written) == sorted((queue, offset) for queue in QUEUES for offset in range(6))

@@ -1,0 +1,142 @@
+"""Topics and queues that are taken out of the subscription of a query, and put back, over one checkpoint."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmqspark.errors import DataLoss
+from rmqspark.model import MessageQueue
+from rmqspark.source import offsets as offsets_module
+from rmqspark.source.offsets import Offsets, StoreIdentity
+from rmqspark.source.options import Subscription
+from rmqspark.source.planner import QueueRange, ranges
+
+from .one_cluster import EVERY, Q0, Q1, STORE, Cluster, at, progress
+
+OTHER = MessageQueue("t2", "broker-a", 0)
+BOTH = Offsets("g", {Q0: 5, OTHER: 3}, {("t", "broker-a"): STORE, ("t2", "broker-a"): STORE}, {"t": 0, "t2": 4})
+
+
+def recorded(offsets: Offsets) -> Offsets:
+    """As it comes back from the checkpoint."""
+    return Offsets.from_json(json.loads(json.dumps(offsets.to_json())))
+
+
+def without_other(start: Offsets = BOTH) -> Offsets:
+    return recorded(progress(Cluster({Q0: 10})).latest(start, None))
+
+
+def test_a_topic_put_back_goes_on_where_it_was(caplog: pytest.LogCaptureFixture) -> None:
+    """A query restarted with fewer topics goes on with those it still has; the others lose nothing by it."""
+    with caplog.at_level(logging.WARNING):
+        fewer = without_other()
+    assert fewer.positions == {Q0: 10}
+    assert "queues that are read no longer, of: t2" in caplog.text
+    assert without_other(fewer) == fewer, "nothing to do: no batch is made of it"
+    cluster = Cluster({Q0: 10, OTHER: 7})
+    again = progress(cluster, subscription=EVERY)
+    end = recorded(again.latest(fewer, None))
+    assert ranges(fewer, end) == [QueueRange(OTHER, 3, 7)]
+    assert (end.positions, end.left, end.epochs) == ({Q0: 10, OTHER: 7}, None, {"t": 0, "t2": 4})
+    assert cluster.reports[-1].positions == {Q0: 10, OTHER: 3}
+    assert again.latest(end, None) == end
+
+
+def test_a_queue_put_back_goes_on_where_it_was() -> None:
+    """Option assign chooses among the queues of a topic."""
+    first, both = (Subscription(("t",), frozenset(queues)) for queues in ({Q0}, {Q0, Q1}))
+    fewer = recorded(progress(Cluster({Q0: 10}), subscription=first).latest(at({Q0: 5, Q1: 3}), None))
+    assert fewer.positions == {Q0: 10}
+    end = progress(Cluster({Q0: 10, Q1: 7}), subscription=both).latest(fewer, None)
+    assert ranges(fewer, end) == [QueueRange(Q1, 3, 7)]
+
+
+def test_other_queues_of_a_topic_are_no_strangers() -> None:
+    """That none of the queues known of a topic is there says nothing where they are not to be read."""
+    start = replace(BOTH, positions={Q0: 5, OTHER: 3})
+    chosen = Subscription(("t", "t2"), frozenset({Q1, OTHER}))
+    end = progress(Cluster({Q1: 9, OTHER: 3}), subscription=chosen).latest(start, None)
+    assert end.positions == {Q1: 0, OTHER: 3}
+
+
+def test_a_topic_made_anew_while_nobody_read_it_is_lost() -> None:
+    """Its places are none of the topic that has its name now."""
+    fewer = without_other()
+    cluster = Cluster({Q0: 10, OTHER: 7})
+    look = cluster.snapshot
+    cluster.snapshot = lambda **asked: replace(  # type: ignore[method-assign]
+        look(**asked), deletions_ms={("t2", "broker-a"): 70}
+    )
+    with pytest.raises(
+        DataLoss, match="t2/broker-a/0 was read up to offset 3, but its topic was deleted and made anew"
+    ):
+        progress(cluster, subscription=EVERY).latest(fewer, None)
+    query = progress(cluster, subscription=EVERY, fail_on_data_loss=False)
+    entered = recorded(query.latest(fewer, None))
+    assert (ranges(fewer, entered), entered.positions[OTHER], entered.epochs["t2"]) == ([], 0, 5)
+    assert ranges(entered, query.latest(entered, None)) == [QueueRange(OTHER, 0, 7, 70)]
+
+
+def test_a_matching_topic_deleted_while_nobody_read_it_is_lost() -> None:
+    """subscribePattern: that it is gone is told when the pattern covers it again, and not before."""
+    cluster = Cluster({Q0: 10})
+    cluster.deleted = {"t2"}
+    fewer = recorded(progress(cluster, subscription=Subscription((), pattern="t")).latest(BOTH, None))
+    with pytest.raises(DataLoss, match="t2/broker-a/0 was read up to offset 3, but its topic was deleted"):
+        progress(cluster, subscription=EVERY).latest(fewer, None)
+    left = progress(cluster, subscription=EVERY, fail_on_data_loss=False).latest(fewer, None)
+    assert (left.positions, left.left) == ({Q0: 10}, None)
+
+
+@pytest.mark.parametrize(
+    ("now", "recalled", "told"),
+    [
+        (StoreIdentity("s", 1), {Q0: 10, Q1: 3}, StoreIdentity("s", 1)),
+        (StoreIdentity("s", 2), {Q0: 10, Q1: 3}, StoreIdentity("s", 1)),
+        (StoreIdentity("s", 1, 70), {Q0: 10}, StoreIdentity("s", 1, 70)),
+        (StoreIdentity("new", 1), {Q0: 10}, StoreIdentity("new", 1)),
+    ],
+)
+def test_what_happened_to_the_store_meanwhile(
+    now: StoreIdentity, recalled: dict[MessageQueue, int], told: StoreIdentity
+) -> None:
+    """A queue does not come back into another store or topic than it left, nor past a cut of its end."""
+    fewer = at({Q0: 5, Q1: 3}).reading({Q0}.__contains__)
+    since = replace(fewer, positions={Q0: 10}, stores={("t", "broker-a"): now})
+    back = recorded(since).reading({Q0, Q1}.__contains__)
+    assert (back.positions, back.store_of(Q0)) == (recalled, told)
+
+
+def test_places_are_kept_within_bounds(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """The offset is written with every batch: of thousands of queues that never come back some are forgotten."""
+    monkeypatch.setattr(offsets_module, "MOST_LEFT", 2)
+    many = {MessageQueue("u", "broker-a", number): 1 for number in range(3)}
+    with caplog.at_level(logging.WARNING):
+        fewer = without_other(at({Q0: 5, **many}))
+    assert fewer.left is not None
+    assert sorted(fewer.left.positions) == sorted(many)[:2]
+    assert "1 places are forgotten, of: u" in caplog.text
+
+
+queues = st.builds(MessageQueue, st.sampled_from("tuv"), st.sampled_from(["a", "b"]), st.integers(0, 2))
+
+
+@pytest.mark.property
+@given(st.dictionaries(queues, st.integers(0, 99)), st.lists(st.frozensets(queues)))
+def test_no_change_of_the_subscription_loses_a_place(
+    positions: dict[MessageQueue, int], subscriptions: list[frozenset[MessageQueue]]
+) -> None:
+    """However often it changes: what is read again is where it was."""
+    stores = {(queue.topic, queue.broker_name): STORE for queue in positions}
+    offsets = recorded(Offsets("g", positions, stores, {queue.topic: 2 for queue in positions}))
+    start = offsets
+    for chosen in subscriptions:
+        offsets = recorded(offsets.reading(chosen.__contains__))
+        assert offsets.positions == {queue: at for queue, at in positions.items() if queue in chosen}
+    assert offsets.reading(positions.__contains__).to_json() == start.to_json()
