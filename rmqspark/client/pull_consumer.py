@@ -338,7 +338,7 @@ def _check_sql(sql: str, tags: str) -> None:
 
     if tags.strip() not in ("", "*"):
         raise InvalidArgument("tags and sql exclude each other.", hint="In SQL92 tags are a property: TAGS = 'paid'")
-    SqlFilter.parse(sql)
+    SqlFilter.parse(sql, whole=True)
 
 
 def _tag_test(tags: str) -> Callable[[ReceivedMessage], bool] | None:

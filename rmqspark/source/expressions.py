@@ -14,7 +14,7 @@ def tag_expression(value: str) -> str:
 
 
 def sql_expression(value: str) -> str:
-    """The same for SQL92. The error names the character where it goes wrong."""
+    """The same for SQL92. The error names the character where it goes wrong, or where brokers would stop reading."""
     from rmqspark.protocol.sql.filter import SqlFilter  # brings the grammar, which only those who filter wait for
 
-    return SqlFilter.parse(value).expression
+    return SqlFilter.parse(value, whole=True).expression

@@ -38,9 +38,10 @@ class SqlFilter:
         self._evaluate: Final[Evaluation] = compile_tree(tree, {name: at for at, name in enumerate(self.names)})
 
     @classmethod
-    def parse(cls, expression: str | None) -> SqlFilter:
+    def parse(cls, expression: str | None, *, whole: bool = False) -> SqlFilter:
         """Reads an expression. Raises InvalidFilter, which names the place of the mistake or the limit passed.
 
+        RocketMQ ignores what follows a whole expression. That is an error with `whole`, for whoever has just typed it.
         Limits: 4 KiB, 512 values in a list, and 64 levels of NOT, brackets and comparisons of comparisons.
         """
         if expression is None or not expression.strip():
@@ -48,7 +49,7 @@ class SqlFilter:
         size = len(expression.encode("utf-8", "surrogatepass"))
         if size > MAX_SQL_BYTES:
             raise InvalidFilter(f"A SQL92 expression of {size} bytes is over the limit of {MAX_SQL_BYTES}.")
-        return _parsed(expression)
+        return _parsed(expression, whole)
 
     def evaluate(self, properties: Mapping[str, str]) -> bool | None:
         """What the expression says of a message with these properties. Raises NotComparable."""
@@ -93,8 +94,8 @@ class SqlFilter:
 
 
 @lru_cache(maxsize=_KEPT)
-def _parsed(expression: str) -> SqlFilter:
-    tree = parse(expression)
+def _parsed(expression: str, whole: bool) -> SqlFilter:
+    tree = parse(expression, whole=whole)
     return SqlFilter(expression, tree)
 
 

@@ -1,7 +1,8 @@
 """The grammar of RocketMQ's SQL92 (its SelectorParser.jj; spec: semantics, section 9): text to tree.
 
 The parser takes what it can and stops at the first token that does not go on with a whole expression: RocketMQ ignores
-the rest too. It keeps its own stack, so that no depth of brackets is a depth of calls.
+the rest too, and so do brokers. Whoever has just typed it is told (`whole`). The parser keeps its own stack, so that no
+depth of brackets is a depth of calls.
 """
 
 from __future__ import annotations
@@ -82,8 +83,22 @@ def too_deep(at: int) -> InvalidFilter:
     return wrong_at(at, story, "Join conditions with AND and OR, which nest nothing.")
 
 
-def parse(text: str) -> Node:
-    """The tree of an expression. Raises InvalidFilter, which says at which character it goes wrong."""
+_LIKE: Final = "There are CONTAINS, STARTSWITH and ENDSWITH: TAGS STARTSWITH 'p'"
+_INSTEAD: Final = {
+    "LIKE": _LIKE,
+    "RLIKE": _LIKE,
+    "ILIKE": _LIKE,
+    "REGEXP": _LIKE,
+    "+": "There is no arithmetic.",
+    "-": "There is no arithmetic.",
+    "(": "There are no functions.",
+    ")": "No bracket is open there.",
+}
+
+
+def parse(text: str, *, whole: bool = False) -> Node:
+    """The tree of an expression. Raises InvalidFilter, which says at which character it goes wrong; with `whole` also
+    where the expression is over before the text is."""
     under_way = _parser().parse_interactive(text)
     stopped_at: Token | None = None
     try:
@@ -95,11 +110,15 @@ def parse(text: str) -> Node:
     except UnexpectedCharacters as error:
         raise wrong_at(error.pos_in_stream or 0, f"{error.char!r} begins nothing that SQL92 knows") from None
     try:
-        return cast("Node", under_way.feed_token(Token("$END", "")))
+        tree = cast("Node", under_way.feed_token(Token("$END", "")))
     except UnexpectedToken:
         if stopped_at is None:
             raise wrong_at(len(text), "the expression ends too early") from None
         raise wrong_at(stopped_at.start_pos or 0, f"{shown(stopped_at)} cannot stand here") from None
+    if whole and stopped_at is not None:
+        hint = _INSTEAD.get(stopped_at.upper(), "There are conditions alone, joined by AND and OR.")
+        raise wrong_at(stopped_at.start_pos or 0, f"{shown(stopped_at)} is not understood here", hint)
+    return tree
 
 
 @lru_cache(maxsize=1)

@@ -193,7 +193,11 @@ def test_expressions_are_the_broker_s_to_evaluate() -> None:
 
 @pytest.mark.parametrize(
     ("options", "story"),
-    [({"sql": "a > "}, "wrong at character 5"), ({"sql": "a > 3", "tags": "b"}, "tags and sql exclude each other")],
+    [
+        ({"sql": "a > "}, "wrong at character 5"),
+        ({"sql": "a > 3 LIMIT 5"}, "character 7: 'LIMIT' is not understood here"),
+        ({"sql": "a > 3", "tags": "b"}, "tags and sql exclude each other"),
+    ],
 )
 def test_mistakes_in_expressions_show_before_a_broker_is_asked(options: dict[str, str], story: str) -> None:
     """No server is needed to be told."""

@@ -74,6 +74,37 @@ def test_a_mistake_is_shown_with_its_place(expression: str, place: int, story: s
     assert story in error.value.message
 
 
+@pytest.mark.parametrize(
+    ("expression", "place", "story"),
+    [
+        (
+            "x >= 390 OR TAGS LIKE 'p%'",
+            18,
+            "'LIKE' is not understood here. There are CONTAINS, STARTSWITH and ENDSWITH",
+        ),
+        ("x >= 390 LIMIT 3", 10, "'LIMIT' is not understood here. There are conditions alone"),
+        ("x >= 390 ORDER BY x", 10, "'ORDER' is not understood here"),
+        ("x + 1 > 390", 3, "'+' is not understood here. There is no arithmetic"),
+        ("x >= 390)", 9, "')' is not understood here. No bracket is open there"),
+        ("length(TAGS) > 3", 7, "'(' is not understood here. There are no functions"),
+        ("SELECT 1", 8, "'1' is not understood here"),
+        ("a > 3 5", 7, "'5' is not understood here"),
+    ],
+)
+def test_what_follows_a_whole_expression_is_told_to_who_typed_it(expression: str, place: int, story: str) -> None:
+    """Brokers ignore it, as RocketMQ does: a condition would be gone, without a word."""
+    SqlFilter.parse(expression)
+    with pytest.raises(InvalidFilter) as error:
+        SqlFilter.parse(expression, whole=True)
+    assert f"at character {place}: {story}" in str(error.value)
+
+
+@pytest.mark.parametrize("expression", ["a > 3 -- why\n", "(a = 'x') /* 5 */ ", "TAGS = 'p' OR b IS NULL\n"])
+def test_whole_expressions_are_whole(expression: str) -> None:
+    """Comments, brackets and blanks at the end are nothing that is ignored."""
+    assert SqlFilter.parse(expression, whole=True).expression == expression
+
+
 @pytest.mark.parametrize("expression", [None, "", " \n", "a = 'x' " + " " * MAX_SQL_BYTES, "ä" * (2 << 10) + "ä"])
 def test_an_expression_has_a_length(expression: str | None) -> None:
     """None at all is an error, and so is one of more than 4 KiB."""

@@ -224,6 +224,7 @@ def test_messages_may_come_from_files() -> None:
             "'sql' cannot be.*wrong at character 15: .* ends too early",
         ),
         ({"subscribe": "t", "sql": "price > '10'"}, False, "'sql' cannot be.*wrong at character 9: '10' is no number"),
+        ({"subscribe": "t", "sql": "x >= 390 LIMIT 3"}, True, "character 10: 'LIMIT' is not understood here"),
         ({"store": "/data", "sql": "b >"}, False, "'sql' cannot be.*ends too early"),
         (
             {"store": "/data", "valueFormat": "json", "badRecordsTopic": "bad"},
