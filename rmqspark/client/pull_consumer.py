@@ -348,4 +348,8 @@ def _tag_test(tags: str) -> Callable[[ReceivedMessage], bool] | None:
     from rmqspark.protocol.filters import TagFilter  # brings NumPy, which only filters ask for
 
     wanted = TagFilter.parse(tags)
-    return None if wanted is None else lambda message: wanted.matches(message.tags)
+    if wanted is None:
+        return None
+    if wanted.doubt:
+        _log.warning("%s", wanted.doubt)
+    return lambda message: wanted.matches(message.tags)

@@ -6,6 +6,7 @@ tags may share one; whoever hands messages to a user tests the tags themselves a
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +17,7 @@ MATCH_ALL: Final = "*"
 MAX_EXPRESSION_BYTES: Final = 4096
 MAX_SQL_BYTES: Final = 4096  # of a SQL92 expression (`sql/`)
 _SEPARATOR: Final = "||"
+_SEEMS_SEVERAL: Final = re.compile(r"[\s|&,*]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,18 @@ class TagFilter:
         if not tags:
             raise InvalidFilter(f"The tag expression {expression!r} names no tag.", hint="Write: paid || shipped")
         return cls.of(*tags)
+
+    @property
+    def doubt(self) -> str | None:
+        """What to tell whoever typed the expression, where one of its tags looks like several. It is one to RocketMQ,
+        and messages may have it: nothing but `||` joins tags, and `*` within one is a character like others."""
+        seeming = sorted(filter(_SEEMS_SEVERAL.search, self.tags))
+        if not seeming:
+            return None
+        return (
+            f"The tag expression asks for messages with exactly the tag {seeming[0]!r}. If others are meant, write: "
+            "paid || shipped. There are no wildcards; with sql there is TAGS STARTSWITH 'pai'."
+        )
 
     def matches(self, tags: str | None) -> bool:
         """Whether a message with this TAGS property is wanted; one without never is."""

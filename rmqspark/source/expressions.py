@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import logging
+
 from rmqspark.options import text
+
+_log = logging.getLogger(__name__)
 
 
 def tag_expression(value: str) -> str:
-    """The expression as it is, if it is one. Raises InvalidFilter, a ValueError."""
+    """The expression as it is, if it is one; with a warning if it can hardly be meant. Raises InvalidFilter, a
+    ValueError."""
     from rmqspark.protocol.filters import TagFilter  # brings NumPy, which only those who filter wait for
 
-    TagFilter.parse(text(value))
+    wanted = TagFilter.parse(text(value))
+    if wanted is not None and wanted.doubt:
+        _log.warning("%s", wanted.doubt)
     return value
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import struct
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -426,3 +427,9 @@ def test_misuse_says_what_to_do() -> None:
             consumer.seek(QUEUE, -1)
     with pytest.raises(InvalidArgument, match="earliest"):
         PullConsumer("127.0.0.1:1", start="newest")  # type: ignore[arg-type]
+
+
+def test_tags_that_look_like_several_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    """They are one tag to RocketMQ, and may be meant."""
+    with caplog.at_level(logging.WARNING), PullConsumer("127.0.0.1:1", tags="paid,shipped"):
+        assert "exactly the tag 'paid,shipped'" in caplog.text

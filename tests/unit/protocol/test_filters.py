@@ -38,6 +38,17 @@ def test_tags_are_joined_by_two_bars(expression: str, tags: set[str]) -> None:
     assert parsed.sorted_codes == tuple(sorted(parsed.codes))
 
 
+@pytest.mark.parametrize(
+    "expression", ["paid,shipped", "paid|shipped", "paid && shipped", "paid OR shipped", "x || pai*", "paid || *"]
+)
+def test_tags_that_look_like_several_are_doubted(expression: str) -> None:
+    """RocketMQ takes them for one tag, and a query would wait for it for ever; but messages may have it."""
+    parsed = TagFilter.parse(expression)
+    assert parsed is not None
+    assert "with exactly the tag" in (parsed.doubt or "")
+    assert TagFilter.of("paid", "in-transit", "a.b/c:d", "订单").doubt is None
+
+
 def test_tags_are_compared_not_their_hashes() -> None:
     """Two tags with one hash code are two tags to a reader."""
     parsed = TagFilter.of("Aa")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import pickle
 
 import pytest
@@ -311,3 +312,14 @@ def test_what_is_not_there_yet_says_so(given: dict[str, str]) -> None:
     """An option that a later version brings is refused in clear words, never ignored."""
     with pytest.raises(NotSupported, match="not there yet"):
         SourceOptions.parse({"subscribe": "t"} | given, streaming=True)
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+def test_tags_that_can_hardly_be_meant_are_warned_about(streaming: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """A query over them would be idle for ever; but there may be such tags."""
+    with caplog.at_level(logging.WARNING):
+        SourceOptions.parse({"subscribe": "t", "tags": "paid || shipped"}, streaming=streaming)
+        assert not caplog.text
+        options = SourceOptions.parse({"subscribe": "t", "tags": "paid,shipped"}, streaming=streaming)
+    assert options.tags == "paid,shipped"
+    assert "exactly the tag 'paid,shipped'. If others are meant, write: paid || shipped" in caplog.text
