@@ -16,6 +16,7 @@ from rmqspark.source.admission import DEFAULT_MAX_DELAY_MS, Limits
 from rmqspark.source.option_table import SOURCE_OPTIONS
 from rmqspark.source.positions import (
     EARLIEST_MARK,
+    ENDING_TIMES,
     AtOffsets,
     AtTime,
     AtTimes,
@@ -204,7 +205,7 @@ def _end(values: Mapping[str, Any]) -> Position:
         return AtTime(values["endingTimestamp"], else_latest=True)
     if "endingOffsetsByTimestamp" in values:
         times: AtTimes = values["endingOffsetsByTimestamp"]
-        return replace(times, else_latest=True)
+        return replace(times, else_latest=True, option=ENDING_TIMES)
     end: Position = values.get("endingOffsets", Latest())
     if isinstance(end, Earliest) or (isinstance(end, AtOffsets) and EARLIEST_MARK in end.offsets.values()):
         raise InvalidArgument(

@@ -15,6 +15,8 @@ from rmqspark.protocol.names import check_topic
 
 EARLIEST_MARK = -2  # Kafka's numbers for "earliest" and "latest" within a JSON of offsets
 LATEST_MARK = -1
+ENDING_OFFSETS = "endingOffsets"
+ENDING_TIMES = "endingOffsetsByTimestamp"
 
 T = TypeVar("T")
 
@@ -36,15 +38,17 @@ class AtTime(msgspec.Struct, frozen=True):
 
 
 class AtOffsets(msgspec.Struct, frozen=True):
-    """An offset for each queue; EARLIEST_MARK and LATEST_MARK stand for the ends."""
+    """An offset for each queue; EARLIEST_MARK and LATEST_MARK stand for the ends. `option` says so, for errors."""
 
     offsets: Mapping[MessageQueue, int] = msgspec.field(default_factory=dict)
+    option: str = "startingOffsets"
 
     def of(self, queue: MessageQueue) -> int:
         if queue not in self.offsets:
+            mark, word = (LATEST_MARK, "latest") if self.option == ENDING_OFFSETS else (EARLIEST_MARK, "earliest")
             raise InvalidArgument(
-                f"The offsets given say nothing about queue {queue}.",
-                hint=f'Add {{"{queue.topic}": {{"{queue.broker_name}": {{"{queue.queue_id}": -2}}}}}}: -2 is earliest.',
+                f"{self.option} says nothing about queue {queue}.",
+                hint=f"Add {_for_queue(queue, str(mark))}: {mark} is {word}.",
             )
         return self.offsets[queue]
 
@@ -61,14 +65,17 @@ class AtTimes(msgspec.Struct, frozen=True):
     topics: Mapping[str, Moment] = msgspec.field(default_factory=dict)
     queues: Mapping[MessageQueue, Moment] = msgspec.field(default_factory=dict)
     else_latest: bool = False
+    option: str = "startingOffsetsByTimestamp"
 
     def of(self, queue: MessageQueue) -> Moment:
         found = self.queues.get(queue) or self.topics.get(queue.topic)
         if found is None:
+            is_end = self.option == ENDING_TIMES
+            mark, meaning = ('"-0s"', "being now") if is_end else ("0", "being the first message of each")
             raise InvalidArgument(
-                f"The timestamps given say nothing about queue {queue}.",
-                hint=f'Add {{"{queue.topic}": 0}} for all queues of the topic, 0 being the first message of each, or '
-                f'{{"{queue.topic}": {{"{queue.broker_name}": {{"{queue.queue_id}": 0}}}}}}.',
+                f"{self.option} says nothing about queue {queue}.",
+                hint=f'Add {{"{queue.topic}": {mark}}} for all queues of the topic, {mark} {meaning}, or '
+                f"{_for_queue(queue, mark)}.",
             )
         return found
 
@@ -93,12 +100,14 @@ def read_start(value: str) -> Earliest | Latest | BeforeEnd | AtOffsets | OfGrou
         return OfGroup()
     if value.startswith("-") and value[1:].isascii() and value[1:].isdigit() and len(value) <= 19 and int(value):
         return BeforeEnd(-int(value))
-    return _position(value, 'earliest, latest, group, -1000 or JSON like {"topic": {"broker-a": {"0": 12}}}')
+    accepted = 'earliest, latest, group, -1000 or JSON like {"topic": {"broker-a": {"0": 12}}}'
+    return _position(value, accepted, option="startingOffsets", for_times="startingTimestamp")
 
 
 def read_end(value: str) -> Earliest | Latest | AtOffsets:
     """Reads `earliest`, `latest` or `{"topic": {"broker": {"0": 12}}}`."""
-    return _position(value, 'latest or JSON like {"topic": {"broker-a": {"0": 12}}}')
+    accepted = 'latest or JSON like {"topic": {"broker-a": {"0": 12}}}'
+    return _position(value, accepted, option=ENDING_OFFSETS, for_times="endingTimestamp")
 
 
 def read_times(value: str) -> AtTimes:
@@ -111,18 +120,33 @@ def read_times(value: str) -> AtTimes:
     return AtTimes(topics, dict(_by_queue(by_queue, "times", _moment)))
 
 
-def _position(value: str, accepted: str) -> Earliest | Latest | AtOffsets:
+def _position(value: str, accepted: str, *, option: str, for_times: str) -> Earliest | Latest | AtOffsets:
     match value.lower():
         case "earliest":
             return Earliest()
         case "latest":
             return Latest()
+    if _is_time(value):
+        raise ValueError(f"it is a time, and belongs in {for_times}. Here {accepted} is accepted.")
     if not value.startswith("{"):
         raise ValueError(f"{accepted} is accepted.")
     found = _by_queue(json_object(value), "offsets", _offset)
     if not found:
         raise ValueError("it names no queue.")
-    return AtOffsets(dict(found))
+    return AtOffsets(dict(found), option)
+
+
+def _is_time(value: str) -> bool:
+    """Whether it is `-10m` or an ISO-8601 time."""
+    try:
+        return not value.isdigit() and moment(value) is not None
+    except ValueError:
+        return False
+
+
+def _for_queue(queue: MessageQueue, value: str) -> str:
+    """How to say this about a queue, in JSON."""
+    return f'{{"{queue.topic}": {{"{queue.broker_name}": {{"{queue.queue_id}": {value}}}}}}}'
 
 
 def check_order(start: Position, end: Position) -> None:

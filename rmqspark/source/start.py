@@ -53,8 +53,8 @@ def resolve(position: Position, snapshot: Snapshot, view: View, now_ms: int) -> 
             moments = dict.fromkeys(snapshot.ends, position.moment)
             return _at_times(moments, snapshot, view, now_ms, else_latest=position.else_latest)
         case AtTimes():
-            _check_topics_read(position.topics, snapshot)
-            _check_read(position.queues, snapshot)
+            _check_topics_read(position, snapshot)
+            _check_read(position.queues, snapshot, position.option)
             moments = {queue: position.of(queue) for queue in sorted(snapshot.ends)}
             return _at_times(moments, snapshot, view, now_ms, else_latest=position.else_latest)
         case AtOffsets():
@@ -126,28 +126,28 @@ def _committed(position: Committed, snapshot: Snapshot, view: View) -> dict[Mess
     return resolved
 
 
-def _check_topics_read(named: Iterable[str], snapshot: Snapshot) -> None:
+def _check_topics_read(position: AtTimes, snapshot: Snapshot) -> None:
     read = {queue.topic for queue in snapshot.ends}
-    for topic in sorted(named):
+    for topic in sorted(position.topics):
         if topic not in read:
             raise InvalidArgument(
-                f"An option that gives times by topic names {topic!r}, which is not read.",
+                f"{position.option} names {topic!r}, which is not read.",
                 hint=f"Read are: {', '.join(sorted(read)) or 'no topics'}.",
             )
 
 
-def _check_read(named: Iterable[MessageQueue], snapshot: Snapshot) -> None:
+def _check_read(named: Iterable[MessageQueue], snapshot: Snapshot, option: str) -> None:
     for queue in sorted(named):
         if queue not in snapshot.ends:
             known = ", ".join(str(queue) for queue in sorted(snapshot.ends))
             raise InvalidArgument(
-                f"An option that gives offsets or times by queue names {queue}, which is not read.",
+                f"{option} names queue {queue}, which is not read.",
                 hint=f"Read are: {known}.",
             )
 
 
 def _given(position: AtOffsets, snapshot: Snapshot, view: View) -> dict[MessageQueue, int]:
-    _check_read(position.offsets, snapshot)
+    _check_read(position.offsets, snapshot, position.option)
     wanted = {queue: position.of(queue) for queue in sorted(snapshot.ends)}
     begins = view.begins([queue for queue, offset in wanted.items() if offset == EARLIEST_MARK])
     resolved = {
@@ -157,7 +157,7 @@ def _given(position: AtOffsets, snapshot: Snapshot, view: View) -> dict[MessageQ
     for queue, offset in resolved.items():
         if offset > snapshot.ends[queue]:
             raise InvalidArgument(
-                f"Offset {offset} lies behind the end of queue {queue}, which is {snapshot.ends[queue]}.",
-                hint="startingOffsets and endingOffsets take offsets up to that; -1 stands for it.",
+                f"{position.option} names offset {offset} of queue {queue}, which ends at {snapshot.ends[queue]}.",
+                hint=f"{LATEST_MARK} stands for its end.",
             )
     return resolved

@@ -86,7 +86,15 @@ def test_a_day_without_dashes_is_not_taken_for_milliseconds() -> None:
         moment("20260131")
     assert moment("1970-01-01T05:37:40.131") == Moment(20_260_131)
     assert moment("2026-01-31") == moment("20260131T00")
-    assert moment("202601310") == Moment(202_601_310)
+
+
+@pytest.mark.parametrize("seconds", ["1700000000", "170000000", "99999999999"])
+def test_seconds_are_not_taken_for_milliseconds(seconds: str) -> None:
+    """A time early in 1970 would be before every message there is."""
+    with pytest.raises(ValueError, match=f"looks like seconds since 1970. Milliseconds are accepted: {seconds}000"):
+        moment(seconds)
+    assert moment("100000000000") == Moment(100_000_000_000)
+    assert moment("0") == Moment(0)
 
 
 def test_relative_moments_are_fixed_when_they_are_asked_for() -> None:

@@ -14,7 +14,7 @@ from rmqspark.sink.option_table import SINK_OPTIONS
 from rmqspark.source.admission import Limits
 from rmqspark.source.option_table import SOURCE_OPTIONS
 from rmqspark.source.options import RetryPolicy, SourceOptions
-from rmqspark.source.positions import AtOffsets, AtTime, AtTimes, Earliest, Latest
+from rmqspark.source.positions import ENDING_OFFSETS, ENDING_TIMES, AtOffsets, AtTime, AtTimes, Earliest, Latest
 
 Q0 = MessageQueue("t", "broker-a", 0)
 BATCH, STREAM = False, True
@@ -39,8 +39,14 @@ def attribute(options: SourceOptions, path: str) -> Any:
         ("startingOffsets", "latest", STREAM, "start", Latest()),
         ("startingOffsets", '{"t":{"broker-a":{"0":-2}}}', STREAM, "start", AtOffsets({Q0: -2})),
         ("endingTimestamp", "1700000000000", BATCH, "end", AtTime(Moment(1_700_000_000_000), else_latest=True)),
-        ("endingOffsetsByTimestamp", '{"t":{"broker-a":{"0":9}}}', BATCH, "end", AtTimes({}, {Q0: Moment(9)}, True)),
-        ("endingOffsets", '{"t":{"broker-a":{"0":-1}}}', BATCH, "end", AtOffsets({Q0: -1})),
+        (
+            "endingOffsetsByTimestamp",
+            '{"t":{"broker-a":{"0":9}}}',
+            BATCH,
+            "end",
+            AtTimes({}, {Q0: Moment(9)}, True, ENDING_TIMES),
+        ),
+        ("endingOffsets", '{"t":{"broker-a":{"0":-1}}}', BATCH, "end", AtOffsets({Q0: -1}, ENDING_OFFSETS)),
         ("failOnDataLoss", "false", STREAM, "fail_on_data_loss", False),
         ("fetchOffset.numRetries", "5", STREAM, "retry", RetryPolicy(5)),
         ("fetchOffset.retryIntervalMs", "50", STREAM, "retry", RetryPolicy(interval_ms=50)),

@@ -11,6 +11,7 @@ from rmqspark.model import MessageQueue
 from rmqspark.options import Moment
 from rmqspark.source.admission import Limits
 from rmqspark.source.offsets import StoreIdentity
+from rmqspark.source.options import SourceOptions
 from rmqspark.source.planner import QueueRange, ranges
 from rmqspark.source.positions import (
     AtOffsets,
@@ -22,6 +23,7 @@ from rmqspark.source.positions import (
     Latest,
     Position,
 )
+from rmqspark.source.start import resolve
 from rmqspark.testing.manual_clock import ManualClock
 
 from .one_cluster import EVERY, Q0, Q1, Cluster, at, progress
@@ -55,12 +57,27 @@ def test_a_new_query_starts_where_it_was_told(start: Position, positions: dict[M
 @pytest.mark.parametrize(
     ("start", "story"),
     [
-        (AtOffsets({Q0: 1}), "say nothing about queue t/broker-a/1"),
-        (AtOffsets({Q0: 1, Q1: 1, MessageQueue("t", "broker-b", 0): 1}), "t/broker-b/0, which is not read"),
-        (AtOffsets({Q0: 11, Q1: 1}), "Offset 11 lies behind the end of queue t/broker-a/0, which is 10"),
-        (AtTimes({}, {Q0: Moment(5)}), "timestamps given say nothing about queue t/broker-a/1"),
-        (AtTimes({"t": Moment(5)}, {MessageQueue("u", "b", 0): Moment(5)}), "u/b/0, which is not read"),
-        (AtTimes({"t": Moment(5), "typo": Moment(5)}), "names 'typo', which is not read.*Read are: t"),
+        (AtOffsets({Q0: 1}), "startingOffsets says nothing about queue t/broker-a/1.*-2 is earliest"),
+        (
+            AtOffsets({Q0: 1, Q1: 1, MessageQueue("t", "broker-b", 0): 1}),
+            "startingOffsets names queue t/broker-b/0, which is not read",
+        ),
+        (
+            AtOffsets({Q0: 11, Q1: 1}),
+            "startingOffsets names offset 11 of queue t/broker-a/0, which ends at 10.*-1 stands for",
+        ),
+        (
+            AtTimes({}, {Q0: Moment(5)}),
+            "startingOffsetsByTimestamp says nothing about queue t/broker-a/1.*0 being the first",
+        ),
+        (
+            AtTimes({"t": Moment(5)}, {MessageQueue("u", "b", 0): Moment(5)}),
+            "startingOffsetsByTimestamp names queue u/b/0, which is not read",
+        ),
+        (
+            AtTimes({"t": Moment(5), "typo": Moment(5)}),
+            "startingOffsetsByTimestamp names 'typo', which is not read.*Read are: t",
+        ),
         (AtTimes({"t": Moment(5), "typo": Moment(5)}, else_latest=True), "names 'typo', which is not read"),
         (AtTimes({"t": Moment(5)}), "t/broker-a/1 has no message stored at or after 5.*Strategy=latest"),
         (Committed("g"), "'g' has committed offset 11 of queue t/broker-a/0, which ends at 10"),
@@ -74,6 +91,23 @@ def test_a_start_that_does_not_fit_is_refused(start: Position, story: str) -> No
     cluster.committed_offsets = {Q0: 11}
     with pytest.raises(InvalidArgument, match=story):
         progress(cluster, start=start).initial()
+
+
+@pytest.mark.parametrize(
+    ("end", "story"),
+    [
+        ({"endingOffsets": '{"t":{"broker-a":{"0":5}}}'}, "endingOffsets says.*t/broker-a/1.*-1 is latest"),
+        ({"endingOffsets": '{"t":{"broker-a":{"0":5,"1":21}}}'}, "endingOffsets names offset 21 of queue t/broker-a/1"),
+        ({"endingOffsetsByTimestamp": '{"t":{"broker-a":{"0":5}}}'}, 'endingOffsetsByTimestamp says.*"-0s" being now'),
+        ({"endingOffsetsByTimestamp": '{"t":5,"u":5}'}, "endingOffsetsByTimestamp names 'u', which is not read"),
+    ],
+)
+def test_an_end_that_does_not_fit_is_refused(end: dict[str, str], story: str) -> None:
+    """The error names the option that ends the read, and advises what that option takes."""
+    cluster = Cluster({Q0: 10, Q1: 20})
+    options = SourceOptions.parse({"subscribe": "t", **end}, streaming=False)
+    with pytest.raises(InvalidArgument, match=story):
+        resolve(options.end, cluster.snapshot(), cluster, now_ms=9)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from rmqspark.options import Moment
 from rmqspark.source.admission import Limits
 from rmqspark.source.option_table import SOURCE_OPTIONS
 from rmqspark.source.options import SourceOptions
-from rmqspark.source.positions import AtOffsets, AtTime, AtTimes, BeforeEnd, Committed, Earliest, Latest
+from rmqspark.source.positions import ENDING_TIMES, AtOffsets, AtTime, AtTimes, BeforeEnd, Committed, Earliest, Latest
 from rmqspark.source.subscription import Subscription
 
 
@@ -103,7 +103,7 @@ def test_assign_names_queues() -> None:
 def test_ending_times() -> None:
     """endingOffsetsByTimestamp is read as the starting one; where no message is that young, the end is meant."""
     end = parse(streaming=False, endingOffsetsByTimestamp='{"t":{"b":{"0":5}}}').end
-    assert end == AtTimes({}, {MessageQueue("t", "b", 0): Moment(5)}, else_latest=True)
+    assert end == AtTimes({}, {MessageQueue("t", "b", 0): Moment(5)}, else_latest=True, option=ENDING_TIMES)
 
 
 @pytest.mark.parametrize(
@@ -167,6 +167,13 @@ def test_messages_may_come_from_files() -> None:
         ({"subscribePattern": "("}, True, "'subscribePattern' cannot be.*no regular expression"),
         ({"subscribePattern": ""}, True, "'subscribePattern' cannot be"),
         ({"subscribe": "t", "startingOffsets": "-0"}, True, "'startingOffsets' cannot be"),
+        (
+            {"subscribe": "t", "startingOffsets": "-10m"},
+            True,
+            "'startingOffsets' cannot be '-10m'.*a time, and belongs in startingTimestamp",
+        ),
+        ({"subscribe": "t", "endingOffsets": "2026-01-31T12:00"}, False, "a time, and belongs in endingTimestamp"),
+        ({"subscribe": "t", "startingTimestamp": "1700000000"}, True, "seconds.*Milliseconds.*1700000000000"),
         ({"subscribe": "t", "endingOffsets": "-5"}, False, "'endingOffsets' cannot be '-5'.*latest or JSON"),
         ({"subscribe": "t", "endingOffsets": "group"}, False, "'endingOffsets' cannot be 'group'"),
         ({"subscribe": "t", "startingOffsets": "group"}, True, "startingOffsets=group needs option 'group'"),
