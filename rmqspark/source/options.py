@@ -96,7 +96,7 @@ class SourceOptions:
             commit_offsets=values.get("commitOffsets", True),
             read_mode=values.get("readMode", "broker"),
             store=values.get("store"),
-            sharing=Sharing.of(values, _starts_given(values), streaming=streaming),
+            sharing=_sharing(values),
             retry=RetryPolicy(values.get("fetchOffset.numRetries", 3), values.get("fetchOffset.retryIntervalMs", 200)),
             values=_value_options(values),
         )
@@ -110,7 +110,8 @@ class SourceOptions:
 
 
 def read_options(given: Mapping[str, str]) -> dict[str, Any]:
-    """The part of `parse` that holds for batch and stream alike: names, values, what excludes each other."""
+    """The part of `parse` that holds for batch and stream alike: names, values, what excludes or contradicts each
+    other. Where Spark asks for a schema, this is checked in `load()`."""
     refuse_tls(given)
     values = SOURCE_OPTIONS.read(given)
     for names_of_one in (("subscribe", "subscribePattern", "assign"), ("tags", "sql"), _STARTS, _ENDS):
@@ -121,12 +122,15 @@ def read_options(given: Mapping[str, str]) -> dict[str, Any]:
         if name in values and not any(other in values for other in needed):
             raise InvalidArgument(f"{name} has no meaning without {' or '.join(needed)}.")
     _check_group_start(values)
+    _limits(values)
+    _sharing(values)
     return values
 
 
-def _starts_given(values: Mapping[str, Any]) -> list[str]:
-    """The options that name a start other than where the group is."""
-    return [name for name in _STARTS if name in values and not isinstance(values[name], OfGroup)]
+def _sharing(values: Mapping[str, Any]) -> Sharing | None:
+    """`_STARTS` that name a place other than where the group is are against it."""
+    starts = [name for name in _STARTS if name in values and not isinstance(values[name], OfGroup)]
+    return Sharing.of(values, starts)
 
 
 def _check_group_start(values: Mapping[str, Any]) -> None:
@@ -142,6 +146,8 @@ def _check_mode(values: Mapping[str, Any], streaming: bool) -> None:
         if name in values:
             kind = "a stream, which has no end" if streaming else "a batch read, which has no triggers"
             raise InvalidArgument(f"Option {name!r} has no meaning for {kind}.")
+    if not streaming and values.get("groupMode") == "shared":
+        raise InvalidArgument("groupMode=shared has no meaning for a batch read: nothing is handed over in one.")
 
 
 def _subscription(values: Mapping[str, Any]) -> Subscription:

@@ -25,15 +25,13 @@ class Sharing:
     from_earliest: bool = False
 
     @classmethod
-    def of(cls, values: Mapping[str, Any], starts: Sequence[str], *, streaming: bool) -> Sharing | None:
-        """None for an exclusive group. Raises InvalidArgument or NotSupported for options that do not fit; `starts` are
-        those given that name a place other than the group's."""
+    def of(cls, values: Mapping[str, Any], starts: Sequence[str]) -> Sharing | None:
+        """None for an exclusive group. Raises InvalidArgument for options that do not fit; `starts` are those given
+        that name a place other than the group's."""
         if values.get("groupMode") != "shared":
             if "allocateStrategy" in values:
                 raise InvalidArgument("Option 'allocateStrategy' has no meaning without groupMode=shared.")
             return None
-        if not streaming:
-            raise InvalidArgument("groupMode=shared has no meaning for a batch read: nothing is handed over in one.")
         if "group" not in values:
             raise InvalidArgument("groupMode=shared needs the name of the group that is shared.", hint="Set group.")
         if values.get("commitOffsets") is False:

@@ -13,7 +13,7 @@ from rmqspark.model import MessageQueue
 from rmqspark.options import Moment
 from rmqspark.source.admission import Limits
 from rmqspark.source.option_table import SOURCE_OPTIONS
-from rmqspark.source.options import SourceOptions
+from rmqspark.source.options import SourceOptions, read_options
 from rmqspark.source.positions import ENDING_TIMES, AtOffsets, AtTime, AtTimes, BeforeEnd, Committed, Earliest, Latest
 from rmqspark.source.subscription import Subscription
 
@@ -319,6 +319,20 @@ def test_what_is_not_there_yet_says_so(given: dict[str, str]) -> None:
     """An option that a later version brings is refused in clear words, never ignored."""
     with pytest.raises(NotSupported, match="not there yet"):
         SourceOptions.parse({"subscribe": "t"} | given, streaming=True)
+
+
+@pytest.mark.parametrize(
+    ("given", "story"),
+    [
+        ({"minOffsetsPerTrigger": "6", "maxOffsetsPerTrigger": "5"}, "cannot be above maxOffsetsPerTrigger"),
+        ({"groupMode": "shared"}, "needs the name of the group"),
+        ({"groupMode": "shared", "group": "g", "startingOffsets": "earliest"}, "not at 'startingOffsets'"),
+    ],
+)
+def test_contradictions_show_at_load(given: dict[str, str], story: str) -> None:
+    """Spark asks for the schema there, before it is known whether it will be a batch or a stream."""
+    with pytest.raises(InvalidArgument, match=story):
+        read_options({"subscribe": "t", **given})
 
 
 @pytest.mark.parametrize("streaming", [True, False])
