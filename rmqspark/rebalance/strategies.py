@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from rmqspark.message_queue import MessageQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 VIRTUAL_NODES = 10
 ROOM_MARK = "@"  # room@name, in names of brokers; room@…, in client ids
@@ -42,6 +42,10 @@ class Strategy:
             return machine_room(member, queues, members, self.rooms)
         return _BY_NAME[self.name](member, queues, members)
 
+    def leaves_all(self, queues: Iterable[MessageQueue]) -> bool:
+        """Whether none of the queues is ever anybody's share: machine-room, and none is in the rooms it names."""
+        return self.name == "machine-room" and not any(_is_in(queue, self.rooms) for queue in queues)
+
 
 def averagely(member: str, queues: Sequence[MessageQueue], members: Sequence[str]) -> Queues:
     """Neighbouring queues, the first members one more: 8 queues for 3 members are 0-2, 3-5, 6-7."""
@@ -57,7 +61,7 @@ def circle(member: str, queues: Sequence[MessageQueue], members: Sequence[str]) 
 
 def machine_room(member: str, queues: Sequence[MessageQueue], members: Sequence[str], rooms: Sequence[str]) -> Queues:
     """Queues of brokers in `rooms` alone: neighbouring ones in equal number, what is left over in turn."""
-    here = [queue for queue in queues if queue.broker_name.count(ROOM_MARK) == 1 and _room(queue.broker_name) in rooms]
+    here = [queue for queue in queues if _is_in(queue, rooms)]
     index, (size, rest) = members.index(member), divmod(len(here), len(members))
     share = here[index * size : (index + 1) * size]
     return share + ([here[size * len(members) + index]] if index < rest else [])
@@ -90,6 +94,10 @@ def _queue_hash(queue: MessageQueue) -> int:
 
 def _hash(key: str) -> int:
     return int.from_bytes(md5(key.encode(), usedforsecurity=False).digest()[:4], "big")
+
+
+def _is_in(queue: MessageQueue, rooms: Sequence[str]) -> bool:
+    return queue.broker_name.count(ROOM_MARK) == 1 and _room(queue.broker_name) in rooms
 
 
 def _room(name: str) -> str:

@@ -61,6 +61,7 @@ class Progress:
         self._planned: Offsets | None = None
         self._admission = Admission(view.measure, clock)
         self._told_left = False
+        self._told_idle = False
 
     def initial(self) -> Offsets:
         """Where a new query starts. The same at every call: Spark asks again until its first batch is recorded.
@@ -92,6 +93,7 @@ class Progress:
         is_read = self._options.subscription.includes
         kept = start.at({queue: at for queue, at in start.positions.items() if queue not in resets and is_read(queue)})
         snapshot, reborn = self._account(kept, snapshot)
+        self._tell_idle(snapshot)
         start = self._group.settle(start, snapshot)
         if self._group.outruns(snapshot):
             snapshot = self._view.snapshot(fresh=True, missing_topics_allowed=self._tolerant)
@@ -195,6 +197,13 @@ class Progress:
                     len(forgotten),
                     _topics(forgotten),
                 )
+
+    def _tell_idle(self, snapshot: Snapshot) -> None:
+        """Warns, once a run, where the way a group is shared leaves no queue to anybody."""
+        sharing = self._options.sharing
+        if sharing is not None and not self._told_idle and (story := sharing.idle_story(snapshot.ends.keys())):
+            self._told_idle = True
+            _log.warning("%s", story)
 
     def _account(self, start: Offsets, snapshot: Snapshot) -> tuple[Snapshot, set[str]]:
         """A snapshot that `start` can be carried on from, and the topics that begin anew. Raises DataLoss."""

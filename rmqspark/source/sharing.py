@@ -9,9 +9,10 @@ from rmqspark.errors import InvalidArgument
 from rmqspark.rebalance.strategies import NAMES, ROOM_MARK, Strategy
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from rmqspark.entropy import Entropy
+    from rmqspark.message_queue import MessageQueue
 
 _WITH_ROOMS = {"machine-room": "machine-room:EAST,WEST", "machine-room-nearby": "machine-room-nearby:EAST"}
 AVERAGELY = Strategy()
@@ -45,6 +46,16 @@ class Sharing:
         if strategy.name == "config" and "assign" not in values:
             raise InvalidArgument("allocateStrategy=config means the queues of option 'assign', which is not given.")
         return cls(strategy, from_earliest=values.get("groupOffsetReset") == "earliest")
+
+    def idle_story(self, queues: Collection[MessageQueue]) -> str | None:
+        """Why nothing would ever be read of these queues, by any member; None where something is."""
+        if not queues or not self.strategy.leaves_all(queues):
+            return None
+        rooms, brokers = self.strategy.rooms, sorted({queue.broker_name for queue in queues})
+        return (
+            f"Nothing is read: allocateStrategy=machine-room:{','.join(rooms)} reads queues of brokers named "
+            f"{rooms[0]}@… alone, and these are of {', '.join(brokers)}."
+        )
 
     def draw_member(self, ip: str, entropy: Entropy) -> str:
         """The name of a new member of the group, as a client id of RocketMQ's; its room first, where that counts."""

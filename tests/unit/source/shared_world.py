@@ -181,6 +181,7 @@ class Query:
     decided: int = 0  # batches that the sink has
     read: list[QueueRange] | None = None  # by the batch under way
     failed: bool = False
+    sharing: Sharing = field(default_factory=lambda: Sharing(from_earliest=True))
     subscription: Subscription = field(default_factory=lambda: Subscription(("t",)))
 
     def __post_init__(self) -> None:
@@ -188,7 +189,7 @@ class Query:
 
     def start(self) -> None:
         """A new run from the checkpoint."""
-        options = SourceOptions(self.subscription, group="g", retry=QUIET, sharing=Sharing(from_earliest=True))
+        options = SourceOptions(self.subscription, group="g", retry=QUIET, sharing=self.sharing)
         world: Any = self.world
         presence: Any = Presence
         assert options.sharing is not None

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqspark.errors import DataLoss, InvalidArgument, LeaseLost
+from rmqspark.rebalance.strategies import Strategy
 from rmqspark.source.offsets import Offsets, StoreIdentity
 from rmqspark.source.ownership import WholeGroup
 from rmqspark.source.planner import ranges
+from rmqspark.source.sharing import Sharing
 from rmqspark.source.subscription import Subscription
 
 if TYPE_CHECKING:
@@ -236,3 +238,11 @@ def test_a_queue_taken_out_of_the_subscription_goes_back_to_the_group(world: Wor
     run(other := Query(world), 8)
     assert owned(other) == [0, 1, 2, 3]
     assert sorted(world.written) == sorted((queue, offset) for queue in QUEUES for offset in range(6))
+
+
+def test_a_group_without_a_room_says_so_once(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """Brokers that are not named after rooms are nobody's under allocateStrategy=machine-room."""
+    query = Query(world, sharing=Sharing(Strategy("machine-room", ("EAST",))))
+    run(query)
+    assert owned(query) == []
+    assert caplog.text.count("Nothing is read: allocateStrategy=machine-room:EAST") == 1

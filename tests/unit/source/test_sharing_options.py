@@ -6,6 +6,7 @@ import pytest
 
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import InvalidArgument
+from rmqspark.message_queue import MessageQueue
 from rmqspark.rebalance.strategies import Strategy
 from rmqspark.source.options import SourceOptions
 from rmqspark.source.sharing import Sharing
@@ -72,3 +73,15 @@ def test_members_are_named_apart() -> None:
     assert first.startswith("10.0.0.1@spark-")
     assert first != second
     assert Sharing(Strategy("machine-room-nearby", ("east",))).draw_member("10.0.0.1", entropy).startswith("east@10.")
+
+
+def test_rooms_that_no_broker_is_in_are_told() -> None:
+    """A query that never reads anything says why; one broker that is named after a room is enough."""
+    sharing = Sharing(Strategy("machine-room", ("EAST", "WEST")))
+    plain, west = MessageQueue("t", "broker-a", 0), MessageQueue("t", "WEST@broker-b", 0)
+    assert "machine-room:EAST,WEST reads queues of brokers named EAST@… alone, and these are of broker-a" in str(
+        sharing.idle_story([plain])
+    )
+    assert sharing.idle_story([plain, west]) is None
+    assert sharing.idle_story([]) is None
+    assert Sharing(Strategy("machine-room-nearby", ("EAST",))).idle_story([plain]) is None
