@@ -6,7 +6,7 @@ has the same, with the durable watermark in `masterFlushedOffset`, and behind th
     64   8   b"rmqspark"
     72   8   recovery offset: below it all records are in their queues and the index, and all of that is on disk
     80   8   the sum of all queues' max offsets when that was so
-    88   8   physical offset of the last record in the index when that was so, -1 if none; 2^63 - 1 where no index is kept
+    88   8   physical offset of the last record in the index when that was so, -1 if none; 2^63 - 1 if there is no index
     96   4   CRC-32 of bytes 0 to 95
    128 100   the checkpoint that is being written, or was, in the same form
    228 100   the one that it takes the place of

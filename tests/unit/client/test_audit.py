@@ -15,7 +15,6 @@ def batch(version: int, read: tuple[int, int] | None, written: tuple[int, int], 
           own: int | None = None, deleted: int | None = None, epoch: int | None = None,
           queues: int = 1) -> AuditedBatch:  # fmt: skip
     """A version that read from one queue, or as much of several, and wrote to another."""
-    inputs = [InputRange("g", "in", "a", at, *(read or ()), lease=lease, topicEpoch=epoch) for at in range(queues)]
     return AuditedBatch(
         name,
         "q",
