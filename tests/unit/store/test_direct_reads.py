@@ -166,7 +166,7 @@ def test_a_topic_made_anew_under_the_reader_is_unread() -> None:
     A clock that was put back changes nothing."""
     bench = several()
     bench.store.delete_topic("t")
-    before_ms = bench.store.deletions_ms()["t"]
+    before_ms = bench.store.deleted_ms("t")
     bench.send("t", 0, b"second")
     bench.clock.set_now_ms(before_ms - 3_600_000)
     bench.store.delete_topic("t")
