@@ -3,7 +3,8 @@
 A dispatch is what one append leaves to be done. Dispatches are carried out in log order, and none before the log is
 safe to read up to its end: at once in ASYNC_FLUSH, when flushed in SYNC_FLUSH. One that fails (a full disk) stays first
 in line and is tried again; its queue entries are written before its index entries, both skip what is there, and
-readers are told last, so a second try is harmless.
+readers are told last, so a second try is harmless. Word that could not be given,
+for want of memory, is given next time.
 
 What several appends bring is published at once if they are made while the dispatcher is held (`hold`, `release`): then
 everything waits, the appends of others too, for queues and index follow the log.
@@ -87,6 +88,7 @@ class Dispatcher:
 
     def __init__(self) -> None:
         self._waiting: deque[Dispatch] = deque()
+        self._untold: deque[Dispatch] = deque()
         self._holders = 0
         self.offset = 0
         self.store_timestamp_ms = 0
@@ -105,8 +107,9 @@ class Dispatcher:
         self._holders -= 1
 
     def advance(self, safe_offset: int) -> None:
-        """Carries out what ends at or below `safe_offset`, as far as the disk lets it (see `fault`)."""
-        done = []
+        """Carries out what ends at or below `safe_offset`, as far as the disk lets it (see `fault`), and tells readers.
+
+        Raises what telling them raises."""
         while not self._holders and self._waiting and self._waiting[0].end_offset <= safe_offset:
             dispatch = self._waiting[0]
             try:
@@ -115,17 +118,24 @@ class Dispatcher:
                 self.fault = error
                 break
             self.fault = None
-            done.append(self._waiting.popleft())
+            self._untold.append(dispatch)
+            self._waiting.popleft()
             self.offset = dispatch.end_offset
             self.store_timestamp_ms = dispatch.store_timestamp_ms
-        for dispatch in done:
-            self._announce(dispatch)
+        self.tell()
+
+    def tell(self) -> None:
+        """Tells readers what they have not been told yet. Raises what that raises; then they are told again."""
+        while self._untold:
+            self._announce(self._untold[0])
+            self._untold.popleft()
 
     def forget(self, topic: str) -> None:
         """Drops what waits for the queues of a topic that is deleted."""
-        for index, dispatch in enumerate(self._waiting):
-            queued = [kept for entries in dispatch.queued if (kept := entries.without(topic)) is not None]
-            self._waiting[index] = dispatch._replace(queued=queued)
+        for line in (self._waiting, self._untold):
+            for index, dispatch in enumerate(line):
+                queued = [kept for entries in dispatch.queued if (kept := entries.without(topic)) is not None]
+                line[index] = dispatch._replace(queued=queued)
 
     def _carry_out(self, dispatch: Dispatch) -> None:
         for queued in dispatch.queued:

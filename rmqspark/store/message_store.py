@@ -217,6 +217,10 @@ class MessageStore:
     def on_readable(self, call: OnReadable | None) -> None:
         self._dispatcher.on_readable = call
 
+    def tell_readers(self) -> None:
+        """Calls `on_readable` with what it has raised an error for, if anything. Raises what it raises."""
+        self._dispatcher.tell()
+
     def warm_with(self, call: Callable[[WarmingPlan], object]) -> None:
         """Has `call` see to it that each plan runs, on whichever thread (`warming.py`)."""
         self.writer.on_warming = call

@@ -151,6 +151,7 @@ class PullHandlers:
 
         That may be thousands, and none of them is in a hurry: they are run a few at a time, with pauses between.
         """
+        self._store.tell_readers()  # or some would be sent on over messages that they have not been held against
         now_ms = self._clock.monotonic_ms()
         due = self._parked.due(now_ms, self._store.max_offset, lambda request: request.connection.closed)
         for pull in due:

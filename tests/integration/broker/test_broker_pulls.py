@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 
+from rmqspark.broker.long_poll import ParkedPulls
 from rmqspark.protocol.bodies import ConsumerData, HeartbeatData, SubscriptionData
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.headers import (
@@ -345,5 +346,28 @@ def test_who_is_sent_on_misses_nothing(on_broker) -> None:
         assert not all(pull.done() for pull in pulls)
         assert {answer.fields["nextBeginOffset"] for answer in await asyncio.gather(*pulls)} == {"1"}
         assert bodies(bench, await sender.pull("t", 1, subscription="rare")) == [b"wanted"]
+
+    on_broker(talk)
+
+
+def test_who_could_not_be_told_of_a_message_is_not_sent_on_over_it(on_broker, monkeypatch) -> None:
+    """For want of memory those who wait were not held against it: the scan makes up for that first."""
+    arrived, refusals = ParkedPulls.arrived, [MemoryError()]
+
+    def without_memory(parked, *arrival):
+        if refusals:
+            raise refusals.pop()
+        return arrived(parked, *arrival)
+
+    monkeypatch.setattr(ParkedPulls, "arrived", without_memory)
+
+    async def talk(bench) -> None:
+        waiting, sender = [await bench.connect() for _ in range(2)]
+        await sender.create_topic("t", queues=1)
+        pull = asyncio.ensure_future(waiting.pull("t", wait_ms=60_000, subscription="rare"))
+        await waiting.settle()
+        assert (await sender.send("t", b"wanted", properties={"TAGS": "rare"})).code == ResponseCode.SYSTEM_ERROR
+        bench.broker._pulls.scan()
+        assert bodies(bench, await pull) == [b"wanted"]
 
     on_broker(talk)

@@ -243,6 +243,28 @@ def test_keys_of_a_bulk_do_not_depend_on_its_buffer(config: StoreConfig) -> None
     assert all(len(bench.store.query("t", body.decode(), 0, 1 << 60, 9)) == 1 for body in bodies)
 
 
+def test_word_that_could_not_be_given_is_given_later() -> None:
+    """Of several appends that are published together one cannot be told of, for want of memory: no reader misses it, or
+    those behind it."""
+    bench, heard = StoreBench(), []
+
+    def no_memory(_readable: object) -> None:
+        raise MemoryError
+
+    bench.store.on_readable = no_memory
+    together = bench.store.publishing_together()
+    together.__enter__()
+    bench.send("t", 0, b"first")
+    bench.send("u", 0, b"second")
+    with pytest.raises(MemoryError):
+        together.__exit__(None, None, None)
+    bench.store.on_readable = lambda readable: heard.extend((topic, end) for topic, _, end, _ in readable)
+    bench.store.tell_readers()
+    assert heard == [("t", 1), ("u", 1)]
+    bench.store.tell_readers()
+    assert len(heard) == 2
+
+
 def test_one_flush_at_a_time() -> None:
     """While a flush is under way there is no other, and when all is on disk there is nothing to do."""
     bench = StoreBench()
