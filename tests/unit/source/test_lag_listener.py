@@ -83,6 +83,15 @@ def test_other_sources_are_left_alone() -> None:
     assert positions_of(reported((kafka, kafka), (None, offset({Q0: 9})))) == {Q0: 9}
 
 
+def test_a_queue_out_of_the_subscription_has_no_lag() -> None:
+    """Nobody waits for what comes there; put back, it is read from where it was left."""
+    both = Offsets("billing", {Q0: 5, Q1: 1})
+    one = json.dumps(both.reading({Q0}.__contains__).to_json())
+    assert [(q.brokerName, q.toOffset) for q in reported((one, one)).queues] == [("broker-a", 5)]
+    back = reported((one, offset({Q0: 5, Q1: 9})))
+    assert [(q.brokerName, q.fromOffset, q.toOffset) for q in back.queues] == [("broker-a", 5, 5), ("broker-b", 1, 9)]
+
+
 def test_a_queue_read_twice_counts_where_the_slower_is() -> None:
     """Two sources of one query may be at different places of a queue."""
     assert positions_of(reported((None, offset({Q0: 9})), (None, offset({Q0: 4, Q1: 2})))) == {Q0: 4, Q1: 2}
