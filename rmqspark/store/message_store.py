@@ -7,6 +7,7 @@ It belongs to one thread; only `FlushPlan.run` may be called from another. READM
 
 from __future__ import annotations
 
+import math
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final, Unpack
@@ -356,16 +357,25 @@ class MessageStore:
         """Whether messages can be queried: without an index `query` finds nothing, whatever is there."""
         return self._index is not None
 
-    def query(self, topic: str, key: str, begin_ms: int, end_ms: int, max_count: int) -> list[bytes]:
-        """Records stored in [begin_ms, end_ms] under a key with the hash of this one; the caller compares the keys."""
+    def query(
+        self, topic: str, key: str, begin_ms: int, end_ms: int, max_count: int, *, max_bytes: int | None = None
+    ) -> list[bytes]:
+        """Records stored in [begin_ms, end_ms] under a key with the hash of this one; the caller compares the keys.
+
+        As many of them, in the order of the index, as fit into `max_bytes`, but one at least."""
+        records: list[bytes] = []
         if self._index is None:
-            return []
-        records = []
+            return records
+        left = math.inf if max_bytes is None else max_bytes
         for physical_offset in self._index.find(topic, key, begin_ms, end_ms, max_count):
             try:
-                records.append(self._log.read_record(physical_offset))
+                record = self._log.read_record(physical_offset)
             except MessageNotFound:
                 continue
+            left -= len(record)
+            if left < 0 and records:
+                break
+            records.append(record)
         return records
 
     # --- what there is

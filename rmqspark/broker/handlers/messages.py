@@ -1,7 +1,8 @@
 """QUERY_MESSAGE (12) and VIEW_MESSAGE_BY_ID (33): single messages by key or place.
 
 RocketMQ's QueryMessageProcessor; spec: requests, section 5. Readers test keys and topic themselves, since the index
-knows only hashes.
+knows only hashes. Of messages that are too long for one answer, as many come as fit into it (RocketMQ sends a frame
+that no client takes).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from rmqspark.errors import MessageNotFound, NotFound
 from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.frame import MAX_FRAME_BYTES
 from rmqspark.protocol.headers_consume import (
     QueryMessageRequestHeader,
     QueryMessageResponseHeader,
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 UNIQUE_KEY_QUERY: Final = "_UNIQUE_KEY_QUERY"
 _MOST_MESSAGES: Final = 64
+_MOST_BYTES: Final = MAX_FRAME_BYTES - 4096  # clients take no longer frame, and it has a header, too
 
 
 class MessageHandlers:
@@ -50,6 +53,7 @@ class MessageHandlers:
             header.beginTimestamp,
             header.endTimestamp,
             max(0, min(max_count, _MOST_MESSAGES)),
+            max_bytes=_MOST_BYTES,
         )
         if not records:
             raise NotFound("can not find message, maybe time range not correct")  # RocketMQ's words

@@ -553,6 +553,20 @@ def test_messages_are_found_by_key(on_broker) -> None:
     on_broker(talk)
 
 
+def test_as_many_messages_of_a_key_are_found_as_fit_into_an_answer(on_broker) -> None:
+    """No client takes a frame of more than 16 MiB."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        for number in range(5):
+            await client.send("orders", bytes(4 << 20), {"KEYS": "long", "UNIQ_KEY": f"U{number}"})
+        header = QueryMessageRequestHeader("orders", "long", 32, 0, 1 << 62)
+        answer = await client.ask(RequestCode.QUERY_MESSAGE, header)
+        assert len(bench.records(answer)) == 3
+
+    on_broker(talk)
+
+
 def test_settings_can_be_read_by_rocketmqs_names(on_broker) -> None:
     """Broker's and store's in one text of properties; the version of the topic table goes with it."""
 
