@@ -41,7 +41,7 @@ class ParkedPull(Generic[R]):
     tag_codes: frozenset[int] | None
     deadline_ms: int  # monotonic
     request: R
-    expression_length: int = 0  # characters of SQL92
+    text_length: int = 0  # characters that are kept with it
     has_moved: bool = False
     waited_enough: bool = False  # to be answered now, whatever there is
     was_at_end: bool = False  # of its queue, when it was parked
@@ -54,8 +54,8 @@ class ParkedPull(Generic[R]):
 
     @property
     def places(self) -> int:
-        """What it takes of the room for all: long filters are held, and those of many tags found by each of them."""
-        places = 1 + self.expression_length // _CHARACTERS_A_PLACE
+        """What it takes of the room for all: long texts are held, and filters of many tags found by each of them."""
+        places = 1 + self.text_length // _CHARACTERS_A_PLACE
         return places if self.tag_codes is None else places + len(self.tag_codes) // _TAGS_A_PLACE
 
 
@@ -107,7 +107,7 @@ class _Waiting(Generic[R]):
 
 
 class ParkedPulls(Generic[R]):
-    """All pulls held by one broker, at most `limit` of them; fewer where their filters are long."""
+    """All pulls held by one broker, at most `limit` of them; fewer where their filters, or other texts, are long."""
 
     def __init__(self, *, limit: int) -> None:
         self._limit = limit

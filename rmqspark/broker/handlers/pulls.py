@@ -255,7 +255,7 @@ class PullHandlers:
                 permit.wanted.tag_codes,
                 self._clock.monotonic_ms() + wait_ms,
                 request,
-                expression_length=len(permit.wanted.sql.expression) if permit.wanted.sql else 0,
+                text_length=_text_length(header) + (len(permit.wanted.sql.expression) if permit.wanted.sql else 0),
                 was_at_end=header.queueOffset == max_offset,
             )
         )
@@ -319,6 +319,12 @@ class PullHandlers:
         if reply.code == ResponseCode.PULL_NOT_FOUND and pull.has_moved:
             return Reply(answer, code=_CODES[no_match], remark=no_match.value)
         return reply
+
+
+def _text_length(header: PullMessageRequestHeader) -> int:
+    """Characters of all its texts: the header waits with its pull."""
+    texts = (header.consumerGroup, header.topic, header.subscription, header.expressionType, header.bname)
+    return sum([len(text) for text in texts if text])
 
 
 def _as_ints(tags_codes: Sequence[int] | NDArray[np.int64]) -> Callable[[], list[int]]:

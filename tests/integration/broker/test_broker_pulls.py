@@ -222,6 +222,21 @@ def test_a_broker_holds_only_so_many_pulls(on_broker) -> None:
     on_broker(talk, max_parked_pulls=1)
 
 
+@pytest.mark.parametrize("field", ["subscription", "expressionType", "bname"])
+def test_pulls_with_long_texts_take_more_of_the_room(on_broker, field: str) -> None:
+    """Whatever is said in a header waits in memory with its pull, be it of use or not."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders")
+        heartbeat = ConsumerData("g", subscriptionDataSet=[SubscriptionData(topic="orders")])
+        await client.heartbeat(HeartbeatData("c1", [], [heartbeat]))
+        header = {"sysFlag": int(PullFlag.SUSPEND), field: "x" * 30_000}
+        assert (await client.pull("orders", wait_ms=60_000, **header)).code == ResponseCode.SYSTEM_BUSY
+
+    on_broker(talk, max_parked_pulls=50)
+
+
 def test_a_deletion_answers_the_pulls_that_wait_at_the_topic(on_broker) -> None:
     """They hear that it is gone, and nothing of the next topic of the name; other topics' pulls wait on."""
 

@@ -172,10 +172,10 @@ def test_a_pull_that_moved_is_told_so_by_the_next_scan() -> None:
     assert len(pulls) == 1
 
 
-def test_long_expressions_take_more_of_the_room() -> None:
+def test_long_texts_take_more_of_the_room() -> None:
     """What waits is bounded by what it holds in memory."""
     pulls = ParkedPulls(limit=10)
-    pulls.park(replace(parked("long"), expression_length=2048))
+    pulls.park(replace(parked("long"), text_length=2048))
     pulls.park(parked("short"))
     with pytest.raises(Busy):
         pulls.park(parked("one too many"))
