@@ -6,6 +6,7 @@ RocketMQ: ProducerManager, ConsumerManager, ConsumerGroupInfo; spec: requests, s
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from rmqspark.protocol.bodies import ConsumerData
 
 BROADCASTING = "BROADCASTING"
+
+_SUBSCRIPTION_BYTES = 400  # without its texts
+_ITEM_BYTES = 40  # of a list
 
 
 @dataclass(slots=True)
@@ -51,28 +55,25 @@ class ConsumerGroup:
         """Every client once, in the order they came."""
         return list(dict.fromkeys(member.client_id for member in self.members.values()))
 
-    def subscribe(self, subscriptions: Sequence[SubscriptionData]) -> bool:
-        """Takes over what the group subscribes to now; an older subVersion does not replace a newer one.
-
-        Returns whether topics came or went: only that makes clients rebalance.
-        """
-        topics = {subscription.topic for subscription in subscriptions}
-        changed = topics != self.subscriptions.keys()
-        for gone in self.subscriptions.keys() - topics:
-            del self.subscriptions[gone]
+    def merged(self, subscriptions: Sequence[SubscriptionData]) -> dict[str, SubscriptionData]:
+        """What the group subscribes to when it says this; an older subVersion does not replace a newer one."""
+        merged: dict[str, SubscriptionData] = {}
         for subscription in subscriptions:
-            known = self.subscriptions.get(subscription.topic)
-            if known is None or subscription.subVersion > known.subVersion:
-                self.subscriptions[subscription.topic] = subscription
-        return changed
+            topic = subscription.topic
+            known = merged.get(topic) or self.subscriptions.get(topic)
+            merged[topic] = subscription if known is None or subscription.subVersion > known.subVersion else known
+        return merged
 
 
 class ClientRegistry:
-    """All clients of one broker; at most `max_groups` groups of each kind."""
+    """All clients of one broker; at most `max_groups` groups of each kind, and about so many bytes of memory for what
+    consumers subscribe to."""
 
-    def __init__(self, *, expiry_ms: int, max_groups: int) -> None:
+    def __init__(self, *, expiry_ms: int, max_groups: int, max_subscription_bytes: int = 128 << 20) -> None:
         self._expiry_ms = expiry_ms
         self._max_groups = max_groups
+        self._max_subscription_bytes = max_subscription_bytes
+        self._subscription_bytes = 0
         self._producers: dict[str, dict[int, Member]] = {}
         self._consumers: dict[str, ConsumerGroup] = {}
 
@@ -96,16 +97,22 @@ class ClientRegistry:
     def register_consumer(self, data: ConsumerData, member: Member, *, keep_subscriptions: bool = False) -> bool:
         """One group of a heartbeat. Returns whether members or topics changed, so that the others must be told.
 
-        `keep_subscriptions`: the heartbeat carries none and the known ones stay (RocketMQ's heartbeat V2).
+        `keep_subscriptions`: the heartbeat carries none and the known ones stay (RocketMQ's heartbeat V2). Raises Busy
+        where there is no room for more; then nothing has changed.
         """
         self._room_for(data.groupName, self._consumers)
-        group = self._consumers.setdefault(data.groupName, ConsumerGroup(data.groupName))
+        group = self._consumers.get(data.groupName) or ConsumerGroup(data.groupName)
+        subscriptions = group.subscriptions if keep_subscriptions else group.merged(data.subscriptionDataSet)
+        # Topics that came or went: of all that subscriptions say, only that makes clients rebalance.
+        has_changed = subscriptions.keys() != group.subscriptions.keys()
+        self._take_subscriptions(group, subscriptions)
+        self._consumers[data.groupName] = group
         group.consume_type, group.message_model = data.consumeType, data.messageModel
         group.consume_from_where = data.consumeFromWhere
         known = group.members.get(member.connection.id)
         group.members[member.connection.id] = member
         joined = known is None or known.client_id != member.client_id
-        return (not keep_subscriptions and group.subscribe(data.subscriptionDataSet)) or joined
+        return has_changed or joined
 
     def unregister_producer(self, group: str, connection_id: int) -> None:
         members = self._producers.get(group, {})
@@ -119,6 +126,7 @@ class ClientRegistry:
         if known is None or known.members.pop(connection_id, None) is None:
             return False
         if not known.members:
+            self._subscription_bytes -= _size(known.subscriptions)
             del self._consumers[group]
         return True
 
@@ -143,6 +151,28 @@ class ClientRegistry:
     def _silent(self, members: dict[int, Member], now_ms: int) -> list[int]:
         return [key for key, member in members.items() if now_ms - member.seen_ms > self._expiry_ms]
 
+    def _take_subscriptions(self, group: ConsumerGroup, subscriptions: dict[str, SubscriptionData]) -> None:
+        more = _size(subscriptions) - _size(group.subscriptions)
+        if more > 0 and self._subscription_bytes + more > self._max_subscription_bytes:
+            raise Busy(
+                f"This broker has {self._max_subscription_bytes} bytes of memory for what consumers subscribe to.",
+                hint="Stop some consumers, or shorten their filters.",
+            )
+        group.subscriptions = subscriptions
+        self._subscription_bytes += more
+
     def _room_for(self, group: str, groups: Mapping[str, object]) -> None:
         if group not in groups and len(groups) >= self._max_groups:
             raise Busy(f"This broker knows {self._max_groups} groups online already.")
+
+
+def _size(subscriptions: Mapping[str, SubscriptionData]) -> int:
+    """About how many bytes of memory they take."""
+    return sum(
+        _SUBSCRIPTION_BYTES
+        + sys.getsizeof(each.topic)
+        + sys.getsizeof(each.subString)
+        + sum(map(sys.getsizeof, each.tagsSet))
+        + _ITEM_BYTES * (len(each.tagsSet) + len(each.codeSet))
+        for each in subscriptions.values()
+    )

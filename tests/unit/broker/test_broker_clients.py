@@ -56,6 +56,21 @@ def test_a_heartbeat_without_subscriptions_keeps_them() -> None:
     assert clients.groups_subscribed_to("orders") == ["g"]
 
 
+def test_what_consumers_subscribe_to_has_bounds() -> None:
+    """All groups of a broker share them; a heartbeat that is too much changes nothing, and what goes makes room."""
+    clients = ClientRegistry(expiry_ms=120_000, max_groups=10, max_subscription_bytes=10_000)
+    clients.register_consumer(consumer("orders", expression="x" * 4_000), member(1))
+    clients.register_consumer(consumer("orders", group="h", expression="x" * 4_000), member(1))
+    for group in ("g", "i"):
+        with pytest.raises(Busy, match="subscribe"):
+            clients.register_consumer(consumer("bills", "orders", group=group, expression="x" * 4_000), member(2))
+    assert (clients.groups_subscribed_to("bills"), clients.consumer_group("i")) == ([], None)
+    clients.register_consumer(consumer("orders", version=2), member(1))
+    clients.drop_connection(1)
+    for group in ("g", "h"):
+        clients.register_consumer(consumer("orders", group=group, expression="x" * 4_000), member(3))
+
+
 def test_clients_are_listed_once_in_the_order_they_came() -> None:
     """Also one that came back on a new connection while the old one is not noticed to be dead."""
     clients = registry()
