@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 import msgspec
 import structlog
 
-from rmqspark.errors import DamagedFile, DecodeError, InvalidMessage, OffsetMoved, RecordError, RmqError
+from rmqspark.errors import DamagedFile, DecodeError, FlushTimeout, InvalidMessage, OffsetMoved, RecordError, RmqError
 from rmqspark.protocol.names import TXN_LEDGER_TOPIC
 from rmqspark.protocol.record import decode_record, encode_record
 from rmqspark.store.draft import Draft
@@ -64,6 +64,15 @@ class Append(Protocol):
         """Stores messages, all or none; with `makes_room` on a disk that is full for others, too."""
 
 
+class _Restated(NamedTuple):
+    """All there is, in events from these offsets on, the last of which ends at `end_offset`."""
+
+    queue_offset: int
+    physical_offset: int
+    extent: _Extent
+    end_offset: int
+
+
 class Journal:
     """Writes events and has them applied, in one order; `apply` takes what is in the log.
 
@@ -94,6 +103,7 @@ class Journal:
         self._start_physical = 0
         self._promised_end = 0  # physical: where the last event ends that an answer may rest on
         self._restated = _Extent()  # what restating took the last time
+        self._late: _Restated | None = None  # what the disk has not taken in time
         self._is_restating = False
         self._pause_ms = 0  # after a restating that failed
         self._rests_until_ms = 0
@@ -196,12 +206,12 @@ class Journal:
         logged, and the start stays where it is until it is tried again: later and later, for each try may write up to
         all there is.
         """
-        if self._is_restating or self._is_resting() or not self._is_due():
+        if self._is_restating or self._is_resting() or not (self._late or self._is_due()):
             return
         self._is_restating = True
         began_at = self._store.end_offset
         try:
-            await self._restate(list(alive()))
+            await (self._begin_at(self._late) if self._late else self._restate(list(alive())))
             self._pause_ms = 0
         except (OSError, RmqError, MemoryError) as error:
             self._rest(error, self._store.end_offset - began_at)
@@ -239,12 +249,22 @@ class Journal:
             await asyncio.sleep(0)
         if first is None:
             return
-        restated = self._extent_from(first.queue_offset, first.physical_offset)
-        await self._flush_to(self._store.end_offset)
-        text = msgspec.json.encode(_Start(first.queue_offset)).decode()
+        extent = self._extent_from(first.queue_offset, first.physical_offset)
+        restated = _Restated(first.queue_offset, first.physical_offset, extent, self._store.end_offset)
+        await self._begin_at(restated)
+
+    async def _begin_at(self, restated: _Restated) -> None:
+        """Moves the start, once the disk has what was restated; restated again it would be as late again."""
+        self._late = None
+        try:
+            await self._flush_to(restated.end_offset)
+        except FlushTimeout:
+            self._late = restated
+            return
+        text = msgspec.json.encode(_Start(restated.queue_offset)).decode()
         await in_thread(self._start_file.save, text)
-        self._start, self._start_physical = first.queue_offset, first.physical_offset
-        self._restated = restated
+        self._start, self._start_physical = restated.queue_offset, restated.physical_offset
+        self._restated = restated.extent
 
 
 def _is_promise(event: Event) -> bool:

@@ -299,10 +299,10 @@ async def test_a_rest_ends_when_the_log_has_grown(desk: Desk) -> None:
     desk.fill(20 << 10)
     start, flush_to = desk.journal.needed_offset, desk.journal._flush_to
 
-    async def slow(end_offset: int) -> None:
-        raise FlushTimeout("not on disk in time")
+    async def full(end_offset: int) -> None:
+        raise NotWritable("the disk is full")
 
-    desk.journal._flush_to = slow
+    desk.journal._flush_to = full
     await desk.restate()
     desk.journal._flush_to = flush_to
     await desk.restate()
@@ -334,6 +334,30 @@ async def test_a_disk_that_ran_full_while_the_ledger_could_not_be_restated_is_ma
     for _ in range(9):
         desk.expire()
     desk.fill(1)
+    desk.lose_power()
+    assert desk.ledger.require(T).epoch == 1
+
+
+@awaited
+async def test_what_was_restated_counts_once_a_slow_disk_has_it(desk: Desk) -> None:
+    """On one that takes longer than a sender would wait the ledger would pin the log for ever, and fill it."""
+    desk.journal.record([opened()])
+    desk.fill(20 << 10)
+    start = desk.journal.needed_offset
+
+    async def slow(end_offset: int) -> None:
+        raise FlushTimeout("not on disk in time")
+
+    desk.journal._flush_to = slow
+    await desk.restate()
+    restated_end = desk.store.end_offset
+    await desk.restate()
+    assert (desk.journal.needed_offset, desk.store.end_offset) == (start, restated_end)
+    desk.journal._flush_to = desk.flush
+    desk.fill(1)
+    await desk.restate()
+    assert start < desk.journal.needed_offset < restated_end
+    desk.expire()
     desk.lose_power()
     assert desk.ledger.require(T).epoch == 1
 
