@@ -60,10 +60,11 @@ class Rmq:
         return sorted(messages, key=lambda message: (message.store_timestamp_ms, message.offset_msg_id))
 
     def send_df(self, frame: Any, topic: str) -> None:
-        """Sends the rows of a Spark or pandas frame: column `body` (or `value`), and `tags`, `keys`, `properties`."""
+        """Sends the rows of a Spark or pandas frame: column `body` (or `value`), and `tags`, `keys`, `properties`; a
+        topic that does not exist is created."""
         if hasattr(frame, "sparkSession"):
-            writer = frame.write.format("rmq").option("namesrv", self.namesrv).option("topic", topic)
-            writer.mode("append").save()
+            options = {"namesrv": self.namesrv, "topic": topic, "autoCreateTopic": True}
+            frame.write.format("rmq").options(**options).mode("append").save()
         else:
             self.send(topic, *(_message_of_row(topic, row) for row in frame.to_dict("records")))
 
