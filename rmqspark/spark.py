@@ -12,9 +12,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rmqspark.errors import InvalidArgument
+
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+_WHAT_TO_READ = ("subscribe", "subscribePattern", "assign", "store")
 
 
 def register(
@@ -26,14 +32,30 @@ def register(
     stream: bool = False,
     **options: str | int | bool,
 ) -> DataFrame:
-    """Makes the temporary view `name` over `topic` (the same name unless one is given), and returns its frame.
+    """Makes the temporary view `name` over `topic`, or over what the options name (`subscribe`, `subscribePattern`,
+    `assign`, `store`), else over the topic of that name; returns its frame.
 
     What it reads is fixed by the first query of it, as with any frame of a Python source; to see what came since, call
     this again: a view of that name is replaced. With `stream` the view is a stream: `spark.table(name).writeStream`.
     `schema` selects columns; `options` are those of the source (docs/spark.md). With no more of them than `namesrv` the
-    view can be written to, too: INSERT INTO sends to the topic. Raises what `load` raises.
+    view can be written to, too: INSERT INTO sends to the topic. Raises InvalidArgument for a topic beside such an
+    option, and what `load` raises.
     """
+    path = _path(name, topic, options)
     reader = (spark.readStream if stream else spark.read).format("rmq").options(**options)
-    frame = (reader if schema is None else reader.schema(schema)).load(topic or name)
+    frame = (reader if schema is None else reader.schema(schema)).load(path)
     frame.createOrReplaceTempView(name)
     return frame
+
+
+def _path(name: str, topic: str | None, options: Iterable[str]) -> str | None:
+    """What to load; None where the options say it."""
+    given = {option.lower() for option in options}
+    named = next((option for option in _WHAT_TO_READ if option.lower() in given), None)
+    if named is None:
+        return topic or name
+    if topic is None:
+        return None
+    raise InvalidArgument(
+        f"The topic {topic!r} and option {named!r} both say what to read.", hint="Give one of them to register()."
+    )
