@@ -55,9 +55,12 @@ class RmqDataSource(DataSource):
         return RmqStreamReader(self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from rmqspark.sink.topic_look import check_topic_exists
         from rmqspark.sink.writer import RmqWriter, check_write
 
-        return RmqWriter(check_write(schema, self.options, overwrite, streaming=False))
+        options = check_write(schema, self.options, overwrite, streaming=False)
+        check_topic_exists(options)
+        return RmqWriter(options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         from rmqspark.sink.writer import RmqStreamWriter, check_write

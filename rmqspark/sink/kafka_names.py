@@ -1,4 +1,5 @@
-"""What to write instead of the options of Spark's Kafka sink that have no meaning here; as `source.kafka_names`."""
+"""What to write instead of the options of Spark's Kafka sink that have no meaning here, and of those that only a source
+has; as `source.kafka_names`."""
 
 from __future__ import annotations
 
@@ -8,6 +9,9 @@ _ACCESS: Final = "This version talks to brokers without access control and TLS."
 
 KAFKA_NAMES: Final = {
     "kafka.bootstrap.servers": 'Use option("namesrv", "host:9876").',
+    "subscribe": "Use topic.",
+    "subscribepattern": "Use topic, or a column topic.",
+    "assign": "Use topic, and partitioner=column for its queues.",
     "includeheaders": "Write a column properties, a map.",
     "kafka.key.serializer": "Leave it out: columns are strings, body a string or binary.",
     "kafka.value.serializer": "Leave it out: column body is a string or binary.",

@@ -11,6 +11,8 @@ from rmqspark.protocol.headers_txn import MAX_VERSION
 from rmqspark.protocol.names import check_sendable, check_transactional
 from rmqspark.sink.kafka_names import KAFKA_NAMES
 
+MOST_QUEUES = 1024  # that brokers give a topic, unless max_queue_nums says otherwise
+
 
 def transactional_id(value: str) -> str:
     return check_transactional("transactional id", value)
@@ -77,7 +79,7 @@ SINK_OPTIONS = OptionTable(
         ),
         Option("batchBytes", "`1m`", "size of one send", size_bytes(at_least=64 << 10, at_most=8 << 20)),
         Option("autoCreateTopic", "`false`", "create a topic that does not exist", boolean),
-        Option("queues", "`8`", "queues of a topic that is created", integer(at_least=1)),
+        Option("queues", "`8`", "queues of a topic that is created", integer(at_least=1, at_most=MOST_QUEUES)),
     ),
     foreign=KAFKA_NAMES,
     later=LATER,
