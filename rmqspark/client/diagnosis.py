@@ -25,6 +25,7 @@ SKEW = 3.0  # the fullest queue, as a multiple of the mean
 ENOUGH_ROWS = 1_000  # for queues of a batch to be compared
 LARGE_SHARE = 0.25  # of a batch's time
 NOTABLE_MS = 100
+SLOW_PHASE_MS = 500  # any disk or broker that does other things besides takes as long as that now and then
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +178,7 @@ _PHASES = {
 def _phases(case: Case) -> Iterator[Advice]:
     for phase, (kind, doing, advice) in _PHASES.items():
         spent = case.report.durationMs.get(phase, 0)
-        if spent >= NOTABLE_MS and spent > LARGE_SHARE * case.trigger_ms:
+        if spent >= SLOW_PHASE_MS and spent > LARGE_SHARE * case.trigger_ms:
             yield Advice(kind, f"{spent:,} of {case.trigger_ms:,} ms of the last batch went into {doing}.", advice)
 
 

@@ -47,8 +47,9 @@ CASES = {
     "few-queues": (query(40_000, 40_000, cores=8), ["few-queues"]),
     "one-broker": (query(5_000, 10, 5_000, 0, cores=2), ["one-broker"]),
     "falling-behind": (query(50_000, 50_000, behind=90_000, history=HISTORY), ["falling-behind"]),
-    "slow-offsets": (query(50_000, 50_000, phases={"latestOffset": 150}), ["slow-offsets"]),
-    "slow-checkpoint": (query(50_000, 50_000, phases={"walCommit": 200}), ["slow-checkpoint"]),
+    "slow-offsets": (query(50_000, 50_000, phases={"latestOffset": 600, "triggerExecution": 900}), ["slow-offsets"]),
+    "slow-checkpoint": (query(50_000, 50_000, phases={"walCommit": 500, "triggerExecution": 900}), ["slow-checkpoint"]),
+    "small-batch": (query(5, 5, phases={"walCommit": 190, "triggerExecution": 543}), []),
     "failed": (query(50_000, 50_000, state="failed", error="Broken\n at x"), ["failed"]),
     "failed-in-silence": (query(50_000, 50_000, state="failed", error=""), ["failed"]),
 }
