@@ -6,6 +6,8 @@ Receipts, topics and groups do so by themselves; a query is an object of Spark's
 from __future__ import annotations
 
 import heapq
+import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from rmqspark.client.pull_consumer import PullConsumer
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from rmqspark.model import MessageQueue, ReceivedMessage
 
 _POLL_MS = 1_000
+_SHOWN = 5  # topics of a source
+_ERROR_LINE = re.compile(r"^\s*((?:\w+\.)+[A-Z]\w*|[A-Z]\w*(?:Error|Exception)): \S.*$", re.MULTILINE)
 _COLUMNS = (
     *("topic", "brokerName", "queueId", "queueOffset", "msgId", "tags", "keys", "body", "properties"),
     *("bornTimestamp", "storeTimestamp", "reconsumeTimes", "flag"),
@@ -53,7 +57,9 @@ def load_ipython_extension(shell: Any) -> None:
 def query_html(query: Any) -> str:
     """A streaming query: who it is, whether it runs, and its last micro-batch."""
     progress = query.lastProgress
-    facts: dict[str, Any] = {"id": query.id, "run": query.runId, "status": query.status["message"]}
+    error = query.exception() if not query.isActive else None
+    status = query.status["message"] if error is None else "Failed"
+    facts: dict[str, Any] = {"id": query.id, "run": query.runId, "status": status}
     if progress is not None:
         facts |= {
             "batch": progress["batchId"],
@@ -61,11 +67,37 @@ def query_html(query: Any) -> str:
             "rows": progress["numInputRows"],
             "rows a second": round(progress["processedRowsPerSecond"] or 0),
             "ms": progress["durationMs"].get("triggerExecution"),
-            **{f"source {number}": source["description"] for number, source in enumerate(progress["sources"], 1)},
-            "sink": progress["sink"]["description"],
+            **{f"source {number}": _read_from(source) for number, source in enumerate(progress["sources"], 1)},
+            "sink": _described(progress["sink"]),
         }
-    error = query.exception() if not query.isActive else None
-    return facts_html(f"Query {query.name or query.id}", facts | ({"error": error} if error is not None else {}))
+        facts = {name: fact for name, fact in facts.items() if fact != ""}
+    return facts_html(
+        f"Query {query.name or query.id}", facts | ({"error": _reason(error)} if error is not None else {})
+    )
+
+
+def _read_from(source: Any) -> str:
+    """The topics of a source of ours, else what Spark calls it."""
+    try:
+        offset = json.loads(source["endOffset"])
+        topics = [*offset["topics"]] if "group" in offset else []
+    except (ValueError, TypeError, KeyError):
+        topics = []
+    if not topics:
+        return _described(source)
+    return ", ".join(topics[:_SHOWN]) + (f" and {len(topics) - _SHOWN} more" if len(topics) > _SHOWN else "")
+
+
+def _described(end: Any) -> str:
+    """What Spark calls a source or sink; "" for one in Python, of which it tells a class of its own and an address."""
+    description = str(end["description"])
+    return "" if description.startswith("org.apache.spark.sql.execution.datasources.v2.python.") else description
+
+
+def _reason(error: Exception) -> str:
+    """What went wrong, without the tracebacks around it: the last line that begins with the name of an error."""
+    lines = list(_ERROR_LINE.finditer(str(error)))
+    return lines[-1][0].strip() if lines else str(error)
 
 
 def _tails(consumer: PullConsumer, topic: str, count: int) -> Iterator[ReceivedMessage]:

@@ -24,10 +24,12 @@ def test_a_query_shows_where_it_stands(topic: Topic, tmp_path: Path) -> None:
     query = writer.trigger(availableNow=True).start()
     assert query.awaitTermination(200)
     html = query_html(query)
-    for words in ("Query counting", query.runId, "rows", "sink"):
+    for words in ("Query counting", query.runId, "rows", "sink", f">{topic.name}<"):
         assert words in html
     broken = topic.stream("id bigint", valueFormat="json", mode="FAILFAST", startingOffsets="earliest")
     query = broken.writeStream.format("noop").trigger(availableNow=True).start()
     with pytest.raises(Exception, match="does not parse"):
         query.awaitTermination(200)
-    assert "does not parse" in query_html(query)
+    html = query_html(query)
+    assert "does not parse" in html
+    assert "Traceback" not in html

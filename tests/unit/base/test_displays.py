@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -70,6 +71,52 @@ def test_a_query_that_has_done_nothing_yet_or_has_failed() -> None:
     assert "batch" not in html
     query.isActive = False
     assert "why" in query_html(query)
+
+
+PYTHON_END = "org.apache.spark.sql.execution.datasources.v2.python.PythonTable@44cd73a6"
+
+
+def progress(sink: str, *sources: dict[str, Any]) -> dict[str, Any]:
+    """As much of a progress event as is shown."""
+    figures = {"batchId": 7, "timestamp": "now", "numInputRows": 3, "processedRowsPerSecond": 0.0, "durationMs": {}}
+    return figures | {"sources": sources, "sink": {"description": sink}}
+
+
+def test_a_query_shows_its_topics_and_no_addresses_in_memory() -> None:
+    """Of our sources the topics; of a sink in Python Spark tells nothing that is worth a line."""
+    query = Query()
+    ours = {"description": PYTHON_END, "endOffset": '{"group": "g", "topics": {"orders": {}, "returns": {}}, "v": 1}'}
+    many = {
+        "description": PYTHON_END,
+        "endOffset": json.dumps({"group": "", "topics": {f"t{number}": {} for number in range(9)}}),
+    }
+    files = {"description": "FileStreamSource[x]", "endOffset": '{"logOffset": 3}'}
+    query.lastProgress = progress(PYTHON_END, ours, many, files, {"description": PYTHON_END, "endOffset": None})
+    html = query_html(query)
+    for words in ("orders, returns", "t0, t1, t2, t3, t4 and 4 more", "FileStreamSource[x]"):
+        assert words in html
+    assert "org.apache" not in html
+    assert "source 4" not in html
+    assert "sink" not in html
+    query.lastProgress = progress("MemorySink")
+    assert "MemorySink" in query_html(query)
+
+
+def test_a_query_that_has_failed_shows_the_error_and_no_traceback() -> None:
+    """The last line with an error's name says why; the lines of Python and of the JVM around it are left out."""
+    query = Query()
+    query.isActive, query.status = False, {"message": "Terminated with exception: [X] Traceback of it all"}
+    story = (
+        "[PYTHON_DATA_SOURCE_ERROR] Failed when something: Traceback (most recent call last):\n"
+        '  File "/somewhere/reader.py", line 89, in initialOffset\n    return self.x\n'
+        "rmqspark.errors.TopicNotFound: Topic 'orders' does not exist.\n"
+        "SQLSTATE: 38000\n\tat org.apache.spark.X.y(Z.scala:1)"
+    )
+    query.exception = lambda: RuntimeError(story)  # type: ignore[method-assign]
+    html = query_html(query)
+    assert "rmqspark.errors.TopicNotFound: Topic &#x27;orders&#x27; does not exist.<" in html
+    assert "Traceback" not in html
+    assert "SQLSTATE" not in html
 
 
 def test_the_extension_tells_notebooks_how_to_show_queries() -> None:
