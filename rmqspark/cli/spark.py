@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,13 +24,26 @@ Query = Annotated[str, typer.Argument(metavar="QUERY", help="The query's name or
 
 
 @app.command("list")
-def list_queries(namesrv: Namesrv = None, as_json: Json = False) -> None:
-    """Lists the queries with lag and batch time. Example: rmq spark list --json"""
+def list_queries(
+    show_all: Annotated[bool, typer.Option("--all", help="Those that have ended long ago, too.")] = False,
+    namesrv: Namesrv = None,
+    as_json: Json = False,
+) -> None:
+    """Lists the queries with lag and batch time, those that run first.
+
+    Those that have stopped, or have no listener to say so, and were not heard of for ten minutes are left out but with
+    --all or --json.
+
+    Example: rmq spark list --json
+    """
     from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.client.query_view import query_views
+    from rmqspark.client.queries import by_state, seen_queries
+    from rmqspark.client.query_view import view_of
 
     with ClusterClient(namesrv) as client:
-        views = list(query_views(client))
+        known = by_state(seen_queries(client))
+        shown = [seen for seen in known if show_all or as_json or not seen.is_past]
+        views = [view_of(client, seen) for seen in shown]
     if as_json:
         print_json([_summary(view) for view in views])
         return
@@ -50,7 +64,12 @@ def list_queries(namesrv: Namesrv = None, as_json: Json = False) -> None:
         )
         for view in views
     ]
-    print_table(columns, rows, empty="No queries yet. One appears when Spark reads a micro-batch from here.")
+    print_table(
+        columns, rows, empty="" if known else "No queries yet. One appears when Spark reads a micro-batch from here."
+    )
+    if len(known) > len(shown):
+        past = counted(len(known) - len(shown), "query", "queries")
+        print(f"{past} more, not heard of for ten minutes: rmq spark list --all", file=sys.stderr)
 
 
 def _called(view: QueryView, *, is_only_one: bool) -> str:

@@ -16,12 +16,16 @@ from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers_queries import QueryListRequestHeader
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.protocol.bodies_queries import QueryReport
     from rmqspark.protocol.bodies_txn import InputRange
 
 
 SILENT_MS = 60_000  # a listener says something every ten seconds or so
+PAST_MS = 10 * 60_000  # nobody waits for a query that is not heard of for so long, and not known to run
+_STATES = ("running", "silent", "unknown", "failed", "stopped")  # as they concern an operator
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,11 @@ class SeenQuery:
             return "unknown"
         is_silent = self.known.report.state == "running" and self.silent_ms > SILENT_MS
         return "silent" if is_silent else self.known.report.state
+
+    @property
+    def is_past(self) -> bool:
+        """Whether it has ended in order, or has no listener to say so, and was last heard of long ago."""
+        return self.state in ("unknown", "stopped") and self.silent_ms > PAST_MS
 
     @property
     def may_live(self) -> bool:
@@ -63,6 +72,11 @@ def seen_queries(client: ClusterClient, query_id: str | None = None) -> list[See
             other = found.get(known.queryId)
             found[known.queryId] = seen if other is None else _together(seen, other)
     return sorted(found.values(), key=lambda seen: (name_of(seen.known), seen.known.queryId))
+
+
+def by_state(queries: Iterable[SeenQuery]) -> list[SeenQuery]:
+    """Those that run first; of each state the one heard of last first."""
+    return sorted(queries, key=lambda seen: (_STATES.index(seen.state), seen.silent_ms, seen.known.queryId))
 
 
 def _together(one: SeenQuery, other: SeenQuery) -> SeenQuery:

@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING
 from rmqspark.client.admin_groups import describe_group
 from rmqspark.client.drain import seconds_to_catch_up
 from rmqspark.client.lag import figures, look
-from rmqspark.client.queries import SeenQuery, name_of, seen_queries
+from rmqspark.client.queries import SeenQuery, name_of
 from rmqspark.errors import GroupNotFound
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.bodies_queries import QueryReport
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.client.descriptions import GroupDescription
     from rmqspark.protocol.bodies_queries import KnownQuery
@@ -71,12 +69,6 @@ class QueryView:
     @property
     def caught_up_in_s(self) -> int | None:
         return None if self.lag is None else seconds_to_catch_up(self.lag, self.behind_ms, self.consumed_per_second)
-
-
-def query_views(cluster: ClusterClient) -> Iterator[QueryView]:
-    """Every query that a broker has heard of lately."""
-    for seen in seen_queries(cluster):
-        yield view_of(cluster, seen)
 
 
 def view_of(cluster: ClusterClient, seen: SeenQuery) -> QueryView:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rmqspark.client.queries import SILENT_MS, SeenQuery, check_named, only_living
+from rmqspark.client.queries import PAST_MS, SILENT_MS, SeenQuery, by_state, check_named, only_living
 from rmqspark.errors import InvalidArgument
 from rmqspark.protocol.bodies_queries import KnownQuery, QueryReport
 
@@ -38,6 +38,21 @@ def test_of_one_name_the_query_that_lives_is_meant(gone: tuple[str | None, int])
     assert only_living([before]) == [before]
     other = seen("other", None)
     assert only_living([now, before, other]) == [now, other]
+
+
+def test_queries_are_listed_as_they_concern_an_operator() -> None:
+    """What runs stands first, what has stopped last; of each the one that was heard of last."""
+    old, late = seen("old", None, 9_000), seen("late", None, 10)
+    gone, ended, broken = seen("gone", "running", SILENT_MS + 1), seen("ended", "stopped"), seen("broken", "failed")
+    runs = seen("runs", "running", 5_000)
+    assert by_state([ended, old, late, broken, gone, runs]) == [runs, gone, late, old, broken, ended]
+
+
+@pytest.mark.parametrize(("state", "is_past"), [(None, True), ("stopped", True), ("running", False), ("failed", False)])
+def test_a_query_that_ended_long_ago_is_past(state: str | None, is_past: bool) -> None:
+    """Without a listener nobody says that it has ended; one that failed, or whose driver is gone, is still news."""
+    assert seen("a", state, PAST_MS + 1).is_past == is_past
+    assert not seen("a", state, PAST_MS).is_past
 
 
 @pytest.mark.parametrize("name", ["", "  "])
