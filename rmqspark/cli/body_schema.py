@@ -96,6 +96,32 @@ def merged(one: Kind, other: Kind) -> Kind:
     return _merged_numbers(one, other) if _is_number(one) and _is_number(other) else "string"
 
 
+def one_case(fields: Struct) -> tuple[Struct, list[str]]:
+    """Of fields whose names differ in case alone the first, for Spark takes the others for the same column; and the
+    names of those that are left out, those within others by their path."""
+    kept: dict[str, Kind] = {}
+    left_out, taken = [], set()
+    for name, kind in fields.fields.items():
+        if name.lower() in taken:
+            left_out.append(name)
+            continue
+        taken.add(name.lower())
+        kept[name], within = _one_case_within(kind)
+        left_out += [f"{name}.{path}" for path in within]
+    return Struct(kept), left_out
+
+
+def _one_case_within(kind: Kind) -> tuple[Kind, list[str]]:
+    match kind:
+        case Struct():
+            return one_case(kind)
+        case Array(item):
+            kept, left_out = _one_case_within(item)
+            return Array(kept), left_out
+        case _:
+            return kind, []
+
+
 def ddl(fields: Struct) -> str:
     """`id bigint, customer struct<name: string>`, as `.schema(...)` takes it."""
     return ", ".join(f"{quoted(name)} {type_name(kind)}" for name, kind in fields.fields.items())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rmqspark.cli.body_schema import Sample, ddl, type_name
+from rmqspark.cli.body_schema import Sample, ddl, one_case, type_name
 from rmqspark.cli.consume import read
 from rmqspark.cli.moments import Position
 from rmqspark.cli.options import Json, Namesrv
@@ -45,7 +45,12 @@ def schema(
     if as_json:
         print_json(_document(topic, sample))
         return
-    print(safe(ddl(sample.fields)))
+    fields, left_out = one_case(sample.fields)
+    print(safe(ddl(fields)))
+    if left_out:
+        print(
+            safe(f"Left out, for Spark takes them for others in another case: {', '.join(left_out)}."), file=sys.stderr
+        )
     bad = f", {sample.not_objects:,} of them no JSON objects" if sample.not_objects else ""
     print(f"From {counted(sample.bodies, 'body', 'bodies')} of {topic}{bad}.", file=sys.stderr)
 
@@ -62,9 +67,11 @@ def sampled(consumer: PullConsumer, topic: str, count: int) -> Sample:
 
 def _document(topic: str, sample: Sample) -> dict[str, object]:
     objects = sample.bodies - sample.not_objects
+    fields, left_out = one_case(sample.fields)
     return {
         "topic": topic,
-        "ddl": ddl(sample.fields),
+        "ddl": ddl(fields),
+        "leftOut": left_out,
         "sampled": sample.bodies,
         "notJson": sample.not_objects,
         "fields": [

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rmqspark.cli.body_schema import Sample, ddl, kind_of, merged
+from rmqspark.cli.body_schema import Sample, ddl, kind_of, merged, one_case
 
 
 def sample(*bodies: bytes) -> Sample:
@@ -58,3 +58,12 @@ def test_bodies_that_are_no_objects() -> None:
     found = sample(b'{"a":1}', b"x", b"[1]", b"\xff", b"[" * 100_000, b'{"a":null,"b":1}')
     assert (found.bodies, found.not_objects, ddl(found.fields)) == (6, 4, "a bigint, b bigint")
     assert found.present == {"a": 2, "b": 1}
+
+
+def test_names_that_differ_in_case_alone() -> None:
+    """Spark refuses a schema with both: the first is in it, and the others are told."""
+    found = sample(b'{"id": 1, "a": {"x": 1}}', b'{"ID": "x", "a": {"X": 2, "y": [{"z": 1, "Z": 2}]}}')
+    fields, left_out = one_case(found.fields)
+    assert ddl(fields) == "id bigint, a struct<x: bigint, y: array<struct<z: bigint>>>"
+    assert left_out == ["a.X", "a.y.Z", "ID"]
+    assert one_case(fields) == (fields, [])
