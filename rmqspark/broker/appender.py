@@ -57,6 +57,9 @@ class Sending(Protocol):
     @property
     def waits_for_flush(self) -> bool: ...
 
+    def let_go(self) -> None:
+        """Stored; what is kept until the answer has no need of the message itself."""
+
     def finish(self, queue_offset: int, physical_offset: int, error: RmqError | None) -> None:
         """Stored at these offsets; `error` says why it may not be on disk although that was promised."""
 
@@ -69,6 +72,9 @@ class BatchSending(Protocol):
 
     @property
     def batch(self) -> Batch: ...
+
+    def let_go(self) -> None:
+        """As in `Sending`."""
 
     def finish(self, queue_offset: int, physical_offsets: Positions, error: RmqError | None) -> None:
         """Stored, the first message at `queue_offset`; `error` as in `Sending.finish`."""
@@ -94,6 +100,11 @@ class Appender:
     def end_offset(self) -> int:
         """Of the log."""
         return self._store.end_offset
+
+    @property
+    def keeps_waiting(self) -> bool:
+        """Whether those who wait for the flush are answered after it."""
+        return self._sync_flush
 
     def submit(self, sending: Sending) -> None:
         """Appends at the end of this turn of the loop; `sending` hears of the outcome."""
@@ -286,10 +297,13 @@ class Appender:
 
     def _tell(self, sending: BatchSending, queue_offset: int, physical_offsets: Positions) -> None:
         """Answers a batch when it is safe. All that has been appended so far is flushed with it."""
+        waits = sending.batch.waits_for_flush
+        if waits and self._sync_flush:
+            sending.let_go()
         self.when_safe(
             self._store.end_offset,
             partial(sending.finish, queue_offset, physical_offsets),
-            waits=sending.batch.waits_for_flush,
+            waits=waits,
         )
 
     def _append_one_by_one(self, sendings: Sequence[Sending], error: InvalidArgument) -> None:
@@ -312,6 +326,7 @@ class Appender:
         waiting: list[tuple[Sending, int, int]] = []
         for sending, queue_offset, physical_offset in stored:
             if sending.waits_for_flush:
+                sending.let_go()
                 waiting.append((sending, queue_offset, physical_offset))
             else:
                 sending.finish(queue_offset, physical_offset, None)

@@ -48,6 +48,10 @@ class Batch(msgspec.Struct, gc=False, frozen=True):
     transaction_id: str  # the sender's UNIQ_KEY for the whole
     waits_for_flush: bool
 
+    def without_body(self) -> Batch:
+        """What is left to say of it once it is stored."""
+        return Batch(self.origin, b"", self.transaction_id, self.waits_for_flush)
+
     def drafts(self) -> list[Draft]:
         """Every message, looked at one by one. Raises BodyError, InvalidMessage, NotSupported."""
         drafts = []

@@ -13,32 +13,37 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from rmqspark.broker.at_most import MOST_SHEETS, AtMost
-from rmqspark.broker.ragged_sheets import RAGGED, RaggedSends, RaggedSheet, can_be_read, in_order
+from rmqspark.broker.ragged_sheets import RAGGED, RaggedSheet, can_be_read, in_order
 from rmqspark.broker.send_values import HEADER_AT
 from rmqspark.errors import RmqError
 from rmqspark.protocol.command import JSON
 from rmqspark.protocol.spans import Spans
-from rmqspark.remoting.gathered import answer_each, close_unanswered, hosts_of
+from rmqspark.remoting.gathered import answer_each, close_unanswered, hosts_of, without_frames
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
 
     from rmqspark.broker.appender import Appender
     from rmqspark.broker.receipts import Receipts
     from rmqspark.broker.send_stencils import SendStencil
     from rmqspark.broker.usual_sends import UsualSends
     from rmqspark.remoting.gathered import Gathered
-    from rmqspark.store.single_tables import SingleTable, StoredTable
+    from rmqspark.store.single_tables import StoredTable
+    from rmqspark.store.targets import Targets
 
 _MOST_ASKED: Final = 8  # connections: what the first send of one calls for may not be known yet
 
 
 class _Stored(NamedTuple):
-    """Sends that are in the log, and what they came in."""
+    """Sends that are in the log, and what answers need of them."""
 
     requests: Sequence[Gathered]
-    sends: RaggedSends
-    table: SingleTable
+    unique_keys: list[bytes]
+    opaques: list[bytes]
+    targets: Targets
+    target_of: NDArray[np.intp]
     places: StoredTable
 
 
@@ -72,8 +77,10 @@ class RaggedTables:
             self._skips = self._left_to_skip = min(2 * self._skips + 1, self._most_skipped)
             return False
         self._skips = 0
-        done = partial(self._answer, stored)
-        self._appender.when_safe(self._appender.end_offset, done, waits=sheet.constant.waits_for_flush)
+        waits = sheet.constant.waits_for_flush
+        if waits and self._appender.keeps_waiting:
+            stored = stored._replace(requests=without_frames(requests))
+        self._appender.when_safe(self._appender.end_offset, partial(self._answer, stored), waits=waits)
         return True
 
     def _store(self, requests: Sequence[Gathered], sheet: RaggedSheet) -> _Stored | None:
@@ -90,7 +97,9 @@ class RaggedTables:
             return None
         table = sheet.table(sends, self._usual.targets, numbers, hosts)
         places = self._appender.append_table(table)
-        return None if places is None else _Stored(requests, sends, table, places)
+        if places is None:
+            return None
+        return _Stored(requests, sends.unique_keys, sends.opaques, table.targets, table.target_of, places)
 
     def _sheet(self, first: Gathered) -> RaggedSheet | None:
         """The sheet that the first of these sends calls for."""
@@ -108,9 +117,8 @@ class RaggedTables:
     def _answer(self, stored: _Stored, error: RmqError | None) -> None:
         """Tells all of them where their messages are; `error` says in what their safety falls short."""
         try:
-            queue_ids = stored.table.targets.rows(stored.table.target_of)["queue_id"].tolist()
-            sends = stored.sends
-            answers = self._receipts.each(JSON, queue_ids, sends.unique_keys, sends.opaques, stored.places, error)
+            queue_ids = stored.targets.rows(stored.target_of)["queue_id"].tolist()
+            answers = self._receipts.each(JSON, queue_ids, stored.unique_keys, stored.opaques, stored.places, error)
             answer_each(stored.requests, answers)
         except MemoryError:
             close_unanswered(stored.requests)

@@ -18,7 +18,7 @@ from rmqspark.broker.send_sheets import SendSheet
 from rmqspark.broker.send_values import HEADER_AT, numbers_of, texts_of
 from rmqspark.errors import RmqError
 from rmqspark.protocol.properties import Property
-from rmqspark.remoting.gathered import answer_alike, answer_each, are_alike, close_unanswered, hosts_of
+from rmqspark.remoting.gathered import answer_alike, answer_each, are_alike, close_unanswered, hosts_of, without_frames
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,6 +40,11 @@ class _Stored(NamedTuple):
     sheet: SendSheet
     frames: NDArray[np.uint8]
     places: StoredTable
+
+    def without_bodies(self) -> _Stored:
+        """What answers need of them."""
+        heads = self.frames[:, : self.sheet.body_at].copy()
+        return self._replace(requests=without_frames(self.requests), frames=heads)
 
 
 class SendTables:
@@ -68,6 +73,8 @@ class SendTables:
         if stored is None:
             return self._ragged.take_together(requests)
         waits = stored.sheet.constant.waits_for_flush
+        if waits and self._appender.keeps_waiting:
+            stored = stored.without_bodies()
         self._appender.when_safe(self._appender.end_offset, partial(self._answer, stored), waits=waits)
         return True
 

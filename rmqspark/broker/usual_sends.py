@@ -74,6 +74,9 @@ class UsualSend(Single, gc=False):
         )
         return Draft(self.topic, self.queue_id, record, self.tags_code, self.index_keys)
 
+    def let_go(self) -> None:
+        self.body = self.properties = b""
+
     def finish(self, queue_offset: int, physical_offset: int, error: RmqError | None) -> None:
         if error is None:
             finish_all([self], Places([queue_offset], [physical_offset]))

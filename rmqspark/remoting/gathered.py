@@ -90,6 +90,11 @@ def answer_each(requests: Sequence[Gathered], answers: Sequence[bytes]) -> None:
         begin = end
 
 
+def without_frames(requests: Sequence[Gathered]) -> list[Gathered]:
+    """What answers need of requests that are done."""
+    return [gathered._replace(frames=b"") for gathered in requests]
+
+
 def close_unanswered(requests: Sequence[Gathered]) -> None:
     """Ends the connections of requests that are done, where memory ran out while they were answered: nobody can say who
     has been told."""

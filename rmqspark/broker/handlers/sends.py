@@ -157,6 +157,9 @@ class SingleSend(msgspec.Struct, gc=False):
     def waits_for_flush(self) -> bool:
         return self.draft.waits_for_flush
 
+    def let_go(self) -> None:
+        self.draft.record = bytearray()
+
     def finish(self, queue_offset: int, physical_offset: int, error: RmqError | None) -> None:
         self.receipts.give(self.request, self.draft, queue_offset, physical_offset, error)
 
@@ -175,6 +178,9 @@ class AwaitedSend(msgspec.Struct, gc=False):
     def waits_for_flush(self) -> bool:
         return self.draft.waits_for_flush
 
+    def let_go(self) -> None:
+        self.draft.record = bytearray()
+
     def finish(self, queue_offset: int, physical_offset: int, error: RmqError | None) -> None:
         draft = self.draft
         reply = self.receipts.reply_to(draft.queue_id, draft.transaction_id, queue_offset, physical_offset, error)
@@ -191,6 +197,9 @@ class BatchSend(msgspec.Struct, gc=False):
     request: SendRequest
     receipts: Receipts
 
+    def let_go(self) -> None:
+        self.batch = self.batch.without_body()
+
     def finish(self, queue_offset: int, physical_offsets: Positions, error: RmqError | None) -> None:
         self.receipts.give_batch(self.request, self.batch, queue_offset, physical_offsets, error)
 
@@ -204,6 +213,9 @@ class AwaitedBatch(msgspec.Struct, gc=False):
     batch: Batch
     answer: asyncio.Future[Reply]
     receipts: Receipts
+
+    def let_go(self) -> None:
+        self.batch = self.batch.without_body()
 
     def finish(self, queue_offset: int, physical_offsets: Positions, error: RmqError | None) -> None:
         _settle(self.answer, self.receipts.reply_to_batch(self.batch, queue_offset, physical_offsets, error))

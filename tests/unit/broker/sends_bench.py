@@ -120,6 +120,7 @@ class Bench:
         log_bytes: int = 1 << 20,
         flush: str = "ASYNC_FLUSH",
         skipping: int = 0,
+        max_body_bytes: int = 200,
     ) -> None:
         clock, config = ManualClock(), BrokerConfig()
         store_config = StoreConfig(
@@ -128,7 +129,7 @@ class Bench:
             max_hash_slot_num=50,
             max_index_num=200,
             flush_disk_type=flush,
-            max_message_size=200,
+            max_message_size=max_body_bytes,
         )
         self.files = MemoryFileSystem(clock=clock)
         self.store = MessageStore.open(

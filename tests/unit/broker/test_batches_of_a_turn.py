@@ -64,6 +64,9 @@ class Sender:
     def queue(self) -> tuple[str, int]:
         return self.batch.origin.topic, self.batch.origin.queue_id
 
+    def let_go(self) -> None:
+        self.batch = self.batch.without_body()
+
     def finish(self, queue_offset: int, physical_offsets: Positions, error: RmqError | None) -> None:
         assert error is None
         self.told.append(Told(queue_offset, physical_offsets.tolist(), ""))

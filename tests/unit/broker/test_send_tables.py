@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tracemalloc
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from rmqspark.broker.receipt_sheets import ReceiptSheet
 from rmqspark.broker.receipts import Receipts
 from rmqspark.errors import FlushTimeout, NotWritable
+from rmqspark.protocol.batch import BatchElement, encode_batch
 from rmqspark.protocol.bodies import TopicConfig
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.command import decode_command, split_frame
@@ -331,6 +333,39 @@ def test_those_who_wait_for_the_disk_hear_of_it_when_it_is_done(
             received.append([(client.received, client.under_way) for client in bench.clients])
             assert bench.taken_together == (40 if name == together else 0)
         assert received[0] == received[1]
+
+    asyncio.run(talk())
+
+
+@pytest.mark.parametrize("is_batch", [False, True])
+@pytest.mark.parametrize("together", ["turn", "turn_together", "turn_mixed"])
+def test_a_disk_that_stalls_keeps_no_messages_in_memory(together: str, *, is_batch: bool) -> None:
+    """SYNC_FLUSH: what is kept until the answer is what the answer says, not the message: that is in the log."""
+    body = bytes(20_000)
+    if is_batch:
+        body = encode_batch([BatchElement(body)])
+    send = Send(properties=FORMS[0], body=body, is_batch=is_batch)
+    sends = many(send, 40) if together != "turn_mixed" else ragged(send, 40, topics=LENGTHS[:4])
+    sends = [each._replace(body=body) for each in sends]
+
+    async def talk() -> None:
+        bench = Bench(shorter=True, flush="SYNC_FLUSH", log_bytes=1 << 22, max_body_bytes=30_000)
+        put_topics(bench)
+        flushes: list[Any] = []
+        bench.flusher.when_flushed = lambda end, done: flushes.append(done)
+        await bench.turn(sends)
+        flushes.clear()
+        tracemalloc.start()
+        try:
+            await getattr(bench, together)(sends)
+            assert bench.taken_together == (0 if together == "turn" or is_batch else 40)
+            waiting_bytes, _ = tracemalloc.get_traced_memory()
+            assert flushes
+            flushes.clear()
+            left_bytes, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert waiting_bytes - left_bytes < 100_000
 
     asyncio.run(talk())
 

@@ -192,6 +192,8 @@ class Told(NamedTuple):
     heard: list[object]
     waits_for_flush: bool = True
 
+    def let_go(self) -> None: ...
+
     def finish(self, queue_offset: int, physical_offset: int, error: RmqError | None) -> None:
         self.heard.append(queue_offset)
 
