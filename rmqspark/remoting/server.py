@@ -254,7 +254,11 @@ class RemotingServer:
             self.hand_over()
         connections, self._to_flush = self._to_flush, []
         for connection in connections:
-            connection.flush()
+            try:
+                connection.flush()
+            except Exception as error:  # want of memory as a rule, and nothing to the others of this turn
+                log.error("answers could not be written", exc_info=error)
+                connection.close("its answers could not be written")
         requests, self.small_requests = self.small_requests, 0
         if requests:  # what the next turn is expected to be like
             self.together = self.router.together if requests >= LEAST_TOGETHER else None

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.command import encode_request, encode_response
@@ -23,9 +24,13 @@ class Wire(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.written: list[bytes] = []
+        self.is_aborted = False
 
     def write(self, data: Any) -> None:
         self.written.append(bytes(data))
+
+    def abort(self) -> None:
+        self.is_aborted = True
 
     def is_closing(self) -> bool:
         return False
@@ -68,3 +73,31 @@ def test_what_is_answered_in_the_turn_of_its_request_leaves_with_it(take: Any) -
     """A send waits for no further round of the broker, and pipelined ones share a write."""
     (written,) = asyncio.run(talk(Route(None, answer_soon, take)))
     assert written.count(b'"flag":1') == 3
+
+
+class FullWire(Wire):
+    """One that there is no memory to write to."""
+
+    def write(self, data: Any) -> None:
+        raise MemoryError("planned by the test")
+
+
+def test_answers_that_cannot_be_written_do_not_keep_others_back() -> None:
+    """Of a turn's connections the one at fault is closed; the others have their answers."""
+
+    async def scene() -> None:
+        async with RemotingServer(Router([]), host="127.0.0.1", port=0) as server:
+            wires = FullWire(), Wire()
+            connections = [ServerConnection(server, number) for number in (1, 2)]
+            for connection, wire in zip(connections, wires, strict=True):
+                connection.connection_made(wire)
+                connection.send([b"answer"])
+            with capture_logs() as logs:
+                await asyncio.sleep(0)
+            assert wires[1].written == [b"answer"]
+            assert [wire.is_aborted for wire in wires] == [True, False]
+            assert [line["event"] for line in logs if line["log_level"] == "error"] == ["answers could not be written"]
+            for connection in connections:
+                connection.connection_lost(None)
+
+    asyncio.run(scene())
