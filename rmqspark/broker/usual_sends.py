@@ -183,7 +183,6 @@ class UsualSends:
                 return False
             properties = constant.properties % constant.both(found)
             index_keys = key, *filter(None, keys.decode().split(" "))
-        connection.under_way += 1
         self._submit(
             UsualSend(
                 topic,
@@ -204,6 +203,7 @@ class UsualSends:
                 self._receipts,
             )
         )
+        connection.under_way += 1
         return True
 
     @property
@@ -267,7 +267,6 @@ class UsualSends:
             return False
         properties = (text if text[-1] == "\x02" else text + "\x02").encode() + self._brokers_own
         self._learn_header(raw, envelope, outline)
-        connection.under_way += 1
         self._submit(
             UsualSend(
                 topic,
@@ -288,6 +287,7 @@ class UsualSends:
                 self._receipts,
             )
         )
+        connection.under_way += 1
         return True
 
     def _learn_header(self, raw: RawCommand, envelope: Envelope[Any], outline: Outline) -> None:

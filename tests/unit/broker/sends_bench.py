@@ -152,7 +152,7 @@ class Bench:
         ids, entropy = UniqueIds(b"abcd", 1, "127.0.0.1"), SystemEntropy(1)
         limit = {"max_body_bytes": store_config.max_message_size}
         intake = Intake(config, topics, groups, unique_ids=ids, clock=clock, entropy=entropy, **limit)
-        usual = UsualSends(config, topics, appender, receipts, **limit, cut_every=1)
+        self.usual = usual = UsualSends(config, topics, appender, receipts, **limit, cut_every=1)
         halves: Any = None  # no message of a transaction is sent here
         publisher: Any = None  # no topic is made
         handlers = SendHandlers(intake, usual, appender, receipts, halves, topics, groups, publisher, clock)

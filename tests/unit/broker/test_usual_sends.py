@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from rmqspark.errors import FlushTimeout, InvalidName, NotWritable, RmqError
 from rmqspark.protocol.bodies import TopicConfig
@@ -210,6 +211,27 @@ def test_a_message_that_has_no_place_in_the_store_is_refused_alone() -> None:
             bench.appender.submit(Told(Draft(topic, 0, encode_record(topic=topic, body=b"x")), heard))
         await asyncio.sleep(0)
         assert heard == [0, InvalidName, 1]
+
+    asyncio.run(talk())
+
+
+@pytest.mark.parametrize("is_decoded", [True, False])
+def test_a_send_that_there_is_no_memory_for_is_not_under_way(*, is_decoded: bool) -> None:
+    """It is refused at once, and its connection may send as many others as before."""
+
+    def without_memory(sending: object) -> None:
+        raise MemoryError("planned by the test")
+
+    async def talk() -> None:
+        bench = Bench(shorter=True)
+        if not is_decoded:
+            await bench.turn([Send()])
+            bench.close_decoding()
+        bench.usual._submit = without_memory
+        with capture_logs():
+            await bench.turn([Send()])
+        assert b"planned by the test" in bench.clients[0].received
+        assert bench.clients[0].under_way == 0
 
     asyncio.run(talk())
 
