@@ -81,12 +81,12 @@ def test_a_column_that_is_not_there(topic: Topic) -> None:
 
 
 def test_a_topic_that_does_not_exist(topic: Topic, rmq_spark: SparkSession) -> None:
-    """Reading or writing an unknown topic says how to create it."""
+    """Reading or writing an unknown topic says how to create it; writing before the job begins."""
     frame = rmq_spark.read.format("rmq").option("namesrv", topic.namesrv)
     with pytest.raises(Exception, match="Topic 'nowhere' does not exist. Create it with: rmq topic create nowhere"):
         frame.load("nowhere").count()
     rows = rmq_spark.range(1).selectExpr("cast(id as string) body").write.format("rmq").mode("append")
-    with pytest.raises(Exception, match="Topic 'nowhere' does not exist.*autoCreateTopic=true"):
+    with pytest.raises(Exception, match="initialize.* writer(?s:.*)'nowhere' does not exist.*autoCreateTopic=true"):
         rows.option("namesrv", topic.namesrv).option("topic", "nowhere").save()
 
 
