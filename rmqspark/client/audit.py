@@ -6,8 +6,8 @@ each where the last one ended, and every row that was committed must have an off
 What was read is known as far as the source told it. Other sources than ours tell nothing: then only what was written
 is looked at (`tells_inputs`). A queue of a shared group may have been another query's in between: a later lease begins
 where that one ended. Where the epoch of a topic rises, its queues are read from elsewhere because somebody wanted that,
-or give their old numbers to other messages: nothing is missing or twice across, and it is told as a reset. Under an id
-of the user's own a whole version may be missing, because foreachBatch wrote nothing: that is told, and is no gap.
+or give their old numbers to other messages: nothing is missing or twice across, and it is told as a reset. Of versions
+that the user numbers a whole one may be missing, because foreachBatch wrote nothing: that is told, and is no gap.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from rmqspark.message_queue import MessageQueue
-from rmqspark.protocol.names import stream_transactional_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -134,9 +133,9 @@ def _inputs(batches: Sequence[AuditedBatch]) -> Iterator[Finding]:
 
 
 def _unwritten(batch: AuditedBatch, after: int, between: Iterable[AuditedBatch]) -> str:
-    """The versions from `after` to that of `batch` that are not in `between`, in words; "" if all are, or if the id is
-    the sink's own: a stream writes every version. Users number theirs as they like, so there may be very many."""
-    if batch.transactionalId == stream_transactional_id(batch.queryId):
+    """The versions from `after` to that of `batch` that are not in `between`, in words; "" if all are, or if a
+    stream numbered them: it writes every version. Users number theirs as they like, so there may be very many."""
+    if not batch.ownVersion:
         return ""
     written = {other.version for other in between}
     missing = [*islice((version for version in range(after + 1, batch.version) if version not in written), _SHOWN + 1)]

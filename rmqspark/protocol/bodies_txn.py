@@ -78,6 +78,7 @@ class TxnDecision(Body):
 
     `topic`: the one that all rows are for; "" where each row says its own. `leasedQueues` stands for the queues of
     shared groups that its run has read, for a later run to know whether it has read the same; "" for none.
+    `ownVersion`: the user numbered it, in foreachBatch, and not the stream.
     """
 
     queryId: str = ""
@@ -88,6 +89,7 @@ class TxnDecision(Body):
     inputs: list[InputRange] = []
     topic: str = ""
     leasedQueues: str = ""
+    ownVersion: bool = False
 
 
 class TxnVote(Body):
@@ -159,7 +161,7 @@ class TxnStates(Body):
 
 
 class AuditedBatch(Body):
-    """A decided version: what went in, what came out, and whether all of it is readable."""
+    """A decided version: what went in, what came out, and whether all of it is readable. `ownVersion` as decided."""
 
     transactionalId: str = ""
     queryId: str = ""
@@ -172,6 +174,7 @@ class AuditedBatch(Body):
     inputs: list[InputRange] = []
     outputs: list[OutputRange] = []
     completed: bool = False
+    ownVersion: bool = False
 
 
 class AuditedBatches(Body):

@@ -65,6 +65,7 @@ def commit(client: ClusterClient, transaction: TransactionOptions, messages: Seq
         inputs=read,
         topic=messages[0].topic,
         leasedQueues=leased_queues(read),
+        ownVersion=transaction.version is not None,
     )
     decided = _decided(client, speaker, decision)
     _conclude(speaker, decided)

@@ -58,6 +58,7 @@ def audited(
         inputs=decision.inputs,
         outputs=[output for some in outputs.values() for output in some],
         completed=completed,
+        ownVersion=decision.ownVersion,
     )
 
 

@@ -13,8 +13,8 @@ BY_A_RESET = ": its group was set there, its topic was made anew, or its broker 
 def batch(version: int, read: tuple[int, int] | None, written: tuple[int, int], *, rows: int | None = None,
           name: str = "T", done: bool = True, lease: int | None = None,
           own: int | None = None, deleted: int | None = None, epoch: int | None = None,
-          queues: int = 1) -> AuditedBatch:  # fmt: skip
-    """A version that read from one queue, or as much of several, and wrote to another."""
+          queues: int = 1, numbered: bool = True) -> AuditedBatch:  # fmt: skip
+    """A version, `numbered` by the user, that read from one queue, or as much of several, and wrote to another."""
     return AuditedBatch(
         name,
         "q",
@@ -25,6 +25,7 @@ def batch(version: int, read: tuple[int, int] | None, written: tuple[int, int], 
         else [],
         outputs=[OutputRange("out", "a", 0, *written, own, deleted)],
         completed=done,
+        ownVersion=numbered,
     )
 
 
@@ -120,7 +121,7 @@ def test_a_version_that_was_not_written(batches: list[AuditedBatch], left_out: l
     ("batches", "kind", "messages"),
     [
         ([batch(0, (0, 5), (0, 5)), batch(1, (6, 7), (5, 6)), batch(3, (9, 10), (6, 7))], Kind.GAP, 1),
-        ([batch(0, (0, 5), (0, 5), name="spark-q"), batch(2, (7, 9), (5, 7), name="spark-q")], Kind.GAP, 2),
+        ([batch(0, (0, 5), (0, 5), numbered=False), batch(2, (7, 9), (5, 7), numbered=False)], Kind.GAP, 2),
         ([batch(0, (0, 5), (0, 5)), batch(1, None, (5, 7)), batch(3, (7, 9), (7, 9))], Kind.GAP, 2),
         ([batch(0, (0, 5), (0, 5)), batch(2, (3, 9), (5, 11))], Kind.DUPLICATE, 2),
     ],
@@ -128,6 +129,6 @@ def test_a_version_that_was_not_written(batches: list[AuditedBatch], left_out: l
 def test_a_version_that_was_not_written_excuses_nothing_else(
     batches: list[AuditedBatch], kind: Kind, messages: int
 ) -> None:
-    """Neither a hole between versions that are there, nor one where the sink writes every version by itself, nor one
-    beside rows that do not say where they came from, nor what is read twice."""
+    """Neither a hole between versions that are there, nor one where a stream writes every version, under
+    whatever id, nor one beside rows that do not say where they came from, nor what is read twice."""
     assert [(found.kind, found.messages) for found in findings(batches)] == [(kind, messages)]

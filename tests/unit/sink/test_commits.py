@@ -102,6 +102,14 @@ def test_what_is_decided() -> None:
     assert (decision.rows, decision.bytes, decision.checksum) == (20, 300, "3000")
 
 
+@pytest.mark.parametrize("version", [None, 7])
+def test_who_numbered_a_version_is_recorded(version: int | None) -> None:
+    """A stream writes each of its versions; whoever writes under a number of his own may leave some out."""
+    cluster = Cluster(DECIDE=[{"outcome": "COMMITTED"}])
+    run(cluster, message(0), options=TransactionOptions("T", version))
+    assert cluster.decisions[0].ownVersion == (version is not None)
+
+
 def test_without_tasks_there_is_nothing_to_decide() -> None:
     """No version has begun, and nobody is asked."""
     cluster = Cluster()
