@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextvars import Context, ContextVar, copy_context
+from inspect import CORO_CREATED, getcoroutinestate
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -25,6 +26,12 @@ class ModelLoop(asyncio.BaseEventLoop):
         self._selector = _NoSelector()
         self.set_exception_handler(lambda loop, context: None)  # tasks of dead processes are left lying
         self._is_ending = False
+        self._tasks: list[asyncio.Task[Any]] = []
+
+    def create_task(self, coro: Any, **options: Any) -> asyncio.Task[Any]:
+        task = super().create_task(coro, **options)
+        self._tasks.append(task)  # or one whose process dies before its first step would go with a warning
+        return task
 
     def start(self, work: Coroutine[Any, Any, Any], is_alive: Callable[[], bool]) -> asyncio.Task[Any]:
         """A task of a process. Once that is dead nothing of the task goes on, nor of what the task began."""
@@ -35,9 +42,12 @@ class ModelLoop(asyncio.BaseEventLoop):
     def end(self) -> None:
         """Cancels what was left lying, of the dead as well, and closes the loop."""
         self._is_ending = True
-        for task in asyncio.all_tasks(self):
+        for task in self._tasks:
             task.cancel()
         self.settle()
+        for work in [task.get_coro() for task in self._tasks]:
+            if getcoroutinestate(work) == CORO_CREATED:
+                work.close()
         self.close()
 
     def call_soon(self, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> asyncio.Handle:
