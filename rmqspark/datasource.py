@@ -55,12 +55,9 @@ class RmqDataSource(DataSource):
         return RmqStreamReader(self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from rmqspark.sink.topic_look import check_topic_exists
         from rmqspark.sink.writer import RmqWriter, check_write
 
-        options = check_write(schema, self.options, overwrite, streaming=False)
-        check_topic_exists(options)
-        return RmqWriter(options)
+        return RmqWriter(check_write(schema, self.options, overwrite, streaming=False))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         from rmqspark.sink.writer import RmqStreamWriter, check_write

@@ -11,7 +11,7 @@ from rmqspark.protocol.headers_txn import MAX_VERSION
 from rmqspark.protocol.names import check_sendable, check_transactional
 from rmqspark.sink.kafka_names import KAFKA_NAMES
 
-MOST_QUEUES = 1024  # that brokers give a topic, unless max_queue_nums says otherwise
+MOST_QUEUES = 65_536  # that a topic can have; how many it may have is its brokers' to say
 
 
 def transactional_id(value: str) -> str:

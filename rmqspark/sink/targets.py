@@ -9,7 +9,6 @@ from rmqspark.errors import NoPermission, TopicNotFound
 from rmqspark.protocol.names import check_sendable
 from rmqspark.sink.bulk_send import STOCK_BATCH_BYTES
 from rmqspark.sink.outbox import RETRY_PAUSES_MS
-from rmqspark.sink.topic_look import with_hint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -76,7 +75,8 @@ class Targets:
             queues = patiently(lambda: self._client.publish_queues(topic), RETRY_PAUSES_MS, self._client.clock.sleep_ms)
         except TopicNotFound as missing:
             if not self._options.auto_create_topic:
-                raise with_hint(missing, topic) from None
+                missing.hint = f"Create it with: rmq topic create {topic}, or write with autoCreateTopic=true."
+                raise
             queues = self._create(topic)
         if not queues:
             raise NoPermission(f"Topic {topic!r} has no queue that may be written to.")

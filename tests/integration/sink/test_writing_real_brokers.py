@@ -15,8 +15,6 @@ from rmqspark.sink.delivery import AtLeastOnce
 from rmqspark.sink.options import SinkOptions
 from rmqspark.sink.outbox import RETRY_PAUSES_MS
 from rmqspark.sink.task import WriteTask
-from rmqspark.sink.topic_look import check_topic_exists
-from rmqspark.sink.transaction_options import TransactionOptions
 from rmqspark.testing import cluster
 from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.rmq import Rmq
@@ -162,24 +160,3 @@ def test_a_task_that_begins_while_the_cluster_restarts_waits(mq: LocalCluster) -
             [pa.record_batch({"body": pa.array([b"row"])})]
         )
     assert (written.rows, clock.monotonic_ms() - begun_ms) == (1, sum(RETRY_PAUSES_MS[:2]))
-
-
-def test_a_batch_write_to_a_topic_that_is_not_there_is_not_planned(mq: LocalCluster) -> None:
-    """It is told before the job begins; but for a write that makes the topic, or that may have been done before."""
-    absent = SinkOptions(mq.namesrv, topic="absent")
-    with pytest.raises(TopicNotFound, match="'absent' does not exist.*autoCreateTopic=true"):
-        check_topic_exists(absent)
-    for options in (
-        SinkOptions(mq.namesrv),
-        SinkOptions(mq.namesrv, topic="ours"),
-        absent._replace(auto_create_topic=True),
-        absent._replace(transaction=TransactionOptions("t", 1)),
-    ):
-        check_topic_exists(options)
-
-
-def test_a_cluster_that_does_not_answer_is_left_to_the_tasks() -> None:
-    """They wait for it; a write is not refused because a name server starts again just now."""
-    with cluster() as gone:
-        namesrv = gone.namesrv
-    check_topic_exists(SinkOptions(namesrv, topic="orders"))

@@ -53,7 +53,7 @@ def test_name_servers_are_those_of_the_driver(monkeypatch: pytest.MonkeyPatch) -
         ({"batchBytes": "1"}, "between 65536 and 8388608"),
         ({"batchBytes": "big"}, "a number of bytes"),
         ({"compression": "gzip"}, "none, zlib, lz4, zstd is accepted"),
-        ({"autoCreateTopic": "true", "queues": "100000000"}, "a whole number, 1 to 1024, is accepted"),
+        ({"autoCreateTopic": "true", "queues": "100000000"}, "a whole number, 1 to 65536, is accepted"),
         ({"subscribe": "t"}, "sink has no option 'subscribe'. Use topic"),
         ({"subscribePattern": "t"}, "sink has no option 'subscribePattern'. Use topic"),
         ({"assign": "t"}, "sink has no option 'assign'. Use topic"),
