@@ -58,15 +58,21 @@ class BrokerTables:
             TableFile(topics_json, topics, topics.table),
         )
         self._saving = asyncio.Lock()
+        self._asked = self._saved = 0  # who asked for a save so far, and who of them has it
 
     async def save(self) -> None:
         """Returns once the files hold at least what the tables hold now, and all changes there are with it. Whenever a
         kill comes, what is on disk of a change is its first part: one file is written when those before it are safe,
         and all as things were at one moment. Raises NotWritable at the first that cannot be written, and leaves out
         those behind it."""
+        self._asked = number = self._asked + 1
         async with self._saving:
+            if number <= self._saved:
+                return  # whoever saved last began after this
+            asked = self._asked
             for write in [file.snapshot() for file in self._files if not file.is_saved]:
                 await write()
+            self._saved = asked
 
 
 def _load(files: FileSystem, name: str, kind: type[T], take: Callable[[T], None]) -> JsonTable:
