@@ -41,9 +41,12 @@ class TopicDeletion:
         """
         tables = self._tables
         self._appender.append_gathered()  # or they would be the first messages of the next topic of this name
-        self._store.note_deletion(topic)
+        is_known = tables.topics.get(topic) is not None or bool(self._store.queue_ids(topic))
+        if is_known:  # the store has room for so many deletions, and forgets the oldest
+            self._store.note_deletion(topic)
         tables.topics.remove(topic, self._clock.now_ms())
         tables.offsets.forget_topic(topic)
         tables.locks.forget_topic(topic)
         self._on_deleted(topic)
-        self._store.finish_deletion(topic)
+        if is_known:
+            self._store.finish_deletion(topic)

@@ -176,3 +176,35 @@ def known(tables: BrokerTables) -> set[tuple[str, str]]:
     leases = {(lease.topic, lease.group) for lease in tables.locks.table().leases}
     resets = {(queue.topic, queue.group) for group in ("g", "h") for queue in tables.offsets.resets.of(group)}
     return leases | resets | {(queue.topic, queue.group) for queue, _ in tables.offsets}
+
+
+def test_who_saves_meanwhile_shares_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many make topics at once, while groups commit: each is told when a round that began after it is over."""
+    rounds = []
+
+    async def written(work: Any, *given: Any) -> Any:
+        rounds.append(given)
+        broker.tables.offsets.commit("g", "t", 0, 6 + len(rounds))
+        await asyncio.sleep(0)
+        return work(*given)
+
+    async def all_at_once() -> None:
+        broker.tables.topics.put(TopicConfig(topicName="new"), 1)
+        await asyncio.gather(*(broker.tables.save() for _ in range(50)))
+
+    broker = Broker()
+    monkeypatch.setattr("rmqspark.broker.table_file.in_thread", written)
+    asyncio.run(all_at_once())
+    assert len(rounds) <= 4
+    broker.start()
+    assert broker.tables.topics.get("new")
+
+
+def test_a_deletion_of_what_was_never_there_is_not_noted() -> None:
+    """The store has room for so many: those of topics that were there would be forgotten."""
+    broker = Broker()
+    appender: Any = SimpleNamespace(append_gathered=lambda: None)
+    deletion = TopicDeletion(broker.tables, broker.bench.store, appender, lambda _: None, broker.bench.clock)
+    deletion.forget("never")
+    deletion.forget("t")
+    assert (broker.bench.store.deleted_ms("never"), broker.bench.store.deleted_ms("t") > 0) == (0, True)
