@@ -47,11 +47,12 @@ class JsonTable:
         `parse` raises ValueError or DecodeError for text it does not understand. Raises DamagedFile if nothing that is
         there can be read, and lets an OSError through.
         """
-        current, backup = self._read(self.path, parse), self._read(self.backup_path, parse)
+        current = self._read(self.path, parse)
         self._is_sound = current.value is not None
         if current.value is not None:
             self.warning = ""
             return current.value
+        backup = self._read(self.backup_path, parse)
         if backup.value is not None:
             self.warning = f"{self.path} {current.fault}; its last good version, {self.backup_path}, is used instead."
             return backup.value

@@ -6,8 +6,8 @@ with what the files do not have (yet, or any more); the caller gets it from the 
 
 That is enough against a broker that dies, recovers or deletes files meanwhile: an entry is written after its record,
 records are never changed, and what a recovery cuts it zeroes before anything is written there again. A topic that is
-made anew under the name of a deleted one has the same queues and offsets; its messages lie behind the end that the log
-had at the deletion.
+made anew under the name of a deleted one has the same queues and offsets: what was planned before a deletion is not
+read after it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from rmqspark.store.direct.tails import Tail
     from rmqspark.store.direct.view import StoreView
 
-_NO_END: Final = (1 << 63) - 1
 _WINDOW_ENTRIES: Final = 1 << 17  # of all queues together; 20 bytes each, and 32 as arrays
 
 
@@ -155,7 +154,7 @@ class _Chunks:
         sound: NDArray[np.bool_] = records.queue_offsets == chunk.queue_offsets
         sound &= records.physical_offsets == chunk.physical_offsets
         sound &= records.queue_ids == self._queue_ids[chunk.lanes]
-        sound &= chunk.physical_offsets < self._topic_ends()[chunk.lanes]
+        sound &= self._are_of_their_topics()[chunk.lanes]
         if sound.all() and self._is_whole(records, chunk):
             return sound
         for row in np.flatnonzero(sound).tolist():
@@ -163,16 +162,16 @@ class _Chunks:
             sound[row] = self._is_whole(one, chunk.rows(row, row + 1))
         return sound
 
-    def _topic_ends(self) -> NDArray[np.int64]:
-        """Where in the log the topic ended that each range is of, if it has been deleted since: what lies behind is the
-        next topic's. Looked up after entries were read, for a deletion is noted before its queues are removed."""
+    def _are_of_their_topics(self) -> NDArray[np.bool_]:
+        """Of which ranges the topic has not been deleted since they were planned: else the messages may be the next
+        topic's. Looked up after entries were read, for a deletion is noted before its queues are removed."""
         if all(each.topic_deleted_ms is None for each in self._wanted):
-            return np.full(len(self._wanted), _NO_END)
+            return np.ones(len(self._wanted), np.bool_)
         try:
             deletions = self._view.deletions()
         except (OSError, StoreError):
-            return np.zeros(len(self._wanted), np.int64)
-        return np.array([_topic_end(each, deletions.get(each.topic)) for each in self._wanted], np.int64)
+            return np.zeros(len(self._wanted), np.bool_)
+        return np.array([_is_of_its_topic(each, deletions.get(each.topic)) for each in self._wanted], np.bool_)
 
     def _is_whole(self, records: RecordBatch, chunk: Block) -> bool:
         """Whether all of the records are well-formed and of their topics."""
@@ -195,10 +194,8 @@ class _Chunks:
         return True
 
 
-def _topic_end(wanted: Wanted, deletion: Deletion | None) -> int:
-    if wanted.topic_deleted_ms is None or deletion is None or deletion.deleted_ms <= wanted.topic_deleted_ms:
-        return _NO_END
-    return deletion.log_end_offset
+def _is_of_its_topic(wanted: Wanted, deletion: Deletion | None) -> bool:
+    return wanted.topic_deleted_ms is None or deletion is None or deletion.deleted_ms <= wanted.topic_deleted_ms
 
 
 def _has_zeros(records: RecordBatch) -> bool:

@@ -18,6 +18,7 @@ from rmqspark.store.config import CONSUME_QUEUE_ENTRY_BYTES, StoreConfig
 from rmqspark.store.consume_queue import ConsumeQueue
 from rmqspark.store.consume_queues import DIRECTORY as QUEUES
 from rmqspark.store.consume_queues import queue_directory
+from rmqspark.store.deletions import PATH as DELETIONS
 from rmqspark.store.deletions import Deletions
 from rmqspark.store.inspection.layout import LOG, length_of, segment_files
 from rmqspark.store.inspection.read_only import ReadOnlyFiles
@@ -62,6 +63,8 @@ class StoreView:
         self._files = files
         self._queue_files: SegmentFiles | None = None
         self._queue_bytes = queue_bytes
+        self._deletions: Deletions | None = None
+        self._deletions_text: bytes | None = None
         log_bytes = length_of(segment_files(files, LOG), _USUAL.mapped_file_size_commit_log, 1)
         read_only = ReadOnlyFiles(files, {LOG: log_bytes})
         self._log_files = SegmentFiles(read_only, _OPEN_FILES)
@@ -89,7 +92,19 @@ class StoreView:
 
     def deletions(self) -> Deletions:
         """The deletions of topics as they are noted now. Raises OSError, DamagedFile."""
-        return Deletions(self._files)
+        text = self._text_of(DELETIONS)  # first: what is taken apart may be newer, and is then once more
+        if self._deletions is None or text is None or text != self._deletions_text:
+            self._deletions, self._deletions_text = Deletions(self._files), text
+        return self._deletions
+
+    def _text_of(self, path: str) -> bytes | None:
+        if not self._files.exists(path):
+            return None
+        file = self._files.open(path, read_only=True)
+        try:
+            return file.pread(file.size(), 0)
+        finally:
+            file.close()
 
     def queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         """The queue, its ends not yet found out; None if it has no files, or none that can be made out."""
