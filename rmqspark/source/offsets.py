@@ -100,10 +100,16 @@ class Offsets:
 
     def _with(self, later: Offsets) -> Offsets:
         """The places of both; those of `self` were recorded before. Where the numbers of its queues have begun anew
-        since, they count no more; where a store has only lost its end since, that is still to be told."""
+        since, they count no more; where a store has only lost its end since, that is still to be told. Of a store that
+        tells nothing of itself only the topic's epoch says that they have."""
         before, since = self._entries(), later._entries()
         valid = {key: store for key, store in before.items() if not store.begins_anew(since.get(key, store))}
-        places = {queue: at for queue, at in self.positions.items() if queue[:2] in valid}
+        anew = {topic for topic, epoch in later.epochs.items() if epoch != self.epochs.get(topic, epoch)}
+        places = {
+            queue: at
+            for queue, at in self.positions.items()
+            if (store := valid.get(queue[:2])) is not None and (store.store_id or queue.topic not in anew)
+        }
         return Offsets("", {**places, **later.positions}, {**since, **valid}, {**self.epochs, **later.epochs})
 
     def _entries(self) -> dict[tuple[str, str], StoreIdentity]:

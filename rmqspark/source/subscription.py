@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 
 from rmqspark.message_queue import MessageQueue
 from rmqspark.options import names
@@ -21,7 +22,11 @@ class Subscription:
     def includes(self, queue: MessageQueue) -> bool:
         if self.pattern is not None:
             return self.matches(queue.topic)
-        return queue.topic in self.topics if self.queues is None else queue in self.queues
+        return queue.topic in self._named if self.queues is None else queue in self.queues
+
+    @cached_property
+    def _named(self) -> frozenset[str]:
+        return frozenset(self.topics)
 
     def matches(self, topic: str) -> bool:
         """Whether the whole name fits the pattern. Topics that RocketMQ makes for itself never do, nor do those that

@@ -140,3 +140,13 @@ def test_no_change_of_the_subscription_loses_a_place(
         offsets = recorded(offsets.reading(chosen.__contains__))
         assert offsets.positions == {queue: at for queue, at in positions.items() if queue in chosen}
     assert offsets.reading(positions.__contains__).to_json() == start.to_json()
+
+
+def test_a_place_in_a_topic_of_a_stock_broker_that_was_made_anew_counts_no_more() -> None:
+    """Such a broker tells nothing of its store: that the other queues were seen to begin anew has to do."""
+    first, both = (Subscription(("t",), frozenset(queues)) for queues in ({Q1}, {Q0, Q1}))
+    start = Offsets("g", {Q0: 100, Q1: 100}, {("t", "broker-a"): StoreIdentity()}, {"t": 0})
+    fewer = start.reading(first.includes)
+    since = recorded(replace(fewer, positions={Q1: 3}, epochs={"t": 1}))
+    assert since.reading(both.includes).positions == {Q1: 3}
+    assert recorded(replace(fewer, positions={Q1: 130})).reading(both.includes).positions == {Q0: 100, Q1: 130}
