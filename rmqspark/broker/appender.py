@@ -161,7 +161,7 @@ class Appender:
         return appended
 
     def append_table(self, table: SingleTable) -> StoredTable | None:
-        """Appends messages, all or none; None, with nothing done, where the newest file has no room for them."""
+        """Appends messages, all or none; None, with none stored, where the newest file has no room for them."""
         self.append_gathered()
         begin = self._store.end_offset
         stored = self._store.writer.append_table(table)

@@ -63,13 +63,17 @@ class Expiry:
     def run(self, now_ms: int, *, keep_from: int | None = None) -> ExpireReport:
         """One round. While the disk is full beyond the warning level the store takes no messages.
 
-        The file that holds physical offset `keep_from`, and those behind it, stay whatever their age. After a failed
+        The file that holds physical offset `keep_from`, and those behind it, stay whatever their age; so does what is
+        not on disk. After a failed
         fsync nothing is deleted: nobody can say what else of the store is on disk.
         """
         if self._gate.has_failed:
             return ExpireReport((), self._log.min_offset, is_forced=False, is_disk_full=self._is_disk_full)
         settled_offset = self._settle_entries()
-        kept_offset = settled_offset if keep_from is None else min(keep_from, settled_offset)
+        # What is not on disk is believed after a crash by what stands before it (`vouchers.py`).
+        kept_offset = min(settled_offset, self._log.flushed_offset)
+        if keep_from is not None:
+            kept_offset = min(kept_offset, keep_from)
         log_files = [
             LogFile(segment.base, self._files.modified_ms(segment.path))
             for segment in self._log.segments

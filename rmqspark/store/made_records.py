@@ -16,6 +16,7 @@ from rmqspark.protocol.record_builder import mark_committed
 from rmqspark.protocol.topic_rows import records_bytes, records_of_topic_rows
 from rmqspark.store.draft import Run
 from rmqspark.store.index_keys import keys_of_records, keys_of_rows, keys_of_topic_rows
+from rmqspark.store.vouchers import SECTOR_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,13 +34,15 @@ if TYPE_CHECKING:
 class MadeRecords(NamedTuple):
     """Records that fill a writable buffer, at most one run of them for each queue.
 
-    `keys_of_all` gives what the index enters, once they have got their places and a time.
+    `keys_of_all` gives what the index enters, once they have got their places and a time. `may_look_torn`: some
+    may have properties that want a voucher (`vouchers.py`).
     """
 
     runs: Sequence[Run]
     records: RecordBatch
     tags_codes: NDArray[np.int64]
     keys_of_all: Callable[[Positions, int], KeyBatch]
+    may_look_torn: bool = True
 
 
 class Room:
@@ -74,7 +77,9 @@ def made_of_rows(topic: str, runs: Sequence[RowRun], room: Room) -> MadeRecords:
     of_queues = groupby(runs, attrgetter("queue_id"))
     lengths = [Run(topic, queue_id, sum(len(run.rows.crcs) for run in group)) for queue_id, group in of_queues]
     tags_codes = np.zeros(len(records), np.int64) if properties is None else _tags_codes(properties)
-    return MadeRecords(lengths, records, tags_codes, partial(keys_of_rows, topic, bulks, properties))
+    # Names have no zeros, and a separator comes last.
+    may_look_torn = properties is not None and properties.longest_value_bytes() >= SECTOR_BYTES
+    return MadeRecords(lengths, records, tags_codes, partial(keys_of_rows, topic, bulks, properties), may_look_torn)
 
 
 def _tags_codes(properties: RowProperties) -> NDArray[np.int64]:
@@ -86,7 +91,8 @@ def made_of_topic_rows(runs: Sequence[TopicRun], rows: BulkRows, room: Room) -> 
     out = room.of(records_bytes(runs, rows))
     records = RecordBatch.from_sizes(*records_of_topic_rows(runs, rows, out))
     keys_of_all = partial(keys_of_topic_rows, runs, rows.ids)
-    return MadeRecords([Run(*run) for run in runs], records, np.zeros(len(records), np.int64), keys_of_all)
+    tags_codes = np.zeros(len(records), np.int64)
+    return MadeRecords([Run(*run) for run in runs], records, tags_codes, keys_of_all, may_look_torn=False)
 
 
 def made_of_committed(run: Run, records: RecordBatch, half_offset: int, *, has_tags: bool = True) -> MadeRecords:

@@ -26,14 +26,7 @@ from rmqspark.store.segment import Segment
 from rmqspark.store.single_entries import SingleEntries
 from rmqspark.store.single_tables import lay_out_table
 from rmqspark.store.singles import lay_out
-from rmqspark.store.vouchers import (
-    SECTOR_BYTES,
-    drafts_in_doubt,
-    in_doubt,
-    singles_in_doubt,
-    table_in_doubt,
-    vouchers,
-)
+from rmqspark.store.vouchers import drafts_in_doubt, in_doubt, singles_in_doubt, table_in_doubt, vouchers
 from rmqspark.store.warming import Warming
 
 if TYPE_CHECKING:
@@ -129,7 +122,7 @@ class Writer:
         return size_bytes <= self._log.room
 
     def append_singles(self, singles: Sequence[Single]) -> Places | None:
-        """Stores messages in this order with one write, all or none; None, with nothing done, where the newest file
+        """Stores messages in this order with one write, all or none; None, with none stored, where the newest file
         has no room for all of them. Raises NotWritable."""
         self._admit()
         self._vouch(singles_in_doubt(singles))
@@ -167,7 +160,6 @@ class Writer:
         """
         self._admit()
         check_bulk(records, topic, queue_id, self._max_body_bytes)
-        self._vouch(in_doubt(records))
         (appended,) = self._append_made(made_of_records([Run(topic, queue_id, len(records))], records))
         return appended
 
@@ -179,7 +171,6 @@ class Writer:
         """
         self._admit()
         check_keys(records)
-        self._vouch(in_doubt(records))
         return self._append_made(made_of_records(runs, records))
 
     def append_rows(self, topic: str, runs: Sequence[RowRun]) -> list[BulkAppended]:
@@ -192,11 +183,7 @@ class Writer:
         self._admit()
         for run in runs:
             check_rows(run.rows, topic, self._max_body_bytes)
-        made = made_of_rows(topic, runs, self._room)
-        values = [run.rows.properties.longest_value_bytes() for run in runs if run.rows.properties is not None]
-        if max(values, default=0) >= SECTOR_BYTES:  # only in a value are there zeros
-            self._vouch(in_doubt(made.records))
-        return self._append_made(made)
+        return self._append_made(made_of_rows(topic, runs, self._room))
 
     def append_topic_rows(self, runs: Sequence[TopicRun], rows: BulkRows) -> list[BulkAppended]:
         """Stores rows for many queues, all or none; returns where they are, queue by queue. Each queue is named once.
@@ -214,7 +201,6 @@ class Writer:
         the log. Raises NotWritable.
         """
         self._admit()
-        self._vouch(in_doubt(made.records))
         return self._append_made(made, meanwhile)
 
     def append_parts(self, topic: str, queue_id: int, head: bytearray, rest: Sequence[Buffer]) -> Appended:
@@ -243,7 +229,9 @@ class Writer:
 
     def _append_made(self, made: MadeRecords, meanwhile: Work | None = None) -> list[BulkAppended]:
         """Gives records their places, writes them and leaves the rest to the dispatcher."""
-        runs, records, tags_codes, keys_of_all = made
+        runs, records, tags_codes, keys_of_all, may_look_torn = made
+        if may_look_torn:
+            self._vouch(in_doubt(records))
         queues = [self._queues.get_or_make(run.topic, run.queue_id) for run in runs]
         now_ms = self._clock.now_ms()
         ends = records.positions + records.sizes

@@ -115,6 +115,7 @@ def test_expiry_keeps_what_it_is_told_to(bench: StoreBench) -> None:
     for number in range(40):
         bench.send("t", 0, b"%02d" % number * 20)
     kept, _ = bench.store.locate("t", 0, 20) or pytest.fail("it is there")
+    bench.store.checkpoint()
     bench.clock.advance(hours=SMALL.file_reserved_time + 1)
     for _ in range(5):
         bench.store.expire(bench.clock.now_ms(), keep_from=kept)
@@ -124,3 +125,13 @@ def test_expiry_keeps_what_it_is_told_to(bench: StoreBench) -> None:
         bench.store.expire(bench.clock.now_ms())
     assert bench.store.figures().min_physical_offset > kept
     assert bench.store.locate("t", 0, 20) is None
+
+
+def test_expiry_keeps_what_is_not_on_disk(bench: StoreBench) -> None:
+    """What a start after a crash believes of it may rest on what stands before it."""
+    for number in range(40):
+        bench.send("t", 0, b"%02d" % number * 20)
+    bench.clock.advance(hours=SMALL.file_reserved_time + 1)
+    assert bench.store.expire(bench.clock.now_ms()).deleted == ()
+    bench.store.checkpoint()
+    assert bench.store.expire(bench.clock.now_ms()).deleted

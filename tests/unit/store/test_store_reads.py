@@ -195,6 +195,7 @@ def test_below_the_first_message() -> None:
     bench = StoreBench()
     for number in range(30):
         bench.send("t", 0, b"m%02d" % number)
+    bench.store.checkpoint()
     bench.clock.advance(hours=80)
     report = bench.store.expire(bench.clock.now_ms())
     while bench.store.expire(bench.clock.now_ms()).deleted:

@@ -338,6 +338,7 @@ def test_a_queue_whose_messages_all_expired_keeps_its_offset() -> None:
     bench.send("old", 0, b"a", b"b", b"c")
     for n in range(30):
         bench.send("t", 0, b"m%03d" % n)
+    bench.store.checkpoint()
     bench.clock.advance(hours=100)
     while bench.store.expire(bench.clock.now_ms()).deleted:
         pass

@@ -68,6 +68,7 @@ def test_expired_messages_are_too_early_for_any_time(bench: StoreBench) -> None:
         old.clock.advance(ms=1)
         old.send("t", 0, b"m%02d" % number)
     began_ms = old.clock.now_ms() - 29
+    old.store.checkpoint()
     old.clock.advance(hours=80)
     while old.store.expire(old.clock.now_ms()).deleted:
         pass

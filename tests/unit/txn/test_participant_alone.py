@@ -273,3 +273,4 @@ def expire(bench: ParticipantBench, *, keep_from: int | None) -> None:
 def fill_files(bench: ParticipantBench) -> None:
     for _ in range(30):
         bench.store.writer.append_parts("u", 0, *other_message(b"x" * 900))
+    bench.store.checkpoint()
