@@ -149,6 +149,7 @@ class PullConsumer:
                 self._check_open()
                 raise InvalidArgument("No queue is assigned.", hint="consumer.assign(consumer.queues(topic))")
             began_ms = self._clock.monotonic_ms()
+            self._taken_from = {}  # what the last poll returned is not taken back any more
             try:
                 messages = self._poll(began_ms, timeout_ms)
             except RmqError:

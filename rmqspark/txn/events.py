@@ -24,7 +24,7 @@ class RunOpened(_Event):
     query_id: str
     run: str
     epoch: int
-    uptime_ms: int
+    uptime_ms: int = 0
 
 
 class VersionBegun(_Event):
@@ -32,7 +32,7 @@ class VersionBegun(_Event):
 
     transactional_id: str
     version: int
-    uptime_ms: int
+    uptime_ms: int = 0
 
 
 class EpochClosed(_Event):
