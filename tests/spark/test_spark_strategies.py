@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.group_reading import Member
 from rmqspark.model import MessageQueue
 from rmqspark.rebalance.strategies import Strategy
 from rmqspark.source.membership import Membership
@@ -56,7 +57,7 @@ def share_of(orders: Topic, run: Run) -> Iterator[Callable[..., set[str]]]:
     """What a query of the group reads, which is called as the topic is, while somebody else is a member, too."""
     queues = [MessageQueue(orders.name, *place) for place in PLACES]
     with ClusterClient(orders.namesrv) as client:
-        Membership(client, orders.name, OTHER, None).announce(queues)
+        Membership(client, Member(orders.name, OTHER), None).announce(queues)
 
         def share(stream: Any) -> set[str]:
             bodies = run(stream).bodies
