@@ -96,6 +96,7 @@ class Desk:
             self.store.append([Draft("other", 0, encode_record(topic="other", body=b"x" * 900))])
 
     def expire(self) -> None:
+        self.store.checkpoint()  # what is not on disk would stay in any case
         self.store.expire(self.clock.now_ms(), keep_from=self.journal.needed_offset)
 
     async def restate(self) -> None:
