@@ -16,6 +16,7 @@ from rmqspark.store.retention import LogFile, decide, full_disk_story, local_hou
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rmqspark.store.checkpoint import CheckpointFile
     from rmqspark.store.commit_log import CommitLog
     from rmqspark.store.config import StoreConfig
     from rmqspark.store.consume_queues import ConsumeQueues
@@ -48,6 +49,7 @@ class Expiry:
         log: CommitLog,
         queues: ConsumeQueues,
         index: Index | None,
+        checkpoint_file: CheckpointFile,
         gate: WriteGate,
     ) -> None:
         self._config = config
@@ -55,6 +57,7 @@ class Expiry:
         self._log = log
         self._queues = queues
         self._index = index
+        self._checkpoint_file = checkpoint_file
         self._gate = gate
         self._is_disk_full = False
         self._followed_offset = -1  # the start of the log that queues and index have been cut to
@@ -63,15 +66,15 @@ class Expiry:
     def run(self, now_ms: int, *, keep_from: int | None = None) -> ExpireReport:
         """One round. While the disk is full beyond the warning level the store takes no messages.
 
-        The file that holds physical offset `keep_from`, and those behind it, stay whatever their age; so does what is
-        not on disk. After a failed
-        fsync nothing is deleted: nobody can say what else of the store is on disk.
+        The file that holds physical offset `keep_from`, and those behind it, stay whatever their age; so does what the
+        checkpoint does not call durable. After a failed fsync nothing is deleted: nobody can say what else of the store
+        is on disk.
         """
         if self._gate.has_failed:
             return ExpireReport((), self._log.min_offset, is_forced=False, is_disk_full=self._is_disk_full)
         settled_offset = self._settle_entries()
-        # What is not on disk is believed after a crash by what stands before it (`vouchers.py`).
-        kept_offset = min(settled_offset, self._log.flushed_offset)
+        # Above the watermark messages may rest on a voucher in the file before theirs (`vouchers.py`).
+        kept_offset = min(settled_offset, self._checkpoint_file.current.watermark)
         if keep_from is not None:
             kept_offset = min(kept_offset, keep_from)
         log_files = [
@@ -82,7 +85,7 @@ class Expiry:
         plan = self._plan(now_ms, log_files)
         deleted: list[str] = []
         if plan.delete:
-            self._make_offsets_durable()
+            self._make_durable()
             deleted += self._log.segments.drop_before(plan.delete[-1].base_offset + self._log.segment_bytes)
         if self._followed_offset != self._log.min_offset:
             self._log.segments.sync_names()  # refused before, perhaps: what leads to messages goes after they have gone
@@ -111,18 +114,22 @@ class Expiry:
             self._settled_offset = self._log.end_offset
         return self._settled_offset
 
-    def _make_offsets_durable(self) -> None:
-        """The highest offset that a queue ever gave must outlive its messages; from now on the log proves it no more.
-        Raises OSError, after which nothing is written any more."""
+    def _make_durable(self) -> None:
+        """What the files were proof of until now. Raises OSError, after which nothing is written any more."""
         try:
-            for queue in self._queues:
-                for segment in queue.segments:
-                    if segment.is_dirty:
-                        segment.file().fsync()
-            self._queues.sync_names()
+            self._make_offsets_durable()
+            self._checkpoint_file.sync()
         except OSError as error:
             self._gate.shut_for_good(f"An fsync failed: {error}.", "Check the disk, then start the broker again.")
             raise
+
+    def _make_offsets_durable(self) -> None:
+        """The highest offset that a queue ever gave must outlive its messages: the log proves it no more."""
+        for queue in self._queues:
+            for segment in queue.segments:
+                if segment.is_dirty:
+                    segment.file().fsync()
+        self._queues.sync_names()
 
     def _follow_log_start(self) -> list[str]:
         deleted: list[str] = []

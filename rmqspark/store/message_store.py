@@ -112,7 +112,7 @@ class MessageStore:
         self._reader = Reader(self._log, self._queues, collector)
         self._range_reader = RangeReader(self._log, self._queues, collector)
         self._times = TimeSearch(self._log)
-        self._expiry = Expiry(config, files, self._log, self._queues, self._index, self._gate)
+        self._expiry = Expiry(config, files, self._log, self._queues, self._index, self._checkpoint_file, self._gate)
         self._recent_bytes = memory_bytes() * config.access_message_in_memory_max_ratio // 100
         self.damage: tuple[Damage, ...] = ()
 

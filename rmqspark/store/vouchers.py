@@ -3,7 +3,8 @@
 The checksum of a record covers its body alone. What a crash takes of its properties reads as zeros: their end, or whole
 sectors. Yet a message may have come with properties that end in a zero or have hundreds of them. Ahead of such messages
 the log gets a *voucher*: a record whose body, which its own checksum covers, is the checksums of their properties. It
-is on disk no later than they are, and whoever goes through the log meets it before them.
+is on disk no later than they are, and whoever goes through the log meets it before them: it may lie in the file before
+theirs, but that goes only when the watermark on disk is behind them (`expiry.py`), and then nobody asks for it.
 
 A voucher is marked as rolled back. So it is in no queue and not in the index, of an Apache broker's neither.
 """

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqspark.broker.offsets import ConsumerOffsets
 from rmqspark.store import recovery
+from rmqspark.store.checkpoint import CheckpointFile
 from rmqspark.store.commit_log import CommitLog
 from rmqspark.store.consume_queue import ConsumeQueue
 from rmqspark.store.consume_queues import ConsumeQueues
@@ -205,7 +206,8 @@ BUGS = [
     _bug("queues not cut to the log", "RocketMQ #495", 4, Recovery, "_cut_queues", _nothing),
     _bug("table saved in place", "RocketMQ #3401", 2, JsonTable, "save", _save_in_place),
     _bug("deletions synced together", "-", 1, SegmentLog, "drop_before", _drop_in_one_go),
-    _bug("offsets not synced before expiry", "-", 1, Expiry, "_make_offsets_durable", _nothing),
+    _bug("offsets not synced before expiry", "-", 2, Expiry, "_make_offsets_durable", _nothing),
+    _bug("watermark not synced before vouchers expire", "-", 1, CheckpointFile, "sync", _nothing),
     _bug("torn properties believed", "-", 2, LogScan, "_count_whole", _all_records_are_whole, in_sweep=True),
     _bug("no vouchers", "-", 1, Writer, "_vouch", _nothing),
     _bug("entries in memory at the checkpoint", "-", 1, ConsumeQueues, "write_out", _nothing),

@@ -16,7 +16,7 @@ from rmqspark.store.checkpoint import Checkpoint
 from rmqspark.store.config import StoreConfig
 from rmqspark.testing.disk_faults import ProcessDied
 
-from .store_bench import ODD, SMALL, StoreBench, bulk, draft, single, table
+from .store_bench import SMALL, StoreBench, bulk, draft, single, table
 from .store_model import NOWHERE, Model, Queue, Sent
 
 if TYPE_CHECKING:
@@ -487,17 +487,9 @@ class StoreMachine(RuleBasedStateMachine):
         now_ms = self.bench.clock.now_ms()
         for queue in QUEUES:
             self.records(queue)  # notes their places
-        if self.rest_on_vouchers():
-            return
         while self.bench.store.expire(now_ms).deleted:
             pass
         self.note_first(now_ms)
-
-    def rest_on_vouchers(self) -> bool:
-        """Whether a start might ask for vouchers that would go: those of the first messages of a file lie in the one
-        before it (docs/storage-format.md)."""
-        odd = (sent.body for sent in self.model.sent if sent.body[-1:] in ODD)
-        return any(self.places.get(body, 0) >= self.bench.store.recovery_offset for body in odd)
 
     def note_first(self, now_ms: int) -> None:
         """What the log begins with now; nothing that has its time still before it is gone, by whatever clock."""

@@ -356,9 +356,12 @@ def test_a_deletion_is_told_when_all_its_messages_have_expired() -> None:
     bench.store.delete_topic("t")
     deleted_ms = bench.store.deleted_ms("t")
     bench.send("u", 0, *[b"%d" % number for number in range(50)])
+    end = bench.store.locate("u", 0, 0) or pytest.fail("it is there")
+    bench.store.flush()
     bench.clock.advance(hours=100)
     while bench.store.expire(bench.clock.now_ms()).deleted:
         pass
+    assert bench.store.min_physical_offset >= end[0]
     bench.store.delete_topic("u")
     bench.reopen()
     assert bench.store.deleted_ms("t") == deleted_ms > 0

@@ -34,7 +34,7 @@ def test_no_key_goes_before_its_message() -> None:
     state.append_table(sends=[(("BBBB", 0), 588), *[(("orders", 0), 6)] * 3, (("AaAa", 0), 6)])
     state.reopen()
     state.readers_see_what_was_stored()
-    state.fail_in(after_bytes=0, at=17, error=EIO, sends=[(("orders", 0), 6)], what="expire")
+    state.fail_in(after_bytes=0, at=18, error=EIO, sends=[(("orders", 0), 6)], what="expire")
     assert str(state.bench.disk.failed) == "Operation(name='sync_directory', path='commitlog')"
     state.crash(deaths=[], has_lost_power=True, seed=None)
     state.keys_lead_to_their_messages()

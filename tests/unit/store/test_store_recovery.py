@@ -318,10 +318,12 @@ def test_a_queue_that_starts_in_the_middle() -> None:
     bench = StoreBench(CLEAN)
     for n in range(30):
         bench.send("t", 0, b"m%03d" % n)
+    bench.store.flush()
     bench.clock.advance(hours=100)
     while bench.store.expire(bench.clock.now_ms()).deleted:
         pass
     first = bench.store.min_offset("t", 0)
+    assert first % 5
     kept = bench.bodies("t", 0)
     bench.store.close()
     for path in bench.content("consumequeue"):
@@ -546,6 +548,22 @@ def test_a_message_with_zeros_that_lost_its_end_is_not_believed(zeros: str) -> N
         bench.disk.crash(None)
         bench.open()
         assert (bench.store.topics(), bench.bodies("t", 0)) == (["t"], [b"kept."]), left
+
+
+@pytest.mark.faults
+def test_a_message_outlives_the_file_that_its_voucher_is_in() -> None:
+    """Where it begins the next file, the one before it may expire as soon as it is flushed itself."""
+    bench, begins_a_file = StoreBench(), False
+    for number in range(24):
+        bench.send("t", 0, b"%02d".ljust(3 + 7 * number, b".") % number + b"!")
+        bench.store.flush()
+        bench.clock.advance(hours=73)
+        expired = bench.store.expire(bench.clock.now_ms()).deleted
+        physical_offset, _ = bench.store.locate("t", 0, number) or pytest.fail("it was not stored")
+        begins_a_file |= bool(expired) and physical_offset == bench.store.min_physical_offset
+        bench.lose_power()
+        assert bench.store.max_offset("t", 0) == number + 1
+    assert begins_a_file
 
 
 @pytest.mark.faults
