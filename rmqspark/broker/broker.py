@@ -253,7 +253,7 @@ class Broker:
         )
         self._pulls = PullHandlers(config, store, topics, groups, clients, offsets, self._stats, clock)
         store.on_readable = self._pulls.messages_arrived
-        deletion = TopicDeletion(tables, store, appender, self._pulls.topic_deleted, clock)
+        deletion = TopicDeletion(tables, store, appender, self._pulls.topic_deleted)
         families = (
             SendHandlers(intake, usual, appender, self._receipts, self._halves, topics, groups, publisher, clock),
             SendBackHandlers(groups),

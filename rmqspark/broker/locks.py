@@ -76,10 +76,10 @@ class QueueLocks:
         if not locks:
             self._groups.pop(group, None)
 
-    def forget_topic(self, topic: str) -> None:
-        """Ends all that is held of a topic: the next one of the name has other messages in queues called the same."""
+    def forget_topics(self, topics: Collection[str]) -> None:
+        """Ends all that is held of them: the next one of a name has other messages in queues called the same."""
         for group, locks in list(self._groups.items()):
-            gone = [queue for queue in locks if queue.topic == topic]
+            gone = [queue for queue in locks if queue.topic in topics]
             self.revision += any(locks[queue].number for queue in gone)
             for queue in gone:
                 del locks[queue]

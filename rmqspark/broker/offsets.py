@@ -16,7 +16,7 @@ from rmqspark.broker.resets import GroupQueue, PendingResets
 from rmqspark.protocol.bodies import ConsumerOffsetTable, DataVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
 
 class ConsumerOffsets:
@@ -65,8 +65,8 @@ class ConsumerOffsets:
     def groups_of(self, topic: str) -> list[str]:
         return sorted(group for name, group in self._committed if name == topic)
 
-    def forget_topic(self, topic: str) -> None:
-        self._forget(lambda name, _: name == topic)
+    def forget_topics(self, topics: Collection[str]) -> None:
+        self._forget(lambda topic, _: topic in topics)
 
     def forget_group(self, group: str) -> None:
         self._forget(lambda _, owner: owner == group)

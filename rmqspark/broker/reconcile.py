@@ -19,9 +19,12 @@ log = structlog.get_logger("rmqspark.broker")
 
 
 def reconcile(config: BrokerConfig, store: MessageStore, tables: BrokerTables, now_ms: int) -> None:
-    """Adds the topics that are missing and moves the offsets that lie outside their queues; logs each."""
+    """Forgets what was known of topics since deleted, adds the topics that are missing and moves the offsets that lie
+    outside their queues; logs each."""
     for damage in store.damage:
         log.warning("the log is damaged, what lies beyond is served", damage=str(damage))
+    tables.forget_deleted(store.topics_deleted_since)
+    tables.known_deletion_ms = store.newest_deletion_ms
     tables.topics.add_system_topics(system_topics(config), now_ms)
     for topic in store.topics():
         _restore_topic(topic, config, store, tables, now_ms)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rmqspark.protocol.bodies import ConsumerOffsetTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
 
 class GroupQueue(NamedTuple):
@@ -55,6 +55,9 @@ class PendingResets:
     def forget(self, concerned: Callable[[GroupQueue], bool]) -> None:
         for queue in [queue for queue in self._offsets if concerned(queue)]:
             self.take(queue)
+
+    def forget_topics(self, topics: Collection[str]) -> None:
+        self.forget(lambda queue: queue.topic in topics)
 
     def table(self) -> ConsumerOffsetTable:
         """In the form of config/offsetResets.json, which is that of consumerOffset.json."""

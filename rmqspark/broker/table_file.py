@@ -1,6 +1,7 @@
 """Keeps a table in memory and its file under config/ in step.
 
-Tables change on the event loop; writing a file durably takes milliseconds and belongs in a thread. So changes are
+Tables change on the event loop; encoding a large one takes a tenth of a second, writing it durably milliseconds, and
+both belong in a thread. What is encoded is a copy, which the loop makes in a fraction of that time. So changes are
 written some time later: at once, and awaited, where somebody is told that they are there to stay (a topic created),
 with the next round of the broker's clock elsewhere (offsets committed). Many changes then share one write. In which
 order tables are written is `BrokerTables`' to say.
@@ -30,12 +31,12 @@ class Revised(Protocol):
 
 
 class TableFile:
-    """One table's file. `encode` gives the table in the form of the file."""
+    """One table's file. `copy` gives the table in the form of the file, and nothing that changes with the table."""
 
-    def __init__(self, file: JsonTable, table: Revised, encode: Callable[[], Body]) -> None:
+    def __init__(self, file: JsonTable, table: Revised, copy: Callable[[], Body]) -> None:
         self._file = file
         self._table = table
-        self._encode = encode
+        self._copy = copy
         self._saved_revision = table.revision
 
     @property
@@ -46,11 +47,11 @@ class TableFile:
     def snapshot(self) -> Callable[[], Awaitable[None]]:
         """What writes the table as it is now, whatever becomes of it until then; it raises NotWritable if it cannot.
         One at a time."""
-        return partial(self._write, self._table.revision, self._encode().encode().decode())
+        return partial(self._write, self._table.revision, self._copy())
 
-    async def _write(self, revision: int, text: str) -> None:
+    async def _write(self, revision: int, copy: Body) -> None:
         try:
-            await in_thread(self._file.save, text)
+            await in_thread(lambda: self._file.save(copy.encode().decode()))
         except OSError as error:
             raise NotWritable(f"{self._file.path} cannot be written: {error}.", hint=advice(error)) from error
         self._saved_revision = revision

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from rmqspark.broker.appender import Appender
     from rmqspark.broker.tables import BrokerTables
-    from rmqspark.clock import Clock
     from rmqspark.store.message_store import MessageStore
 
 
@@ -26,13 +25,11 @@ class TopicDeletion:
         store: MessageStore,
         appender: Appender,
         on_deleted: Callable[[str], None],
-        clock: Clock,
     ) -> None:
         self._tables = tables
         self._store = store
         self._appender = appender
         self._on_deleted = on_deleted
-        self._clock = clock
 
     def forget(self, topic: str) -> None:
         """From here on the topic is not there, nor is anything that a next one of its name could take for its own.
@@ -44,9 +41,8 @@ class TopicDeletion:
         is_known = tables.topics.get(topic) is not None or bool(self._store.queue_ids(topic))
         if is_known:  # the store has room for so many deletions, and forgets the oldest
             self._store.note_deletion(topic)
-        tables.topics.remove(topic, self._clock.now_ms())
-        tables.offsets.forget_topic(topic)
-        tables.locks.forget_topic(topic)
+            tables.known_deletion_ms = self._store.newest_deletion_ms
+        tables.forget_topic(topic)
         self._on_deleted(topic)
         if is_known:
             self._store.finish_deletion(topic)

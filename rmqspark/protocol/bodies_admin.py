@@ -56,10 +56,14 @@ class TopicConfigList(Body):
 
 
 class ConsumerOffsetTable(Body):
-    """Committed offsets by `topic@group` and queue id, as answered to GET_ALL_CONSUMER_OFFSET and kept on disk."""
+    """Committed offsets by `topic@group` and queue id, as answered to GET_ALL_CONSUMER_OFFSET and kept on disk.
+
+    `knownDeletionMs` is ours, and only on disk: the newest deletion of a topic that the table has heard of.
+    """
 
     offsetTable: dict[str, dict[Int32, Int64]] = {}
     dataVersion: DataVersion | None = None
+    knownDeletionMs: Int64 | None = None
 
 
 class TopicOffset(Body):

@@ -138,6 +138,7 @@ class QueueLeaseTable(Body):
 
     lastNumber: Int64 = 0
     leases: list[QueueLease] = []
+    knownDeletionMs: Int64 | None = None  # as in ConsumerOffsetTable
 
 
 class QueryAssignmentBody(Body):

@@ -35,13 +35,17 @@ class TopicConfig(Body):
 
 
 class TopicConfigTable(Body):
-    """A broker's topics (RocketMQ's TopicConfigSerializeWrapper). The mapping members are 5.x's, for static topics."""
+    """A broker's topics (RocketMQ's TopicConfigSerializeWrapper). The mapping members are 5.x's, for static topics.
+
+    `knownDeletionMs` is ours, and only on disk: the newest deletion of a topic that the table has heard of.
+    """
 
     topicConfigTable: dict[str, TopicConfig] = {}
     dataVersion: DataVersion = msgspec.field(default_factory=DataVersion)
     mappingDataVersion: DataVersion | None = None
     topicQueueMappingDetailMap: dict[str, Any] | None = None
     topicQueueMappingInfoMap: dict[str, Any] | None = None
+    knownDeletionMs: Int64 | None = None
 
 
 class RegisterBrokerBody(Body):

@@ -62,10 +62,15 @@ class Deletions:
         self._files = files
         self._table = JsonTable(files, PATH)
         self._by_topic = self._table.load(parse) or {}
+        self.newest_ms = max((each.deleted_ms for each in self._by_topic.values()), default=0)
         self.warning = self._table.warning
 
     def get(self, topic: str) -> Deletion | None:
         return self._by_topic.get(topic)
+
+    def since(self, ms: int) -> set[str]:
+        """Topics that were deleted after the deletion that has this time."""
+        return {topic for topic, each in self._by_topic.items() if each.deleted_ms > ms}
 
     def sync_name(self) -> None:
         """Makes durable what was read: a process that was killed may have renamed the file and not got as far as that.
@@ -73,9 +78,10 @@ class Deletions:
         self._files.sync_directory("")
 
     def add(self, topic: str, deletion: Deletion) -> None:
-        """Durable when this returns. Raises OSError."""
+        """Durable when this returns; its time is above `newest_ms`. Raises OSError."""
         others = [(name, each) for name, each in self._by_topic.items() if name != topic]
         self._save({**dict(others[1 - _MOST :]), topic: deletion})
+        self.newest_ms = deletion.deleted_ms
 
     def follow_log_end(self, log_end_offset: int) -> None:
         """What is appended from here on is new, though a deletion has seen a longer log. Durable when this returns."""

@@ -466,8 +466,8 @@ class MessageStore:
     def note_deletion(self, topic: str) -> None:
         """Notes for good that a topic goes; who calls it finishes it, or else the next start does. Raises OSError; then
         nothing has gone."""
-        # A clock may have been put back, and readers tell a deletion from the one before by its time.
-        now_ms = max(self._clock.now_ms(), self.writer.store_timestamp_ms, self.deleted_ms(topic) + 1)
+        # A clock may have been put back, and a deletion is told from those before by its time.
+        now_ms = max(self._clock.now_ms(), self.writer.store_timestamp_ms, self.newest_deletion_ms + 1)
         self._deletions.add(topic, Deletion(self._log.end_offset, now_ms, only_ours_since=True))
 
     def finish_deletion(self, topic: str) -> None:
@@ -480,6 +480,15 @@ class MessageStore:
         """When a topic of this name was last deleted, ms; 0 if never."""
         deletion = self._deletions.get(topic)
         return deletion.deleted_ms if deletion is not None else 0
+
+    @property
+    def newest_deletion_ms(self) -> int:
+        """When a topic was last deleted, ms; 0 if never. Every deletion has a time above those before."""
+        return self._deletions.newest_ms
+
+    def topics_deleted_since(self, ms: int) -> set[str]:
+        """Those that were deleted after the deletion that has this time; there may be next ones of their names."""
+        return self._deletions.since(ms)
 
     def require_not_remade(self, topic: str, deleted_ms: int | None) -> None:
         """Raises TopicRemade where a topic of this name was deleted later than a reader knows; None: any will do."""

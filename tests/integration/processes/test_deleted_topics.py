@@ -1,9 +1,11 @@
-"""A topic deleted under load, and its broker killed as soon as it has said so: the topic does not come back."""
+"""Topics are deleted, and their broker is killed as soon as it has said so, or before it can: neither they nor what was
+known of them come back."""
 
 from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -12,14 +14,15 @@ import pytest
 from rmqspark.client.broker_admin import BrokerAdmin
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.producer import Producer
+from rmqspark.client.pull_consumer import PullConsumer
 from rmqspark.errors import RmqError
-from rmqspark.model import Message
+from rmqspark.model import Message, MessageQueue
 
 from .load import ONE_TRY
-from .servers import UpProcess, broker_of
+from .servers import BROKER, UpProcess, broker_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from rmqspark.client.broker_client import BrokerClient
@@ -101,6 +104,54 @@ def test_a_deletion_that_was_acknowledged_outlives_a_kill(
                     assert ends(broker, f"gone-{before}") == [0] * QUEUES, (number, before)
             server.kill()
     tell(f"--randomly-seed={seed}: {rounds} topics deleted")
+
+
+def test_a_group_reads_a_topic_made_anew_from_its_beginning(tmp_path: Path) -> None:
+    """Of a topic that is deleted, and made anew by sends, before the broker can write its tables: SIGKILL, and the
+    next start takes nothing that they say of the one before for true of this one."""
+    old, new = 8, 12
+    queue = MessageQueue("orders", BROKER, 0)
+    with UpProcess(tmp_path) as server:
+        server.start("--auto-create-topic-enable", "true", "--min-free-bytes", "1")
+        server.create_topic("orders", 1)
+        with Producer(server.namesrv, config=ONE_TRY) as producer, ClusterClient(server.namesrv) as cluster:
+            broker = broker_of(cluster)
+            for number in range(old):
+                producer.send(Message("orders", b"old%d" % number), queue=queue)
+            broker.pull(queue, 0, group="g")
+            broker.commit_offset("g", "orders", 0, old)
+            server.create_topic("another", 1)  # which has all tables written
+            in_the_way = server.broker_files / "config" / "consumerOffset.json.tmp"
+            in_the_way.mkdir()
+            with pytest.raises(RmqError, match=r"consumerOffset\.json cannot be written"):
+                BrokerAdmin(broker).delete_topic("orders")
+            acknowledged = list(send_until_acknowledged(producer, queue, new))
+            server.kill()
+        in_the_way.rmdir()
+        server.start("--min-free-bytes", "1")
+        with ClusterClient(server.namesrv) as cluster:
+            assert broker_of(cluster).query_offset("g", "orders", 0) in (None, 0)
+        with PullConsumer(server.namesrv, "g") as consumer:
+            consumer.assign([queue])
+            read: list[bytes] = []
+            while len(read) < len(acknowledged):
+                read += [received.body for received in consumer.poll(_PATIENCE_S * 1000)]
+    assert set(acknowledged) <= set(read)
+
+
+def send_until_acknowledged(producer: Producer, queue: MessageQueue, count: int) -> Iterator[bytes]:
+    """So many bodies that were. Who makes a topic is told that its table cannot be written; who sends to it then is
+    not concerned."""
+    acknowledged = 0
+    for number in range(100):
+        body = b"new%d" % number
+        with suppress(RmqError):
+            producer.send(Message(queue.topic, body), queue=queue)
+            acknowledged += 1
+            yield body
+        if acknowledged == count:
+            return
+    raise AssertionError(f"{acknowledged} of {number} were acknowledged")
 
 
 def start(server: UpProcess, mode: str) -> None:

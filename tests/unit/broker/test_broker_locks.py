@@ -156,7 +156,7 @@ def test_what_is_held_of_a_topic_ends_with_it() -> None:
     taken = locks.take("g", "m", [FIRST, other], 0)
     locks.lock("h", "c", [SECOND], 0)
     before = locks.revision
-    locks.forget_topic("orders")
+    locks.forget_topics(["orders"])
     assert locks.revision > before
     assert locks.keep("g", "m", taken, 1) == [other]
     assert len(locks) == 1

@@ -76,7 +76,7 @@ def test_what_is_deleted_is_forgotten() -> None:
     for topic in ("orders", "invoices"):
         offsets.reset("g", topic, 0, 7)
         offsets.note_pull("g", topic, 0, 8)
-    offsets.forget_topic("orders")
+    offsets.forget_topics(["orders"])
     assert offsets.committed("g", "orders", 0) is None
     assert offsets.take_reset("g", "orders", 0) is None
     assert offsets.pull_offset("g", "orders", 0) is None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from errno import ENOSPC
 from random import Random
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -22,6 +23,9 @@ from rmqspark.testing.disk_faults import CHANGES, ProcessDied
 
 from ..store.store_bench import StoreBench
 
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
 pytestmark = pytest.mark.faults
 
 CONFIG = BrokerConfig()
@@ -32,17 +36,19 @@ class Broker:
 
     def __init__(self) -> None:
         self.bench = StoreBench()
-        self.tables = BrokerTables(CONFIG, self.bench.files, self.bench.clock)
+        self.start()
         self.tables.topics.put(TopicConfig(topicName="t", readQueueNums=1, writeQueueNums=1), self.bench.clock.now_ms())
         self.bench.send("t", 0, *[b"%d" % number for number in range(8)])
         self.tables.offsets.commit("g", "t", 0, 6)
         self.bench.store.checkpoint()
         asyncio.run(self.tables.save())
 
-    async def delete(self) -> None:
+    def forget(self, topic: str) -> None:
         appender: Any = SimpleNamespace(append_gathered=lambda: None)
-        deletion = TopicDeletion(self.tables, self.bench.store, appender, lambda _: None, self.bench.clock)
-        deletion.forget("t")
+        TopicDeletion(self.tables, self.bench.store, appender, lambda _: None).forget(topic)
+
+    async def delete(self) -> None:
+        self.forget("t")
         await self.tables.save()
 
     async def delete_group(self) -> None:
@@ -56,6 +62,13 @@ class Broker:
         tables.groups.put(SubscriptionGroupConfig(groupName=group), now_ms)
         tables.offsets.reset(group, topic, 0, 5)
         tables.locks.take(group, "m", [MessageQueue(topic, "broker-a", 0)], self.bench.clock.monotonic_ms())
+
+    def make_anew(self) -> None:
+        """The next topic t: it has another queue, and messages in it."""
+        config = TopicConfig(topicName="t", readQueueNums=2, writeQueueNums=2)
+        self.tables.topics.put(config, self.bench.clock.now_ms())
+        for queue_id in range(2):
+            self.bench.send("t", queue_id, *[b"new%d" % number for number in range(10)])
 
     def start(self) -> None:
         self.tables = BrokerTables(CONFIG, self.bench.files, self.bench.clock)
@@ -203,8 +216,140 @@ def test_who_saves_meanwhile_shares_a_round(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_deletion_of_what_was_never_there_is_not_noted() -> None:
     """The store has room for so many: those of topics that were there would be forgotten."""
     broker = Broker()
-    appender: Any = SimpleNamespace(append_gathered=lambda: None)
-    deletion = TopicDeletion(broker.tables, broker.bench.store, appender, lambda _: None, broker.bench.clock)
-    deletion.forget("never")
-    deletion.forget("t")
+    broker.forget("never")
+    broker.forget("t")
     assert (broker.bench.store.deleted_ms("never"), broker.bench.store.deleted_ms("t") > 0) == (0, True)
+
+
+def test_a_topic_made_anew_takes_nothing_over_from_files_older_than_it_is() -> None:
+    """Killed at any step of saving: a group would begin behind messages that were acknowledged to who sent them."""
+    steps, has_died = 0, True
+    while has_died:
+        steps += 1
+        broker = Broker()
+        broker.know("t", "g")
+        asyncio.run(broker.tables.save())
+        broker.forget("t")
+        broker.make_anew()
+        broker.tables.offsets.commit("g", "t", 1, 3)
+        broker.bench.disk.stop_at(steps)
+        has_died = dies(broker.tables.save())
+        broker.bench.disk.heal()
+        broker.bench.kill()
+        broker.start()
+        assert dict(broker.tables.offsets.committed_queues("g", "t")) in ({}, {1: 3}), f"killed at step {steps}"
+        assert not broker.tables.offsets.resets.of("g")
+        assert not broker.tables.locks.table().leases
+        assert broker.tables.topics.require("t").readQueueNums == 2
+    assert broker.tables.offsets.committed("g", "t", 1) == 3
+    assert steps > 10
+
+
+def test_a_topic_that_was_never_made_anew_is_gone_after_a_kill() -> None:
+    """Who had it deleted was not answered, but readers are told that it was."""
+    broker = Broker()
+    broker.forget("t")
+    broker.bench.kill()
+    broker.start()
+    assert broker.tables.topics.get("t") is None
+    assert broker.tables.offsets.committed("g", "t", 0) is None
+
+
+def test_what_is_known_of_a_topic_made_anew_outlives_a_kill() -> None:
+    """Whoever has saved behind the deletion is believed, start after start."""
+    broker = Broker()
+    asyncio.run(broker.delete())
+    broker.make_anew()
+    broker.know("t", "g")
+    asyncio.run(broker.tables.save())
+    for _ in range(2):
+        broker.bench.kill()
+        broker.start()
+        assert broker.tables.offsets.committed("g", "t", 0) == 5
+        asyncio.run(broker.tables.save())
+
+
+def test_tables_of_a_version_that_noted_no_deletions_in_them_are_kept() -> None:
+    """What they say of a topic made anew may be of either; most of it is of the one that is there."""
+    broker = Broker()
+    asyncio.run(broker.delete())
+    broker.make_anew()
+    broker.tables.offsets.commit("g", "t", 0, 6)
+    asyncio.run(broker.tables.save())
+    for name in ("topics.json", "consumerOffset.json"):
+        text, members = re.subn(rb',?"knownDeletionMs":[0-9]+', b"", broker.bench.read_file(f"config/{name}"))
+        assert members == 1
+        put(broker, f"config/{name}", text)
+    broker.bench.kill()
+    broker.start()
+    assert broker.tables.offsets.committed("g", "t", 0) == 6
+    broker.tables.offsets.commit("g", "t", 0, 7)
+    asyncio.run(broker.tables.save())
+    broker.forget("t")
+    broker.make_anew()
+    broker.bench.kill()
+    broker.start()
+    assert broker.tables.offsets.committed("g", "t", 0) is None
+
+
+def test_deletions_are_in_order_though_the_clock_was_put_back() -> None:
+    """Else tables that have heard of one would pass for having heard of those behind it."""
+    broker = Broker()
+    broker.know("u", "h")
+    broker.bench.send("u", 0, *[b"u%d" % number for number in range(8)])
+    asyncio.run(broker.delete())
+    broker.bench.clock.set_now_ms(broker.bench.clock.now_ms() - 3_600_000)
+    broker.forget("u")
+    broker.bench.kill()
+    broker.start()
+    assert broker.tables.offsets.committed("h", "u", 0) is None
+
+
+def test_a_copy_that_is_read_instead_says_itself_what_it_knows() -> None:
+    """It is a save older than the file that is damaged, and may have been saved long behind the last deletion."""
+    broker = Broker()
+    asyncio.run(broker.delete())
+    broker.make_anew()
+    for offset in (7, 8, 9):
+        broker.tables.offsets.commit("g", "t", 0, offset)
+        asyncio.run(broker.tables.save())
+    put(broker, "config/consumerOffset.json", b"")
+    broker.bench.kill()
+    broker.start()
+    assert broker.tables.offsets.committed("g", "t", 0) == 8
+
+
+def test_a_table_that_cannot_be_written_casts_no_doubt_on_others() -> None:
+    """Offsets of a topic made anew are on disk, though the file with its number of queues is not."""
+    refused, step = "", 0
+    while "topics.json" not in refused:
+        step += 1
+        broker = Broker()
+        broker.forget("t")
+        broker.make_anew()
+        broker.tables.offsets.commit("g", "t", 0, 8)
+        broker.bench.disk.fail_at(step, OSError(ENOSPC, "full"), counted=CHANGES)
+        with pytest.raises(NotWritable) as error:
+            asyncio.run(broker.tables.save())
+        refused = str(error.value)
+    broker.bench.disk.heal()
+    broker.bench.kill()
+    broker.start()
+    assert broker.tables.offsets.committed("g", "t", 0) == 8
+    assert broker.tables.topics.require("t").readQueueNums == 2
+
+
+def put(broker: Broker, path: str, text: bytes) -> None:
+    """Has a file say something else."""
+    broker.bench.files.unlink(path)
+    broker.bench.files.open(path, create=True).close()
+    broker.bench.write_file(path, text)
+
+
+def dies(work: Coroutine[Any, Any, None]) -> bool:
+    """Whether the process died of it."""
+    try:
+        asyncio.run(work)
+    except ProcessDied:
+        return True
+    return False

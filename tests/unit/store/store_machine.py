@@ -473,7 +473,7 @@ class StoreMachine(RuleBasedStateMachine):
             self.has_deleted()
 
     def has_deleted(self) -> None:
-        self.groups.forget_topic(self.deleting)
+        self.groups.forget_topics([self.deleting])
         self.model.delete(self.deleting)
         self.deleting = ""
 
