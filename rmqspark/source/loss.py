@@ -58,22 +58,28 @@ def _is_of(start: Offsets, queue: MessageQueue, snapshot: Snapshot) -> bool:
 
 def replaced(start: Offsets, snapshot: Snapshot) -> list[Loss]:
     """Queues of another identity than the offset is of, where something had been read: of brokers that serve another
-    store, and of topics made anew, with fewer queues perhaps."""
-    return _renumbered({queue: at for queue, at in start.positions.items() if at > 0}, start, snapshot)
+    store, and of topics made anew, with fewer queues perhaps. What a crash took of a queue that is out of sight is told
+    when it is back: its place waits for that."""
+    read = {queue: at for queue, at in start.positions.items() if at > 0}
+    return _renumbered(read, start, snapshot, read.keys() & snapshot.ends.keys())
 
 
 def replaced_since(planned: Iterable[QueueRange], end: Offsets, snapshot: Snapshot) -> list[Loss]:
     """The same of ranges that a batch ending at `end` was to read when it was planned."""
-    return _renumbered({each.queue: each.start for each in planned}, end, snapshot)
+    positions = {each.queue: each.start for each in planned}
+    return _renumbered(positions, end, snapshot, positions.keys())
 
 
-def _renumbered(positions: Mapping[MessageQueue, int], known: Offsets, snapshot: Snapshot) -> list[Loss]:
+def _renumbered(
+    positions: Mapping[MessageQueue, int], known: Offsets, snapshot: Snapshot, due: Collection[MessageQueue]
+) -> list[Loss]:
+    """`due`: the queues of which it is to be told now that their store lost its end."""
     shown = snapshot.shown_stores()
     return [
         Loss(queue, position, _replacement(before, now))
         for queue, position in sorted(positions.items())
         if (before := known.store_of(queue)).begins_anew(now := shown.get((queue.topic, queue.broker_name), before))
-        or before.incarnation != now.incarnation
+        or (before.incarnation != now.incarnation and queue in due)
     ]
 
 

@@ -17,6 +17,8 @@ its lease, `"leases": {"0": 7}` beside `offsets`, and its own name in the group,
 
 Queues that were taken out of the subscription keep their places under `left`, in the form of `topics`, with the
 identities of then: put back, they go on there, and what became of them meanwhile is told as of a queue that was away.
+An entry is of what was last seen of its broker. A place of another incarnation, for its queue had been taken out or was
+out of sight when that was seen, has the number beside `offsets`: `"incarnations": {"0": 1}`.
 
 Entries whose identity differs are never subtracted from one another (`planner.ranges`). Spark compares offsets as
 text, so the form is canonical: keys in order, one form for each offset.
@@ -50,6 +52,9 @@ class StoreIdentity(NamedTuple):
         return self.store_id != now.store_id or now.topic_deleted_ms > self.topic_deleted_ms
 
 
+_STOCK = StoreIdentity()
+
+
 class Identity(NamedTuple):
     """What gives an offset its meaning."""
 
@@ -69,9 +74,15 @@ class Offsets:
     leases: Mapping[MessageQueue, int] = field(default_factory=dict)  # of a shared group
     member: str = ""  # likewise
     left: Offsets | None = None  # places of queues that are read no longer
+    incarnations: Mapping[MessageQueue, int] = field(default_factory=dict)  # of places where it is not that of `stores`
 
     def store_of(self, queue: MessageQueue) -> StoreIdentity:
-        return self.stores.get((queue.topic, queue.broker_name), StoreIdentity())
+        """The store that the place of this queue is of."""
+        store = self._entry(queue)
+        return store._replace(incarnation=self.incarnations[queue]) if queue in self.incarnations else store
+
+    def _entry(self, queue: MessageQueue) -> StoreIdentity:
+        return self.stores.get((queue.topic, queue.broker_name), _STOCK)
 
     def identity(self, queue: MessageQueue) -> Identity:
         """What must be equal in two `Offsets` for their positions of a queue to be comparable."""
@@ -80,6 +91,11 @@ class Offsets:
     def at(self, positions: Mapping[MessageQueue, int]) -> Offsets:
         """The same identities with other positions."""
         return replace(self, positions=dict(positions))
+
+    def of_incarnations(self, known: Mapping[MessageQueue, int]) -> Offsets:
+        """The same, with places of which it is known in which incarnation of their store they were taken."""
+        others = {queue: number for queue, number in known.items() if number != self._entry(queue).incarnation}
+        return replace(self, incarnations=others)
 
     def reading(self, is_read: Callable[[MessageQueue], bool]) -> Offsets:
         """The same places, where `is_read` says which queues are read: those have positions, the others are `left`.
@@ -96,25 +112,35 @@ class Offsets:
         gone = stay._with(self.at(leaving))
         kept = sorted(gone.positions, key=lambda queue: (queue not in leaving, queue))[:MOST_LEFT]
         kept_apart = gone.at({queue: gone.positions[queue] for queue in kept}) if kept else None
-        return replace(self, positions=read.positions, stores=read.stores, epochs=read.epochs, left=kept_apart)
+        return replace(read, group=self.group, leases=self.leases, member=self.member, left=kept_apart)
 
     def _with(self, later: Offsets) -> Offsets:
         """The places of both; those of `self` were recorded before. Where the numbers of its queues have begun anew
         since, they count no more; where a store has only lost its end since, that is still to be told. Of a store that
         tells nothing of itself only the topic's epoch says that they have."""
         before, since = self._entries(), later._entries()
-        valid = {key: store for key, store in before.items() if not store.begins_anew(since.get(key, store))}
+        valid = {
+            key: store._replace(incarnation=now.incarnation)  # the places themselves keep that of then
+            for key, store in before.items()
+            if not store.begins_anew(now := since.get(key, store))
+        }
         anew = {topic for topic, epoch in later.epochs.items() if epoch != self.epochs.get(topic, epoch)}
         places = {
             queue: at
             for queue, at in self.positions.items()
             if (store := valid.get(queue[:2])) is not None and (store.store_id or queue.topic not in anew)
         }
-        return Offsets("", {**places, **later.positions}, {**since, **valid}, {**self.epochs, **later.epochs})
+        both = Offsets("", {**places, **later.positions}, {**since, **valid}, {**self.epochs, **later.epochs})
+        return both.of_incarnations(
+            {
+                queue: (later if queue in later.positions else self).store_of(queue).incarnation
+                for queue in both.positions
+            }
+        )
 
     def _entries(self) -> dict[tuple[str, str], StoreIdentity]:
         """The stores of the queues that have a place, by topic and broker name."""
-        return {(queue.topic, queue.broker_name): self.store_of(queue) for queue in self.positions}
+        return {(queue.topic, queue.broker_name): self._entry(queue) for queue in self.positions}
 
     def to_json(self) -> dict[str, Any]:
         """The canonical document; equal offsets give equal text."""
@@ -125,7 +151,7 @@ class Offsets:
     def _topics(self) -> dict[str, Any]:
         topics: dict[str, Any] = {}
         for queue in sorted(self.positions):
-            epoch, store, lease = self.identity(queue)
+            epoch, store = self.epochs.get(queue.topic, 0), self._entry(queue)
             brokers = topics.setdefault(queue.topic, {"brokers": {}, "epoch": epoch})["brokers"]
             entry = brokers.setdefault(
                 queue.broker_name, {"incarnation": store.incarnation, "offsets": {}, "storeId": store.store_id}
@@ -133,7 +159,9 @@ class Offsets:
             if store.topic_deleted_ms:
                 entry["topicDeleted"] = store.topic_deleted_ms
             entry["offsets"][str(queue.queue_id)] = self.positions[queue]
-            if lease:
+            if queue in self.incarnations:
+                entry.setdefault("incarnations", {})[str(queue.queue_id)] = self.incarnations[queue]
+            if lease := self.leases.get(queue):
                 entry.setdefault("leases", {})[str(queue.queue_id)] = lease
         return topics
 
@@ -161,6 +189,7 @@ def _from_topics(group: str, member: str, topics: Mapping[str, Any]) -> Offsets:
     stores: dict[tuple[str, str], StoreIdentity] = {}
     epochs: dict[str, int] = {}
     leases: dict[MessageQueue, int] = {}
+    incarnations: dict[MessageQueue, int] = {}
     for topic, topic_entry in topics.items():
         epochs[topic] = int(topic_entry["epoch"])
         for broker_name, entry in topic_entry["brokers"].items():
@@ -169,7 +198,8 @@ def _from_topics(group: str, member: str, topics: Mapping[str, Any]) -> Offsets:
             )
             positions.update(_positions(topic, broker_name, entry["offsets"]))
             leases.update(_positions(topic, broker_name, entry.get("leases", {})))
-    return Offsets(str(group), positions, stores, epochs, leases, str(member))
+            incarnations.update(_positions(topic, broker_name, entry.get("incarnations", {})))
+    return Offsets(str(group), positions, stores, epochs, leases, str(member), incarnations=incarnations)
 
 
 def _positions(topic: str, broker_name: str, offsets: Mapping[str, Any]) -> Iterator[tuple[MessageQueue, int]]:

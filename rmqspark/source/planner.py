@@ -116,7 +116,9 @@ def advance(
         positions[backlog.queue] = backlog.start + count
     raised = {topic: start.epochs.get(topic, 0) + 1 for topic in renewed}
     epochs = {**_first_epochs(start, snapshot), **start.epochs, **raised}
-    return Offsets(start.group, positions, {**start.stores, **seen}, epochs, left=start.left)
+    end = Offsets(start.group, positions, {**start.stores, **seen}, epochs, left=start.left)
+    unseen = carried_on.keys() - snapshot.ends.keys()
+    return end.of_incarnations({queue: start.store_of(queue).incarnation for queue in unseen})
 
 
 def _first_epochs(start: Offsets, snapshot: Snapshot) -> dict[str, int]:

@@ -59,17 +59,37 @@ def test_a_shared_group_s_offset_says_whose_it_is() -> None:
     assert ranges(offsets, replace(later, leases={queue: 5})) == []
 
 
+def test_a_place_says_which_incarnation_it_is_of() -> None:
+    """Where that is not the one last seen of its broker; where nothing is said of it, as in older offsets, it is."""
+    q0, q1 = (MessageQueue("orders", "broker-a", queue_id) for queue_id in range(2))
+    entry = {"incarnation": 2, "offsets": {"0": 12, "1": 7}, "storeId": "9f", "incarnations": {"1": 1}}
+    document = {"group": "billing", "topics": {"orders": {"brokers": {"broker-a": entry}, "epoch": 0}}, "v": 1}
+    offsets = Offsets.from_json(document)
+    assert json.dumps(offsets.to_json()) == json.dumps(document)
+    assert (offsets.store_of(q0), offsets.store_of(q1)) == (StoreIdentity("9f", 2), StoreIdentity("9f", 1))
+    later = replace(offsets, positions={q0: 13, q1: 9})
+    assert [each.queue for each in ranges(offsets, later)] == [q0, q1]
+    assert [each.queue for each in ranges(offsets, replace(later, incarnations={}))] == [q0]
+    del entry["incarnations"]
+    assert Offsets.from_json(document) == replace(offsets, incarnations={})
+
+
 queues = st.builds(
     MessageQueue, st.sampled_from(["a", "b"]), st.sampled_from(["broker-a", "broker-b"]), st.integers(0, 12)
 )
 
 
 @pytest.mark.property
-@given(st.dictionaries(queues, st.integers(0, 2**62)), st.integers(0, 5), st.integers(0, 5))
-def test_any_offset_survives_the_checkpoint(positions: dict[MessageQueue, int], epoch: int, incarnation: int) -> None:
+@given(
+    st.dictionaries(queues, st.integers(0, 2**62)), st.integers(0, 5), st.integers(0, 5), st.lists(st.integers(0, 5))
+)
+def test_any_offset_survives_the_checkpoint(
+    positions: dict[MessageQueue, int], epoch: int, incarnation: int, others: list[int]
+) -> None:
     """Whatever a query has read, its offset comes back from the checkpoint as it was, in one text only."""
     stores = {(queue.topic, queue.broker_name): StoreIdentity("id", incarnation, epoch) for queue in positions}
     offsets = Offsets("g", positions, stores, {queue.topic: epoch for queue in positions})
+    offsets = offsets.of_incarnations(dict(zip(positions, others, strict=False)))
     text = json.dumps(offsets.to_json())
     again = Offsets.from_json(json.loads(text))
     assert again == offsets

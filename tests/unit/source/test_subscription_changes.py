@@ -95,7 +95,7 @@ def test_a_matching_topic_deleted_while_nobody_read_it_is_lost() -> None:
 
 
 @pytest.mark.parametrize(
-    ("now", "recalled", "told"),
+    ("now", "recalled", "of"),
     [
         (StoreIdentity("s", 1), {Q0: 10, Q1: 3}, StoreIdentity("s", 1)),
         (StoreIdentity("s", 2), {Q0: 10, Q1: 3}, StoreIdentity("s", 1)),
@@ -104,13 +104,15 @@ def test_a_matching_topic_deleted_while_nobody_read_it_is_lost() -> None:
     ],
 )
 def test_what_happened_to_the_store_meanwhile(
-    now: StoreIdentity, recalled: dict[MessageQueue, int], told: StoreIdentity
+    now: StoreIdentity, recalled: dict[MessageQueue, int], of: StoreIdentity
 ) -> None:
-    """A queue does not come back into another store or topic than it left, nor past a cut of its end."""
+    """A queue does not come back into another store or topic than it left, nor past a cut of its end; and what was read
+    meanwhile is of the store that it was read in."""
     fewer = at({Q0: 5, Q1: 3}).reading({Q0}.__contains__)
     since = replace(fewer, positions={Q0: 10}, stores={("t", "broker-a"): now})
     back = recorded(since).reading({Q0, Q1}.__contains__)
-    assert (back.positions, back.store_of(Q0)) == (recalled, told)
+    assert (back.positions, back.store_of(Q1), back.store_of(Q0)) == (recalled, of, now)
+    assert recorded(back) == back
 
 
 def test_places_are_kept_within_bounds(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
