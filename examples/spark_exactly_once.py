@@ -29,7 +29,7 @@ def run_query(namesrv: str, checkpoint: str) -> None:
 
     os.environ["PYSPARK_PYTHON"] = sys.executable  # Spark's workers run this Python
     spark = (
-        SparkSession.builder.master("local[2]")
+        SparkSession.builder.master("local[2, 4]")  # a task may fail three times, as on a cluster
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .getOrCreate()

@@ -39,6 +39,9 @@ settings.register_profile("ci", max_examples=120, print_blob=True, **_COMMON)
 settings.register_profile("soak", max_examples=amount_of(60, 1000, SOAK_SHARE), print_blob=True, **_COMMON)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
 
+# A Python worker of Spark that dies of native code tells where it was, in the error that Spark raises.
+os.environ.setdefault("PYSPARK_SUBMIT_ARGS", "--conf spark.python.worker.faulthandler.enabled=true pyspark-shell")
+
 # Tests run in a shell's background have Ctrl-C switched off, and so has all they start: those that press it would wait
 # for ever.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
