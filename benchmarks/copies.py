@@ -26,9 +26,9 @@ def measure(given: Given) -> list[dict[str, Any]]:
     lines = []
     for size in (SMALL, LARGE):
         with given.memory():
-            exact, peer, plain, direct = _bench(given, size).pipeline_figures()
+            exact, peer, plain, direct, bridge = _bench(given, size).pipeline_figures()
         lines += [Comparison(each.path, size, each, peer, ASKED[size]) for each in (exact, direct)]
-        lines += [Comparison(plain.path, size, plain, peer)]
+        lines += [Comparison(each.path, size, each, peer) for each in (plain, bridge)]
     return [line.as_json() for line in lines]
 
 

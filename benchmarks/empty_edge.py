@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import (
     DataSource,
+    DataSourceArrowWriter,
     DataSourceStreamArrowWriter,
     DataSourceStreamReader,
     InputPartition,
@@ -19,9 +20,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql.types import StructType
 
+_BATCH_BYTES = 1 << 20
+
 
 class EmptyEdge(DataSource):
-    """`format("empty")`: `partitions` tasks that give `rows` bodies each, once; writing forgets them.
+    """`format("empty")`: `partitions` tasks that give `rows` bodies of `bytes` (100) each, once; writing forgets them.
 
     With `rate` and `seconds` they give together that many bodies a second, for that long.
     """
@@ -38,17 +41,22 @@ class EmptyEdge(DataSource):
         partitions = int(self.options["partitions"])
         if "rate" in self.options:
             return SteadyReader(partitions, int(self.options["rate"]), int(self.options["seconds"]))
-        return EmptyReader(partitions, int(self.options["rows"]))
+        return EmptyReader(partitions, int(self.options["rows"]), int(self.options.get("bytes", 100)))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        del schema, overwrite
+        return EmptyStreamWriter()
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         del schema, overwrite
         return EmptyWriter()
 
 
 class EmptyReader(DataSourceStreamReader):
-    def __init__(self, partitions: int, rows: int) -> None:
+    def __init__(self, partitions: int, rows: int, body_bytes: int) -> None:
         self._partitions = partitions
         self._rows = rows
+        self._body_bytes = body_bytes
 
     def initialOffset(self) -> dict[str, Any]:
         return {"at": 0}
@@ -62,7 +70,9 @@ class EmptyReader(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         del partition
-        yield bodies(self._rows)
+        batch = bodies(min(self._rows, _BATCH_BYTES // self._body_bytes), self._body_bytes)
+        for first in range(0, self._rows, max(1, batch.num_rows)):
+            yield batch.slice(0, self._rows - first)
 
 
 class SteadyReader(DataSourceStreamReader):
@@ -105,18 +115,28 @@ def rows(offset: dict[str, Any], rate: int, part: int, parts: int) -> int:
     return (offset["at_ms"] * rate // 1000 + part) // parts
 
 
-def bodies(rows: int) -> Any:
+def bodies(rows: int, body_bytes: int = 100) -> Any:
     """From buffers: `pyarrow.array` would import pandas first, and what an empty source takes would not be Spark's."""
     import numpy as np
     import pyarrow as pa
 
-    offsets = np.arange(rows + 1, dtype=np.int32) * np.int32(100)
-    values = pa.Array.from_buffers(pa.binary(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(b"x" * 100 * rows)])
+    offsets = np.arange(rows + 1, dtype=np.int32) * np.int32(body_bytes)
+    content = pa.py_buffer(b"x" * body_bytes * rows)
+    values = pa.Array.from_buffers(pa.binary(), rows, [None, pa.py_buffer(offsets), content])
     return pa.RecordBatch.from_arrays([values], names=["body"])
 
 
-class EmptyWriter(DataSourceStreamArrowWriter):
+class EmptyWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        for _ in iterator:
-            pass
-        return WriterCommitMessage()
+        return _forgotten(iterator)
+
+
+class EmptyStreamWriter(DataSourceStreamArrowWriter):
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        return _forgotten(iterator)
+
+
+def _forgotten(batches: Iterator[Any]) -> WriterCommitMessage:
+    for _ in batches:
+        pass
+    return WriterCommitMessage()

@@ -1,4 +1,5 @@
-"""The two that are compared, behind one face: our topics and Kafka's, each with its source and its sink for Spark.
+"""The two that are compared, behind one face: our topics and Kafka's, each with its source and its sink for Spark; and
+beside them what Spark's bridge to Python allows at all.
 
 A frame to be written has the column `body`; `key`, where rows of a key have to stay in order; and it may have `tags`
 and `keys`, for which Kafka has two headers. Everything else is as each connector does it by default.
@@ -11,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from empty_edge import EmptyEdge
 from kafka import connector_jars, kafka
 from pyspark.sql import functions as sf
 from spark_paths import servers
@@ -158,6 +160,39 @@ class Kafka:
         headers = [name for name in _HEADERS if name in frame.columns]
         pairs = [sf.struct(sf.lit(name).alias("key"), sf.col(name).cast("binary").alias("value")) for name in headers]
         return named.withColumn("headers", sf.array(*pairs)).drop(*headers) if headers else named
+
+
+class Nothing:
+    """No topics: Python that hands out the same rows again and again, and forgets what is written. Nothing that is in
+    Python on both ends could be faster."""
+
+    name = "nothing"
+    address = ""
+
+    def __init__(self, spark: SparkSession, rows: int, partitions: int, body_bytes: int) -> None:
+        spark.dataSource.register(EmptyEdge)
+        self._rows = rows
+        self._made = {"partitions": partitions, "rows": rows // partitions, "bytes": body_bytes}
+
+    def create_topic(self, spark: SparkSession, topic: str, partitions: int) -> None:
+        """Needs none."""
+
+    def write(self, frame: DataFrame, topic: str, **options: object) -> None:
+        del topic, options
+        frame.write.format("empty").mode("append").save()
+
+    def read(self, spark: SparkSession, topic: str) -> DataFrame:
+        """As many rows as were forgotten."""
+        del topic
+        return spark.range(self._rows).toDF("offset")
+
+    def stream(self, spark: SparkSession, topic: str, rows_a_batch: int | None, **options: object) -> DataFrame:
+        del topic, rows_a_batch, options
+        return spark.readStream.format("empty").options(**self._made).load()
+
+    def writing(self, frame: DataFrame, topic: str, **options: object) -> DataStreamWriter:
+        del topic, options
+        return frame.writeStream.format("empty")
 
 
 def side(name: str, address: str) -> Side:

@@ -6,7 +6,8 @@
 - `writes`: a batch job of --rows rows, at-least-once and exactly-once (transactionalId and transactionVersion).
 - `pipelines`: a streaming query with Trigger.AvailableNow from a topic of --rows rows to another, from start() to its
   end; ours exactly-once and at-least-once, Kafka's connector at-least-once (it has nothing else), defaults everywhere;
-  and ours exactly-once with readMode=direct, whose tasks read the broker's files themselves.
+  ours exactly-once with readMode=direct, whose tasks read the broker's files themselves; and Python on both ends that
+  does nothing, which is as fast as a Python source and sink can be.
 - `commits`: what a micro-batch of 10,000 rows takes in a stream, exactly-once and at-least-once, from its progress:
   `triggerExecution` is the whole batch, `addBatch` its tasks and the sink's commit.
 - `memory`: peak memory of broker and Python workers while one exactly-once batch is written, and read again with all
@@ -31,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 
 from figures import Figure, ratio, result
 from processes import below, peak_bytes, reset_peak, running
-from sides import Side, settings, started
+from sides import Nothing, Side, settings, started
 from spark_paths import filled_page_cache, session
 from turns import Way, in_turns, limited
 
@@ -55,7 +56,7 @@ class Path:
     """One way of a topic's rows: what it is called, and the options of its sink and of its source."""
 
     name: str
-    side: Side
+    side: Side | Nothing
     options: dict[str, str]
     reading: dict[str, str] = field(default_factory=dict)
 
@@ -87,7 +88,7 @@ class Bench:
         }
 
     def pipeline_figures(self) -> list[Figure]:
-        """Ours exactly-once, Kafka's connector, ours at-least-once, and exactly-once with direct reads."""
+        """Ours exactly-once, Kafka's connector, ours at-least-once, exactly-once with direct reads, and the bridge."""
         with started("rmqspark") as ours, started("kafka") as theirs:
             for side in (ours, theirs):
                 self._fill(side, self._given.rows)
@@ -95,7 +96,11 @@ class Bench:
             connector = Path("topic to topic, Kafka's connector", theirs, {})
             plain = Path("topic to topic, at-least-once", ours, AT_LEAST_ONCE)
             direct = Path("topic to topic, exactly-once, direct", ours, {}, DIRECT)
-            return self._paired([exact, connector, plain, direct], self._copy)
+            bridge = Path("topic to topic, the bridge alone", self._nothing(), {})
+            return self._paired([exact, connector, plain, direct, bridge], self._copy)
+
+    def _nothing(self) -> Nothing:
+        return Nothing(self._spark, self._given.rows, self._given.queues, self._given.body_bytes)
 
     def commits(self) -> dict[str, Any]:
         took: dict[str, list[dict[str, int]]] = {"at-least-once": [], "exactly-once": []}
@@ -163,7 +168,7 @@ class Bench:
             print("  {:36}{:6.2f} M rows/s ({:.2f}–{:.2f})".format(figure.path, *rates), flush=True)
         return figures
 
-    def _target(self, side: Side) -> str:
+    def _target(self, side: Side | Nothing) -> str:
         self._runs += 1
         side.create_topic(self._spark, f"target-{self._runs}", self._given.queues)
         return f"target-{self._runs}"

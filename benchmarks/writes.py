@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from figures import Comparison
 from given import LARGE, SMALL
-from sides import settings, started
+from sides import Nothing, settings, started
 from spark_paths import session
 from turns import Way, in_turns
 
@@ -57,9 +57,11 @@ def _writes(spark: SparkSession, given: Given, size: int, name: str, columns: li
             topics.way(f"{name}, at-least-once", ours, {}),
             topics.way(f"{name}, Kafka", theirs, {}),
             topics.way(f"{name}, exactly-once", ours, EXACT),
+            topics.way(f"{name}, the bridge alone", Nothing(spark, rows, given.queues, size), {}),
         ]
-        plain, peer, exact = in_turns(ways, given.repeat, given.timeout)
-    return [Comparison(figure.path, size, figure, peer, ASKED[figure.path][size]) for figure in (plain, exact)]
+        plain, peer, exact, bridge = in_turns(ways, given.repeat, given.timeout)
+    lines = [Comparison(figure.path, size, figure, peer, ASKED[figure.path][size]) for figure in (plain, exact)]
+    return [*lines, Comparison(bridge.path, size, bridge, peer)]
 
 
 class Topics:
@@ -69,7 +71,7 @@ class Topics:
         self._spark, self._columns, self._rows, self._queues = spark, columns, rows, queues
         self._numbers = itertools.count(1)
 
-    def way(self, name: str, side: Side, options: dict[str, str]) -> Way:
+    def way(self, name: str, side: Side | Nothing, options: dict[str, str]) -> Way:
         return Way(
             name,
             self._rows,
@@ -78,12 +80,12 @@ class Topics:
             target=lambda: self._new(side),
         )
 
-    def _new(self, side: Side) -> str:
+    def _new(self, side: Side | Nothing) -> str:
         topic = f"target-{next(self._numbers)}"
         side.create_topic(self._spark, topic, self._queues)
         return topic
 
-    def _write(self, side: Side, topic: str, options: dict[str, str]) -> None:
+    def _write(self, side: Side | Nothing, topic: str, options: dict[str, str]) -> None:
         """With a transactional id, the version is the number of the topic."""
         version = {"transactionVersion": topic.removeprefix("target-")} if options else {}
         side.write(self._spark.range(self._rows).selectExpr(*self._columns), topic, **options, **version)
