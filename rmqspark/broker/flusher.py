@@ -21,6 +21,7 @@ import structlog
 
 from rmqspark.broker.flush_waiters import FlushWaiters
 from rmqspark.errors import NotWritable
+from rmqspark.store.disk_errors import advice
 from rmqspark.threads import in_thread
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class Flusher:
         self._thorough_took_s = 0.0
         self._thorough_begin = store.end_offset  # where the log ended when the last one began
         self._refusal: NotWritable | None = None  # why nothing is flushed any more
+        self._is_checkpoint_refused = False
         self._is_closing = False
 
     def when_flushed(self, end_offset: int, done: Callable[[RmqError | None], None]) -> None:
@@ -124,10 +126,21 @@ class Flusher:
             log.error("an fsync failed, no more messages are taken", error=str(failure))
             self._refusal = NotWritable(f"The store could not write to its disk: {failure}.")
             error = failure
-        try:
-            self._store.finish_flush(plan, error)
-        except OSError as failure:  # the checkpoint: what is on disk is merely not noted down yet
-            log.error("the checkpoint could not be written, trying on", error=str(failure))
+        self._store.finish_flush(plan, error)
+        self._tell_of_checkpoint()
+
+    def _tell_of_checkpoint(self) -> None:
+        """Once when the disk begins to refuse it, and once when that is over."""
+        refusal = self._store.checkpoint_refusal
+        if refusal is not None and not self._is_checkpoint_refused:
+            log.error(
+                "the checkpoint cannot be written, newer messages do not expire",
+                error=str(refusal),
+                hint=advice(refusal),
+            )
+        elif refusal is None and self._is_checkpoint_refused:
+            log.info("the checkpoint is written again")
+        self._is_checkpoint_refused = refusal is not None
 
     def _give_up(self) -> None:
         if self._refusal is None:

@@ -6,7 +6,6 @@ checkpoint besides the log, so that the next recovery starts where it began.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.store.checkpoint import NO_INDEX, Checkpoint
@@ -68,6 +67,8 @@ class Flusher:
         self._checkpoint_file = checkpoint_file
         self._gate = gate
         self._under_way: FlushPlan | None = None
+        self.checkpoint_refusal: OSError | None = None
+        """Why the disk did not take the newest checkpoint; None if it did."""
 
     @property
     def is_busy(self) -> bool:
@@ -107,9 +108,15 @@ class Flusher:
         if not holds:
             checkpoint = self._of_log(checkpoint.log_timestamp_ms, checkpoint.watermark)
         self._log.flushed_offset = checkpoint.watermark
-        with suppress(OSError):  # the one on disk is older, which is always safe; the next flush writes again
-            self._checkpoint_file.write(checkpoint)
+        self._write(checkpoint)
         self._writer.dispatch_safe()
+
+    def _write(self, checkpoint: Checkpoint) -> None:
+        try:
+            self._checkpoint_file.write(checkpoint)
+            self.checkpoint_refusal = None
+        except OSError as error:  # the one on disk is older, which is always safe; the next flush writes again
+            self.checkpoint_refusal = error
 
     def give_up(self, reason: str, hint: str) -> None:
         """Nobody can say how far a flush has come: the store takes no message any more."""

@@ -297,6 +297,12 @@ class MessageStore:
         """Draws the consequences of a plan that has run; an error ends writing until the store is opened again."""
         self._flusher.finish(plan, error)
 
+    @property
+    def checkpoint_refusal(self) -> OSError | None:
+        """Why the disk did not take the newest checkpoint, None if it did. A recovery begins at an older one meanwhile,
+        and what that does not call durable does not expire."""
+        return self._flusher.checkpoint_refusal
+
     def give_up_flushing(self, reason: str, hint: str) -> None:
         """Ends writing until the store is opened again: a flush has begun, or was about to, and not come to its end."""
         self._flusher.give_up(reason, hint)
