@@ -68,7 +68,7 @@ def _committing(store: MessageStore, tables: BrokerTables, clock: Clock) -> Call
     def commit(group: str, topic: str, queue_id: int, offset: int) -> None:
         tables.groups.find_or_create(group, clock.now_ms())
         tables.topics.require_readable(topic, queue_id)
-        offset = min(offset, store.max_offset(topic, queue_id))
+        offset = min(offset, store.queues.max_offset(topic, queue_id))
         committed = tables.offsets.committed(group, topic, queue_id)
         if committed is None or committed < offset:
             tables.offsets.commit(group, topic, queue_id, offset)

@@ -251,7 +251,7 @@ class HalfMessages:
 
     def _committed(self, topic: str) -> int:
         committed = self._offsets.committed(CHECK_GROUP, topic, 0)
-        return self._store.min_offset(topic, 0) if committed is None else committed
+        return self._store.queues.min_offset(topic, 0) if committed is None else committed
 
 
 def _check(half: HalfMessage, request: EndTransactionRequestHeader) -> None:

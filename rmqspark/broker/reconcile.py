@@ -26,9 +26,9 @@ def reconcile(config: BrokerConfig, store: MessageStore, tables: BrokerTables, n
     tables.forget_deleted(store.topics_deleted_since)
     tables.known_deletion_ms = store.newest_deletion_ms
     tables.topics.add_system_topics(system_topics(config), now_ms)
-    for topic in store.topics():
+    for topic in store.queues.topics():
         _restore_topic(topic, config, store, tables, now_ms)
-    moved = tables.offsets.clamp(lambda *queue: (store.min_offset(*queue), store.max_offset(*queue)))
+    moved = tables.offsets.clamp(store.queues.bounds)
     for queue, offset in moved:
         inside = tables.offsets.committed(*queue)
         log.warning("consumer offset outside its queue was moved", queue=str(queue), offset=offset, moved_to=inside)
@@ -38,7 +38,7 @@ def _restore_topic(topic: str, config: BrokerConfig, store: MessageStore, tables
     """Only who makes a topic by sending to it waits until the table is on disk, not who sends to it meanwhile: a
     kill then leaves messages that were acknowledged, and a table that does not know their topic."""
     group = tables.groups.get(topic.removeprefix(RETRY_PREFIX)) if topic.startswith(RETRY_PREFIX) else None
-    found = max(store.queue_ids(topic), default=-1) + 1
+    found = max(store.queues.queue_ids(topic), default=-1) + 1
     queues = min(max(found, group.retryQueueNums if group else 0), config.max_queue_nums)
     try:
         if tables.topics.restore(topic, queues, now_ms):

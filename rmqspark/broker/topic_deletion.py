@@ -38,7 +38,7 @@ class TopicDeletion:
         """
         tables = self._tables
         self._appender.append_gathered()  # or they would be the first messages of the next topic of this name
-        is_known = tables.topics.get(topic) is not None or bool(self._store.queue_ids(topic))
+        is_known = tables.topics.get(topic) is not None or bool(self._store.queues.queue_ids(topic))
         if is_known:  # the store has room for so many deletions, and forgets the oldest
             self._store.note_deletion(topic)
             tables.known_deletion_ms = self._store.newest_deletion_ms

@@ -32,8 +32,8 @@ from rmqspark.store.figures import StoreFigures
 from rmqspark.store.flush import Flusher
 from rmqspark.store.identity import StoreIdentity
 from rmqspark.store.index import Index
-from rmqspark.store.measuring import Extent, measure
 from rmqspark.store.range_reader import RangeReader
+from rmqspark.store.readable_queues import ReadableQueues
 from rmqspark.store.reader import Reader
 from rmqspark.store.recovery import Recovery
 from rmqspark.store.scan import LogScan, Records
@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from rmqspark.store.flush import FlushPlan
     from rmqspark.store.reader import BulkReadResult, ReadResult, Wanted
     from rmqspark.store.scan import Damage
-    from rmqspark.store.time_search import Boundary
     from rmqspark.store.warming import WarmingPlan
 
 
@@ -112,8 +111,9 @@ class MessageStore:
         self._reader = Reader(self._log, self._queues, collector)
         self._range_reader = RangeReader(self._log, self._queues, collector)
         self._times = TimeSearch(self._log)
+        recent_bytes = memory_bytes() * config.access_message_in_memory_max_ratio // 100
+        self.queues: Final = ReadableQueues(self._queues, self._log, self._times, recent_bytes)
         self._expiry = Expiry(config, files, self._log, self._queues, self._index, self._checkpoint_file, self._gate)
-        self._recent_bytes = memory_bytes() * config.access_message_in_memory_max_ratio // 100
         self.damage: tuple[Damage, ...] = ()
 
     @classmethod
@@ -385,61 +385,6 @@ class MessageStore:
         return records
 
     # --- what there is
-
-    def topics(self) -> list[str]:
-        """The topics that have queues."""
-        return self._queues.topics()
-
-    def queue_ids(self, topic: str) -> list[int]:
-        return self._queues.queue_ids(topic)
-
-    def min_offset(self, topic: str, queue_id: int) -> int:
-        """The first readable offset; 0 for a queue that does not exist."""
-        queue = self._queues.get(topic, queue_id)
-        return queue.min_offset if queue is not None else 0
-
-    def max_offset(self, topic: str, queue_id: int) -> int:
-        """One past the last readable offset; 0 for a queue that does not exist."""
-        queue = self._queues.get(topic, queue_id)
-        return queue.max_offset if queue is not None else 0
-
-    def measure(self, topic: str, queue_id: int, start: int, end: int, *, max_bytes: int, max_entries: int) -> Extent:
-        """How many messages of [start, end) fit into `max_bytes`; see `measuring.measure`."""
-        queue = self._queues.get(topic, queue_id)
-        bounds = {"max_bytes": max_bytes, "max_entries": max_entries}
-        return measure(self._log, queue, start, end, **bounds) if queue is not None else Extent(start)
-
-    def locate(self, topic: str, queue_id: int, offset: int) -> tuple[int, int] | None:
-        """(physical offset, size) of a queue's message; None where it is gone or damaged."""
-        queue = self._queues.get(topic, queue_id)
-        if queue is None or not queue.min_offset <= offset < queue.max_offset:
-            return None
-        physical_offset, size, _ = queue.entry(offset)
-        is_there = self._log.min_offset <= physical_offset and size <= self._log.end_offset - physical_offset
-        return (physical_offset, size) if is_there else None
-
-    def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int, boundary: Boundary = "LOWER") -> int:
-        """The offset for a store time; see `TimeSearch.offset`. 0 for a queue that does not exist."""
-        queue = self._queues.get(topic, queue_id)
-        return self._times.offset(queue, timestamp_ms, boundary) if queue is not None else 0
-
-    def store_time_at(self, topic: str, queue_id: int, offset: int) -> int:
-        """When a message was stored, ms; -1 if there is none at this offset."""
-        queue = self._queues.get(topic, queue_id)
-        return self._times.store_time(queue, offset) if queue is not None else -1
-
-    def earliest_store_time(self, topic: str, queue_id: int) -> int:
-        """When the first message of a queue was stored, ms; -1 if it has none."""
-        return self.store_time_at(topic, queue_id, self.min_offset(topic, queue_id))
-
-    def is_recent(self, topic: str, queue_id: int) -> bool:
-        """Whether the queue's very first message is still there and recent enough to be in memory. A group that never
-        committed then starts at 0 (spec: requests, code 14)."""
-        queue = self._queues.get(topic, queue_id)
-        if queue is None or queue.min_offset > 0 or queue.max_offset == 0:
-            return False
-        physical_offset, _, _ = queue.entry(0)
-        return self._log.end_offset - physical_offset <= self._recent_bytes
 
     def figures(self) -> StoreFigures:
         """How much there is, for operators."""

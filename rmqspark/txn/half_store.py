@@ -39,7 +39,7 @@ class HalfStore:
         self._store = store
         self._clock = clock
         self._rooms = [Rooms(), Rooms()]  # of half batches on their way to their topics, in turns
-        self.next_half = store.max_offset(HALF_BATCH_TOPIC, HALF_BATCH_QUEUE)
+        self.next_half = store.queues.max_offset(HALF_BATCH_TOPIC, HALF_BATCH_QUEUE)
 
     @property
     def end_offset(self) -> int:
@@ -78,13 +78,14 @@ class HalfStore:
 
     def find(self, summary: Summary | None) -> list[HalfBatch]:
         """All half batches that may be held: those the summary names, and all that came after it."""
-        first = self._store.min_offset(HALF_BATCH_TOPIC, HALF_BATCH_QUEUE) if summary is None else summary.next_half
+        queue = HALF_BATCH_TOPIC, HALF_BATCH_QUEUE
+        first = self._store.queues.min_offset(*queue) if summary is None else summary.next_half
         offsets = [*(summary.held if summary is not None else ()), *range(first, self.next_half)]
         return [half for offset in offsets if (half := self._read(offset)) is not None]
 
     def _read(self, queue_offset: int) -> HalfBatch | None:
         """The half batch at a place, without its body; None where it is gone or damaged."""
-        place = self._store.locate(HALF_BATCH_TOPIC, HALF_BATCH_QUEUE, queue_offset)
+        place = self._store.queues.locate(HALF_BATCH_TOPIC, HALF_BATCH_QUEUE, queue_offset)
         if place is None:
             return None
         physical_offset, size = place
@@ -158,8 +159,7 @@ class HalfStore:
 
     def events(self) -> list[tuple[Event, int]]:
         """The events from the newest summary on (from the first on, if there is none), with their physical offsets."""
-        first = self._store.min_offset(OP_HALF_BATCH_TOPIC, _EVENT_QUEUE)
-        end = self._store.max_offset(OP_HALF_BATCH_TOPIC, _EVENT_QUEUE)
+        first, end = self._store.queues.bounds(OP_HALF_BATCH_TOPIC, _EVENT_QUEUE)
         found: list[tuple[Event, int]] = []
         while end > first and not (found and isinstance(found[0][0], Summary)):
             start = max(first, end - _EVENTS_READ_AT_ONCE)

@@ -190,7 +190,7 @@ class Journal:
         )
 
     def _bounds(self) -> tuple[int, int]:
-        return self._store.min_offset(TXN_LEDGER_TOPIC, _QUEUE), self._store.max_offset(TXN_LEDGER_TOPIC, _QUEUE)
+        return self._store.queues.bounds(TXN_LEDGER_TOPIC, _QUEUE)
 
     # --- restating ---------------------------------------------------------------------------------------------------
 

@@ -64,5 +64,5 @@ class QueueReader:
 
         Raises RecordError where the queue has another record there, DamagedFile.
         """
-        if self._store.locate(self._topic, 0, record.queue_offset) != (record.physical_offset, record.size):
+        if self._store.queues.locate(self._topic, 0, record.queue_offset) != (record.physical_offset, record.size):
             raise RecordError(f"The record at {record.physical_offset} is not in place {record.queue_offset}.")

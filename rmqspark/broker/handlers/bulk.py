@@ -122,7 +122,7 @@ class BulkHandlers:
                 record_filter=wanted.sql,
             )
         except OffsetMoved as error:
-            high = self._store.max_offset(header.topic, header.queueId)
+            high = self._store.queues.max_offset(header.topic, header.queueId)
             moved = BulkReadResponseHeader(
                 nextBeginOffset=error.next_offset, minOffset=error.next_offset, maxOffset=high, count=0
             )

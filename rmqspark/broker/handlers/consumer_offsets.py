@@ -126,17 +126,17 @@ class ConsumerOffsetHandlers:
         return reply
 
     def _reset_target(self, header: ResetOffsetRequestHeader, queue_id: int) -> int:
-        low, high = self._store.min_offset(header.topic, queue_id), self._store.max_offset(header.topic, queue_id)
+        low, high = self._store.queues.bounds(header.topic, queue_id)
         if header.queueId is not None and header.queueId >= 0 and header.offset not in (None, _NO_OFFSET):
             if not low <= header.offset <= high + 1:
                 raise ServerFault(f"Offset {header.offset} is not within {low} to {high + 1} of queue {queue_id}.")
             return header.offset
         if header.timestamp < 0:
             return high
-        return self._store.offset_by_time(header.topic, queue_id, header.timestamp, "LOWER")
+        return self._store.queues.offset_by_time(header.topic, queue_id, header.timestamp, "LOWER")
 
     def _is_young(self, topic: str, queue_id: int) -> bool:
-        return self._store.min_offset(topic, queue_id) <= 0 and self._store.is_recent(topic, queue_id)
+        return self._store.queues.min_offset(topic, queue_id) <= 0 and self._store.queues.is_recent(topic, queue_id)
 
     def _check_queue(self, topic: TopicConfig, queue_id: int) -> None:
         if not 0 <= queue_id < max(topic.readQueueNums, topic.writeQueueNums):

@@ -40,7 +40,7 @@ class MeasuringHandlers:
         extents = []
         for budget in asked:
             start = max(0, budget.fromOffset)
-            extent = self._store.measure(
+            extent = self._store.queues.measure(
                 budget.topic,
                 budget.queueId,
                 start,

@@ -99,16 +99,16 @@ class ProgressHandlers:
         return topics if online is None else [name for name in topics if name in online.subscriptions]
 
     def _extent(self, topic: str, queue_id: int) -> TopicOffset:
-        low, high = self._store.min_offset(topic, queue_id), self._store.max_offset(topic, queue_id)
-        last_ms = self._store.store_time_at(topic, queue_id, high - 1) if high > low else 0
+        low, high = self._store.queues.bounds(topic, queue_id)
+        last_ms = self._store.queues.store_time_at(topic, queue_id, high - 1) if high > low else 0
         return TopicOffset(minOffset=low, maxOffset=high, lastUpdateTimestamp=max(0, last_ms))
 
     def _progress(self, group: str, topic: str, queue_id: int) -> OffsetWrapper:
         committed = max(0, self._offsets.committed(group, topic, queue_id) or 0)
         pulled = self._offsets.pull_offset(group, topic, queue_id) or 0
-        last_ms = self._store.store_time_at(topic, queue_id, committed - 1) if committed else 0
+        last_ms = self._store.queues.store_time_at(topic, queue_id, committed - 1) if committed else 0
         return OffsetWrapper(
-            brokerOffset=self._store.max_offset(topic, queue_id),
+            brokerOffset=self._store.queues.max_offset(topic, queue_id),
             consumerOffset=committed,
             pullOffset=max(committed, pulled),
             lastTimestamp=max(0, last_ms),

@@ -153,7 +153,7 @@ class PullHandlers:
         """
         self._store.tell_readers()  # or some would be sent on over messages that they have not been held against
         now_ms = self._clock.monotonic_ms()
-        due = self._parked.due(now_ms, self._store.max_offset, lambda request: request.connection.closed)
+        due = self._parked.due(now_ms, self._store.queues.max_offset, lambda request: request.connection.closed)
         for pull in due:
             pull.waited_enough = True
         if due and not self._overdue:
@@ -226,8 +226,7 @@ class PullHandlers:
         return Reply(answer, result.body, code, result.status.value)
 
     def _reset_reply(self, permit: PullPermit, header: PullMessageRequestHeader, offset: int) -> Reply:
-        low = self._store.min_offset(header.topic, header.queueId)
-        high = self._store.max_offset(header.topic, header.queueId)
+        low, high = self._store.queues.bounds(header.topic, header.queueId)
         answer = self._answer_header(permit, offset, low, high)
         return Reply(answer, code=ResponseCode.PULL_OFFSET_MOVED, remark=OFFSET_RESET)
 
@@ -301,8 +300,7 @@ class PullHandlers:
 
     def _skip(self, permit: PullPermit, header: PullMessageRequestHeader, next_offset: int) -> Reply:
         """What a read would find where no message is wanted, at a third of its cost: thousands may wait so."""
-        low = self._store.min_offset(header.topic, header.queueId)
-        high = self._store.max_offset(header.topic, header.queueId)
+        low, high = self._store.queues.bounds(header.topic, header.queueId)
         self._offsets.note_pull(header.consumerGroup, header.topic, header.queueId, next_offset)
         no_match = ReadStatus.NO_MATCHED_MESSAGE
         answer = self._answer_header(permit, next_offset, low, high)

@@ -52,20 +52,20 @@ class QueueOffsetHandlers:
     def search(self, request: Request[SearchOffsetRequestHeader]) -> Reply:
         header = request.header
         boundary: Boundary = "UPPER" if (header.boundaryType or "").upper() == "UPPER" else "LOWER"
-        offset = self._store.offset_by_time(header.topic, header.queueId, header.timestamp, boundary)
+        offset = self._store.queues.offset_by_time(header.topic, header.queueId, header.timestamp, boundary)
         return Reply(OffsetResponseHeader(offset))
 
     def max_offset(self, request: Request[GetMaxOffsetRequestHeader]) -> Reply:
         """With when a topic of this name was last deleted, in a field of ours, so that readers notice."""
         topic, queue_id = request.header.topic, request.header.queueId
         deleted_ms = self._store.deleted_ms(topic) or None
-        return Reply(MaxOffsetResponseHeader(self._store.max_offset(topic, queue_id), deleted_ms))
+        return Reply(MaxOffsetResponseHeader(self._store.queues.max_offset(topic, queue_id), deleted_ms))
 
     def min_offset(self, request: Request[GetMinOffsetRequestHeader]) -> Reply:
-        return Reply(OffsetResponseHeader(self._store.min_offset(request.header.topic, request.header.queueId)))
+        return Reply(OffsetResponseHeader(self._store.queues.min_offset(request.header.topic, request.header.queueId)))
 
     def earliest(self, request: Request[GetEarliestMsgStoretimeRequestHeader]) -> Reply:
-        timestamp = self._store.earliest_store_time(request.header.topic, request.header.queueId)
+        timestamp = self._store.queues.earliest_store_time(request.header.topic, request.header.queueId)
         return Reply(GetEarliestMsgStoretimeResponseHeader(timestamp))
 
     def bounds(self, request: Request[NoFields]) -> Reply:
@@ -76,5 +76,5 @@ class QueueOffsetHandlers:
 
     def _bounds(self, queue: QueueOfTopic) -> QueueBounds:
         topic, queue_id = queue.topic, queue.queueId
-        begin, end = self._store.min_offset(topic, queue_id), self._store.max_offset(topic, queue_id)
+        begin, end = self._store.queues.bounds(topic, queue_id)
         return QueueBounds(begin, end, self._store.deleted_ms(topic))

@@ -100,7 +100,7 @@ class Traced:
     def _messages_of(self, store: MessageStore) -> list[list[Message]]:
         found = []
         for queue in QUEUES:
-            end = store.max_offset(TOPIC, queue.queue_id)
+            end = store.queues.max_offset(TOPIC, queue.queue_id)
             chunk = store.read_bulk(TOPIC, queue.queue_id, 0, end, max_count=_MOST, max_bytes=_MOST)
             assert chunk.next_offset == end
             ends = np.cumsum(chunk.sizes).tolist()

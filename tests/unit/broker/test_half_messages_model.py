@@ -89,7 +89,7 @@ class HalfMessageMachine(RuleBasedStateMachine):
         topics, self.offsets = TopicTable(max_topics=10, now_ms=0), ConsumerOffsets()
         topics.put(TopicConfig(topicName="orders", readQueueNums=1, writeQueueNums=1, perm=6), 0)
         self.offsets.load(self.saved)
-        self.offsets.clamp(lambda *queue: (self.store.min_offset(*queue), self.store.max_offset(*queue)))
+        self.offsets.clamp(self.store.queues.bounds)
         self.halves = HalfMessages(self.store, self.append, topics, self.offsets, RULES, self.clock, max_open=100)
         self.halves.recover()
 

@@ -194,7 +194,7 @@ def test_a_range_of_a_queue_is_read(is_alike: bool, opened: Callable[[], Message
     def work_of(count: int) -> Callable[[], object]:
         store = opened()
         store.append_bulk("t", 0, *records_of(count, is_alike))
-        assert store.max_offset("t", 0) == count
+        assert store.queues.max_offset("t", 0) == count
         return lambda: store.read_bulk("t", 0, 0, count, **EVERYTHING)
 
     assert steps_a_message(work_of) < STEPS_OF_BLOCKS
@@ -210,7 +210,7 @@ def test_ranges_are_read_together(is_alike: bool, opened: Callable[[], MessageSt
         raw, sizes = records_of(-(-count // count_of_ranges), is_alike)
         for _ in range(count_of_ranges):
             store.append_bulk("t", 0, bytearray(raw), sizes)
-        end = store.max_offset("t", 0)
+        end = store.queues.max_offset("t", 0)
         wanted = [TopicRange("t", 0, start, start + len(sizes)) for start in range(0, end, len(sizes))]
 
         def work() -> None:

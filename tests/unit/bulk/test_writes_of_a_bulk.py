@@ -51,7 +51,7 @@ def test_a_bulk_is_written_once(files: MemoryFileSystem, store: MessageStore, co
     """One write to the log, one to the queue, one to the index; few entries wait in memory for more."""
     before = len(files.log)
     store.append_bulk("t", 0, *bulk(count))
-    assert store.max_offset("t", 0) == 1 + count
+    assert store.queues.max_offset("t", 0) == 1 + count
     changes = [(call.name, call.path.split("/")[0]) for call in list(files.log)[before:] if call.name in CHANGES]
     assert Counter(changes) == {("pwrite", place): 1 for place in places}
 

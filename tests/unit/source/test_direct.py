@@ -134,7 +134,7 @@ def options(**given: Any) -> SourceOptions:
 def ranges(broker: Broker) -> list[QueueRange]:
     queues = [("t", 0), ("t", 1), ("u", 5)]
     return [
-        QueueRange(MessageQueue(topic, "broker-a", queue_id), 0, broker.store.max_offset(topic, queue_id))
+        QueueRange(MessageQueue(topic, "broker-a", queue_id), 0, broker.store.queues.max_offset(topic, queue_id))
         for topic, queue_id in queues
     ]
 
@@ -317,11 +317,11 @@ def test_messages_that_expire_while_they_are_read(broker: Broker, caplog: pytest
     broker.clock.advance(hours=80)
     while broker.store.expire(broker.clock.now_ms() + SystemClock().now_ms()).deleted:
         pass
-    assert broker.store.min_offset("t", 0) > 0
+    assert broker.store.queues.min_offset("t", 0) > 0
     with pytest.raises(DataLoss, match=r"of queue t/broker-a/0, .* were removed before they were read"):
         read(partitions[0])
     left = sorted(row for partition in partitions for row in read(partition, fail_on_data_loss=False))
-    assert left == [row for row in everything() if row[2] >= broker.store.min_offset(row[0], row[1])]
+    assert left == [row for row in everything() if row[2] >= broker.store.queues.min_offset(row[0], row[1])]
     assert "failOnDataLoss is false: they are skipped" in caplog.text
 
 
@@ -329,7 +329,7 @@ def test_what_is_damaged_is_asked_for(broker: Broker) -> None:
     """A record that does not fit its entry is the broker's to answer for, and it alone."""
     broker.store.checkpoint()
     (partition,) = plan(broker)
-    place = broker.store.locate("t", 0, 3)
+    place = broker.store.queues.locate("t", 0, 3)
     assert place is not None
     base = place[0] - place[0] % 4096
     with (broker.directory / "commitlog" / f"{base:020d}").open("r+b") as log:

@@ -129,7 +129,7 @@ class StoreBench:
 
     def bodies(self, topic: str, queue_id: int, start: int | None = None) -> list[bytes]:
         """What a reader finds in a queue from its first message on."""
-        first = self.store.min_offset(topic, queue_id) if start is None else start
+        first = self.store.queues.min_offset(topic, queue_id) if start is None else start
         return [body for _, body in self.numbered_bodies(topic, queue_id, first)]
 
     def numbered_bodies(self, topic: str, queue_id: int, first: int) -> list[tuple[int, bytes]]:
@@ -137,7 +137,7 @@ class StoreBench:
 
     def records(self, topic: str, queue_id: int, start: int | None = None) -> list[Record]:
         """What a reader finds in a queue, whole and sound."""
-        first = self.store.min_offset(topic, queue_id) if start is None else start
+        first = self.store.queues.min_offset(topic, queue_id) if start is None else start
         result = self.store.read_bulk(topic, queue_id, first, EVERYTHING, max_count=EVERYTHING, max_bytes=EVERYTHING)
         ends = np.cumsum(result.sizes)
         body = bytes(result.body)

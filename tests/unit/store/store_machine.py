@@ -117,7 +117,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(queue=queues)
     def consume(self, queue: Queue) -> None:
-        self.groups.commit("g", *queue, self.bench.store.max_offset(*queue))
+        self.groups.commit("g", *queue, self.bench.store.queues.max_offset(*queue))
 
     # --- onto the disk
 
@@ -311,7 +311,7 @@ class StoreMachine(RuleBasedStateMachine):
     def forget_damaged(self, victim: int) -> None:
         """Its place in the queue is kept, unless nothing is left that says it was taken."""
         queue = self.model.sent[victim].queue
-        if self.bench.store.max_offset(*queue) == self.model.count(queue, len(self.model.sent)):
+        if self.bench.store.queues.max_offset(*queue) == self.model.count(queue, len(self.model.sent)):
             self.model.lost.add(victim)
         else:
             self.places.pop(self.model.sent[victim].body)
@@ -325,17 +325,17 @@ class StoreMachine(RuleBasedStateMachine):
     def readers_see_what_was_stored(self) -> None:
         if not hasattr(self, "model"):
             return
-        store, model = self.bench.store, self.model
+        model = self.model
         limit = model.durable if self.is_sync else len(model.sent)
         for queue in QUEUES:
-            end = store.max_offset(*queue)
+            first, end = self.bench.store.queues.bounds(*queue)
             assert end == model.count(queue, limit) or (self.is_behind and end < model.count(queue, limit))
             assert self.records(queue) == [message for message in model.queue(queue, limit) if message[0] < end]
             oldest = min(end, model.count(queue, model.first))
-            assert store.min_offset(*queue) == oldest or (self.damaged and store.min_offset(*queue) > oldest)
+            assert first == oldest or (self.damaged and first > oldest)
         if not self.is_behind:
             model.seen = max(model.seen, limit)
-        assert store.is_writable != self.has_failed
+        assert self.bench.store.is_writable != self.has_failed
 
     @invariant()
     def keys_lead_to_their_messages(self) -> None:
@@ -482,7 +482,8 @@ class StoreMachine(RuleBasedStateMachine):
         self.finish_flush()
         if self.is_sync or self.is_behind:
             self.flush(thorough=False)
-        if any(self.bench.store.max_offset(*queue) < self.model.count(queue, len(self.model.sent)) for queue in QUEUES):
+        ends = {queue: self.bench.store.queues.max_offset(*queue) for queue in QUEUES}
+        if any(end < self.model.count(queue, len(self.model.sent)) for queue, end in ends.items()):
             return
         now_ms = self.bench.clock.now_ms()
         for queue in QUEUES:
@@ -542,23 +543,24 @@ class StoreMachine(RuleBasedStateMachine):
         self.plan = None
         self.is_behind = False
         queues = [queue for queue in QUEUES if queue[0] == self.deleting]
-        if not any(self.bench.store.max_offset(*queue) for queue in queues):
+        if not any(self.bench.store.queues.max_offset(*queue) for queue in queues):
             self.has_deleted()
         self.deleting = ""
         end = self.readable()
         assert at_least <= end <= len(self.model.sent)
         self.model.keep(end)
         assert {damage.start for damage in self.bench.store.damage} <= self.damaged
-        self.groups.clamp(lambda *queue: (self.bench.store.min_offset(*queue), self.bench.store.max_offset(*queue)))
+        self.groups.clamp(self.bench.store.queues.bounds)
         for (_, *queue), offset in self.groups:
-            assert self.bench.store.min_offset(*queue) <= offset <= self.bench.store.max_offset(*queue)
+            low, high = self.bench.store.queues.bounds(*queue)
+            assert low <= offset <= high
         self.bench.check_tail()
         self.model.first = 0  # a power loss may bring back files whose deletion failed half way
         self.note_first(self.bench.clock.now_ms())
 
     def readable(self) -> int:
         """How many messages, in the order of the log, readers can see: the queues must agree on it."""
-        ends = {queue: self.bench.store.max_offset(*queue) for queue in QUEUES}
+        ends = {queue: self.bench.store.queues.max_offset(*queue) for queue in QUEUES}
         end = sum(ends.values()) + self.model.count(NOWHERE, len(self.model.sent))  # those are on disk
         assert ends == {queue: self.model.count(queue, end) for queue in QUEUES}
         return end

@@ -62,7 +62,7 @@ def test_a_deletion_outlives_a_crash(
         plan.run()
         bench.store.finish_flush(plan)
     crash(bench)
-    assert bench.store.topics() == ["u"]
+    assert bench.store.queues.topics() == ["u"]
     assert bench.bodies("u", 0) == BODIES
     bench.send("t", 0, b"new")
     bench.store.flush()
@@ -140,11 +140,11 @@ def test_after_a_deletion_that_failed_nothing_new_is_lost(restart: Callable[[Sto
         left = bench.bodies("v", 0)
         bench.send("v", 0, b"n1", b"n2")
         assert bench.bodies("v", 0) == [*left, b"n1", b"n2"]
-        sent = bench.numbered_bodies("v", 0, bench.store.max_offset("v", 0) - 2)
+        sent = bench.numbered_bodies("v", 0, bench.store.queues.max_offset("v", 0) - 2)
         for _ in range(2):
             bench.store.checkpoint()
         restart(bench)
-        assert bench.numbered_bodies("v", 0, bench.store.min_offset("v", 0))[-2:] == sent
+        assert bench.numbered_bodies("v", 0, bench.store.queues.min_offset("v", 0))[-2:] == sent
 
 
 @pytest.mark.parametrize("crash", CRASHES)
@@ -156,7 +156,7 @@ def test_a_deletion_that_failed_is_done_by_the_next(crash: Callable[[StoreBench]
         bench.store.delete_topic("v")
         assert not bench.files.exists("consumequeue/v")
         crash(bench)
-        assert bench.store.topics() == ["u"]
+        assert bench.store.queues.topics() == ["u"]
         assert bench.bodies("u", 0) == [*BODIES, b"later"]
 
 
@@ -167,7 +167,7 @@ def test_a_deletion_that_cannot_be_noted_removes_nothing() -> None:
     with pytest.raises(OSError, match="refused"):
         bench.store.delete_topic("v")
     for reopen in (bench.reopen, bench.lose_power):
-        assert bench.store.topics() == ["u", "v"]
+        assert bench.store.queues.topics() == ["u", "v"]
         assert bench.bodies("v", 3) == BODIES
         reopen()
 
@@ -201,7 +201,7 @@ def test_damage_makes_no_new_queue_an_old_one() -> None:
     bench.write_file("commitlog/00000000000000000000", bytes(end - start), start)
     for _ in range(3):
         bench.open()
-        assert bench.store.max_offset("t", 0) == 3
+        assert bench.store.queues.max_offset("t", 0) == 3
         bench.store.close()
 
 
@@ -214,7 +214,7 @@ def test_messages_where_the_log_was_cut_are_of_the_next_topic() -> None:
     bench.send("t", 0, *BODIES)
     bench.store.delete_topic("t")
     bench.lose_power()
-    assert bench.store.topics() == ["u"]
+    assert bench.store.queues.topics() == ["u"]
     bench.send("t", 0, *BODIES)
     lose_all_but_the_log(bench)
     assert bench.bodies("t", 0) == BODIES
@@ -292,7 +292,7 @@ def test_a_start_acts_on_no_note_that_can_be_lost() -> None:
             bench.lose_power()
         else:
             break
-        assert [bench.store.max_offset("v", queue_id) for queue_id in (0, 1)] in ([1, 1], [0, 0])
+        assert [bench.store.queues.max_offset("v", queue_id) for queue_id in (0, 1)] in ([1, 1], [0, 0])
     assert steps > 6
 
 
@@ -303,7 +303,7 @@ def test_a_clock_that_was_put_back_spares_nothing() -> None:
     bench.clock.set_now_ms(bench.clock.now_ms() - 60_000)
     bench.store.delete_topic("t")
     lose_all_but_the_log(bench)
-    assert bench.store.topics() == []
+    assert bench.store.queues.topics() == []
 
 
 def test_a_clock_that_was_ahead_spares_nothing() -> None:
@@ -318,7 +318,7 @@ def test_a_clock_that_was_ahead_spares_nothing() -> None:
     with OfflineStore(bench.files, is_open=False) as store:
         assert ("t", 0) not in store.tails
     bench.kill()
-    assert bench.store.topics() == ["u"]
+    assert bench.store.queues.topics() == ["u"]
 
 
 def test_a_store_without_a_broker_has_no_deleted_messages() -> None:
@@ -356,7 +356,7 @@ def test_a_deletion_is_told_when_all_its_messages_have_expired() -> None:
     bench.store.delete_topic("t")
     deleted_ms = bench.store.deleted_ms("t")
     bench.send("u", 0, *[b"%d" % number for number in range(50)])
-    end = bench.store.locate("u", 0, 0) or pytest.fail("it is there")
+    end = bench.store.queues.locate("u", 0, 0) or pytest.fail("it is there")
     bench.store.flush()
     bench.clock.advance(hours=100)
     while bench.store.expire(bench.clock.now_ms()).deleted:

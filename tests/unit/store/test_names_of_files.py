@@ -29,14 +29,14 @@ def test_a_queue_made_by_a_process_that_was_killed() -> None:
             survived = True
         bench.disk.heal()
         bench.kill()
-        given = bench.store.max_offset("u", 0)
+        given = bench.store.queues.max_offset("u", 0)
         while bench.store.figures().min_physical_offset == 0:
             bench.send("t", 0, b"x" * 300, b"y" * 300)
             bench.store.checkpoint()
             bench.clock.advance(hours=80)
             bench.store.expire(bench.clock.now_ms())
         bench.lose_power()
-        assert bench.store.max_offset("u", 0) >= given, f"killed at step {at}"
+        assert bench.store.queues.max_offset("u", 0) >= given, f"killed at step {at}"
         if survived:
             assert given == 1
             return

@@ -44,9 +44,9 @@ def offline(bench: StoreBench, *, is_open: bool = False, is_damaged: bool = Fals
 
 def online(bench: StoreBench) -> Content:
     return {
-        (topic, queue_id): bench.numbered_bodies(topic, queue_id, bench.store.min_offset(topic, queue_id))
-        for topic in bench.store.topics()
-        for queue_id in bench.store.queue_ids(topic)
+        (topic, queue_id): bench.numbered_bodies(topic, queue_id, bench.store.queues.min_offset(topic, queue_id))
+        for topic in bench.store.queues.topics()
+        for queue_id in bench.store.queues.queue_ids(topic)
     }
 
 
@@ -173,10 +173,10 @@ def test_what_has_expired_is_not_there() -> None:
 def test_times_lead_to_offsets_as_in_the_broker(how: str) -> None:
     """The first message stored then or later, in queues and in what they lack."""
     bench = filled()
-    begun = bench.store.earliest_store_time("t", 0)
+    begun = bench.store.queues.earliest_store_time("t", 0)
     times = [begun - 1, begun, begun + 35, begun + 80, begun + 95, begun + 1000]
     queues = [("t", 0), ("t", 1), ("u", 0)]
-    expected = [bench.store.offset_by_time(*queue, time) for time in times for queue in queues]
+    expected = [bench.store.queues.offset_by_time(*queue, time) for time in times for queue in queues]
     if how == "closed":
         bench.store.close()
     else:

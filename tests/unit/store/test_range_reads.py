@@ -130,7 +130,7 @@ def test_a_range_that_has_expired(bench: StoreBench) -> None:
     bench.clock.advance(hours=80)
     while bench.store.expire(bench.clock.now_ms()).deleted:
         pass
-    low = bench.store.min_offset("t", 0)
+    low = bench.store.queues.min_offset("t", 0)
     assert 0 < low < 30
     wanted = [TopicRange("t", 0, 0, 30), TopicRange("u", 0, 28, 30), TopicRange("t", 0, low - 1, 30)]
     found = bench.store.read_ranges(wanted, max_count=99, max_bytes=EVERYTHING)

@@ -131,10 +131,10 @@ def test_4771_a_group_ahead_of_a_log_that_lost_its_tail() -> None:
     bench.store.flush()
     bench.send("t", 0, *numbered(2, 6))
     offsets = ConsumerOffsets()
-    offsets.commit("g", "t", 0, bench.store.max_offset("t", 0))
+    offsets.commit("g", "t", 0, bench.store.queues.max_offset("t", 0))
     before = bench.store.incarnation
     bench.lose_power()
-    offsets.clamp(lambda *queue: (bench.store.min_offset(*queue), bench.store.max_offset(*queue)))
+    offsets.clamp(bench.store.queues.bounds)
     bench.send("t", 0, b"next")
     assert bench.numbered_bodies("t", 0, offsets.committed("g", "t", 0) or 0) == [(2, b"next")]
     assert bench.store.incarnation == before + 1
@@ -156,7 +156,7 @@ def test_8239_nothing_is_read_before_it_is_on_disk() -> None:
     """With SYNC_FLUSH a reader could be ahead of the disk; after a crash its offset stood for another message."""
     bench = StoreBench(SYNC)
     bench.send("t", 0, b"one")
-    assert (bench.store.max_offset("t", 0), bench.bodies("t", 0)) == (0, [])
+    assert (bench.store.queues.max_offset("t", 0), bench.bodies("t", 0)) == (0, [])
     bench.store.flush()
     assert bench.bodies("t", 0) == [b"one"]
 
@@ -192,7 +192,7 @@ def test_10417_a_queue_that_lost_all_its_messages() -> None:
     bench.store.checkpoint()
     bench.send("t", 0, *numbered(2, 9))
     bench.lose_power()
-    assert (bench.store.min_offset("t", 0), bench.store.max_offset("t", 0)) == (0, 0)
+    assert bench.store.queues.bounds("t", 0) == (0, 0)
     bench.send("t", 0, b"again")
     assert bench.numbered_bodies("t", 0, 0) == [(0, b"again")]
 
@@ -222,4 +222,4 @@ def test_10288_8405_a_topic_deleted_while_its_messages_wait_for_a_flush() -> Non
     bench.store.delete_topic("t")
     plan.run()
     bench.store.finish_flush(plan)
-    assert (bench.store.topics(), bench.bodies("u", 0)) == (["u"], [b"two"])
+    assert (bench.store.queues.topics(), bench.bodies("u", 0)) == (["u"], [b"two"])

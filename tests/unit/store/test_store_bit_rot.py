@@ -72,8 +72,8 @@ def test_rotten_blocks_cost_the_messages_in_them(damage: list[tuple[str, int, in
 def bodies_by_offset(bench: StoreBench) -> dict[int, bytes]:
     """What readers are given. RocketMQ's checksum is of the body alone, so properties may be anything."""
     found: dict[int, bytes] = {}
-    at = bench.store.min_offset("t", 0)
-    while at < bench.store.max_offset("t", 0):
+    at = bench.store.queues.min_offset("t", 0)
+    while at < bench.store.queues.max_offset("t", 0):
         result = bench.store.read("t", 0, at, max_count=1, max_bytes=EVERYTHING)
         if result.count:
             record = bytes(result.body)

@@ -30,16 +30,16 @@ def test_message_in_parts(bench: StoreBench, size: int) -> None:
         assert place.queue_offset == number
         found = decode_record(bench.store.read_at(place.physical_offset))
         assert (found.body, found.property_map(), found.queue_offset) == (b"x" * size, {"A": "b"}, number)
-        assert bench.store.locate("half", 0, number) == (place.physical_offset, place.size)
+        assert bench.store.queues.locate("half", 0, number) == (place.physical_offset, place.size)
     bench.kill()
-    assert bench.store.max_offset("half", 0) == 4
+    assert bench.store.queues.max_offset("half", 0) == 4
 
 
 def test_message_in_parts_too_large(bench: StoreBench) -> None:
     """One that no file can take is refused, and nothing has moved."""
     with pytest.raises(InvalidMessage, match="cannot take"):
         bench.store.writer.append_parts("half", 0, bytearray(HEAD_BYTES), [bytes(2000)])
-    assert (bench.store.end_offset, bench.store.max_offset("half", 0)) == (0, 0)
+    assert (bench.store.end_offset, bench.store.queues.max_offset("half", 0)) == (0, 0)
 
 
 @pytest.mark.parametrize("shape", BODIES)
@@ -63,7 +63,7 @@ def test_published_together(bench: StoreBench) -> None:
     """What is appended together is readable together; those who append meanwhile wait, and keep their order."""
     told: list[tuple[str, int]] = []
     bench.store.on_readable = lambda readable: told.extend(
-        (topic, bench.store.max_offset("u", 0)) for topic, *_ in readable
+        (topic, bench.store.queues.max_offset("u", 0)) for topic, *_ in readable
     )
     with bench.store.publishing_together():
         bench.commit("t", 0, RecordBatch.from_sizes(*bulk("t", 0, [b"1", b"2"])), 1)
@@ -100,7 +100,7 @@ def test_scan_of_the_log(bench: StoreBench) -> None:
     """All records of the log are found from any of them on, over the ends of files."""
     for number in range(20):
         bench.send("t", number % 2, b"%02d" % number * (1 + number % 5 * 20))
-    start, _ = bench.store.locate("t", 1, 3) or pytest.fail("it is there")
+    start, _ = bench.store.queues.locate("t", 1, 3) or pytest.fail("it is there")
     found = [
         (int(place), int(queue_id))
         for batch in bench.store.records_from(start)
@@ -114,17 +114,17 @@ def test_expiry_keeps_what_it_is_told_to(bench: StoreBench) -> None:
     """Files that hold what is still needed outlast their time; when it is no longer needed they go."""
     for number in range(40):
         bench.send("t", 0, b"%02d" % number * 20)
-    kept, _ = bench.store.locate("t", 0, 20) or pytest.fail("it is there")
+    kept, _ = bench.store.queues.locate("t", 0, 20) or pytest.fail("it is there")
     bench.store.checkpoint()
     bench.clock.advance(hours=SMALL.file_reserved_time + 1)
     for _ in range(5):
         bench.store.expire(bench.clock.now_ms(), keep_from=kept)
     assert kept - SMALL.mapped_file_size_commit_log < bench.store.figures().min_physical_offset <= kept
-    assert bench.store.locate("t", 0, 20)
+    assert bench.store.queues.locate("t", 0, 20)
     for _ in range(5):
         bench.store.expire(bench.clock.now_ms())
     assert bench.store.figures().min_physical_offset > kept
-    assert bench.store.locate("t", 0, 20) is None
+    assert bench.store.queues.locate("t", 0, 20) is None
 
 
 def test_expiry_keeps_what_is_not_on_disk(bench: StoreBench) -> None:

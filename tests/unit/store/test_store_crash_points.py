@@ -101,7 +101,7 @@ class Work:
         """What is there is what was sent, in its place, and not less than was promised; and it goes on from there."""
         store = self.bench.store
         for queue, messages in self.sent.items():
-            first, end = store.min_offset(*queue), store.max_offset(*queue)
+            first, end = store.queues.min_offset(*queue), store.queues.max_offset(*queue)
             assert first == 0 or self.may_be_expired
             assert self.bench.numbered_bodies(*queue, first) == list(enumerate(messages))[first:end]
             assert end >= at_least[queue]

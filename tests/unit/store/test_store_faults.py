@@ -297,7 +297,7 @@ def test_files_may_go_while_they_are_synced() -> None:
     bench.store.finish_flush(plan)
     bench.store.checkpoint()
     bench.kill()
-    assert bench.store.topics() == ["u"]
+    assert bench.store.queues.topics() == ["u"]
 
 
 def test_a_closed_store_takes_nothing() -> None:
@@ -358,7 +358,7 @@ def test_messages_stay_until_their_queue_entries_are_written() -> None:
     assert bench.store.expire(bench.clock.now_ms()).deleted == ()
     assert bench.store.expire(bench.clock.now_ms()).deleted
     bench.lose_power()
-    assert bench.store.max_offset("t", 0) == 2
+    assert bench.store.queues.max_offset("t", 0) == 2
 
 
 @pytest.mark.parametrize(("way", "step"), [("send", "writer._in_one"), ("send_bulk", "writer.entries_of")])

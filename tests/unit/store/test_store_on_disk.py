@@ -46,7 +46,7 @@ def test_a_store_left_open_is_recovered(bench: StoreBench, tmp_path: Path) -> No
     recovered = MessageStore.open(
         "copy", SMALL, files=PosixFileSystem(tmp_path), clock=bench.clock, entropy=SystemEntropy(1)
     )
-    assert [recovered.max_offset("t", queue_id) for queue_id in range(3)] == [7, 7, 6]
+    assert [recovered.queues.max_offset("t", queue_id) for queue_id in range(3)] == [7, 7, 6]
     assert recovered.store_id == bench.store.store_id
     assert recovered.incarnation == bench.store.incarnation
     recovered.close()
@@ -80,7 +80,7 @@ def test_more_queues_than_open_files(bench: StoreBench) -> None:
         assert bench.bodies("t", queue_id) == [b"m%d" % queue_id]
     for queue_id in range(40):
         bench.send("t", queue_id, b"n%d" % queue_id)
-    assert all(bench.store.max_offset("t", queue_id) == 2 for queue_id in range(40))
+    assert all(bench.store.queues.max_offset("t", queue_id) == 2 for queue_id in range(40))
     bench.store.close()
 
 
@@ -108,7 +108,7 @@ def test_a_batch_larger_than_a_file_is_refused(tmp_path: Path) -> None:
         bench.store.append([draft("t", 0, b"x" * 200) for _ in range(5)], together=True)
     with pytest.raises(ValueError, match="1024"):
         bench.send("t", 0, b"x" * 600)
-    assert (bench.store.end_offset, bench.store.max_offset("t", 0)) == (0, 0)
+    assert (bench.store.end_offset, bench.store.queues.max_offset("t", 0)) == (0, 0)
     bench.send("t", 0, b"fits")
     assert bench.bodies("t", 0) == [b"fits"]
     bench.store.close()

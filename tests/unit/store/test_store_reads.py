@@ -137,18 +137,18 @@ def test_a_budget_of_bytes_reaches_so_far(
     """Sizes come from the queue's entries: exactly as many messages as fit, within the range and the bounds."""
     sizes = bench.store.read_bulk("t", 0, 0, 30, max_count=30, max_bytes=EVERYTHING).sizes.tolist()
     budget = sum(sizes[start : start + fits])
-    extent = bench.store.measure("t", 0, start, end, max_bytes=budget, max_entries=entries)
+    extent = bench.store.queues.measure("t", 0, start, end, max_bytes=budget, max_entries=entries)
     assert extent.next_offset == start + count
     assert extent.size_bytes == sum(sizes[start : start + count])
     assert extent.next_bytes == (sizes[start + count] if is_next_known else 0)
     if count:
-        less = bench.store.measure("t", 0, start, end, max_bytes=extent.size_bytes - 1, max_entries=entries)
+        less = bench.store.queues.measure("t", 0, start, end, max_bytes=extent.size_bytes - 1, max_entries=entries)
         assert less.next_offset == start + count - 1
 
 
 def test_a_queue_that_does_not_exist_has_no_bytes(bench: StoreBench) -> None:
     """It is measured like one that is empty."""
-    assert bench.store.measure("nowhere", 3, 5, 9, max_bytes=1, max_entries=9) == (5, 0, 0)
+    assert bench.store.queues.measure("nowhere", 3, 5, 9, max_bytes=1, max_entries=9) == (5, 0, 0)
 
 
 def test_bulk_read_keeps_to_its_range(bench: StoreBench) -> None:
@@ -200,7 +200,7 @@ def test_below_the_first_message() -> None:
     report = bench.store.expire(bench.clock.now_ms())
     while bench.store.expire(bench.clock.now_ms()).deleted:
         pass
-    first = bench.store.min_offset("t", 0)
+    first = bench.store.queues.min_offset("t", 0)
     assert 0 < first < 30
     assert report.deleted
     with pytest.raises(OffsetMoved) as caught:
@@ -209,15 +209,15 @@ def test_below_the_first_message() -> None:
     result = bench.store.read("t", 0, 0, max_count=9, max_bytes=EVERYTHING)
     assert (result.status, result.next_offset) == (ReadStatus.OFFSET_TOO_SMALL, first)
     assert bench.bodies("t", 0) == [b"m%02d" % number for number in range(first, 30)]
-    assert not bench.store.is_recent("t", 0)
+    assert not bench.store.queues.is_recent("t", 0)
 
 
 def test_a_group_starts_at_zero_while_the_first_message_is_recent() -> None:
     """Offset 0 counts as recent while it is there, and only in a queue that has messages."""
     bench = StoreBench()
-    assert not bench.store.is_recent("t", 0)
+    assert not bench.store.queues.is_recent("t", 0)
     bench.send("t", 0, b"m")
-    assert bench.store.is_recent("t", 0)
+    assert bench.store.queues.is_recent("t", 0)
 
 
 def test_readers_are_told_what_has_come() -> None:

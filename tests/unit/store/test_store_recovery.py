@@ -45,8 +45,8 @@ def filled(config: StoreConfig = SMALL, count: int = 24) -> StoreBench:
 def all_bodies(bench: StoreBench) -> dict[tuple[str, int], list[bytes]]:
     return {
         (topic, queue_id): bench.bodies(topic, queue_id)
-        for topic in bench.store.topics()
-        for queue_id in bench.store.queue_ids(topic)
+        for topic in bench.store.queues.topics()
+        for queue_id in bench.store.queues.queue_ids(topic)
     }
 
 
@@ -92,10 +92,10 @@ def test_what_was_stored_without_an_index_is_in_the_next(first: StoreConfig, how
     for config in (first, CLEAN, SMALL, SMALL):
         bench.config = config
         getattr(bench, how)()
-        number = bench.store.max_offset("t", 0)
+        number = bench.store.queues.max_offset("t", 0)
         bench.send("t", 0, b"m%03d" % number, b"m%03d" % (number + 1))
         bench.store.checkpoint()
-    for number in range(bench.store.max_offset("t", 0)):
+    for number in range(bench.store.queues.max_offset("t", 0)):
         assert len(bench.store.query("t", f"m{number:03}", 0, 1 << 60, 9)) == 1, number
 
 
@@ -147,7 +147,7 @@ def test_a_record_that_lost_its_end_is_not_believed(topic: str, properties: byte
         bench.write_file(LOG, whole[:left].ljust(len(whole), b"\x00"), begin)
         bench.disk.crash(None)
         bench.open()
-        assert (bench.store.topics(), bench.bodies(topic, 0)) == ([topic], [b"kept."]), left
+        assert (bench.store.queues.topics(), bench.bodies(topic, 0)) == ([topic], [b"kept."]), left
         assert bench.store.end_offset == begin
 
 
@@ -193,11 +193,11 @@ def test_a_flipped_bit_costs_one_message(at: int, number: int, rebuilt: bool) ->
     bench.open()
     expected = [(n, body) for n, body in enumerate(bodies) if n != number]
     if rebuilt and number == 0:  # nobody knows any more that the queue began before
-        assert bench.store.min_offset("t", 0) == 1
-    assert bench.numbered_bodies("t", 0, bench.store.min_offset("t", 0)) == expected
+        assert bench.store.queues.min_offset("t", 0) == 1
+    assert bench.numbered_bodies("t", 0, bench.store.queues.min_offset("t", 0)) == expected
     assert [tuple(damage) for damage in bench.store.damage] == [(place, place + size)]
     bench.reopen()
-    assert bench.numbered_bodies("t", 0, bench.store.min_offset("t", 0)) == expected
+    assert bench.numbered_bodies("t", 0, bench.store.queues.min_offset("t", 0)) == expected
     result = bench.store.read("t", 0, number, max_count=1, max_bytes=EVERYTHING)
     assert result.status in (ReadStatus.FOUND, ReadStatus.OFFSET_TOO_SMALL)
 
@@ -276,7 +276,7 @@ def test_entries_of_lost_messages_do_not_come_back() -> None:
             bench.kill()
             bench.lose_power()
             assert bench.bodies("t", 0) == [b"kept.", b"next."]
-            assert bench.store.max_offset("t", 1) == 0
+            assert bench.store.queues.max_offset("t", 1) == 0
         else:
             break
     assert count > 5
@@ -290,7 +290,7 @@ def test_a_log_that_is_gone_takes_its_queues_with_it() -> None:
     for path in bench.content("commitlog"):
         bench.files.unlink(path)
     bench.open()
-    assert (bench.store.topics(), bench.store.end_offset) == ([], 0)
+    assert (bench.store.queues.topics(), bench.store.end_offset) == ([], 0)
     assert bench.store.incarnation == before + 1
     bench.send("t", 0, b"new")
     bench.kill()
@@ -322,14 +322,14 @@ def test_a_queue_that_starts_in_the_middle() -> None:
     bench.clock.advance(hours=100)
     while bench.store.expire(bench.clock.now_ms()).deleted:
         pass
-    first = bench.store.min_offset("t", 0)
+    first = bench.store.queues.min_offset("t", 0)
     assert first % 5
     kept = bench.bodies("t", 0)
     bench.store.close()
     for path in bench.content("consumequeue"):
         bench.files.unlink(path)
     bench.open()
-    assert (bench.store.min_offset("t", 0), bench.bodies("t", 0)) == (first, kept)
+    assert (bench.store.queues.min_offset("t", 0), bench.bodies("t", 0)) == (first, kept)
     file = bench.content("consumequeue")[f"consumequeue/t/0/{first // 5 * 100:020d}"]
     assert file.startswith(bytes.fromhex("00000000000000007fffffff0000000000000000") * (first % 5))
 
@@ -345,7 +345,7 @@ def test_a_queue_whose_messages_all_expired_keeps_its_offset() -> None:
     while bench.store.expire(bench.clock.now_ms()).deleted:
         pass
     for _ in range(2):
-        assert (bench.store.min_offset("old", 0), bench.store.max_offset("old", 0)) == (3, 3)
+        assert bench.store.queues.bounds("old", 0) == (3, 3)
         bench.kill()
     bench.send("old", 0, b"d")
     assert bench.numbered_bodies("old", 0, 3) == [(3, b"d")]
@@ -374,7 +374,7 @@ def test_names_found_in_a_log_make_no_paths(topic: str, is_believed: bool) -> No
     bench.write_file(LOG, bytes(hostile), end)
     before = bench.disk.listdir("")
     bench.open()
-    assert bench.store.topics() == ["t"]
+    assert bench.store.queues.topics() == ["t"]
     assert bench.store.end_offset == end + (len(hostile) if is_believed else 0)
     assert bench.disk.listdir("") == before
 
@@ -417,8 +417,8 @@ def test_deleted_topics_are_gone() -> None:
     bench.store.delete_topic("t")
     bench.store.checkpoint()
     for reopen in (bench.kill, bench.reopen):
-        assert bench.store.topics() == ["u"]
-        assert bench.store.max_offset("t", 0) == 0
+        assert bench.store.queues.topics() == ["u"]
+        assert bench.store.queues.max_offset("t", 0) == 0
         reopen()
     bench.send("t", 0, b"again")
     bench.kill()
@@ -509,9 +509,9 @@ def test_messages_with_zeros_in_their_properties_are_not_taken_for_torn(way: str
         with OfflineStore(bench.files, is_open=False) as store:
             assert store.end(("t", 0)) == 9
         end(bench)
-        assert bench.store.max_offset("t", 0) == 9
+        assert bench.store.queues.max_offset("t", 0) == 9
         assert bench.store.incarnation == 1 + (end is StoreBench.lose_power)
-        assert bench.store.topics() == ["t"]
+        assert bench.store.queues.topics() == ["t"]
 
 
 @pytest.mark.faults
@@ -530,7 +530,7 @@ def test_rows_with_zeros_in_their_keys_are_not_taken_for_torn() -> None:
     )
     bench.store.writer.append_rows("t", [RowRun(0, rows)])
     bench.kill()
-    assert bench.store.max_offset("t", 0) == 3
+    assert bench.store.queues.max_offset("t", 0) == 3
 
 
 @pytest.mark.faults
@@ -547,7 +547,7 @@ def test_a_message_with_zeros_that_lost_its_end_is_not_believed(zeros: str) -> N
         bench.write_file(LOG, whole[:left].ljust(len(whole), b"\x00"), begin)
         bench.disk.crash(None)
         bench.open()
-        assert (bench.store.topics(), bench.bodies("t", 0)) == (["t"], [b"kept."]), left
+        assert (bench.store.queues.topics(), bench.bodies("t", 0)) == (["t"], [b"kept."]), left
 
 
 @pytest.mark.faults
@@ -559,10 +559,10 @@ def test_a_message_outlives_the_file_that_its_voucher_is_in() -> None:
         bench.store.flush()
         bench.clock.advance(hours=73)
         expired = bench.store.expire(bench.clock.now_ms()).deleted
-        physical_offset, _ = bench.store.locate("t", 0, number) or pytest.fail("it was not stored")
+        physical_offset, _ = bench.store.queues.locate("t", 0, number) or pytest.fail("it was not stored")
         begins_a_file |= bool(expired) and physical_offset == bench.store.min_physical_offset
         bench.lose_power()
-        assert bench.store.max_offset("t", 0) == number + 1
+        assert bench.store.queues.max_offset("t", 0) == number + 1
     assert begins_a_file
 
 
@@ -584,4 +584,4 @@ def test_in_a_store_of_rocketmq_what_follows_is_proof(zeros: str) -> None:
     with OfflineStore(bench.files, is_open=False) as store:
         assert store.end(("t", 0)) == 3
     bench.open()
-    assert bench.store.max_offset("t", 0) == 3
+    assert bench.store.queues.max_offset("t", 0) == 3

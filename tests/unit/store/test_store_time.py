@@ -35,17 +35,17 @@ def bench() -> StoreBench:
 )
 def test_offset_by_time(bench: StoreBench, ms: int, lower: int, upper: int) -> None:
     """LOWER is the first message not before the time, UPPER the last not after it."""
-    assert bench.store.offset_by_time("t", 0, START + ms, "LOWER") == lower
-    assert bench.store.offset_by_time("t", 0, START + ms, "UPPER") == upper
+    assert bench.store.queues.offset_by_time("t", 0, START + ms, "LOWER") == lower
+    assert bench.store.queues.offset_by_time("t", 0, START + ms, "UPPER") == upper
 
 
 def test_store_times(bench: StoreBench) -> None:
     """Each message tells when it was stored; -1 where there is none, offset 0 for a queue that is not there."""
-    assert [bench.store.store_time_at("t", 0, n) - START for n in range(7)] == TIMES
-    assert bench.store.store_time_at("t", 0, 7) == -1
-    assert bench.store.earliest_store_time("t", 0) == START + 10
-    assert bench.store.earliest_store_time("t", 1) == -1
-    assert bench.store.offset_by_time("t", 1, START, "UPPER") == 0
+    assert [bench.store.queues.store_time_at("t", 0, n) - START for n in range(7)] == TIMES
+    assert bench.store.queues.store_time_at("t", 0, 7) == -1
+    assert bench.store.queues.earliest_store_time("t", 0) == START + 10
+    assert bench.store.queues.earliest_store_time("t", 1) == -1
+    assert bench.store.queues.offset_by_time("t", 1, START, "UPPER") == 0
 
 
 @pytest.mark.parametrize("bodies", [(b"alike", b"every"), (b"short", b"and longer")])
@@ -72,11 +72,11 @@ def test_expired_messages_are_too_early_for_any_time(bench: StoreBench) -> None:
     old.clock.advance(hours=80)
     while old.store.expire(old.clock.now_ms()).deleted:
         pass
-    first = old.store.min_offset("t", 0)
+    first = old.store.queues.min_offset("t", 0)
     assert first > 0
     for boundary in ("LOWER", "UPPER"):
-        assert old.store.offset_by_time("t", 0, began_ms, boundary) == first
-    assert old.store.earliest_store_time("t", 0) == began_ms + first
+        assert old.store.queues.offset_by_time("t", 0, began_ms, boundary) == first
+    assert old.store.queues.earliest_store_time("t", 0) == began_ms + first
 
 
 def test_the_log_tells_when_its_oldest_message_was_stored() -> None:

@@ -46,7 +46,7 @@ def test_a_queue_whose_topic_was_deleted_is_not_written_to() -> None:
     stored = bench.store.writer.append_table(again)
     assert stored is not None
     assert stored.queue_offsets.tolist() == [0, 1]
-    assert bench.store.max_offset("orders", 0) == 1
+    assert bench.store.queues.max_offset("orders", 0) == 1
 
 
 def test_only_queues_that_are_asked_for_are_made() -> None:
@@ -55,7 +55,7 @@ def test_only_queues_that_are_asked_for_are_made() -> None:
     some = table([("orders", 0)], [b"1"])
     odd = some.targets.number_of("no/topic", 0)
     bench.store.writer.append_table(some)
-    assert bench.store.topics() == ["orders"]
+    assert bench.store.queues.topics() == ["orders"]
     with pytest.raises(InvalidName):
         bench.store.writer.append_table(some._replace(target_of=np.array([odd])))
-    assert bench.store.topics() == ["orders"]
+    assert bench.store.queues.topics() == ["orders"]

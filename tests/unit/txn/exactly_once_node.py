@@ -308,8 +308,8 @@ class Node:
 
     def rows(self) -> list[str]:
         """Those that have not expired."""
-        first = self.store.min_offset(TOPIC, 0)
-        if first == self.store.max_offset(TOPIC, 0):
+        first = self.store.queues.min_offset(TOPIC, 0)
+        if first == self.store.queues.max_offset(TOPIC, 0):
             return []
         read = self.store.read_bulk(TOPIC, 0, first, 1 << 40, max_count=1 << 20, max_bytes=1 << 30)
         rows, at = [], 0
@@ -320,9 +320,9 @@ class Node:
 
     def check(self) -> None:
         """Whole versions from the first on, in their order, but for what has expired of them."""
-        if not self.is_up or self.files_are_dead or self.store.max_offset(TOPIC, 0) == self.seen:
+        if not self.is_up or self.files_are_dead or self.store.queues.max_offset(TOPIC, 0) == self.seen:
             return
-        self.seen = self.store.max_offset(TOPIC, 0)
+        self.seen = self.store.queues.max_offset(TOPIC, 0)
         wanted = list[str]()
         for rows in self.decided():
             if len(wanted) < self.seen:
@@ -336,8 +336,8 @@ class Node:
 
     def check_rows(self, wanted: list[str]) -> None:
         """These were written, and nothing else; the oldest may have expired."""
-        count, rows = self.store.max_offset(TOPIC, 0), self.rows()
-        if count != len(wanted) or rows != wanted[self.store.min_offset(TOPIC, 0) :]:
+        count, rows = self.store.queues.max_offset(TOPIC, 0), self.rows()
+        if count != len(wanted) or rows != wanted[self.store.queues.min_offset(TOPIC, 0) :]:
             raise Broken(f"{self.name} shows {rows}, the last of {count}, instead of {wanted}")
 
 

@@ -185,7 +185,7 @@ class ParticipantBench:
         return [record.body for record in self.records(topic, queue_id)]
 
     def records(self, topic: str, queue_id: int = 0) -> list[Record]:
-        first = self.store.min_offset(topic, queue_id)
+        first = self.store.queues.min_offset(topic, queue_id)
         found = self.store.read_bulk(topic, queue_id, first, EVERYTHING, max_count=EVERYTHING, max_bytes=EVERYTHING)
         ends = np.cumsum(found.sizes)
         records = [decode_record(bytes(found.body), int(at)) for at in ends - found.sizes]

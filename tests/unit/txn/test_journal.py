@@ -194,7 +194,7 @@ def test_an_event_too_large_changes_nothing(desk: Desk) -> None:
     decided = Decided(T, 1, 0, TxnDecision("q", {"a": attempts}), 0, "driver")
     with pytest.raises(InvalidMessage, match="over the limit"):
         desk.journal.record([opened(), decided])
-    assert (T in desk.ledger, desk.store.max_offset(TXN_LEDGER_TOPIC, 0)) == (False, 0)
+    assert (T in desk.ledger, desk.store.queues.max_offset(TXN_LEDGER_TOPIC, 0)) == (False, 0)
 
 
 @pytest.mark.parametrize(("output_bytes", "fits"), [(7_000, True), (8_000, False)])
@@ -217,7 +217,7 @@ async def test_an_idle_id_survives_the_retention_of_the_log(desk: Desk) -> None:
         await desk.restate()
         desk.clock.advance(hours=24)
         desk.expire()
-    assert desk.store.min_offset(TXN_LEDGER_TOPIC, 0) > 0
+    assert desk.store.queues.min_offset(TXN_LEDGER_TOPIC, 0) > 0
     desk.lose_power()
     assert desk.ledger.require(T).epoch == 1
 
