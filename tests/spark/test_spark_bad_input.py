@@ -17,6 +17,7 @@ from rmqspark.entropy import SystemEntropy
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.files import PosixFileSystem
 from rmqspark.store.message_store import MessageStore
+from rmqspark.store.readable_queues import ReadableQueues
 from rmqspark.testing import cluster
 
 if TYPE_CHECKING:
@@ -178,14 +179,14 @@ def test_a_broker_that_reports_less_than_before(topic: Topic, tmp_path: Path, mo
     """Ends that are lower for a moment make no message come again."""
     read: list[bytes] = []
     lies: list[int] = []
-    honest = MessageStore.max_offset
+    honest = ReadableQueues.bounds
 
-    def max_offset(store: MessageStore, name: str, queue_id: int) -> int:
+    def bounds(queues: ReadableQueues, name: str, queue_id: int) -> tuple[int, int]:
         if name == topic.name and lies:
-            return lies.pop()
-        return honest(store, name, queue_id)
+            return 0, lies.pop()
+        return honest(queues, name, queue_id)
 
-    monkeypatch.setattr(MessageStore, "max_offset", max_offset)
+    monkeypatch.setattr(ReadableQueues, "bounds", bounds)
     topic.send("a", "b", "c")
     frame = topic.stream("body binary", startingOffsets="earliest", fetchOffset__retryIntervalMs=20)
     writer = frame.writeStream.foreachBatch(lambda batch, number: read.extend(row.body for row in batch.collect()))
@@ -206,13 +207,13 @@ def test_a_broker_that_answers_slowly(topic: Topic, run: Run, monkeypatch: pytes
     """A broker that is held up for longer than a request waits is asked again; nothing is missing."""
     topic.send("a", "b", "c")
     held_up: list[float] = [6.5]
-    prompt = MessageStore.max_offset
+    prompt = ReadableQueues.bounds
 
-    def max_offset(store: MessageStore, name: str, queue_id: int) -> int:
+    def bounds(queues: ReadableQueues, name: str, queue_id: int) -> tuple[int, int]:
         if name == topic.name and held_up:
             time.sleep(held_up.pop())
-        return prompt(store, name, queue_id)
+        return prompt(queues, name, queue_id)
 
-    monkeypatch.setattr(MessageStore, "max_offset", max_offset)
+    monkeypatch.setattr(ReadableQueues, "bounds", bounds)
     assert run(topic.stream("body binary", startingOffsets="earliest")).bodies == ["a", "b", "c"]
     assert not held_up
