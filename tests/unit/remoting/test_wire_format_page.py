@@ -44,7 +44,7 @@ TRANSACTIONS = [
 
 
 @pytest.mark.parametrize("header", [*BULK, *TOPICS, *TRANSACTIONS])
-def test_every_field_of_our_own_requests_is_there(header: type) -> None:
+def test_every_field_of_our_own_requests_is_there(header: type[Header | Body]) -> None:
     """Whoever writes a client for our own requests finds all their fields."""
     named = {*re.findall(r"`(\w+)`", PAGE), *re.findall(r'"(\w+)":', PAGE)}
     assert [name for name in header.__struct_fields__ if name not in named] == []

@@ -83,7 +83,8 @@ class Broker:
             if not left:
                 break
         sizes = np.array([len(record) for record in records], np.int32)
-        found = FoundRanges(*np.array(rows, np.int64).T, sizes, memoryview(b"".join(records)))
+        next_offsets, min_offsets, counts = np.array(rows, np.int64).T
+        found = FoundRanges(next_offsets, min_offsets, counts, sizes, memoryview(b"".join(records)))
         fields = {"ranges": str(len(rows)), "count": str(len(records))}
         return answered(fields, b"".join(encode_found(found)))
 
