@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from rmqspark.protocol.columns import Column
 
-SPREAD_ROWS = 8_192  # a smaller batch is dealt evenly over all queues, a larger one goes out in full sends
+SPREAD_ROWS = 8_192  # fewer are dealt evenly over all queues, unless more rows go before them
 
 
 class Run(NamedTuple):
@@ -75,10 +75,10 @@ def _are_short(targets: NDArray[np.int64]) -> bool:
     return int(targets.min()) >= 0 and int(targets.max()) < 1 << 16
 
 
-def in_turn(sizes: NDArray[np.int64], queue_count: int, turn: int, max_bytes: int) -> Iterator[Run]:
-    """Neighbouring rows to one queue after the other, beginning with number `turn`."""
-    rows = len(sizes)
-    at_least = queue_count if rows < SPREAD_ROWS else 1
+def in_turn(sizes: NDArray[np.int64], queue_count: int, turn: int, max_bytes: int, *, are_first: bool) -> Iterator[Run]:
+    """Neighbouring rows to one queue after the other, beginning with number `turn`. The first of a task may be all it
+    has, so a few are spread over the queues; those that follow go out in as few sends as they can."""
+    at_least = queue_count if are_first and len(sizes) < SPREAD_ROWS else 1
     for step, (first, end) in enumerate(evenly(sizes, max_bytes, at_least)):
         yield Run((turn + step) % queue_count, first, end)
 

@@ -57,6 +57,10 @@ class Targets:
         names = {queue.broker_name for topic in topics for queue in self.queues(topic)}
         return all(self._able(name).topics_send for name in names)
 
+    def has_begun(self, topic: str) -> bool:
+        """Whether queues of `topic` had their turn in this task."""
+        return topic in self._turns
+
     def turn(self, topic: str) -> int:
         """Whose turn it is among the queues of `topic`. Tasks begin anywhere, so that they do not march in step."""
         if topic not in self._turns:

@@ -142,7 +142,9 @@ class WriteTask:
     def _runs(self, topic: str, rows: Rows, groups: list[Run] | None, queue_count: int) -> Iterator[Run]:
         max_bytes = self._targets.max_bytes(topic)
         if groups is None:
-            runs = list(in_turn(rows.sizes, queue_count, self._targets.turn(topic), max_bytes))
+            are_first = not self._targets.has_begun(topic)
+            turn = self._targets.turn(topic)
+            runs = list(in_turn(rows.sizes, queue_count, turn, max_bytes, are_first=are_first))
             self._targets.took_turns(topic, len(runs))
             yield from runs
             return
