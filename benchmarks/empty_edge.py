@@ -26,7 +26,8 @@ _BATCH_BYTES = 1 << 20
 class EmptyEdge(DataSource):
     """`format("empty")`: `partitions` tasks that give `rows` bodies of `bytes` (100) each, once; writing forgets them.
 
-    With `rate` and `seconds` they give together that many bodies a second, for that long.
+    With `rate` and `seconds` they give together that many bodies a second, for that long. With `settled` the processes
+    have the habits of ours (`rmqspark.spark_worker`), and what is left is the bridge's.
     """
 
     @classmethod
@@ -41,22 +42,24 @@ class EmptyEdge(DataSource):
         partitions = int(self.options["partitions"])
         if "rate" in self.options:
             return SteadyReader(partitions, int(self.options["rate"]), int(self.options["seconds"]))
-        return EmptyReader(partitions, int(self.options["rows"]), int(self.options.get("bytes", 100)))
+        sizes = int(self.options["rows"]), int(self.options.get("bytes", 100))
+        return EmptyReader(partitions, *sizes, settled="settled" in self.options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         del schema, overwrite
-        return EmptyStreamWriter()
+        return EmptyStreamWriter("settled" in self.options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         del schema, overwrite
-        return EmptyWriter()
+        return EmptyWriter("settled" in self.options)
 
 
 class EmptyReader(DataSourceStreamReader):
-    def __init__(self, partitions: int, rows: int, body_bytes: int) -> None:
+    def __init__(self, partitions: int, rows: int, body_bytes: int, *, settled: bool) -> None:
         self._partitions = partitions
         self._rows = rows
         self._body_bytes = body_bytes
+        self._settled = settled
 
     def initialOffset(self) -> dict[str, Any]:
         return {"at": 0}
@@ -70,6 +73,7 @@ class EmptyReader(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         del partition
+        _begin(self._settled)
         batch = bodies(min(self._rows, _BATCH_BYTES // self._body_bytes), self._body_bytes)
         for first in range(0, self._rows, max(1, batch.num_rows)):
             yield batch.slice(0, self._rows - first)
@@ -127,16 +131,30 @@ def bodies(rows: int, body_bytes: int = 100) -> Any:
 
 
 class EmptyWriter(DataSourceArrowWriter):
+    def __init__(self, settled: bool) -> None:
+        self._settled = settled
+
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        return _forgotten(iterator)
+        return _forgotten(iterator, self._settled)
 
 
 class EmptyStreamWriter(DataSourceStreamArrowWriter):
+    def __init__(self, settled: bool) -> None:
+        self._settled = settled
+
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        return _forgotten(iterator)
+        return _forgotten(iterator, self._settled)
 
 
-def _forgotten(batches: Iterator[Any]) -> WriterCommitMessage:
+def _forgotten(batches: Iterator[Any], settled: bool) -> WriterCommitMessage:
+    _begin(settled)
     for _ in batches:
         pass
     return WriterCommitMessage()
+
+
+def _begin(settled: bool) -> None:
+    if settled:
+        from rmqspark.spark_worker import settle
+
+        settle()

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 SIDES = ("rmqspark", "kafka")
 _HEADERS = ("tags", "keys")
 
+_ARROW_BATCHES = "spark.sql.execution.arrow.maxBytesPerBatch"
+
 
 class Side(Protocol):
     """Topics at an address."""
@@ -172,14 +174,14 @@ class Nothing:
     def __init__(self, spark: SparkSession, rows: int, partitions: int, body_bytes: int) -> None:
         spark.dataSource.register(EmptyEdge)
         self._rows = rows
-        self._made = {"partitions": partitions, "rows": rows // partitions, "bytes": body_bytes}
+        self._made = {"partitions": partitions, "rows": rows // partitions, "bytes": body_bytes, "settled": True}
 
     def create_topic(self, spark: SparkSession, topic: str, partitions: int) -> None:
         """Needs none."""
 
     def write(self, frame: DataFrame, topic: str, **options: object) -> None:
         del topic, options
-        frame.write.format("empty").mode("append").save()
+        frame.write.format("empty").option("settled", True).mode("append").save()
 
     def read(self, spark: SparkSession, topic: str) -> DataFrame:
         """As many rows as were forgotten."""
@@ -192,7 +194,22 @@ class Nothing:
 
     def writing(self, frame: DataFrame, topic: str, **options: object) -> DataStreamWriter:
         del topic, options
-        return frame.writeStream.format("empty")
+        return frame.writeStream.format("empty").option("settled", True)
+
+
+LARGE_SENDS = {"batchBytes": "4m"}
+"""What docs/spark.md advises for rows of a kilobyte, together with `arrow_batches` of the same size."""
+
+
+@contextmanager
+def arrow_batches(spark: SparkSession, at_most: str | None) -> Iterator[None]:
+    """Spark hands rows to Python in batches of so many bytes; None: as it does without being told (64m)."""
+    if at_most is not None:
+        spark.conf.set(_ARROW_BATCHES, at_most)
+    try:
+        yield
+    finally:
+        spark.conf.unset(_ARROW_BATCHES)
 
 
 def side(name: str, address: str) -> Side:
