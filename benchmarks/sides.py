@@ -36,6 +36,7 @@ class Side(Protocol):
 
     name: str
     address: str
+    tries: int  # of a run
 
     def create_topic(self, spark: SparkSession, topic: str, partitions: int) -> None: ...
 
@@ -65,6 +66,7 @@ class Rmqspark:
     """Ours. A stream is exactly-once unless an option says otherwise, a batch job at-least-once."""
 
     name = "rmqspark"
+    tries = 1
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -115,6 +117,7 @@ class Kafka:
     """Apache Kafka with Spark's own connector: at-least-once, the only thing that it offers."""
 
     name = "kafka"
+    tries = 3
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -170,6 +173,7 @@ class Nothing:
 
     name = "nothing"
     address = ""
+    tries = 1
 
     def __init__(self, spark: SparkSession, rows: int, partitions: int, body_bytes: int) -> None:
         spark.dataSource.register(EmptyEdge)

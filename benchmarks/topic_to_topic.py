@@ -157,6 +157,7 @@ class Bench:
                 run=lambda topic, path=path: way(path, topic, rows),
                 count=lambda topic, path=path: path.side.read(self._spark, topic).count(),
                 target=lambda path=path: self._target(path.side),
+                tries=path.side.tries,
             )
             for path in paths
         ]

@@ -85,6 +85,7 @@ class Topics:
             run=lambda topic: self._write(side, topic, options),
             count=lambda topic: side.read(self._spark, topic).count(),
             target=lambda: self._new(side),
+            tries=side.tries,
         )
 
     def _new(self, side: Side | Nothing) -> str:

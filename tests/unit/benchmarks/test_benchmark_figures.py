@@ -60,3 +60,30 @@ def test_a_run_that_loses_or_doubles_rows_has_no_figure(came: int) -> None:
     """Speed that comes of leaving work out is not speed."""
     with pytest.raises(SystemExit, match=f"short: {came} rows arrived of 5."):
         in_turns([moved([], "short", came)], repeat=1, timeout_s=10, settle=lambda: None)
+
+
+def failing(log: list[str], fails: int, tries: int) -> Way:
+    """Fails so many times."""
+
+    def run(target: str) -> None:
+        log.append(target)
+        if len(log) <= fails:
+            raise RuntimeError("out of order\nwith a trace of many lines")
+
+    return Way("shaky", 5, run, count=lambda _: 5, target=lambda: f"target-{len(log)}", tries=tries)
+
+
+def test_a_run_that_fails_is_made_again_with_a_target_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    """One failure of a peer's does not throw away an hour of figures, and is told."""
+    log: list[str] = []
+    (figure,) = in_turns([failing(log, 2, tries=3)], repeat=1, timeout_s=10, settle=lambda: None)
+    assert log == ["target-0", "target-1", "target-2", "target-3"]
+    assert len(figure.seconds) == 1
+    assert "shaky failed 2 of 3 times, and is run again: out of order\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("tries", [1, 2])
+def test_a_run_that_fails_every_time_ends_the_benchmark(tries: int) -> None:
+    """Ours may not fail once."""
+    with pytest.raises(RuntimeError, match="out of order"):
+        in_turns([failing([], 5, tries)], repeat=1, timeout_s=10, settle=lambda: None)
