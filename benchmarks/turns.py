@@ -64,7 +64,8 @@ def _run(way: Way, settle: Callable[[], None]) -> tuple[float, Usage]:
         try:
             return _try(way, settle)
         except Exception as error:  # noqa: BLE001  # whatever Spark makes of it
-            progress(f"{way.name} failed {last} of {way.tries} times, and is run again: {str(error).splitlines()[0]}")
+            told = next(iter(str(error).splitlines()), repr(error))
+            progress(f"{way.name} failed {last} of {way.tries} times, and is run again: {told}")
     return _try(way, settle)
 
 
