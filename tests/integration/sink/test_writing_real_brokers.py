@@ -83,22 +83,39 @@ def test_stock_batches_take_no_compressed_bodies(mq: LocalCluster) -> None:
         WriteTask(client, SinkOptions(topic="other", compression="zlib"), AtLeastOnce(client)).write([batch])
 
 
+class Measured(AtLeastOnce):
+    """Notes how large each send is."""
+
+    def __init__(self, client: ClusterClient) -> None:
+        super().__init__(client)
+        self.sizes: list[int] = []
+
+    def pack(self, queue: MessageQueue, bulk: EncodedRecords | BulkRows) -> BulkSend:
+        packed = super().pack(queue, bulk)
+        self.sizes.append(sum(len(part) for part in packed.parts))
+        return packed
+
+
 @pytest.mark.parametrize("batch_bytes", [64 << 10, 512 << 10])
 def test_no_send_is_larger_than_batch_bytes(mq: LocalCluster, batch_bytes: int) -> None:
     """batchBytes bounds each send of rows that fit into it, and sends are filled."""
-    sizes: list[int] = []
-
-    class Measured(AtLeastOnce):
-        def pack(self, queue: MessageQueue, bulk: EncodedRecords | BulkRows) -> BulkSend:
-            packed = super().pack(queue, bulk)
-            sizes.append(sum(len(part) for part in packed.parts))
-            return packed
-
     batch = pa.record_batch({"body": pa.array([b"x" * 1_000] * 9_000), "tags": pa.array(["t"] * 9_000)})
     with ClusterClient(mq.namesrv) as client:
         options = SinkOptions(topic="filled", auto_create_topic=True, queues=2, batch_bytes=batch_bytes)
-        WriteTask(client, options, Measured(client)).write([batch])
-    assert batch_bytes // 2 < max(sizes) <= batch_bytes
+        measured = Measured(client)
+        WriteTask(client, options, measured).write([batch])
+    assert batch_bytes // 2 < max(measured.sizes) <= batch_bytes
+
+
+def test_only_the_first_rows_of_a_task_are_spread(mq: LocalCluster) -> None:
+    """Spark may hand out a megabyte at a time (`maxBytesPerBatch`): what follows is one send each, to a queue."""
+    batch = pa.record_batch({"body": pa.array([b"x" * 1_000] * 1_000)})
+    with ClusterClient(mq.namesrv) as client:
+        measured = Measured(client)
+        options = SinkOptions(topic="spread", auto_create_topic=True, queues=4)
+        written = WriteTask(client, options, measured).write([batch] * 5)
+    assert len(measured.sizes) == 4 + 4
+    assert list(written.queues.values()) == [1_250] * 4
 
 
 @pytest.mark.parametrize(
