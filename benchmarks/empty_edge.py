@@ -130,27 +130,25 @@ def bodies(rows: int, body_bytes: int = 100) -> Any:
     return pa.RecordBatch.from_arrays([values], names=["body"])
 
 
-class EmptyWriter(DataSourceArrowWriter):
+class Forgetting:
+    """What both writers do."""
+
     def __init__(self, settled: bool) -> None:
         self._settled = settled
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        return _forgotten(iterator, self._settled)
+        _begin(self._settled)
+        for _ in iterator:
+            pass
+        return WriterCommitMessage()
 
 
-class EmptyStreamWriter(DataSourceStreamArrowWriter):
-    def __init__(self, settled: bool) -> None:
-        self._settled = settled
-
-    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        return _forgotten(iterator, self._settled)
+class EmptyWriter(Forgetting, DataSourceArrowWriter):
+    """Of a batch job."""
 
 
-def _forgotten(batches: Iterator[Any], settled: bool) -> WriterCommitMessage:
-    _begin(settled)
-    for _ in batches:
-        pass
-    return WriterCommitMessage()
+class EmptyStreamWriter(Forgetting, DataSourceStreamArrowWriter):
+    """Of a stream."""
 
 
 def _begin(settled: bool) -> None:
