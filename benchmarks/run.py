@@ -53,7 +53,7 @@ def _in_a_process(name: str, given: Given) -> tuple[Any, int]:
     with TemporaryDirectory(prefix="rmq-bench-") as directory:
         file = Path(directory) / "result.json"
         command = [sys.executable, str(Path(__file__)), *given.as_options(), "--part", name, "--result", str(file)]
-        paths = filter(None, [str(HERE), str(HERE.parent), os.environ.get("PYTHONPATH")])  # for Python workers, too
+        paths = filter(None, [str(HERE.parent), os.environ.get("PYTHONPATH")])  # for Python workers, too
         process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)})
         code = _ended(process)
         return (json.loads(file.read_text()) if file.exists() else None), code

@@ -155,6 +155,8 @@ def endpoint(file: Path, process: Any) -> str:
 def session(settings: Mapping[str, str] | None = None) -> SparkSession:
     """Spark with two cores, quiet, on loopback alone; `settings` are more of its own."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    paths = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    os.environ["PYTHONPATH"] = os.pathsep.join(paths)  # workers import data sources of benchmarks
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
     builder = builder.config("spark.ui.showConsoleProgress", "false").config("spark.driver.memory", "4g")
