@@ -29,7 +29,8 @@ MAX_DEPTH: Final = 64
 _SPACE = re.compile(r"[\s\x00-\x20]*+")
 _DOUBLE_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*+)"', re.DOTALL)
 _SINGLE_QUOTED = re.compile(r"'((?:[^'\\]|\\.)*+)'", re.DOTALL)
-_NUMBER = re.compile(r"(-?[0-9]++(\.[0-9]*+)?+([eE][+-]?[0-9]++)?+)[LSBFD]?")
+# No possessive groups here: before Python 3.11.5 they keep what they began to match in vain, the "e" of "1e" for one.
+_NUMBER = re.compile(r"(-?[0-9]++(\.[0-9]*+)?([eE][+-]?[0-9]++)?)[LSBFD]?")
 _WORD = re.compile(r"""[^\s:,{}\[\]"']++""")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(.))", re.DOTALL)
 _ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "0": "\0"}
