@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 COMMAND = [sys.executable, "-m", "rmqspark"]
 FREE_PORTS = ("--namesrv-port", "0", "--broker-port", "0")
-TIMEOUT_S = 60
+TIMEOUT_S = 120
 _numbers = count()
 
 
