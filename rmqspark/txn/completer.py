@@ -14,8 +14,7 @@ in several steps, each of whole half batches: other readers wait no longer than 
 
 from __future__ import annotations
 
-from collections import deque
-from itertools import groupby
+from itertools import chain, groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
@@ -42,6 +41,9 @@ _APPENDED_TOGETHER_BYTES: Final = 4 << 20  # what takes some milliseconds
 _SUMMARY_EVERY_EVENTS: Final = 256
 
 log = structlog.get_logger("rmqspark.txn")
+
+
+def _nothing() -> None: ...
 
 
 class TornBatch(StoreError):
@@ -142,16 +144,17 @@ class Completer:
         """Appends what is missing, one large half batch a step, or many small ones: the messages of the next are made
         while they are written. Raises NotWritable, and what stands against sending to a topic by now; may be tried
         again then. A topic that is deleted between two steps takes its messages along."""
-        for group in _published_together(self._missing(completion)):
+        groups = [list(_appended_together(group)) for group in _published_together(self._missing(completion))]
+        preparations = (self._prepare(completion, halves) for halves in chain.from_iterable(groups))
+        ready = next(preparations, None)
+        for group in groups:
             with self._halves.publishing_together():
-                waiting = deque(_appended_together(group))
-                coming = self._prepare(completion, waiting.popleft())
-                while waiting:
-                    ready, coming = coming, self._prepare(completion, waiting.popleft())
-                    self._append_new(completion, ready, meanwhile=coming.run)
+                for _ in group:
+                    assert ready is not None
+                    coming = next(preparations, None)
+                    self._append_new(completion, ready, meanwhile=coming.run if coming is not None else _nothing)
+                    ready = coming
                     yield
-                self._append_new(completion, coming)
-                yield
 
     def end(self, completion: Completion) -> None:
         """Notes that all is appended but what went with topics, and drops everything else up to this version."""
@@ -247,7 +250,7 @@ class Completer:
         return self._halves.prepare(halves, completion.rows_of(halves[0]) if len(halves) == 1 else 0)
 
     def _append_new(
-        self, completion: Completion, preparation: Preparation, meanwhile: Callable[[], None] = lambda: None
+        self, completion: Completion, preparation: Preparation, meanwhile: Callable[[], None] = _nothing
     ) -> None:
         if self._halves.was_deleted(preparation.halves[0]):  # between two steps, and all are for one topic
             return
@@ -255,7 +258,7 @@ class Completer:
         self._append(completion, preparation, meanwhile)
 
     def _append(
-        self, completion: Completion, preparation: Preparation, meanwhile: Callable[[], None] = lambda: None
+        self, completion: Completion, preparation: Preparation, meanwhile: Callable[[], None] = _nothing
     ) -> None:
         for half, new in zip(preparation.halves, self._halves.append(preparation, meanwhile), strict=True):
             self._on_appended(new.rows, half.messages_bytes)
