@@ -121,6 +121,15 @@ def audited_batches(
     return [batches[key] for key in sorted(batches)]
 
 
+def audited_batch(client: ClusterClient, transactional_id: str, version: int) -> AuditedBatch | None:
+    """This version of a transactional id; None where no broker remembers it, or it was not decided."""
+    header = TxnAuditRequestHeader(_PAGE, transactional_id)
+    found = None
+    for _, page in _pages(client, RequestCode.RMQ_TXN_AUDIT, header, AuditedBatches):
+        found = next((batch for batch in page.batches if batch.version == version), found)
+    return found
+
+
 def _pages(
     client: ClusterClient,
     code: RequestCode,

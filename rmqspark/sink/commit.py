@@ -13,17 +13,19 @@ from typing import TYPE_CHECKING
 
 from rmqspark.client.coordinator import Coordinator, Decided, Run
 from rmqspark.client.patience import patiently
+from rmqspark.client.txn import audited_batch
 from rmqspark.errors import Busy, RmqError
 from rmqspark.fault_points import fault_point
 from rmqspark.protocol.bodies_txn import TxnDecision
 from rmqspark.protocol.headers_txn import NO_EPOCH, TxnOutcome
 from rmqspark.sink.checksum import RowChecksum
-from rmqspark.sink.inputs import inputs_of, leased_queues
+from rmqspark.sink.inputs import inputs_of, leased_queues, read_elsewhere
 from rmqspark.sink.refusals import (
     fenced,
     in_doubt,
     mismatch,
     not_committed,
+    of_another_place,
     of_another_query,
     of_other_queues,
     other_topic,
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.protocol.bodies_txn import HeldAttempt
+    from rmqspark.protocol.bodies_txn import HeldAttempt, InputRange
     from rmqspark.sink.attempt import Attempt, AttemptWritten
     from rmqspark.sink.transaction_options import TransactionOptions
 
@@ -70,7 +72,7 @@ def commit(client: ClusterClient, transaction: TransactionOptions, messages: Seq
     decided = _decided(client, speaker, decision)
     _conclude(speaker, decided)
     if decided.decision is not None:
-        _compare(transaction, speaker, decision, decided.decision)
+        _compare(client, transaction, speaker, decision, decided.decision)
     fault_point("after_commit_answered")
 
 
@@ -165,7 +167,38 @@ def _is_passed_over(transaction: TransactionOptions, speaker: Attempt, recorded:
     return True
 
 
-def _compare(transaction: TransactionOptions, speaker: Attempt, now: TxnDecision, recorded: TxnDecision) -> None:
+def _is_another_batch(
+    client: ClusterClient, transaction: TransactionOptions, speaker: Attempt, now: TxnDecision, recorded: TxnDecision
+) -> bool:
+    """Whether this is not the batch that was committed under its number, and the user says that such are to be skipped:
+    Spark has planned it anew, for its offset log was lost. Else StaleVersion: Spark would go on behind rows that nobody
+    has written. Where the user's versions are not the batches', nothing is known of it."""
+    if not now.inputs or recorded.queryId != speaker.query_id or speaker.version != speaker.batch_id:
+        return False
+    story = read_elsewhere(now.inputs, recorded.inputs or _recorded_inputs(client, speaker))
+    if not story:
+        return False
+    if not transaction.skip_stale:
+        raise of_another_place(speaker, story)
+    _log.warning("Version %d of %s was another batch and is skipped: %s.",
+                 speaker.version, speaker.transactional_id, story)  # fmt: skip
+    return True
+
+
+def _recorded_inputs(client: ClusterClient, speaker: Attempt) -> Sequence[InputRange]:
+    """What the batch had read when it was committed, as an audit is told; nothing where that cannot be had."""
+    try:
+        batch = audited_batch(client, speaker.transactional_id, speaker.version)
+    except RmqError as error:
+        _log.warning("What version %d of %s had read cannot be found out: %s",
+                     speaker.version, speaker.transactional_id, error)  # fmt: skip
+        return ()
+    return () if batch is None else batch.inputs
+
+
+def _compare(
+    client: ClusterClient, transaction: TransactionOptions, speaker: Attempt, now: TxnDecision, recorded: TxnDecision
+) -> None:
     """Rows that were committed stay; that a later run had others is for the user to know. No fault is it only where
     that run has read other queues of a shared group, for some were given to another member in between."""
     if _is_passed_over(transaction, speaker, recorded):
@@ -177,6 +210,8 @@ def _compare(transaction: TransactionOptions, speaker: Attempt, now: TxnDecision
         _log.warning("%s", other)
         return
     if (recorded.rows, recorded.checksum) == (now.rows, now.checksum):
+        return
+    if _is_another_batch(client, transaction, speaker, now, recorded):
         return
     if recorded.leasedQueues != now.leasedQueues:
         _log.warning("%s", of_other_queues(speaker, now, recorded))

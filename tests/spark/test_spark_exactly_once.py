@@ -188,6 +188,22 @@ def test_a_new_checkpoint_under_an_old_id(topic: Topic, other: Topic, copy: Copy
     assert other.bodies() == ["a", "b", "c"]
 
 
+def test_a_checkpoint_that_lost_its_end(topic: Topic, other: Topic, copy: Copy, tmp_path: Path) -> None:
+    """Spark syncs no file of it: after a power loss it may give the number of a batch that was committed to what has
+    come since. That is noticed; what was not written is not passed over."""
+    topic.send("a", "b")
+    copy()
+    newest = str(forget_commit(tmp_path / "checkpoint"))
+    for name in (newest, f".{newest}.crc"):
+        (tmp_path / "checkpoint" / "offsets" / name).unlink()
+    topic.send("c")
+    with pytest.raises(StreamingQueryException, match=r"another batch of this number(?s:.)*lost its end"):
+        copy()
+    assert other.bodies() == ["a", "b"]
+    copy(transactionalId=f"anew-{other.name}")  # the first of the two ways on that it names
+    assert other.bodies() == ["a", "a", "b", "b", "c"]
+
+
 def test_rows_keep_their_ids(topic: Topic, other: Topic, copy: Copy, admin: AdminClient) -> None:
     """A row's UNIQ_KEY follows from transaction, partition and row: no two are the same, and it can be looked up."""
     topic.send(*map(str, range(50)))

@@ -24,7 +24,16 @@ from rmqspark.errors import (
     StaleVersion,
     TransactionError,
 )
-from rmqspark.protocol.bodies import BrokerData, ClusterInfo, HeldAttempt, InputRange, InputRanges, TxnDecision
+from rmqspark.protocol.bodies import (
+    AuditedBatch,
+    AuditedBatches,
+    BrokerData,
+    ClusterInfo,
+    HeldAttempt,
+    InputRange,
+    InputRanges,
+    TxnDecision,
+)
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.remoting.response import Response
 from rmqspark.sink.attempt import Attempt, AttemptWritten
@@ -235,6 +244,62 @@ def test_a_batch_of_another_query_is_not_taken_for_this_one(caplog: pytest.LogCa
     run(cluster, mine, options=TransactionOptions("T", 7))
 
 
+PLANNED = [InputRange("g", "t", "a", 0, 0, 5), InputRange("g", "t", "a", 1, 0, 5)]
+
+
+@pytest.mark.parametrize(
+    ("now", "story"),
+    [
+        (PLANNED, ""),
+        (PLANNED[:1], ""),  # the other one's topic is gone
+        ([*PLANNED, InputRange("g", "t", "a", 2, 7, 7)], ""),
+        ([PLANNED[0], InputRange("g", "t", "a", 1, 5, 9, topicEpoch=1)], ""),  # its group was set there, for one
+        ([PLANNED[0], InputRange("g", "t", "a", 1, 0, 9)], "t/a/1 is read up to offset 9 now, and was up to 5 then"),
+        ([PLANNED[0], InputRange("g", "t", "a", 1, 0, 3)], "t/a/1 is read up to offset 3 now, and was up to 5 then"),
+        ([*PLANNED, InputRange("g", "t", "a", 2, 0, 1)], "t/a/2 is read up to offset 1 now, and was not at all then"),
+        ([*PLANNED, InputRange("g", "t", "a", 2, 0, 1, "m", 4, "run-1")], ""),  # another member's, when it was decided
+    ],
+)
+@pytest.mark.parametrize("is_finished", [False, True])
+def test_a_batch_that_was_planned_anew_is_not_taken_for_the_old_one(
+    now: list[InputRange], story: str, is_finished: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where the checkpoint lost its end, Spark gives the last batch's number to other messages: they are not passed
+    over in silence. A batch that reads what it read before is the same one, whatever became of its rows."""
+    decision = TxnDecision("q", rows=10, checksum="1000", inputs=PLANNED)
+    batch = AuditedBatch("T", "q", 7, inputs=PLANNED)
+    answers = {
+        "outcome": "ALREADY_COMMITTED",
+        "body": (figures(decision) if is_finished else decision).encode().decode(),
+    }
+    told = {"body": AuditedBatches([AuditedBatch("T", "q", 6), batch]).encode().decode()}
+    cluster = Cluster(DECIDE=[answers], INPUTS=[{"body": InputRanges(now).encode().decode()}], AUDIT=[told])
+    again = message(0, 12, epoch=0)
+    again.attempt = Attempt("T", "run-2", 7, 0, "x", query_id="q", batch_id=7)
+    with pytest.raises(StaleVersion, match=rf"another batch of this number: {story}\.") if story else nullcontext():
+        run(cluster, again)
+    run(cluster, again, options=TransactionOptions(skip_stale=True))
+    assert ("was another batch and is skipped" in caplog.text) is bool(story)
+    again.attempt = again.attempt._replace(version=20261125)  # the user's number, which is the batch
+    run(cluster, again, options=TransactionOptions("T", 20261125))
+
+
+def test_what_a_batch_had_read_may_not_be_known_any_more(caplog: pytest.LogCaptureFixture) -> None:
+    """Then its rows are compared, as ever."""
+    decision = TxnDecision("q", rows=10, checksum="1000").encode().decode()
+    cluster = Cluster(
+        DECIDE=[{"outcome": "ALREADY_COMMITTED", "body": decision}],
+        INPUTS=[{"body": InputRanges(PLANNED).encode().decode()}],
+        AUDIT=[{"body": "{}"}, RequestTimeout("silent")],
+    )
+    again = message(0, 12, epoch=0)
+    again.attempt = Attempt("T", "run-2", 7, 0, "x", query_id="q", batch_id=7)
+    for _ in range(2):
+        run(cluster, again)
+    assert caplog.text.count("run again, it has 12 rows") == 2
+    assert "What version 7 of T had read cannot be found out: silent" in caplog.text
+
+
 def test_a_skipped_version_is_not_decided() -> None:
     """onStaleVersion=skip leaves no trace."""
     cluster = Cluster()
@@ -301,7 +366,8 @@ def test_a_batch_that_comes_again_is_compared_if_it_read_the_same_queues(
     told.attempt = Attempt("T", "run-1", 7, 0, "x", query_id="q", batch_id=7)
     recorded = TxnDecision("q", rows=10, checksum="1000", leasedQueues=leased_queues(leased(*held)))
     answers = {"outcome": "ALREADY_COMMITTED", "body": figures(recorded).encode().decode()}
-    cluster = Cluster(DECIDE=[answers], INPUTS=[{"body": InputRanges(pieces).encode().decode()}])
+    read = {"body": InputRanges(pieces).encode().decode()}
+    cluster = Cluster(DECIDE=[answers], INPUTS=[read], AUDIT=[{"body": "{}"}])
     with pytest.raises(ReplayMismatch) if is_compared else nullcontext():
         run(cluster, told, options=TransactionOptions(fail_on_mismatch=True))
     assert cluster.decisions[0].leasedQueues == leased_queues(leased(0))
