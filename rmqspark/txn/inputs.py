@@ -28,7 +28,8 @@ _Place = tuple[str, str, str, int, int]  # group, topic, broker, queue, first of
 
 
 class InputReports:
-    """Ranges by query and batch. The oldest batches of a query go first, then the queries silent for longest.
+    """Ranges by query and batch. Of a query the batches go first that nothing new was said of for longest, whatever
+    their numbers: with a restored checkpoint it goes on below those. Then the queries silent for longest.
 
     No event has more than `max_event_bytes`, unless it is about a single range.
     """
@@ -41,14 +42,11 @@ class InputReports:
     def report(self, query_id: str, batch_id: int, ranges: Sequence[InputRange]) -> list[InputReported]:
         """The events that take the ranges in. Raises InvalidArgument for a range that is none, Busy beyond the limits.
 
-        A batch that is older than those remembered is no longer taken, nor is what is known already.
+        What is known already is not taken again.
         """
         for each in ranges:
             _check(each)
-        batches = self._queries.get(query_id, {})
-        if len(batches) >= MAX_BATCHES_OF_A_QUERY and batch_id < min(batches):
-            return []
-        known = batches.get(batch_id, {})
+        known = self._queries.get(query_id, {}).get(batch_id, {})
         news = [each for each in ranges if known.get(_place(each)) != each]
         if len(known) + len(news) > MAX_RANGES_OF_A_BATCH:
             raise Busy(f"Batch {batch_id} of query {query_id!r} has reported {len(known)} ranges; there is no room.")
@@ -62,12 +60,13 @@ class InputReports:
     def apply(self, event: InputReported) -> None:
         batches = self._queries.pop(event.query_id, {})
         self._queries[event.query_id] = batches  # last: heard of most recently
-        batch = batches.setdefault(event.batch_id, {})
+        batch = batches.pop(event.batch_id, {})
+        batches[event.batch_id] = batch
         before = len(batch)
         batch.update((_place(each), each) for each in event.inputs)
         self._count += len(batch) - before
         while len(batches) > MAX_BATCHES_OF_A_QUERY:
-            self._count -= len(batches.pop(min(batches)))
+            self._count -= len(batches.pop(next(iter(batches))))
         while len(self._queries) > 1 and (len(self._queries) > MAX_QUERIES or self._count > MAX_RANGES):
             silent = self._queries.pop(next(iter(self._queries)))
             self._count -= sum(map(len, silent.values()))

@@ -96,12 +96,26 @@ def test_what_was_taken_before_names_were_looked_at_can_be_restated(reports: Inp
     assert [each for event in restated for each in event.inputs] == ranges
 
 
+def test_a_query_goes_on_at_an_earlier_batch(reports: InputReports) -> None:
+    """With a checkpoint that was restored: what its batches read now is kept like that of any, over a restart too."""
+    for batch in range(10):
+        report(reports, batch, at(0, batch, batch + 1))
+    for batch in (2, 3, 4):
+        assert report(reports, batch, at(1, batch, batch + 1)) == 1
+    again = InputReports(max_event_bytes=MESSAGE_BYTES)
+    for event in reports.restated("q"):
+        again.apply(event)
+    for kept in (reports, again):
+        assert [batch for batch in range(10) if kept.of("q", batch)] == [2, 3, 4, 9]
+    report(again, 5, at(1, 5, 6))
+    assert [batch for batch in range(10) if again.of("q", batch)] == [2, 3, 4, 5]
+
+
 def test_old_batches_and_silent_queries_go_first(reports: InputReports, monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory is bounded, whoever reports whatever."""
     for batch in range(10):
         report(reports, batch, at(0, batch, batch + 1))
     assert [batch for batch in range(10) if reports.of("q", batch)] == [6, 7, 8, 9]
-    assert report(reports, 3, at(0, 3, 4)) == 0
     monkeypatch.setattr(inputs_module, "MAX_RANGES", 6)
     for query in ("r", "s", "t"):
         report(reports, 0, at(0, 0, 1), at(1, 0, 1), query=query)
