@@ -12,6 +12,8 @@ KAFKA_NAMES: Final = {
     "subscribe": "Use topic.",
     "subscribepattern": "Use topic, or a column topic.",
     "assign": "Use topic, and partitioner=column for its queues.",
+    "group": "Leave it out: transactionalId names who writes.",
+    "tags": "Write a column tags.",
     "includeheaders": "Write a column properties, a map.",
     "kafka.key.serializer": "Leave it out: columns are strings, body a string or binary.",
     "kafka.value.serializer": "Leave it out: column body is a string or binary.",

@@ -17,6 +17,7 @@ from rmqspark.options import (
 from rmqspark.protocol.names import check_group
 from rmqspark.source.expressions import sql_expression, tag_expression
 from rmqspark.source.kafka_names import KAFKA_NAMES
+from rmqspark.source.other_names import OTHER_NAMES
 from rmqspark.source.positions import read_assignment, read_end, read_start, read_times
 from rmqspark.source.sharing import read_strategy
 from rmqspark.source.subscription import read_pattern, read_topics
@@ -158,6 +159,6 @@ SOURCE_OPTIONS = OptionTable(
             integer(0, 3_600_000),
         ),
     ),
-    foreign=KAFKA_NAMES,
+    foreign=KAFKA_NAMES | OTHER_NAMES,
     later=LATER,
 )

@@ -57,6 +57,8 @@ def test_name_servers_are_those_of_the_driver(monkeypatch: pytest.MonkeyPatch) -
         ({"subscribe": "t"}, "sink has no option 'subscribe'. Use topic"),
         ({"subscribePattern": "t"}, "sink has no option 'subscribePattern'. Use topic"),
         ({"assign": "t"}, "sink has no option 'assign'. Use topic"),
+        ({"topic": "t", "group": "g"}, "sink has no option 'group'. Leave it out: transactionalId"),
+        ({"topic": "t", "tags": "paid"}, "sink has no option 'tags'. Write a column tags"),
         ({"queues": "4"}, "'queues' has no meaning without autoCreateTopic"),
         ({"topic": "t", "path": "u"}, "mean the same"),
         ({"kafka.bootstrap.servers": "h"}, "namesrv"),
