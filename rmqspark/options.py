@@ -204,7 +204,8 @@ class Moment(NamedTuple):
     ago_ms: int = 0
 
     def resolve(self, now_ms: int) -> int:
-        return now_ms - self.ago_ms if self.at_ms is None else self.at_ms
+        """Not before 1970: there are no messages, and a broker takes a number of 64 bits."""
+        return max(0, now_ms - self.ago_ms if self.at_ms is None else self.at_ms)
 
     def is_after(self, other: Moment) -> bool:
         """Whether it is later than the other whenever both are asked; False where that depends on when."""

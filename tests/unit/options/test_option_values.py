@@ -103,6 +103,12 @@ def test_relative_moments_are_fixed_when_they_are_asked_for() -> None:
     assert Moment(5).resolve(1_000_000) == 5
 
 
+def test_nothing_is_before_1970() -> None:
+    """Brokers are asked with a number that they understand, however long ago something is to be."""
+    assert moment("-999999999999d").resolve(1_700_000_000_000) == 0
+    assert moment("0001-01-01").resolve(1_700_000_000_000) == 0
+
+
 TABLE = OptionTable(
     "source",
     (Option("subscribe", "–", "topics", names, aliases=("path",)), Option("limit", "–", "rows", integer(1))),
