@@ -64,8 +64,10 @@ class Sharing:
 
 
 def read_strategy(value: str) -> Strategy:
-    """Reads one of RocketMQ's strategies by name, those of machine rooms with rooms: `machine-room:EAST,WEST`."""
-    name, colon, listed = value.partition(":")
+    """Reads one of RocketMQ's strategies by name, in any case, those of machine rooms with rooms as brokers spell them:
+    `machine-room:EAST,WEST`."""
+    typed, colon, listed = value.partition(":")
+    name = typed.lower()
     rooms = tuple(filter(None, (room.strip() for room in listed.split(","))))
     if name not in NAMES:
         raise ValueError(f"one of {', '.join(NAMES)} is accepted.")

@@ -22,7 +22,9 @@ SHARED = {"subscribe": "t", "group": "g", "groupMode": "shared"}
         ({"startingOffsets": "group"}, Sharing()),
         ({"readMode": "direct"}, Sharing()),
         ({"groupOffsetReset": "latest", "allocateStrategy": "circle"}, Sharing(Strategy("circle"))),
+        ({"allocateStrategy": "Consistent-Hash"}, Sharing(Strategy("consistent-hash"))),
         ({"allocateStrategy": "machine-room: a, b"}, Sharing(Strategy("machine-room", ("a", "b")))),
+        ({"allocateStrategy": "MACHINE-ROOM:East"}, Sharing(Strategy("machine-room", ("East",)))),
         ({"allocateStrategy": "machine-room-nearby:a"}, Sharing(Strategy("machine-room-nearby", ("a",)))),
     ],
 )
