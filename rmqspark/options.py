@@ -188,12 +188,22 @@ def names(value: str) -> tuple[str, ...]:
 
 
 def json_object(value: str) -> dict[str, Any]:
+    """Reads a JSON object in which each name stands once: of two, readers of JSON take the last without a word."""
     try:
-        found = json.loads(value)
+        found = json.loads(value, object_pairs_hook=_once_each)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"it is not valid JSON ({error}).") from error
     if not isinstance(found, dict):
         raise ValueError("a JSON object is accepted.")
+    return found
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"{name!r} stands there twice")
+        found[name] = value
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -207,7 +208,7 @@ def _by_queue(document: Mapping[str, Any], what: str, read: Callable[[str, objec
                 f'{{"{topic}": {{"broker-a": {{"0": 12}}}}}}.'
             )
         for queue_id, value in by_queue.items():
-            if not (queue_id.isascii() and queue_id.isdigit()):
+            if re.fullmatch("0|[1-9][0-9]{0,9}", queue_id) is None:  # "00" would be a second name of "0"
                 raise ValueError(f"{queue_id!r} in {topic}.{broker} is not a queue id.")
             found.append((MessageQueue(topic, broker, int(queue_id)), read(f"{topic}.{broker}.{queue_id}", value)))
     return found

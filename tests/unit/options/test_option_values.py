@@ -68,6 +68,8 @@ def test_values_are_read(read: Callable[[str], Any], value: str, expected: objec
         (names, ","),
         (json_object, "[]"),
         (json_object, "{"),
+        (json_object, '{"a": 1, "a": 2}'),
+        (json_object, '{"a": {"0": 1, "0": 2}}'),
         (json_object, "[" * 100_000),
         (moment, "10m"),
         (moment, "-10y"),
