@@ -160,8 +160,31 @@ def check_order(start: Position, end: Position) -> None:
                         f"Queue {queue} would be read from offset {start.offsets[queue]} to {end.offsets[queue]}.",
                         hint="startingOffsets may not lie behind endingOffsets.",
                     )
-        case AtTime(), AtTime() if start.moment.is_after(end.moment):
-            raise InvalidArgument("startingTimestamp lies behind endingTimestamp.", hint="Nothing could be read.")
+        case ((AtTime() | AtTimes()), (AtTime() | AtTimes())):
+            _check_moments(start, end)
+
+
+def _check_moments(start: AtTime | AtTimes, end: AtTime | AtTimes) -> None:
+    by_place = [each for each in (start, end) if isinstance(each, AtTimes)]
+    queues = {queue for each in by_place for queue in each.queues}
+    topics = {topic for each in by_place for topic in each.topics}
+    places: list[MessageQueue | str] = [*sorted(queues), *sorted(topics)]
+    for place in places or [""]:
+        begins, ends = _moment_of(start, place), _moment_of(end, place)
+        if begins is not None and ends is not None and begins.is_after(ends):
+            first = start.option if isinstance(start, AtTimes) else "startingTimestamp"
+            last = end.option if isinstance(end, AtTimes) else "endingTimestamp"
+            where = f" for {place}" if place else ""
+            raise InvalidArgument(f"{first} lies behind {last}{where}.", hint="Nothing could be read.")
+
+
+def _moment_of(position: AtTime | AtTimes, place: MessageQueue | str) -> Moment | None:
+    """Of a queue, or of a topic as a whole; None where nothing is said about it."""
+    if isinstance(position, AtTime):
+        return position.moment
+    if isinstance(place, MessageQueue):
+        return position.queues.get(place) or position.topics.get(place.topic)
+    return position.topics.get(place)
 
 
 def read_assignment(value: str) -> frozenset[MessageQueue]:

@@ -288,6 +288,30 @@ def test_messages_may_come_from_files() -> None:
             False,
             "lies behind endingTimestamp",
         ),
+        (
+            {"subscribe": "t", "startingOffsetsByTimestamp": '{"t":"-1h"}', "endingOffsetsByTimestamp": '{"t":"-2h"}'},
+            False,
+            "startingOffsetsByTimestamp lies behind endingOffsetsByTimestamp for t[.]",
+        ),
+        (
+            {"subscribe": "t", "startingTimestamp": "-1h", "endingOffsetsByTimestamp": '{"t":{"b":{"0":"-2h"}}}'},
+            False,
+            "startingTimestamp lies behind endingOffsetsByTimestamp for t/b/0",
+        ),
+        (
+            {"subscribe": "t", "startingOffsetsByTimestamp": '{"t":{"b":{"0":9}}}', "endingTimestamp": "8"},
+            False,
+            "startingOffsetsByTimestamp lies behind endingTimestamp for t/b/0",
+        ),
+        (
+            {
+                "subscribe": "t",
+                "startingOffsetsByTimestamp": '{"t":9}',
+                "endingOffsetsByTimestamp": '{"t":{"b":{"0":9,"1":8}}}',
+            },
+            False,
+            "for t/b/1",
+        ),
         ({"subscribe": "t", "failOnDataLoss": "no"}, True, "true or false"),
         ({"subscribe": "t", "startingTimestamp": "yesterday"}, True, "ISO-8601"),
         (
