@@ -51,6 +51,11 @@ SOURCE_ONLY = frozenset(
     }
 )
 WRITTEN_COLUMNS = tuple(_ACCEPTED)
+_OF_KAFKA = {
+    "key": "Did you mean 'shardingKey', by which a queue is chosen, or 'keys', by which messages are found?",
+    "partition": "Did you mean 'queueId', with option partitioner=column?",
+    "headers": "Did you mean 'properties', a map<string,string>?",
+}
 
 
 def check_columns(schema: StructType, options: SinkOptions) -> None:
@@ -89,6 +94,8 @@ def _holds_strings(kind: DataType) -> bool:
 
 
 def _suggestion(name: str) -> str:
+    if name in _OF_KAFKA:
+        return _OF_KAFKA[name]
     nearest = most_like(name, WRITTEN_COLUMNS)
     wish = f"Did you mean {nearest!r}? " if nearest else ""
     return f"{wish}Put it into body (to_json(struct(...))) or properties, or drop it."

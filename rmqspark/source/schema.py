@@ -39,6 +39,14 @@ _ALWAYS: dict[str, DataType] = {
 _WHEN_NAMED: dict[str, DataType] = {"offsetMsgId": StringType()}
 COLUMNS = _ALWAYS | _WHEN_NAMED
 MAY_BE_NULL = frozenset({"tags", "keys"})
+_OF_KAFKA = {
+    "key": "keys",
+    "value": "body",
+    "partition": "queueId",
+    "offset": "queueOffset",
+    "timestamp": "storeTimestamp",
+    "headers": "properties",
+}
 
 
 def default_schema() -> StructType:
@@ -76,6 +84,11 @@ def _without_nullability(kind: DataType) -> DataType:
     return MapType(kind.keyType, kind.valueType) if isinstance(kind, MapType) else kind
 
 
+def nearest_column(name: str) -> str | None:
+    """The column that is meant by a name that is none: Kafka's source has it under that one, or it is alike."""
+    return _OF_KAFKA.get(name.lower()) or most_like(name, COLUMNS)
+
+
 def _suggestion(name: str) -> str:
-    nearest = most_like(name, COLUMNS)
+    nearest = nearest_column(name)
     return f"Did you mean {nearest!r}?" if nearest else f"There are: {', '.join(COLUMNS)}."

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rmqspark.errors import InvalidArgument
-from rmqspark.options import Option, choice, most_like, names
+from rmqspark.options import Option, choice, names
 from rmqspark.protocol.names import check_sendable
-from rmqspark.source.schema import COLUMNS
+from rmqspark.source.schema import COLUMNS, nearest_column
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +20,7 @@ def _metadata_columns(value: str) -> tuple[str, ...]:
     found = names(value)
     for name in found:
         if name not in COLUMNS:
-            nearest = most_like(name, COLUMNS)
+            nearest = nearest_column(name)
             meant = f"did you mean {nearest!r}?" if nearest else f"there are {', '.join(COLUMNS)}."
             raise ValueError(f"the source has no column {name!r}; {meant}")
     return found

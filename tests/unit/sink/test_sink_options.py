@@ -134,6 +134,9 @@ BODY = StructType().add("body", "binary")
         (StructType().add("body", "integer"), {}, "'body' must be string or binary, not int"),
         (StructType().add("body", "binary").add("price", "double"), {}, "no column 'price'.*to_json"),
         (StructType().add("body", "binary").add("tag", "string"), {}, "Did you mean 'tags'"),
+        (StructType().add("value", "binary").add("key", "string"), {}, "'key'.*'shardingKey', by which.*or 'keys'"),
+        (StructType().add("value", "binary").add("partition", "integer"), {}, "'queueId', with option partitioner=col"),
+        (StructType().add("value", "binary").add("headers", "string"), {}, "Did you mean 'properties', a map"),
         (
             StructType().add("body", "binary").add("keys", ArrayType(IntegerType())),
             {},

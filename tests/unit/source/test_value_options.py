@@ -57,7 +57,7 @@ def test_what_can_be_asked_for(given: dict[str, str], meant: ValueOptions | None
         ({"valueFormat": "json", "badRecordsTopic": "a b"}, "characters that are not allowed"),
         ({"valueFormat": "json", "badRecordsTopic": "b", "mode": "FAILFAST"}, "no meaning with mode=FAILFAST"),
         ({"valueFormat": "json", "badRecordsTopic": "t"}, "come back for ever"),
-        ({"valueFormat": "json", "metadataColumns": "offset"}, "no column 'offset'"),
+        ({"valueFormat": "json", "metadataColumns": "offset"}, "no column 'offset'; did you mean 'queueOffset'"),
         ({"valueFormat": "json", "metadataColumns": "queueoffset"}, "did you mean 'queueOffset'"),
     ],
 )
