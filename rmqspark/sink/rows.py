@@ -194,7 +194,7 @@ def _joined(keys: Any) -> Any:
         return keys
     from pyarrow.compute import binary_join  # dear to import, and most rows have one key or none
 
-    return binary_join(_of_kept_items(keys), " ")
+    return binary_join(_of_kept_items(keys), pa.scalar(" ", keys.type.value_type))
 
 
 def _of_kept_items(lists: Any) -> Any:

@@ -82,10 +82,12 @@ def test_keys_as_a_string() -> None:
     assert records(batch)[0].property_map()["KEYS"] == "k1 k2"
 
 
+@pytest.mark.parametrize("text", [pa.string(), pa.large_string()])
 @pytest.mark.parametrize("list_of", [pa.list_, pa.large_list])
-def test_keys_of_an_array_that_holds_no_nulls(list_of) -> None:
-    """Spark's array("a", "b") says that none of its items is null; its keys are joined like others."""
-    keys = pa.array([["k1", "k2"]], list_of(pa.field("element", pa.string(), nullable=False)))
+def test_keys_of_an_array_that_holds_no_nulls(list_of, text) -> None:
+    """Spark's array("a", "b") says that none of its items is null; its keys are joined like others, of the large types
+    too that spark.sql.execution.arrow.useLargeVarTypes brings."""
+    keys = pa.array([["k1", "k2"]], list_of(pa.field("element", text, nullable=False)))
     assert records(pa.record_batch({"body": pa.array([b"a"]), "keys": keys}))[0].property_map()["KEYS"] == "k1 k2"
 
 
