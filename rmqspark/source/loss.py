@@ -114,7 +114,7 @@ def _replacement(before: StoreIdentity, now: StoreIdentity) -> str:
     if before.store_id != now.store_id:
         return f"its broker now serves another store ({now.store_id or 'of a stock broker'})."
     if before.topic_deleted_ms < now.topic_deleted_ms:
-        return "its topic was deleted and made anew: the messages that follow, if any had not been read, are gone."
+        return "its topic was deleted or made anew: the messages that follow, if any had not been read, are gone."
     return (
         f"its broker has since lost the end of its store in a crash (incarnation {before.incarnation} is now "
         f"{now.incarnation}): offsets may have been given to other messages."
