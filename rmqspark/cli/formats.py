@@ -85,8 +85,9 @@ def as_object(message: ReceivedMessage) -> dict[str, Any]:
 def from_object(topic: str, record: dict[str, Any]) -> Message:
     """A message from a JSON object or table row with `body`, `bodyBase64` or `value`; else the row is the body.
 
-    `tags`, `keys` and `properties` are taken along where they are given; what only the broker knows, and names that
-    RocketMQ reserves, are left out. Raises InvalidArgument where one of them cannot be what it should.
+    `tags`, `keys` and `properties` are taken along where they are given; what only the broker knows, names that
+    RocketMQ reserves, and properties that are null are left out. Raises InvalidArgument where one of them cannot be
+    what it should.
     """
     body = record.get("body", record.get("value"))
     if "bodyBase64" in record:
@@ -94,7 +95,7 @@ def from_object(topic: str, record: dict[str, Any]) -> Message:
     elif body is None:
         return Message(topic, json.dumps(record, ensure_ascii=False, default=str).encode())
     else:
-        raw = body if isinstance(body, bytes) else str(body).encode()
+        raw = body if isinstance(body, bytes) else _text(body).encode()
     if not raw:
         raise InvalidArgument("The body is empty; RocketMQ has no empty messages.")
     properties = record.get("properties") or {}
@@ -106,10 +107,19 @@ def from_object(topic: str, record: dict[str, Any]) -> Message:
     return Message(
         topic,
         raw,
-        tags=str(record.get("tags") or "") or None,
-        keys=keys.split() if isinstance(keys, str) else [str(key) for key in keys],
-        properties={str(name): str(value) for name, value in properties.items() if name not in RESERVED_NAMES},
+        tags=_text(record.get("tags") or "") or None,
+        keys=keys.split() if isinstance(keys, str) else [_text(key) for key in keys],
+        properties={
+            str(name): _text(value)
+            for name, value in properties.items()
+            if value is not None and name not in RESERVED_NAMES
+        },
     )
+
+
+def _text(value: object) -> str:
+    """Text as it is, anything else as JSON spells it: who reads it may not be Python."""
+    return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, dict | list | bool) else str(value)
 
 
 def _from_base64(text: object) -> bytes:

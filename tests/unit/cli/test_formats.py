@@ -64,6 +64,22 @@ def test_a_row_without_a_body_is_the_body() -> None:
     assert json.loads(from_object("t", {"id": 1, "name": "x"}).body) == {"id": 1, "name": "x"}
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [({"id": 1, "paid": True, "at": None}, '{"id": 1, "paid": true, "at": null}'), ([1, "ä"], '[1, "ä"]'),
+     (True, "true"), (5, "5"), (1.5, "1.5"), ("ä", "ä")],
+)  # fmt: skip
+def test_values_that_are_no_text_are_sent_as_json(value: object, text: str) -> None:
+    """A body that is an object, and a property that is a boolean, read the same in every language."""
+    message = from_object("t", {"body": value, "properties": {"p": value}})
+    assert (message.body.decode(), message.properties) == (text, {"p": text})
+
+
+def test_a_property_that_is_null_is_none() -> None:
+    """It is left out, as one that is not there; and not sent as the word None."""
+    assert from_object("t", {"body": "x", "properties": {"a": None, "b": "1"}}).properties == {"b": "1"}
+
+
 def test_lines_are_cut_as_the_format_says() -> None:
     """`--format '%k:%v'` takes the key from the front of each line."""
     message = compile_input("%k:%v")("t", "42:a:b")
