@@ -105,7 +105,7 @@ def _read_jsonl(file: Path) -> Iterator[dict[str, Any]]:
 def _read_csv(file: Path) -> Iterator[dict[str, Any]]:
     csv.field_size_limit(_MAX_LINE_BYTES)  # 128 KiB otherwise, less than a body may have
     try:
-        with file.open(newline="", encoding="utf-8") as stream:
+        with file.open(newline="", encoding="utf-8-sig") as stream:  # Excel begins a file with a byte order mark
             for number, row in enumerate(csv.DictReader(stream), start=1):
                 if None in row:  # where DictReader puts what has no heading
                     raise DecodeError(f"{file}, row {number} has more fields than the heading.")

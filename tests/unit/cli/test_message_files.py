@@ -122,6 +122,13 @@ def test_rows_that_are_bodies(tmp_path: Path) -> None:
     assert recorded == Recorded(recorded.message, None, None, None)
 
 
+def test_a_table_that_excel_wrote(tmp_path: Path) -> None:
+    """Its byte order mark is no part of the first column's name."""
+    (tmp_path / "t.csv").write_bytes(b"\xef\xbb\xbfbody,tags\r\nx,paid\r\n")
+    (recorded,) = read_file(tmp_path / "t.csv", "t")
+    assert recorded.message == Message("t", b"x", tags="paid", keys=[])
+
+
 class Consumer:
     """Stands in for a PullConsumer: gives the messages of assigned queues, `step` of each at a time."""
 
