@@ -93,9 +93,9 @@ def from_object(topic: str, record: dict[str, Any]) -> Message:
     if "bodyBase64" in record:
         raw = _from_base64(record["bodyBase64"])
     elif body is None:
-        return Message(topic, json.dumps(record, ensure_ascii=False, default=str).encode())
+        return Message(topic, _utf8(_text(record)))
     else:
-        raw = body if isinstance(body, bytes) else _text(body).encode()
+        raw = body if isinstance(body, bytes) else _utf8(_text(body))
     if not raw:
         raise InvalidArgument("The body is empty; RocketMQ has no empty messages.")
     properties = record.get("properties") or {}
@@ -120,6 +120,16 @@ def from_object(topic: str, record: dict[str, Any]) -> Message:
 def _text(value: object) -> str:
     """Text as it is, anything else as JSON spells it: who reads it may not be Python."""
     return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, dict | list | bool) else str(value)
+
+
+def _utf8(body: str) -> bytes:
+    try:
+        return body.encode()
+    except UnicodeEncodeError as error:  # half of a pair, which JSON may escape
+        raise InvalidArgument(
+            f"The body is not valid Unicode at {body[error.start]!r}.",
+            hint="What is no text goes into bodyBase64.",
+        ) from None
 
 
 def _from_base64(text: object) -> bytes:

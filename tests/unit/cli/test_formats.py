@@ -64,6 +64,12 @@ def test_a_row_without_a_body_is_the_body() -> None:
     assert json.loads(from_object("t", {"id": 1, "name": "x"}).body) == {"id": 1, "name": "x"}
 
 
+def test_a_row_that_is_no_unicode_is_refused() -> None:
+    """JSON may escape half of a character; no bytes of UTF-8 say that."""
+    with pytest.raises(InvalidArgument, match="not valid Unicode"):
+        from_object("t", json.loads(r'{"name": "\ud800"}'))
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [({"id": 1, "paid": True, "at": None}, '{"id": 1, "paid": true, "at": null}'), ([1, "ä"], '[1, "ä"]'),
