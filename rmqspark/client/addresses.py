@@ -50,7 +50,7 @@ def _check(address: str, source: str) -> None:
         host, _ = parse_address(address)
     except InvalidArgument:
         host = ""
-    if not host or any(char in host for char in "/,@ "):
+    if not host or not host.isprintable() or any(char in host for char in "/,@ "):
         raise InvalidArgument(
             f"{source} {address!r} is not an address.",
             hint=f"Write it as host:port, for instance {DEFAULT_NAMESRV}; separate several with semicolons.",

@@ -253,13 +253,16 @@ def encode_request(
 ) -> list[Buffer]:
     """A request as buffers to write in order: the head, then the parts of the body, which are not copied.
 
-    `extra` are fields beside those of the header.
+    `extra` are fields beside those of the header. InvalidArgument where one is no Unicode, as what is typed may be.
     """
     fields = to_fields(header, extra)
     flag = ONEWAY_FLAG if oneway else 0
-    if serialize == "ROCKETMQ":
-        return _binary_frame(code, opaque, flag, language, None, fields, body)
-    return _json_frame(code, opaque, flag, language, None, fields, body)
+    try:
+        if serialize == "ROCKETMQ":
+            return _binary_frame(code, opaque, flag, language, None, fields, body)
+        return _json_frame(code, opaque, flag, language, None, fields, body)
+    except UnicodeEncodeError as error:
+        raise InvalidArgument(f"{error.object!r:.80} is not valid Unicode.", hint="It goes out in UTF-8.") from None
 
 
 def encode_response(

@@ -27,7 +27,8 @@ def test_the_nearest_word_counts(explicit: str | None, environ: dict[str, str], 
 
 
 @pytest.mark.parametrize(
-    "wrong", ["localhost", "localhost:", ":9876", "h:0", "h:65536", "h:x", "http://h:1", "::1:9876", "a:1,b:2", ";"]
+    "wrong",
+    ["localhost", "localhost:", ":9876", "h:0", "h:65536", "h:x", "http://h:1", "::1:9876", "a:1,b:2", ";", "\udcff:1"],
 )
 def test_what_is_no_address_is_refused_with_the_right_form(wrong: str) -> None:
     """A wrong address is an error that shows how one is written."""

@@ -166,6 +166,13 @@ def test_broken_json_is_an_error_of_one_kind(data: bytes) -> None:
         decode_envelope(raw_json(data), QueryConsumerOffsetRequestHeader)
 
 
+@pytest.mark.parametrize("serialize", ["JSON", "ROCKETMQ"])
+def test_what_is_no_unicode_is_named(serialize: Any) -> None:
+    """A word of a command line may hold any byte; one that no header can carry is an error that shows it."""
+    with pytest.raises(InvalidArgument, match=r"'caf\\udce9' is not valid Unicode"):
+        encode_request(RequestCode.QUERY_MESSAGE, 1, serialize=serialize, extra={"topic": "t", "key": "caf\udce9"})
+
+
 def test_headers_have_a_size() -> None:
     """A header over 64 KiB is refused before it is looked at, and never sent."""
     word = struct.pack(">I", MAX_HEADER_BYTES + 1)
