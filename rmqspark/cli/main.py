@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from errno import EDQUOT, ENOSPC
+from io import TextIOWrapper
 
 from rmqspark import __version__
 from rmqspark.errors import Conflict, InvalidArgument, NotThereYet, RmqError
@@ -14,6 +15,7 @@ def main() -> None:
     """Runs `rmq`. Exit codes: 0 done, 1 it failed or contradicts what is there, 2 the command line or a setting is
     wrong or names what is not there yet, 130 interrupted with Ctrl-C."""
     _open_closed_streams()
+    _print_utf8()
     try:
         if sys.argv[1:] == ["--version"]:  # asked by scripts; ten times as quick without the machinery for options
             print(f"rmqspark {__version__}", flush=True)
@@ -36,6 +38,13 @@ def _open_closed_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - until the process ends
+
+
+def _print_utf8() -> None:
+    """Bodies come out as they are, mostly UTF-8, and so does all else: a locale without their characters loses none,
+    and a name of a file keeps what is no UTF-8 in it. Standard error escapes by itself what it cannot say."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
 
 
 def discard_output() -> None:

@@ -117,6 +117,13 @@ def test_what_is_consumed_as_json_can_be_sent_again(ok: Run, rmq: Rmq, topic: st
     assert shown["properties"]["a"] == "b"
 
 
+@pytest.mark.parametrize("how", [("--json",), ("--format", "%v %{tags}\\n")], ids=["json", "format"])
+def test_a_locale_without_the_characters_loses_none(ok: Run, rmq: Rmq, topic: str, how: tuple[str, ...]) -> None:
+    """In a cron job or a container with no locale the output is UTF-8 all the same, as bodies are that come raw."""
+    rmq.send(topic, Message(topic, "grün 😀".encode(), tags="größe"))
+    assert "grün 😀" in ok("consume", topic, *how, PYTHONIOENCODING="ascii").out
+
+
 def test_ranges_formats_tags_and_counts(ok: Run, rmq: Rmq, topic: str) -> None:
     """The options that choose messages do what kcat's and rpk's do."""
     for number in range(6):
