@@ -56,7 +56,7 @@ class Sample:
             self.not_objects += 1
             return
         self.fields = _merged_structs(self.fields, _struct(document))
-        for name in document:
+        for name in {_encodable(name): None for name in document}:
             self.present[name] = self.present.get(name, 0) + 1
 
 
@@ -80,7 +80,12 @@ def kind_of(value: Any) -> Kind:
 
 
 def _struct(document: dict[str, Any]) -> Struct:
-    return Struct({name: kind_of(item) for name, item in document.items()})
+    return Struct({_encodable(name): kind_of(item) for name, item in document.items()})
+
+
+def _encodable(name: str) -> str:
+    """Half of a surrogate pair, which JSON can escape and UTF-8 cannot hold, becomes a question mark."""
+    return name if name.isascii() else name.encode("utf-8", "replace").decode()
 
 
 def merged(one: Kind, other: Kind) -> Kind:

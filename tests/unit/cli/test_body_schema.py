@@ -60,6 +60,13 @@ def test_bodies_that_are_no_objects() -> None:
     assert found.present == {"a": 2, "b": 1}
 
 
+def test_a_name_that_is_no_unicode() -> None:
+    """JSON may escape half of a character, which no UTF-8 holds: it is shown as a question mark."""
+    found = sample(rb'{"a\ud800": {"\ud800": 1}}')
+    assert ddl(found.fields) == "`a?` struct<`?`: bigint>"
+    assert found.present == {"a?": 1}
+
+
 def test_names_that_differ_in_case_alone() -> None:
     """Spark refuses a schema with both: the first is in it, and the others are told."""
     found = sample(b'{"id": 1, "a": {"x": 1}}', b'{"ID": "x", "a": {"X": 2, "y": [{"z": 1, "Z": 2}]}}')
