@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rmqspark.cli.formats import as_object, compile_format
-from rmqspark.cli.moments import EARLIEST, Position, parse_moment, parse_offsets
+from rmqspark.cli.moments import EARLIEST, Position, backwards, parse_moment, parse_offsets
 from rmqspark.cli.options import Json, Namesrv
 from rmqspark.cli.output import safe
 from rmqspark.clock import SystemClock
@@ -134,8 +134,7 @@ def _range(
     if follow and end is not None:
         raise InvalidArgument("--follow never stops; it excludes an end.")
     if begin is not None and end is not None and end.is_before(begin):
-        given = f"--offset {offset}" if offset else f"--from {from_} --to {to}"
-        raise InvalidArgument(f"{given} ends before it begins.", hint="Give the earlier one first: 5:10, -10m and -1m.")
+        raise backwards(f"--offset {offset}" if offset else f"--from {from_} --to {to}")
     return begin, end
 
 

@@ -59,9 +59,22 @@ def parse_moment(text: str, *, now_ms: int, option: str) -> Position:
 
 def time_span(from_: str | None, to: str | None, now_ms: int) -> range:
     """The milliseconds in [--from, --to); without them, and with earliest and latest, all there are."""
+    begin, end = begin_and_end(from_, to, now_ms)
+    return range(_ms(begin), _ms(end))
+
+
+def begin_and_end(from_: str | None, to: str | None, now_ms: int) -> tuple[Position, Position]:
+    """--from and --to as positions, else earliest and latest. InvalidArgument if that is backwards."""
     begin = parse_moment(from_ or "earliest", now_ms=now_ms, option="--from")
     end = parse_moment(to or "latest", now_ms=now_ms, option="--to")
-    return range(_ms(begin), _ms(end))
+    if end.is_before(begin):
+        said = [f"{option} {text}" for option, text in (("--from", from_), ("--to", to)) if text]
+        raise backwards(" ".join(said))
+    return begin, end
+
+
+def backwards(said: str) -> InvalidArgument:
+    return InvalidArgument(f"{said} ends before it begins.", hint="Give the earlier one first: 5:10, -10m and -1m.")
 
 
 def _ms(moment_: Position) -> int:

@@ -11,7 +11,7 @@ import typer
 from rmqspark.cli.consume import resolve
 from rmqspark.cli.in_time_order import Span, in_time_order
 from rmqspark.cli.message_files import Recorded, read_file, writing
-from rmqspark.cli.moments import EARLIEST, LATEST, Position, parse_moment, time_span
+from rmqspark.cli.moments import Position, begin_and_end, time_span
 from rmqspark.cli.options import Json, Namesrv, Yes, confirm, said_path
 from rmqspark.cli.output import print_json
 from rmqspark.cli.progress import counting
@@ -61,11 +61,9 @@ def export(
     """
     from rmqspark.client.pull_consumer import PullConsumer
 
+    begin, end = begin_and_end(from_, to, SystemClock().now_ms())
     if output.exists():
         confirm(f"Replace {output}?", yes=yes)
-    now_ms = SystemClock().now_ms()
-    begin = parse_moment(from_, now_ms=now_ms, option="--from") if from_ else EARLIEST
-    end = parse_moment(to, now_ms=now_ms, option="--to") if to else LATEST
     count = 0
     with PullConsumer(namesrv, tags=tags) as consumer, writing(output) as writer:
         spans = list(_spans(consumer, topic, begin, end))
