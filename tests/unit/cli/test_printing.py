@@ -107,8 +107,10 @@ def test_ctrl_c_at_a_question_is_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize(("answer", "goes_ahead"), [("y\n", True), ("n\n", False), ("\n", False)])
-def test_a_terminal_is_asked(monkeypatch: pytest.MonkeyPatch, answer: str, goes_ahead: bool) -> None:
-    """Only a yes is a yes."""
+def test_a_terminal_is_asked(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], answer: str, goes_ahead: bool
+) -> None:
+    """Only a yes is a yes. The question is seen where the output goes into a pipe, and is no part of it."""
     import typer
 
     monkeypatch.setattr(sys, "stdin", Terminal(answer))
@@ -118,3 +120,5 @@ def test_a_terminal_is_asked(monkeypatch: pytest.MonkeyPatch, answer: str, goes_
         with pytest.raises(typer.Exit) as stopped:
             confirm("Delete?", yes=False)
         assert stopped.value.exit_code == 1
+    printed = capsys.readouterr()
+    assert (printed.out.strip(), "Delete?" in printed.err) == ("", True)
