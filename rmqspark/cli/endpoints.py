@@ -20,7 +20,8 @@ def claimed(store: Path) -> Iterator[None]:
     """One `rmq up` per directory. What one that was killed left in endpoints.json is gone before anybody reads it."""
     if store.exists() and not store.is_dir():
         raise InvalidArgument(f"--store {store} is not a directory.")
-    store.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with _as_store_errors(store):
+        store.mkdir(mode=0o700, parents=True, exist_ok=True)
     directory = os.open(store, os.O_RDONLY | os.O_CLOEXEC)
     try:
         try:

@@ -40,6 +40,14 @@ def test_a_file_is_no_place_for_a_store(tmp_path: Path) -> None:
         pass
 
 
+def test_a_place_where_nothing_can_be_made(tmp_path: Path) -> None:
+    """The system's reason comes with the option that names another place."""
+    (tmp_path / "file").write_text("")
+    below = tmp_path / "file" / "store"
+    with pytest.raises(StoreError, match="Nothing can be written in .*store: Not a directory.*--store"), claimed(below):
+        pass
+
+
 def test_what_is_refused_names_the_directory_alone(tmp_path: Path) -> None:
     """A file of ours that cannot be taken away, or written, is told of by the place people chose, with what to do."""
     (tmp_path / ENDPOINTS / "in the way").mkdir(parents=True)
