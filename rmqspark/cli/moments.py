@@ -10,6 +10,7 @@ from rmqspark.options import moment
 
 _NEVER_MS = (1 << 63) - 1
 _TIMES = re.compile(r"([se]?)@(.*)")
+_COLON_BETWEEN = re.compile(r"([^:T]*|[^:T]*T[^Z]*Z):(.*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +101,10 @@ def parse_offsets(text: str, *, now_ms: int) -> tuple[Position, Position | None]
 
 
 def _split_times(text: str) -> tuple[str, str]:
-    """A colon also stands inside an ISO time, so a range of those is written with two dots: `@t1..t2`."""
-    separator = ".." if ".." in text else ":" if "T" not in text else None
-    begin, _, end = text.partition(separator) if separator else (text, "", "")
+    """A colon also stands inside an ISO time: behind a Z it ends one, as in rpk; other zones need dots, `@t1..t2`."""
+    if ".." not in text and (match := _COLON_BETWEEN.fullmatch(text)):
+        return match[1], match[2]
+    begin, _, end = text.partition("..")
     return begin, end
 
 

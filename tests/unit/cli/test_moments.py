@@ -86,6 +86,11 @@ def test_what_is_no_moment_is_refused_with_examples(text: str) -> None:
         ("s@1000", Position(timestamp_ms=1000), None),
         ("e@2000", EARLIEST, Position(timestamp_ms=2000)),
         ("@1000:2000", Position(timestamp_ms=1000), Position(timestamp_ms=2000)),
+        ("@2023-11-14T22:13:20Z", Position(timestamp_ms=NOW), None),
+        ("@2023-11-14T22:13:20Z:end", Position(timestamp_ms=NOW), LATEST),
+        ("@2023-11-14T22:13:19Z:2023-11-14T22:13:20Z", Position(timestamp_ms=NOW - 1000), Position(timestamp_ms=NOW)),
+        ("@-1h:2023-11-14T22:13:20Z", Position(timestamp_ms=NOW - 3_600_000), Position(timestamp_ms=NOW)),
+        ("@:2023-11-14T22:13:20Z", EARLIEST, Position(timestamp_ms=NOW)),
         (
             "@2023-11-14T22:13:19+00:00..2023-11-14T22:13:20+00:00",
             Position(timestamp_ms=NOW - 1000),
