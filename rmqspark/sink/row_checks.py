@@ -6,6 +6,7 @@ Columns are looked at as a whole; a row is looked for only where one is wrong.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,8 @@ import pyarrow as pa
 
 from rmqspark.errors import InvalidMessage, InvalidName
 from rmqspark.protocol.names import MAX_BODY_BYTES, check_sendable
-from rmqspark.protocol.properties import RESERVED_NAMES, TRANSIENT_PREFIX
+from rmqspark.protocol.properties import MAX_PROPERTIES_BYTES, RESERVED_NAMES, TRANSIENT_PREFIX
+from rmqspark.protocol.unique_keys import UNIQUE_KEY_PAIR_BYTES
 from rmqspark.sink.delays import check_delays
 from rmqspark.sink.rows import body_name, column
 
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from rmqspark.protocol.columns import Column
 
 _BLANK = ord(" ")
+_SEPARATORS = re.compile("[\x01\x02]")
+_TEXTS = ("tags", "keys", "shardingKey", "properties")
 
 
 def check_rows(batch: Any, first_row: int) -> None:
@@ -60,6 +64,32 @@ def check_topics(topics: Any, first_row: int) -> None:
         except InvalidName as wrong:
             row = int((np.asarray(topics.indices) == number).argmax())
             raise _refusal(first_row + row, "topic", f"is {name!r}", str(wrong)) from wrong
+
+
+def check_texts(batch: Any, first_row: int) -> None:
+    """Raises InvalidMessage for a row whose texts are no properties of a record. That there is one is found where
+    records are made, where rows may stand in another order; this looks at one after the other, so only then."""
+    names = [name for name in _TEXTS if name in batch.schema.names]
+    for number, row in enumerate(batch.select(names).to_pylist()):
+        sizes = {name: 0 for name in names}
+        for name in names:
+            for text in _texts(row[name]):
+                if _SEPARATORS.search(text):
+                    story = f"contains byte 0x01 or 0x02: {text!r:.80}"
+                    raise _refusal(first_row + number, name, story, "RocketMQ separates properties with these two.")
+                sizes[name] += len(text.encode()) + 1
+        if sum(sizes.values()) > MAX_PROPERTIES_BYTES - UNIQUE_KEY_PAIR_BYTES:
+            largest = max(names, key=sizes.__getitem__)
+            story = f"has {sizes[largest]} bytes; all properties of a record have room for {MAX_PROPERTIES_BYTES}"
+            raise _refusal(first_row + number, largest, story, "Put large values into the body.")
+
+
+def _texts(value: Any) -> list[str]:
+    """Those of one row that become part of its properties."""
+    if isinstance(value, str):
+        return [value]
+    pairs = [item if isinstance(item, tuple) else (item,) for item in value or ()]
+    return [text for pair in pairs if None not in pair and not _is_reserved(pair[0]) for text in pair]
 
 
 def _check_keys(keys: Any, first_row: int) -> None:

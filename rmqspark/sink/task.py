@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from rmqspark.errors import InvalidMessage
 from rmqspark.gathering import gathered
 from rmqspark.protocol.message_id import pack_host
 from rmqspark.sink.dealing import Run, by_queue_id, by_sharding_key, evenly, grouped, in_turn
 from rmqspark.sink.outbox import Outbox
-from rmqspark.sink.row_checks import check_rows, check_topics
+from rmqspark.sink.row_checks import check_rows, check_texts, check_topics
 from rmqspark.sink.rows import Rows, column, is_plain
 from rmqspark.sink.targets import Targets
 from rmqspark.sink.topic_sends import QueueRows, TopicsSend, by_broker, full_sends, shared_out
@@ -61,8 +62,13 @@ class WriteTask:
     def write(self, batches: Iterable[Any]) -> Written:
         """Returns when every row is acknowledged. Raises what ended the task; rows sent before that stay."""
         for batch in gathered(batches, self._most_bytes):
-            check_rows(batch, self._written.rows)
-            self._write_batch(batch)
+            first_row = self._written.rows
+            check_rows(batch, first_row)
+            try:
+                self._write_batch(batch)
+            except InvalidMessage:
+                check_texts(batch, first_row)
+                raise
         self._outbox.flush()
         return self._written
 

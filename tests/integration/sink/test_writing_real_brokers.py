@@ -10,7 +10,7 @@ import pytest
 from rmqspark.client.admin import AdminClient
 from rmqspark.client.broker_client import Capabilities
 from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.errors import NotSupported, TopicNotFound, Unreachable
+from rmqspark.errors import InvalidMessage, NotSupported, TopicNotFound, Unreachable
 from rmqspark.sink.delivery import AtLeastOnce
 from rmqspark.sink.options import SinkOptions
 from rmqspark.sink.outbox import RETRY_PAUSES_MS
@@ -145,6 +145,19 @@ def test_topics_by_column_and_topics_that_are_missing(mq: LocalCluster) -> None:
         WriteTask(client, SinkOptions(auto_create_topic=True, queues=2), AtLeastOnce(client)).write([batch])
     assert [message.body for message in stored(mq, "new")] == [b"b"]
     assert {message.body for message in stored(mq, "other")} == {b"a", b"c"}
+
+
+def test_a_row_that_no_record_holds_has_the_number_it_came_with(mq: LocalCluster) -> None:
+    """Whichever queue it is for, and however many rows came before."""
+    keys, tags = [f"s{row % 7}" for row in range(100)], ["a"] * 100
+    tags[58] = "b\x02"
+    batch = pa.record_batch({"body": [b"x"] * 100, "shardingKey": pa.array(keys), "tags": pa.array(tags)})
+    fine = batch.set_column(2, "tags", pa.array(["a"] * 100))
+    options = SinkOptions(topic="numbered", batch_bytes=1, auto_create_topic=True, queues=3)
+    with ClusterClient(mq.namesrv) as client:
+        task = WriteTask(client, options, AtLeastOnce(client))
+        with pytest.raises(InvalidMessage, match="Row 158 .* column 'tags' contains byte 0x01 or 0x02"):
+            task.write([fine, batch])
 
 
 def test_sends_that_do_not_fit_one_request_are_cut(mq: LocalCluster) -> None:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from rmqspark.errors import InvalidMessage
-from rmqspark.sink.row_checks import check_bodies, check_rows, check_topics
+from rmqspark.sink.row_checks import check_bodies, check_rows, check_texts, check_topics
 
 TEXTS = pa.list_(pa.string())
 MAP = pa.map_(pa.string(), pa.string())
@@ -82,3 +82,32 @@ def test_rows_that_name_no_topic(topics: list[str | None], story: str) -> None:
     """A null, empty or malformed topic is an error that names row and column."""
     with pytest.raises(InvalidMessage, match=story):
         check_topics(pa.array(topics).dictionary_encode(), first_row=10)
+
+
+@pytest.mark.parametrize(
+    ("columns", "story"),
+    [
+        ({"tags": pa.array(["a", None, "b\x01c"])}, r"Row 12 .* column 'tags' contains byte 0x01 or 0x02: 'b\\x01c'"),
+        ({"keys": pa.array([[], ["k", "x\x02"], ["\x01"]], TEXTS)}, "Row 11 .* column 'keys' contains byte"),
+        ({"properties": pa.array([[("\x02", "v")], None, []], MAP)}, "Row 10 .* column 'properties' contains byte"),
+        (
+            {"shardingKey": pa.array(["a", "é" * 20_000, "b"])},
+            "Row 11 .* column 'shardingKey' has 40001 bytes; .*32767",
+        ),
+        (
+            {"tags": pa.array(["x" * 20_000, "a", "x" * 16_000]), "keys": pa.array(["k", "k", "k" * 17_000])},
+            "Row 12 .* column 'keys' has 17001 bytes; all properties of a record have room for 32767",
+        ),
+    ],
+)
+def test_texts_that_no_record_holds(columns: dict[str, Any], story: str) -> None:
+    """The error names the row and the column, in the order in which Spark gave the rows."""
+    rows = pa.record_batch({"body": pa.array([b"x"] * 3, pa.binary()), **columns})
+    with pytest.raises(InvalidMessage, match=story):
+        check_texts(rows, first_row=10)
+
+
+def test_texts_that_do_not_travel_are_not_looked_at() -> None:
+    """Reserved names, and null values: they are left out."""
+    pairs = [[("KEYS", "a\x01"), ("k", None), ("l", "v")]]
+    check_texts(batch(properties=pa.array(pairs, MAP)), 0)
