@@ -79,15 +79,13 @@ class SourceOptions:
         """Reads Spark's options. Raises InvalidArgument or NotSupported naming the option and what to write instead."""
         values = read_options(given)
         _check_mode(values, streaming)
-        start, end = _start(values, streaming), _end(values)
-        check_order(start, end)
         return cls(
             subscription=_subscription(values),
             namesrv=resolve_namesrv(values.get("namesrv")),
             tags=values.get("tags"),
             sql=values.get("sql"),
-            start=start,
-            end=end,
+            start=_start(values, streaming),
+            end=_end(values),
             limits=_limits(values),
             min_partitions=values.get("minPartitions"),
             max_records_per_partition=values.get("maxRecordsPerPartition"),
@@ -124,6 +122,7 @@ def read_options(given: Mapping[str, str]) -> dict[str, Any]:
     _check_group_start(values)
     _limits(values)
     _sharing(values)
+    check_order(_start(values, streaming=True), _end(values))  # a batch refuses one start more, not another order
     return values
 
 

@@ -357,6 +357,9 @@ def test_what_is_not_there_yet_says_so(given: dict[str, str]) -> None:
     [
         ({"minOffsetsPerTrigger": "6", "maxOffsetsPerTrigger": "5"}, "cannot be above maxOffsetsPerTrigger"),
         ({"groupMode": "shared"}, "needs the name of the group"),
+        ({"startingTimestamp": "-1h", "endingOffsetsByTimestamp": '{"t":"-2h"}'}, "lies behind endingOffsetsBy"),
+        ({"startingOffsets": '{"t":{"b":{"0":4}}}', "endingOffsets": '{"t":{"b":{"0":2}}}'}, "from offset 4 to 2"),
+        ({"endingOffsets": "earliest"}, "nothing is before the first message"),
         ({"groupMode": "shared", "group": "g", "startingOffsets": "earliest"}, "not at 'startingOffsets'"),
     ],
 )
