@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pyspark import SparkContext
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from rmqspark.client.addresses import resolve_namesrv
 from rmqspark.client.lag import figures, look
 from rmqspark.client.lag_metrics import exposition
 from rmqspark.client.queries import report_query
@@ -57,7 +58,8 @@ class LagListener(StreamingQueryListener):
     """Tells the brokers behind `namesrv` how every query of the session stands that reads from them.
 
     At most every `every_ms` a query. `metrics_file`: the figures of all of them in Prometheus' text format too, for
-    the text file collector of its node exporter.
+    the text file collector of its node exporter. Raises InvalidArgument for a `namesrv` that is no address: Spark only
+    logs what a listener raises later.
     """
 
     def __init__(
@@ -67,7 +69,7 @@ class LagListener(StreamingQueryListener):
         every_ms: int = EVERY_MS,
         metrics_file: str | os.PathLike[str] | None = None,
     ) -> None:
-        self._namesrv = namesrv
+        self._namesrv = resolve_namesrv(namesrv)
         self._every_ms = every_ms
         self._metrics_file = Path(metrics_file) if metrics_file is not None else None
         self._reports: dict[str, QueryReport] = {}  # by run id; Spark calls from one thread

@@ -6,12 +6,14 @@ import json
 import uuid
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from rmqspark.client.lag import QueueLag, figures
 from rmqspark.client.lag_metrics import GAUGES, exposition
+from rmqspark.errors import InvalidArgument
 from rmqspark.model import MessageQueue
-from rmqspark.source.lag import Spark, add_lag, positions_of, report_of
+from rmqspark.source.lag import LagListener, Spark, add_lag, positions_of, report_of
 from rmqspark.source.offsets import Offsets
 
 if TYPE_CHECKING:
@@ -140,3 +142,9 @@ def test_prometheus_can_read_it() -> None:
     (per_queue,) = families["rmqspark_query_queue_offsets_behind_latest"].samples
     assert (per_queue.value, per_queue.labels["broker"]) == (10, "broker-a")
     assert exposition([]) == ""
+
+
+def test_a_listener_that_could_tell_nobody() -> None:
+    """A name server that is no address is an error where the listener is made, not a line of Spark's log."""
+    with pytest.raises(InvalidArgument, match="namesrv 'nowhere' is not an address.*host:port"):
+        LagListener(namesrv="nowhere")
