@@ -124,6 +124,18 @@ def text(value: str) -> str:
     return value
 
 
+def directory(value: str) -> str:
+    """Reads a path, also as Spark's users may write it, `file:///data`; no other file system can be opened."""
+    scheme = re.match(r"([a-z][a-z0-9+.-]+):/", text(value), re.IGNORECASE)
+    if scheme is None:
+        return value
+    if scheme[1].lower() != "file":
+        raise ValueError("a path on this machine is accepted, that of a mounted file system too.")
+    from urllib.parse import unquote, urlsplit  # of use to these alone
+
+    return unquote(urlsplit(value).path)
+
+
 def boolean(value: str) -> bool:
     if value.lower() not in ("true", "false"):
         raise ValueError("true or false is accepted.")

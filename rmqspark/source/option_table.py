@@ -8,11 +8,11 @@ from rmqspark.options import (
     OptionTable,
     boolean,
     choice,
+    directory,
     duration_ms,
     integer,
     moment,
     size_bytes,
-    text,
 )
 from rmqspark.protocol.names import check_group
 from rmqspark.source.expressions import sql_expression, tag_expression
@@ -147,7 +147,7 @@ SOURCE_OPTIONS = OptionTable(
             "store",
             "–",
             "batch: a store directory, or a folder of them, read with no broker; without `subscribe` all its topics",
-            text,
+            directory,
         ),
         Option(
             "fetchOffset.numRetries", "`3`", "tries after a failed request for offsets or messages", integer(0, 10_000)
