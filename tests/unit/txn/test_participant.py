@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -28,6 +29,9 @@ from rmqspark.txn.ports import Complete
 from rmqspark.txn.resolver import Verdict
 
 from .participant_bench import SMALL, ParticipantBench, Sent, T, make_half, other_message, run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 N0, N1 = (Batch(T, 1, version) for version in range(2))
 
@@ -111,6 +115,25 @@ def test_large_transaction_is_published_in_steps(bench: ParticipantBench, monkey
     seen: list[int] = []
     bench.commit(N0, attempt, each_step=lambda: seen.append(len(bench.bodies("t"))))
     assert seen == [0, 0, 0, 9, 9, 9]
+    assert len(bench.bodies("t")) == 18
+
+
+def test_half_batches_are_read_while_those_before_are_written(
+    bench: ParticipantBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All but the first, whichever become readable together: the disk never waits for what could have been made."""
+    monkeypatch.setattr(completer, "_PUBLISHED_TOGETHER_BYTES", 1000)
+    attempt = bench.send(N0, *(Sent("t", 0, [b"%d" % number] * 3) for number in range(6)))
+    read_beside: list[int] = []  # bytes, of each write
+
+    def begin(work: Callable[[], object]) -> Callable[[], object]:
+        work()
+        before = bench.files.bytes_read
+        return lambda: read_beside.append(bench.files.bytes_read - before)
+
+    bench.store.write_beside(begin)
+    bench.commit(N0, attempt)
+    assert [size > 0 for size in read_beside] == [True] * 5 + [False]
     assert len(bench.bodies("t")) == 18
 
 
