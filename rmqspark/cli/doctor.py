@@ -39,6 +39,9 @@ class Finding:
 def doctor(
     namesrv: Namesrv = None,
     store: Annotated[Path, typer.Option(help="Where the store is, or will be.")] = Path("rmq-store"),
+    compile_pyspark: Annotated[
+        bool, typer.Option("--compile-pyspark", help="First add compiled modules to Spark's pyspark.zip, once for all.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Says what is wrong here, and how to mend it.
@@ -46,6 +49,8 @@ def doctor(
     It looks at Python, Java, PySpark, the interpreter of Spark's workers, disk, ports, servers and clock. Exit code 1
     if anything is an error. Example: rmq doctor --json
     """
+    if compile_pyspark:
+        _compile_pyspark()
     findings = list(examine(namesrv, store))
     if as_json:
         from rmqspark.cli.output import print_json
@@ -69,6 +74,7 @@ def examine(namesrv: str | None, store: Path) -> Iterator[Finding]:
         lambda: _library("pyarrow", "spark", (18,), None),
         lambda: _library("pandas", "spark", (2, 2), (3,)),
         _worker_interpreter,
+        _pyspark_zip,
         lambda: _disk(store),
         lambda: _servers(namesrv),
         _clock,
@@ -120,6 +126,29 @@ def _worker_interpreter() -> Iterator[Finding]:
         yield Finding("PYSPARK_PYTHON", "warning", f"{chosen} is another Python version than this one", remedy)
     else:
         yield Finding("PYSPARK_PYTHON", "ok", chosen)
+
+
+def _pyspark_zip() -> Iterator[Finding]:
+    from rmqspark.cli.pyspark_zip import is_compiled, pyspark_zip
+
+    file = pyspark_zip()
+    if file is None:
+        return
+    if is_compiled(file):
+        yield Finding("pyspark.zip", "ok", f"{file}, with compiled modules")
+    else:
+        story = f"{file}, without compiled modules: Spark's Python processes start more slowly"
+        yield Finding("pyspark.zip", "ok", story, "rmq doctor --compile-pyspark")
+
+
+def _compile_pyspark() -> None:
+    from rmqspark.cli.pyspark_zip import compile_modules, pyspark_zip
+    from rmqspark.errors import NotFound
+
+    file = pyspark_zip()
+    if file is None:
+        raise NotFound("There is no pyspark.zip here.", hint="pip install 'rmqspark[spark]', or set SPARK_HOME.")
+    print(f"{compile_modules(file)} compiled modules were added to {file}.", file=sys.stderr)
 
 
 def _disk(store: Path) -> Iterator[Finding]:
