@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rmqspark.cli.formats import as_object, compile_format
+from rmqspark.cli.in_time_order import Span
 from rmqspark.cli.moments import EARLIEST, Position, backwards, parse_moment, parse_offsets
 from rmqspark.cli.options import Json, Namesrv
 from rmqspark.cli.output import safe
@@ -58,7 +59,7 @@ def consume(
     Examples: rmq consume orders | rmq consume orders -n 5 --json | rmq consume orders --from -10m -f
     """
     write = _writer(as_json=as_json, template=format_, raw=raw)
-    begin, end = _range(from_, to, offset, follow=follow)
+    begin, end = asked_range(from_, to, offset, follow=follow)
     from rmqspark.client.pull_consumer import PullConsumer
 
     if group is not None:
@@ -119,9 +120,10 @@ def _check_output() -> None:
         )
 
 
-def _range(
-    from_: str | None, to: str | None, offset: str | None, *, follow: bool
+def asked_range(
+    from_: str | None, to: str | None, offset: str | None, *, follow: bool = False
 ) -> tuple[Position | None, Position | None]:
+    """Where to begin and end; None where that is not said. InvalidArgument for what contradicts itself."""
     if offset and (from_ or to):
         raise InvalidArgument("--offset says where to begin and end; it excludes --from and --to.")
     now_ms = SystemClock().now_ms()
@@ -186,6 +188,13 @@ def _following(consumer: PullConsumer) -> list[ReceivedMessage]:
         if not error.retriable:
             raise
         return []
+
+
+def spans(consumer: PullConsumer, topic: str, begin: Position, end: Position) -> list[Span]:
+    """What lies between two positions, of each queue of a topic."""
+    return [
+        Span(queue, resolve(consumer, queue, begin), resolve(consumer, queue, end)) for queue in consumer.queues(topic)
+    ]
 
 
 def resolve(consumer: PullConsumer, queue: MessageQueue, position: Position) -> int:

@@ -1,19 +1,29 @@
-"""`rmq message`: one message by its id, or those with a key."""
+"""`rmq message`: one message by its id, or those with a key, at an offset, of a time."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, ClassVar
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
 from rmqspark.cli.commands import Group, VerbGroup
+from rmqspark.cli.consume import asked_range, spans
 from rmqspark.cli.formats import as_object
-from rmqspark.cli.moments import time_span
+from rmqspark.cli.in_time_order import in_time_order
+from rmqspark.cli.moments import EARLIEST, LATEST, time_span
 from rmqspark.cli.options import Json, Namesrv
 from rmqspark.cli.output import print_facts, print_json, print_table, safe
 from rmqspark.clock import SystemClock
 from rmqspark.display import time_text
+from rmqspark.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rmqspark.cli.moments import Position
+    from rmqspark.model import ReceivedMessage
 
 _FOUND = 64  # RocketMQ's tools ask for that many
 _MOST_FOUND = 10_000
@@ -67,21 +77,30 @@ def get(
 @app.command("query")
 def query(
     topic: Annotated[str, typer.Argument(help="The topic to look in.")],
-    key: Annotated[str, typer.Option(help="One of the keys that the messages were sent with.")],
+    key: Annotated[str | None, typer.Option(help="One of the keys that the messages were sent with.")] = None,
+    offset: Annotated[
+        str | None, typer.Option("--offset", "-o", help="By their offsets in each queue: 5:10, 42, -5, @-1h.")
+    ] = None,
     from_: Annotated[str | None, typer.Option("--from", help="Stored then or later: a time (UTC), or -10m.")] = None,
     to: Annotated[str | None, typer.Option(help="Stored before then: a time (UTC), or -10m.")] = None,
     count: Annotated[
-        int, typer.Option("--count", "-n", min=1, max=_MOST_FOUND, help="The newest so many of each broker.")
+        int,
+        typer.Option(
+            "--count", "-n", min=1, max=_MOST_FOUND, help="At most so many: with --key the newest of each broker."
+        ),
     ] = _FOUND,
     namesrv: Namesrv = None,
     as_json: Json = False,
 ) -> None:
-    """Lists the messages with a key, oldest first. Example: rmq message query orders --key 42"""
-    from rmqspark.client.admin import AdminClient
+    """Lists messages by key, offset or time, oldest first.
 
-    span = time_span(from_, to, SystemClock().now_ms())
-    with AdminClient(namesrv) as admin:
-        found = admin.query(topic, key, begin_ms=span.start, end_ms=span.stop - 1, max_count=count)
+    Examples: rmq message query orders --key 42 | rmq message query orders -o 5:10 | rmq message query orders
+    --from -10m
+    """
+    if key is not None:
+        found = _with_key(namesrv, topic, key, offset, time_span(from_, to, SystemClock().now_ms()), count)
+    else:
+        found = _within(namesrv, topic, asked_range(from_, to, offset), count)
     if as_json:
         print_json([{**as_object(message), "offsetMsgId": message.offset_msg_id} for message in found])
         return
@@ -97,7 +116,33 @@ def query(
         for message in found
     ]
     columns = ("message id", "queue", "offset", "stored", "tags", "body")
-    print_table(columns, rows, empty=f"No message with key {key} is in topic {topic}. Expired messages are gone.")
+    wanted = "such message" if key is None else f"message with key {key}"
+    print_table(columns, rows, empty=f"No {wanted} is in topic {topic}. Expired messages are gone.")
+
+
+def _with_key(
+    namesrv: str | None, topic: str, key: str, offset: str | None, span: range, count: int
+) -> Sequence[ReceivedMessage]:
+    from rmqspark.client.admin import AdminClient
+
+    if offset is not None:
+        raise InvalidArgument("--key finds messages wherever they are; it excludes --offset.")
+    with AdminClient(namesrv) as admin:
+        return admin.query(topic, key, begin_ms=span.start, end_ms=span.stop - 1, max_count=count)
+
+
+def _within(
+    namesrv: str | None, topic: str, wanted: tuple[Position | None, Position | None], count: int
+) -> Sequence[ReceivedMessage]:
+    from rmqspark.client.pull_consumer import PullConsumer
+
+    begin, end = wanted
+    if begin is None and end is None:
+        hint = f"--key 42, --offset 5:10 or --from -10m. All there are: rmq consume {topic}."
+        raise InvalidArgument("It is not said which messages to look for.", hint=hint)
+    with PullConsumer(namesrv) as consumer:
+        there = spans(consumer, topic, begin or EARLIEST, end or LATEST)
+        return list(islice(in_time_order(consumer, there), count))
 
 
 def _glimpse(body: bytes) -> str:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rmqspark.cli.consume import resolve
-from rmqspark.cli.in_time_order import Span, in_time_order
+from rmqspark.cli.consume import spans
+from rmqspark.cli.in_time_order import in_time_order
 from rmqspark.cli.message_files import Recorded, read_file, writing
-from rmqspark.cli.moments import Position, begin_and_end, time_span
+from rmqspark.cli.moments import begin_and_end, time_span
 from rmqspark.cli.options import Json, Namesrv, Yes, confirm, said_path
 from rmqspark.cli.output import print_json
 from rmqspark.cli.progress import counting
@@ -23,7 +23,6 @@ from rmqspark.errors import InvalidArgument
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rmqspark.client.pull_consumer import PullConsumer
     from rmqspark.clock import Clock
 
 RecordedFile = Annotated[
@@ -66,8 +65,7 @@ def export(
         confirm(f"Replace {output}?", yes=yes)
     count = 0
     with PullConsumer(namesrv, tags=tags) as consumer, writing(output) as writer:
-        spans = list(_spans(consumer, topic, begin, end))
-        for message in counting(in_time_order(consumer, spans), "exported"):
+        for message in counting(in_time_order(consumer, spans(consumer, topic, begin, end)), "exported"):
             writer.write(message)
             count += 1
     if as_json:
@@ -145,11 +143,6 @@ def _stored_ms(record: Recorded, place: str, number: int, hint: str) -> int:
     if record.store_timestamp_ms is None:
         raise InvalidArgument(f"{place}, row {number} has no storeTimestamp.", hint=hint)
     return record.store_timestamp_ms
-
-
-def _spans(consumer: PullConsumer, topic: str, begin: Position, end: Position) -> Iterator[Span]:
-    for queue in consumer.queues(topic):
-        yield Span(queue, resolve(consumer, queue, begin), resolve(consumer, queue, end))
 
 
 def _send(records: Iterable[Recorded], file: Path, *, keep_queues: bool, namesrv: str | None, as_json: bool) -> None:

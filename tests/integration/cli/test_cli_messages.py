@@ -286,3 +286,25 @@ def test_messages_are_found_by_a_key(ok: Run, cli: Run, topic: str) -> None:
     assert len(later) + len(earlier) == 2
     assert "No message with key none" in ok("message", "query", topic, "--key", "none").out
     assert cli("message", "query", "no-such-topic", "--key", "42").code == 1
+
+
+def test_messages_are_found_by_offset_and_by_time(ok: Run, cli: Run, topic: str) -> None:
+    """Of all queues, oldest first, as many as are asked for; which ones has to be said."""
+    receipts = [ok("send", topic, str(number), "--json").json for number in range(5)]
+    first, fourth = receipts[0], receipts[3]
+
+    def bodies(*words: str) -> list[str]:
+        return [message["body"] for message in ok("message", "query", topic, *words, "--json").json]
+
+    at_same_offset = [str(n) for n, each in enumerate(receipts) if each["queueOffset"] == first["queueOffset"]]
+    assert bodies("-o", f"{first['queueOffset']}:{first['queueOffset'] + 1}") == at_same_offset
+    assert bodies("--from", "-1h") == ["0", "1", "2", "3", "4"]
+    assert bodies("--from", "-1h", "-n", "2") == ["0", "1"]
+    stored = str(ok("message", "get", fourth["offsetMsgId"], "--json").json["storeTimestamp"])
+    assert bodies("--from", stored)[-1] == "4"
+    assert bodies("--to", stored)[:1] == ["0"]
+    assert len(bodies("--from", stored)) + len(bodies("--to", stored)) == 5
+    assert "No such message is in topic" in ok("message", "query", topic, "-o", "100:").out
+    assert "not said which messages" in cli("message", "query", topic).err
+    assert "excludes --offset" in cli("message", "query", topic, "--key", "42", "-o", "1").err
+    assert cli("message", "query", "no-such-topic", "-o", "1").code == 1
