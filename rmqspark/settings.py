@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 ENVIRONMENT_PREFIX = "RMQ_"
 _SLIP = 0.9  # so alike (difflib's ratio) that nobody else would call a variable of theirs so
+_NAMES = {bool: "true or false", int: "a whole number", str: "a text"}
+_OPENS_TOML = ('"', "'", "[", "{")  # no value of RocketMQ's begins so
 _Settings = TypeVar("_Settings")
 
 
@@ -87,12 +89,18 @@ def as_properties(*settings: Any) -> str:
 def parse_file(text: str) -> dict[str, Any]:
     """Reads TOML, or the Java properties of a stock `broker.conf`; keys come back in snake_case.
 
-    Raises InvalidArgument naming the line that is neither.
+    Raises InvalidArgument naming the line that is neither, or a key that TOML has in both spellings.
     """
     try:
-        return {snake_case(key): value for key, value in tomllib.loads(text).items()}
+        document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as toml_error:
         return _parse_properties(text, toml_error)
+    values: dict[str, Any] = {}
+    for key, value in document.items():
+        if (name := snake_case(key)) in values:
+            raise InvalidArgument(f"Setting {name} stands there twice, in two spellings.", hint=f"Leave {key} out.")
+        values[name] = value
+    return values
 
 
 def load(
@@ -168,7 +176,7 @@ def _convert(info: SettingInfo, value: Any, where: str) -> Any:
             return str(value)
         return info.kind(value)
     except (TypeError, ValueError):
-        wanted = info.kind.__name__ + (f" ({info.unit})" if info.unit else "")
+        wanted = _NAMES.get(info.kind, info.kind.__name__) + (f" ({info.unit})" if info.unit else "")
         raise InvalidArgument(f"Setting {info.name} is {value!r} {where}, but must be {wanted}.") from None
 
 
@@ -200,7 +208,7 @@ def _parse_properties(text: str, toml_error: tomllib.TOMLDecodeError) -> dict[st
                 f"Line {number} is neither TOML nor key=value: {stripped[:60]!r} ({toml_error}).",
                 hint="Settings files are TOML, or a stock RocketMQ broker.conf.",
             )
-        if value.strip()[:1] in ('"', "'"):
-            raise InvalidArgument(f"It is not TOML, whose quotes it has: {toml_error}.")
+        if value.strip().startswith(_OPENS_TOML):
+            raise InvalidArgument(f"It is not TOML, though it looks so: {toml_error}.")
         values[snake_case(key)] = value.strip()
     return values

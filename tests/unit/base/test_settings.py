@@ -75,11 +75,11 @@ def test_keys_of_other_settings_classes_may_stand_in_the_same_file() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"listen_port": "many"}, "listen_port.*must be int"),
-        ({"listen_port": True}, "listen_port is True.*must be int"),
-        ({"listen_port": 1.5}, "listen_port is 1.5.*must be int"),
-        ({"sync_flush_timeout": []}, r"sync_flush_timeout.*must be int \(ms\)"),
-        ({"enable_property_filter": "perhaps"}, "enable_property_filter.*must be bool"),
+        ({"listen_port": "many"}, "listen_port.*must be a whole number"),
+        ({"listen_port": True}, "listen_port is True.*must be a whole number"),
+        ({"listen_port": 1.5}, "listen_port is 1.5.*must be a whole number"),
+        ({"sync_flush_timeout": []}, r"sync_flush_timeout.*must be a whole number \(ms\)"),
+        ({"enable_property_filter": "perhaps"}, "enable_property_filter.*must be true or false"),
     ],
 )
 def test_a_wrong_value_is_named_with_what_it_must_be(values: dict[str, object], message: str) -> None:
@@ -112,6 +112,19 @@ def test_broken_toml_is_not_taken_for_a_broker_conf() -> None:
     """A quote that is not closed is no part of a value: the parser's words with their line are told."""
     with pytest.raises(InvalidArgument, match="not TOML.*line 2"):
         parse_file('broker_name = "a"\nflush_disk_type = "SYNC_FLUSH\n')
+    with pytest.raises(InvalidArgument, match="not TOML.*end of document"):
+        parse_file("delete_when = [\n")
+
+
+def test_a_setting_in_both_spellings_is_refused() -> None:
+    """In TOML a key stands once; of a broker.conf Java takes the last, and so do we."""
+    with pytest.raises(InvalidArgument, match="listen_port stands there twice") as refused:
+        parse_file("listenPort = 1\nlisten_port = 2")
+    assert refused.value.hint == "Leave listen_port out."
+    assert parse_file("storePathRootDir = a\nlistenPort=1\nlistenPort=2") == {
+        "store_path_root_dir": "a",
+        "listen_port": "2",
+    }
 
 
 def test_each_setting_describes_itself() -> None:
