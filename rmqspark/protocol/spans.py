@@ -138,6 +138,18 @@ def _move(source: Bytes, starts: Positions, target: Bytes, target_starts: Positi
         sliding(target, kind)[target_starts] = sliding(source, kind)[starts]
 
 
+def have_zeros(buffer: Bytes, spans: Spans) -> NDArray[np.bool_]:
+    """Whether any byte of each span is zero. No length may be negative."""
+    starts, lengths = spans
+    ends = np.cumsum(lengths)
+    apart = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
+    copy_spans(buffer, spans, apart, ends - lengths)
+    if not len(apart) or apart.min():
+        return np.zeros(len(starts), np.bool_)
+    zeros = np.flatnonzero(apart == 0)
+    return np.searchsorted(zeros, ends) > np.searchsorted(zeros, ends - lengths)
+
+
 def equal_to(buffer: Bytes, starts: Positions, text: bytes) -> NDArray[np.bool_]:
     """Whether `text` stands at each start. It must fit before the buffer's end.
 

@@ -31,6 +31,7 @@ from rmqspark.protocol.record import (
     check_record,
 )
 from rmqspark.protocol.record_batch import RecordBatch
+from rmqspark.protocol.spans import have_zeros
 from rmqspark.store.vouchers import SECTOR_BYTES, vouched_for
 
 if TYPE_CHECKING:
@@ -159,13 +160,11 @@ class LogScan:
     def _count_whole(self, batch: RecordBatch) -> int:
         """How many records from the first on have topic and properties whole, as far as that can be told."""
         above = batch.positions + batch.sizes + self.position > self._watermark
-        topics, (starts, ends) = batch.topics, (batch.properties.starts, batch.properties.ends)
+        topics, properties = batch.topics, batch.properties
         is_named = (batch.buffer[topics.starts] != 0) & (batch.buffer[topics.ends - 1] != 0)
-        zeros = np.flatnonzero(batch.buffer == 0)
-        has_zeros = np.searchsorted(zeros, ends) > np.searchsorted(zeros, starts)
         file_offset = self.position % self._segments.segment_bytes
-        for row in np.flatnonzero(above & (has_zeros | ~is_named)).tolist():
-            start, end = int(starts[row]), int(ends[row])
+        for row in np.flatnonzero(above & (have_zeros(batch.buffer, properties) | ~is_named)).tolist():
+            start, end = int(properties.starts[row]), int(properties.ends[row])
             if not is_named[row]:
                 return int(row)
             if _lacks_bytes(batch.buffer, start, end, file_offset) and not self._is_sure_of(batch, start, end):
