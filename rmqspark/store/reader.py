@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _FEWEST_SCANNED: Final = 16_000 // ENTRY_BYTES
 _MOST_SCANNED_IN_BULK: Final = 1 << 20
 _WINDOW_ENTRIES: Final = 1 << 15
+_WINDOW_WORTH_A_LOOK: Final = 1 << 10  # at the size of the first message, if large ones leave most of it unused
 _NO_BYTES: Final = np.empty(0, np.uint8)
 _NOWHERE: Final = np.empty(0, np.int64)
 _PLACE: Final = Struct(f">i{PHYSICAL_OFFSET_AT - 4}xq")  # of a record: its size and where it says it is
@@ -206,7 +207,8 @@ class Reader:
         limits: Limits,
         tag_codes: frozenset[int] | None,
     ) -> _Selection:
-        """Goes through entries [start, end) window by window until a limit is reached."""
+        """Goes through entries [start, end) window by window until a limit is reached. Where all are wanted the first
+        window is for messages of the first one's size: of large ones few fit into an answer."""
         max_count, max_bytes = limits
         wanted = as_wanted(tag_codes)
         parts: list[tuple[Positions, Positions]] = []
@@ -214,6 +216,9 @@ class Reader:
         all_gone = start < end
         offset = start
         window = min(_WINDOW_ENTRIES, max(1, max_count), max_bytes // MIN_RECORD_BYTES + 1)
+        if wanted is None and window > _WINDOW_WORTH_A_LOOK and start < end:
+            _, first_size, _ = queue.entry(start)
+            window = min(window, max_bytes // max(MIN_RECORD_BYTES, first_size) + 1)
         while offset < end and (not count or (count < max_count and size_bytes < max_bytes)):
             entries = queue.entries(offset, min(end, offset + window))
             rows, is_any_there = rows_wanted(self._log, entries, wanted)

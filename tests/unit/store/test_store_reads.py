@@ -11,6 +11,7 @@ from rmqspark.errors import MessageNotFound, OffsetMoved
 from rmqspark.protocol.java_hash import tags_code
 from rmqspark.protocol.record import decode_record
 from rmqspark.store.config import StoreConfig
+from rmqspark.store.consume_queue import ENTRY_BYTES
 from rmqspark.store.reader import ReadStatus
 
 from .store_bench import EVERYTHING, SMALL, StoreBench
@@ -188,6 +189,23 @@ def test_interleaved_queues(sends: list[tuple[int, int]], max_bytes: int) -> Non
             seen += found(result.body, len(result.sizes))
             offset = result.next_offset
         assert seen == bodies
+
+
+@pytest.mark.parametrize("lengths", [[900] * 1500, [4000, *[1] * 1500], [*[1] * 700, 9000, *[300] * 300]])
+def test_a_large_answer_looks_at_the_entries_of_what_it_brings(lengths: list[int]) -> None:
+    """Not at those of all messages that would fit if they were small; and whatever the sizes, none is missed."""
+    bench = StoreBench(StoreConfig(message_index_enable=False, mapped_file_size_commit_log=4 << 20))
+    bodies = [b"%d" % number for number in range(len(lengths))]
+    bodies = [body.ljust(length, b".") for body, length in zip(bodies, lengths, strict=True)]
+    bench.send_bulk("t", 0, *bodies)
+    bench.store.checkpoint()
+    offset, seen, size, before = 0, list[bytes](), 0, bench.disk.bytes_read
+    while offset < len(bodies):
+        result = bench.store.read_bulk("t", 0, offset, EVERYTHING, max_count=EVERYTHING, max_bytes=100_000)
+        seen += found(result.body, len(result.sizes))
+        offset, size = result.next_offset, size + len(result.body)
+    assert seen == bodies
+    assert bench.disk.bytes_read - before <= size + 3 * ENTRY_BYTES * len(bodies)
 
 
 def test_below_the_first_message() -> None:
