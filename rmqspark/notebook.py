@@ -10,6 +10,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from rmqspark.client.arguments import takes_what_its_signature_says
 from rmqspark.client.pull_consumer import PullConsumer
 from rmqspark.display import facts_html
 from rmqspark.errors import InvalidArgument, MissingExtra
@@ -28,6 +29,7 @@ _COLUMNS = (
 )
 
 
+@takes_what_its_signature_says
 def peek(topic: str, count: int = 5, *, namesrv: str | None = None) -> Any:
     """The newest `count` messages of a topic as a pandas frame, oldest first, with the names of the Spark columns.
 

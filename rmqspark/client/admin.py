@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqspark.client import admin_groups, admin_messages, admin_topics, group_resets
+from rmqspark.client.arguments import takes_what_it_says
 from rmqspark.client.broker_admin import LATEST_MS, BrokerAdmin
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.descriptions import BrokerDescription
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from rmqspark.model import ReceivedMessage
 
 
+@takes_what_it_says
 class AdminClient:
     """Creates, looks at and deletes what a cluster has. A context manager."""
 

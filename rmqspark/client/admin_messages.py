@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rmqspark.model import ReceivedMessage
 
 _INDEX_STEP_MS = 1_000  # an index tells store times in whole seconds, rounded down
+MOST_ASKED_FOR = (1 << 31) - 1  # what the request has room for; brokers answer with fewer
 UNIQUE_MATCHES = 32  # RocketMQ's brokers look at that many entries for a unique id
 
 
@@ -45,6 +46,8 @@ def messages_by_key(
     cluster: ClusterClient, topic: str, key: str, *, begin_ms: int, end_ms: int, max_count: int
 ) -> list[ReceivedMessage]:
     """The newest `max_count` messages of each broker with this key, stored in [begin_ms, end_ms], oldest first."""
+    if not 0 < max_count <= MOST_ASKED_FOR:
+        raise InvalidArgument(f"max_count is 1 to {MOST_ASKED_FOR}, not {max_count}.")
     begin_of_second_ms = max(0, begin_ms - _INDEX_STEP_MS)
     found = _query(cluster, topic, key, unique=False, max_count=max_count, begin_ms=begin_of_second_ms, end_ms=end_ms)
     matching = (

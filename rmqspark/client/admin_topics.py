@@ -36,6 +36,8 @@ def create_topic(cluster: ClusterClient, config: TopicConfig, brokers: Sequence[
             f"Topic {config.topicName!r} exists already.",
             hint=f"Change it with: rmq topic update {config.topicName}. In Python, exist_ok=True leaves it as it is.",
         )
+    if brokers is not None and not brokers:
+        raise InvalidArgument("No broker is named for the topic.", hint="Without brokers=... all masters get it.")
     targets = list(brokers) if brokers is not None else masters(cluster)
     for broker_name in targets:
         BrokerAdmin(cluster.broker(broker_name)).put_topic(config)

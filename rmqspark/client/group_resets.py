@@ -9,6 +9,7 @@ requests, section 7.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,8 +21,6 @@ from rmqspark.options import Moment, moment
 from rmqspark.protocol.names import check_group
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.client.descriptions import QueueDescription
 
@@ -98,6 +97,8 @@ def plan_reset(
 
 def carry_out(cluster: ClusterClient, group: str, plan: Collection[QueueReset]) -> None:
     """Moves the group to where the plan says. GroupNotFound."""
+    if not isinstance(plan, Collection) or not all(isinstance(reset, QueueReset) for reset in plan):
+        raise InvalidArgument(f"{plan!r:.80} is no plan.", hint="reset_group(..., dry_run=True) returns one.")
     for reset in plan:
         BrokerAdmin(cluster.broker(reset.queue.broker_name)).reset_offset(group, reset.queue, reset.target)
 

@@ -4,26 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from rmqspark.client.arguments import is_whole
 from rmqspark.errors import InvalidMessage
 from rmqspark.model import Message
-
-_INT32 = range(-(2**31), 2**31)
 
 
 def check_kinds(message: Message, shard: str | None) -> None:
     """Raises InvalidMessage naming the first argument of the wrong kind and what it should be."""
+    check_message(message)
+    _require("topic", "text", message.topic, isinstance(message.topic, str))
+    _require("tags", "one tag, as text, or None", message.tags, isinstance(message.tags, str | None))
+    _require("keys", "a list of texts", message.keys, _is_keys(message.keys))
+    if message.properties != {}:
+        _require("properties", "a mapping of text to text", message.properties, _is_text_map(message.properties))
+    _require("flag", "an integer of 32 bits", message.flag, is_whole(message.flag, bits=32))
+    _require("delay_level", "an integer", message.delay_level, is_whole(message.delay_level))
+    _require("wait_stored", "True or False", message.wait_stored, isinstance(message.wait_stored, bool))
+    _require("shard", "text or None", shard, isinstance(shard, str | None))
+
+
+def check_message(message: object) -> None:
+    """Raises InvalidMessage for a body, say, where a message is meant."""
     if not isinstance(message, Message):
         raise InvalidMessage(
             f"{message!r:.80} is no message.", hint='Make one: Message("orders", b"..."), from rmqspark import Message.'
         )
-    _require("topic", "text", message.topic, isinstance(message.topic, str))
-    _require("tags", "one tag, as text, or None", message.tags, isinstance(message.tags, str | None))
-    _require("keys", "a list of texts", message.keys, _is_keys(message.keys))
-    if message.properties:
-        _require("properties", "a mapping of text to text", message.properties, _is_text_map(message.properties))
-    _require("flag", "an integer of 32 bits", message.flag, isinstance(message.flag, int) and message.flag in _INT32)
-    _require("delay_level", "an integer", message.delay_level, isinstance(message.delay_level, int))
-    _require("shard", "text or None", shard, isinstance(shard, str | None))
+
+
+def check_messages(messages: object) -> None:
+    """Raises InvalidMessage for what is no sequence, such as one message alone, or a generator."""
+    if not isinstance(messages, Sequence):
+        raise InvalidMessage(f"A batch is a list of messages, not {messages!r:.80}.")
 
 
 def check_body_kind(body: object) -> None:

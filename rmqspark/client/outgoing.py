@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.client.message_kinds import check_body_kind, check_kinds
-from rmqspark.errors import InvalidMessage
+from rmqspark.errors import InvalidArgument, InvalidMessage
 from rmqspark.protocol.batch import BatchElement, encode_batch
 from rmqspark.protocol.compression import compress
 from rmqspark.protocol.names import MAX_BODY_BYTES, RETRY_PREFIX, check_body, check_sendable
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 KEY_SEPARATOR = " "
 MAX_DELAY_LEVEL = 18
+MAX_TIMEOUT_MS = (1 << 31) - 1  # 24 days
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,14 @@ class SendConfig:
     )
     compress_msg_body_over_howmuch: int = setting(4096, "Bodies from this size on are compressed with zlib; 0: none.")
     max_message_size: int = setting(MAX_BODY_BYTES, "The largest body that is accepted.", unit="bytes")
+
+    def timeout(self, timeout_ms: int | None) -> int:
+        """The time of a send: what its caller gives it, else that of all. InvalidArgument."""
+        if timeout_ms is None:
+            return self.send_msg_timeout
+        if not 0 < timeout_ms <= MAX_TIMEOUT_MS:
+            raise InvalidArgument(f"timeout_ms is a number of milliseconds above 0, not {timeout_ms}.")
+        return timeout_ms
 
 
 class Outgoing(NamedTuple):

@@ -6,12 +6,14 @@ import os
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING
 
+from rmqspark.client.arguments import takes_what_it_says
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.delivery import Delivery, Parcel
 from rmqspark.client.identity import MessageIds
+from rmqspark.client.message_kinds import check_messages
 from rmqspark.client.outgoing import SendConfig, outgoing, outgoing_batch
 from rmqspark.client.selection import Target
-from rmqspark.errors import AlreadyClosed, InvalidArgument, InvalidMessage
+from rmqspark.errors import AlreadyClosed, InvalidMessage
 from rmqspark.model import Message
 from rmqspark.protocol.names import check_group
 
@@ -29,6 +31,7 @@ DEFAULT_GROUP = "rmqspark-producer"
 RESEND_THREADS = 4  # for further tries of asynchronous sends; started only when one fails
 
 
+@takes_what_it_says
 class Producer:
     """Sends messages to a cluster. Safe to share between threads; a context manager.
 
@@ -85,7 +88,7 @@ class Producer:
         RequestTimeout or ConnectionLost the message may have been stored all the same.
         """
         parcel = self._parcel(message, shard)
-        return self._delivery.deliver(parcel, Target(queue, shard), self._timeout(timeout_ms))[0]
+        return self._delivery.deliver(parcel, Target(queue, shard), self._config.timeout(timeout_ms))[0]
 
     def send_async(
         self,
@@ -103,7 +106,8 @@ class Producer:
         parcel = self._parcel(message, shard)
         if self._pid != os.getpid():
             self._begin()
-        future = self._delivery.deliver_later(parcel, Target(queue, shard), self._timeout(timeout_ms), self._resend)
+        timeout_ms = self._config.timeout(timeout_ms)
+        future = self._delivery.deliver_later(parcel, Target(queue, shard), timeout_ms, self._resend)
         self._under_way.add(future)
         future.add_done_callback(self._under_way.discard)
         return future
@@ -127,10 +131,11 @@ class Producer:
         They must have one topic, the same `wait_stored`, no delay, and no more than 4 MiB together.
         """
         self._check_open()
+        check_messages(messages)
         unique_ids = tuple(self._ids.next() for _ in messages)
         contents = outgoing_batch(messages, unique_ids, self._config, shard)
         parcel = Parcel(messages[0].topic, unique_ids, contents, batch=True)
-        return self._delivery.deliver(parcel, Target(queue, shard), self._timeout(timeout_ms))
+        return self._delivery.deliver(parcel, Target(queue, shard), self._config.timeout(timeout_ms))
 
     def close(self) -> None:
         """Waits for asynchronous sends, tells the brokers good-bye and closes the connections. Again: does nothing."""
@@ -158,13 +163,6 @@ class Producer:
             raise InvalidMessage(f"send takes a Message, not {message!r:.80}.", hint='Message("orders", b"...")')
         unique_id = self._ids.next()
         return Parcel(message.topic, (unique_id,), outgoing(message, unique_id, self._config, shard))
-
-    def _timeout(self, timeout_ms: int | None) -> int:
-        if timeout_ms is None:
-            return self._config.send_msg_timeout
-        if not isinstance(timeout_ms, int) or timeout_ms <= 0:
-            raise InvalidArgument(f"timeout_ms is a number of milliseconds above 0, not {timeout_ms!r:.80}.")
-        return timeout_ms
 
     def _check_open(self) -> None:
         if self._closed:

@@ -11,9 +11,11 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
+from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Literal, cast
 
+from rmqspark.client.arguments import takes_what_it_says
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.cursor import CHUNK_BYTES, Cursor
 from rmqspark.client.fetcher import Fetcher, Reset, Started
@@ -23,7 +25,7 @@ from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.names import check_group
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
     from typing import Self
 
@@ -39,6 +41,7 @@ START_MS = 1_000
 _log = logging.getLogger(__name__)
 
 
+@takes_what_it_says
 class PullConsumer:
     """Reads the queues it is assigned. A context manager; calls from several threads take turns.
 
@@ -61,6 +64,8 @@ class PullConsumer:
         the messages' properties; `max_poll_messages` is the most that one `poll` returns. Raises InvalidFilter."""
         if start not in ("earliest", "latest"):
             raise InvalidArgument(f"start is 'earliest' or 'latest', not {start!r}.")
+        if max_poll_messages < 1:
+            raise InvalidArgument(f"max_poll_messages is 1 or more, not {max_poll_messages}.")
         self.group = check_group(group) if group is not None else None
         self._accept = _tag_test(tags)
         if sql is not None:
@@ -324,7 +329,7 @@ class PullConsumer:
 
 def _checked_queues(queues: Iterable[MessageQueue]) -> list[MessageQueue]:
     """A topic's name in their place would be taken for queues letter by letter."""
-    listed = list(queues)
+    listed = list(queues) if isinstance(queues, Iterable) else [queues]
     if isinstance(queues, str) or not all(isinstance(queue, MessageQueue) for queue in listed):
         name = queues if isinstance(queues, str) else "orders"
         raise InvalidArgument(

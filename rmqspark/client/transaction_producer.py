@@ -14,9 +14,11 @@ import threading
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
+from rmqspark.client.arguments import takes_what_it_says
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.delivery import Delivery, Parcel, worth_another_try
 from rmqspark.client.identity import MessageIds
+from rmqspark.client.message_kinds import check_message
 from rmqspark.client.outgoing import SendConfig, outgoing
 from rmqspark.client.received import received
 from rmqspark.client.selection import Target
@@ -69,6 +71,7 @@ class TransactionListener(Protocol):
         """What became of the transaction of this message; UNKNOWN while it is under way."""
 
 
+@takes_what_it_says
 class TransactionProducer:
     """Sends messages of transactions. Safe to share between threads; a context manager.
 
@@ -132,6 +135,7 @@ class TransactionProducer:
         where the broker had another word on the transaction before this one, from a `check`.
         """
         self._check_open()
+        check_message(message)
         if message.delay_level:
             raise InvalidMessage("A message of a transaction cannot be delayed.", hint="Send it without a delay_level.")
         receipt = self._send_half(message, queue, shard, timeout_ms)
@@ -167,9 +171,8 @@ class TransactionProducer:
         contents = contents._replace(
             properties=contents.properties + marks, sys_flag=contents.sys_flag | SysFlag.PREPARED
         )
-        timeout_ms = self._config.send_msg_timeout if timeout_ms is None else timeout_ms
         parcel = Parcel(message.topic, (unique_id,), contents)
-        return self._delivery.deliver(parcel, Target(queue, shard), timeout_ms)[0]
+        return self._delivery.deliver(parcel, Target(queue, shard), self._config.timeout(timeout_ms))[0]
 
     def _end(self, topic: str, receipt: SendReceipt, state: TransactionState) -> None:
         """Tells the broker. If it cannot be told it asks, so only its contradiction is an error."""

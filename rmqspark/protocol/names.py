@@ -112,6 +112,8 @@ def check_topic(name: str) -> str:
 
 def check_group(name: str) -> str:
     """Returns `name` if a consumer or producer group may be called so; raises InvalidName."""
+    if not isinstance(name, str):
+        raise InvalidName(f"A group's name is text, not {name!r:.80}.")
     return _check_name("group", name, MAX_GROUP_LENGTH)
 
 
