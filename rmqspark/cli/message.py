@@ -15,6 +15,7 @@ from rmqspark.cli.in_time_order import in_time_order
 from rmqspark.cli.moments import EARLIEST, LATEST, time_span
 from rmqspark.cli.options import Json, Namesrv
 from rmqspark.cli.output import print_facts, print_json, print_table, safe
+from rmqspark.cli.words import counted
 from rmqspark.clock import SystemClock
 from rmqspark.display import time_text
 from rmqspark.errors import InvalidArgument
@@ -23,11 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rmqspark.cli.moments import Position
+    from rmqspark.client.pull_consumer import PullConsumer
     from rmqspark.model import ReceivedMessage
 
 _FOUND = 64  # RocketMQ's tools ask for that many
 _MOST_FOUND = 10_000
 _GLIMPSE_CHARS = 60
+_QUEUES_NAMED = 16
 
 
 class _Messages(Group):
@@ -99,8 +102,9 @@ def query(
     """
     if key is not None:
         found = _with_key(namesrv, topic, key, offset, time_span(from_, to, SystemClock().now_ms()), count)
+        none = f"No message with key {key} is in topic {topic}. Expired messages are gone."
     else:
-        found = _within(namesrv, topic, asked_range(from_, to, offset), count)
+        found, none = _within(namesrv, topic, asked_range(from_, to, offset), count)
     if as_json:
         print_json([{**as_object(message), "offsetMsgId": message.offset_msg_id} for message in found])
         return
@@ -116,8 +120,7 @@ def query(
         for message in found
     ]
     columns = ("message id", "queue", "offset", "stored", "tags", "body")
-    wanted = "such message" if key is None else f"message with key {key}"
-    print_table(columns, rows, empty=f"No {wanted} is in topic {topic}. Expired messages are gone.")
+    print_table(columns, rows, empty=none)
 
 
 def _with_key(
@@ -133,7 +136,8 @@ def _with_key(
 
 def _within(
     namesrv: str | None, topic: str, wanted: tuple[Position | None, Position | None], count: int
-) -> Sequence[ReceivedMessage]:
+) -> tuple[Sequence[ReceivedMessage], str]:
+    """What is there, and what to say where that is nothing."""
     from rmqspark.client.pull_consumer import PullConsumer
 
     begin, end = wanted
@@ -142,7 +146,22 @@ def _within(
         raise InvalidArgument("It is not said which messages to look for.", hint=hint)
     with PullConsumer(namesrv) as consumer:
         there = spans(consumer, topic, begin or EARLIEST, end or LATEST)
-        return list(islice(in_time_order(consumer, there), count))
+        found = list(islice(in_time_order(consumer, there), count))
+        return found, "" if found else f"No such message is in topic {topic}. {_what_there_is(consumer, topic)}"
+
+
+def _what_there_is(consumer: PullConsumer, topic: str) -> str:
+    """The offsets of each queue; of one with very many, the first ones'."""
+    held = [(queue, consumer.min_offset(queue), consumer.max_offset(queue)) for queue in consumer.queues(topic)]
+    filled = [
+        f"{queue.broker_name}/{queue.queue_id} {begin}" + (f" to {end - 1}" if end - begin > 1 else "")
+        for queue, begin, end in held
+        if begin < end
+    ]
+    if not filled:
+        return "It is empty."
+    rest = f" and those of {counted(len(filled) - _QUEUES_NAMED, 'more queue')}" if len(filled) > _QUEUES_NAMED else ""
+    return f"There are offsets: {', '.join(filled[:_QUEUES_NAMED])}{rest}."
 
 
 def _glimpse(body: bytes) -> str:

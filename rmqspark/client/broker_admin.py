@@ -127,7 +127,19 @@ class BrokerAdmin:
         except ServerFault as fault:
             if fault.code != ResponseCode.SYSTEM_ERROR:
                 raise
-            raise MessageNotFound(f"{self.broker.name} has no message at {physical_offset}.") from fault
+            hint = self._where_the_log_is(physical_offset)
+            raise MessageNotFound(f"{self.broker.name} has no message at {physical_offset}.", hint=hint) from fault
+
+    def _where_the_log_is(self, physical_offset: int) -> str:
+        """Why nothing is there; "" of a broker that does not say."""
+        facts = self.runtime()
+        begin, end = facts.get("commitLogMinOffset", ""), facts.get("commitLogMaxOffset", "")
+        if not (begin.isdecimal() and end.isdecimal()):
+            return ""
+        if int(begin) <= physical_offset < int(end):
+            return "The id is of no message: none begins there."
+        expired = ", what was before has expired" if physical_offset < int(begin) else ""
+        return f"Its log goes from {begin} to {end}{expired}."
 
     def submit_query(
         self, topic: str, key: str, *, unique: bool, max_count: int, begin_ms: int = 0, end_ms: int = LATEST_MS

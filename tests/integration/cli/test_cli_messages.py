@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 from itertools import chain
@@ -267,6 +268,22 @@ def test_a_message_is_found_by_either_id(ok: Run, cli: Run, topic: str) -> None:
     assert shown.lines[-1] == "body"
 
 
+def test_where_nothing_is_the_answer_says_what_there_is(ok: Run, cli: Run, topic: str) -> None:
+    """Behind the end of every queue, or of the log: which offsets there are, or that there are none."""
+    beyond = ("message", "query", topic, "-o", "1000")
+    assert ok(*beyond).out == f"No such message is in topic {topic}. It is empty.\n"
+    sent = ok("send", topic, "x", "--json").json
+    place = f"{sent['brokerName']}/{sent['queueId']}"
+    assert ok(*beyond).out == f"No such message is in topic {topic}. There are offsets: {place} 0.\n"
+    assert ok(*beyond, "--json").json == []
+    stored = sent["offsetMsgId"]
+    behind, within = f"{stored[:-16]}{1 << 40:016X}", f"{stored[:-16]}{int(stored[-16:], 16) + 1:016X}"
+    assert re.search(
+        r"no message at 1099511627776.\n  Its log goes from 0 to [0-9]+.$", cli("message", "get", behind).err
+    )
+    assert "The id is of no message: none begins there." in cli("message", "get", within).err
+
+
 def test_messages_are_found_by_a_key(ok: Run, cli: Run, topic: str) -> None:
     """All that have it, oldest first, with where they are; part of them by time; none is a sentence."""
     first = ok("send", topic, "body\nof 42", "--key", "42", "--key", "x", "--json").json
@@ -304,7 +321,6 @@ def test_messages_are_found_by_offset_and_by_time(ok: Run, cli: Run, topic: str)
     assert bodies("--from", stored)[-1] == "4"
     assert bodies("--to", stored)[:1] == ["0"]
     assert len(bodies("--from", stored)) + len(bodies("--to", stored)) == 5
-    assert "No such message is in topic" in ok("message", "query", topic, "-o", "100:").out
     assert "not said which messages" in cli("message", "query", topic).err
     assert "excludes --offset" in cli("message", "query", topic, "--key", "42", "-o", "1").err
     assert cli("message", "query", "no-such-topic", "-o", "1").code == 1
