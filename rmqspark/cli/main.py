@@ -10,10 +10,12 @@ from io import TextIOWrapper
 from rmqspark import __version__
 from rmqspark.errors import Conflict, InvalidArgument, NotThereYet, RmqError
 
+READER_GONE = 141  # what a shell says of cat or grep then: 128 and the number of SIGPIPE
+
 
 def main() -> None:
     """Runs `rmq`. Exit codes: 0 done, 1 it failed or contradicts what is there, 2 the command line or a setting is
-    wrong or names what is not there yet, 130 interrupted with Ctrl-C."""
+    wrong or names what is not there yet, 130 interrupted with Ctrl-C, 141 who read its output has gone."""
     _open_closed_streams()
     _print_utf8()
     try:
@@ -26,6 +28,9 @@ def main() -> None:
     except RmqError as error:
         is_usage = isinstance(error, InvalidArgument | NotThereYet) and not isinstance(error, Conflict)
         _complain(error.message, error.hint, exit_code=2 if is_usage else 1)
+    except BrokenPipeError:
+        discard_output()
+        sys.exit(READER_GONE)
     except OSError as error:
         discard_output()
         _complain(os_error_story(error), _advice(error), exit_code=1)

@@ -13,7 +13,7 @@ from typer.main import get_command, get_group
 
 from rmqspark import __version__
 from rmqspark.cli.commands import Group, Verb
-from rmqspark.cli.main import discard_output
+from rmqspark.cli.main import READER_GONE, discard_output
 
 # Where each verb is; as many of them as `rmq --help` lists, in its order.
 HOMES = {
@@ -87,7 +87,10 @@ class Verbs(Group):
 
 @contextmanager
 def _read_or_not() -> Iterator[None]:
-    """What is printed is out at the end, or whoever read it has seen enough: `rmq consume t | head`."""
+    """What is printed is out at the end, or whoever read it has seen enough: `rmq consume t | head`.
+
+    Then it ends as what a signal ends does: nobody is to take a send that broke off for a whole one.
+    """
     try:
         try:
             yield
@@ -95,7 +98,7 @@ def _read_or_not() -> Iterator[None]:
             sys.stdout.flush()
     except BrokenPipeError:
         discard_output()
-        raise typer.Exit from None
+        raise typer.Exit(READER_GONE) from None
 
 
 app = typer.Typer(

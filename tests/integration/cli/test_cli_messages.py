@@ -186,16 +186,23 @@ def test_following_outlives_a_restart_of_the_broker(processes: Any) -> None:
         assert process.wait(60) == 130
 
 
-@pytest.mark.parametrize("words", [("consume", "{topic}", "-f"), ("topic", "list"), ("topic", "--help"), ("--help",)])
-def test_a_reader_that_has_seen_enough_is_no_error(
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(("consume", "{topic}", "-f"), ("message", "query", "{topic}", "-o", "0:", "--json"), ("topic", "list")),
+        *(("send", "{topic}", "x", "--json"), ("topic", "--help"), ("--help",), ("--version",)),
+    ],
+    ids=" ".join,
+)
+def test_a_reader_that_has_seen_enough_ends_it_quietly(
     processes: Any, mq: LocalCluster, rmq: Rmq, topic: str, words: tuple[str, ...]
 ) -> None:
-    """`rmq ... | head` ends quietly: no traceback, no complaint, exit code 0."""
+    """`rmq ... | head` ends as `cat ... | head` does: no traceback, no complaint, exit code 141."""
     rmq.send(topic, b"first")
     process = processes.start(*[word.format(topic=topic) for word in words], RMQ_NAMESRV=mq.namesrv)
     process.stdout.close()
     rmq.send(topic, b"second", b"third")
-    assert process.wait(60) == 0
+    assert process.wait(60) == 141
     assert processes.errors == ""
 
 
