@@ -114,12 +114,13 @@ def _decide(
         state = _state(client, transactional_id)
         if version is None:
             version = _open_version(state)
-        confirm(f"{_story(state, version)} Version {version}: {question} for good?", yes=yes)
+        is_settled = version <= state.lastVersion  # nothing will be done: the coordinator says why
+        confirm(f"{_story(state, version)} Version {version}: {question} for good?", yes=yes or is_settled)
         who = _who()
         outcome = Coordinator(client, transactional_id).resolve(version, decision, who)
     if outcome.outcome != _EXPECTED[decision]:
         raise TransactionError(
-            f"Version {version} of {transactional_id!r} was not decided: {outcome.remark or outcome.outcome}",
+            f"Nothing of {transactional_id!r} was {_DONE[decision]}. {outcome.remark or outcome.outcome}",
             hint=f"How it stands: rmq txn describe {transactional_id}",
         )
     print(outcome.remark or f"Version {version} of {transactional_id} is {_DONE[decision]}, decided by {who}.")

@@ -253,9 +253,12 @@ class Coordinator:
         """What an operator is told who comes too late: REFUSED where it is not remembered, so not for us to say how."""
         ruling = await self._give(self._ledger.status(txn.transactional_id, txn.epoch, version))
         if ruling.answer.outcome is not TxnOutcome.COMMITTED:
-            ruling = Ruling(Answer(TxnOutcome.REFUSED))
-        remark = f"Version {version} was decided before ({txn.last_version} is committed); that stands."
-        return ruling._replace(remark=remark)
+            return _refused(
+                f"Version {version} is older than {txn.last_version}, which is committed: what became of it stands."
+            )
+        unreadable = sorted(self._rollout.unreadable(txn, version))
+        story = f"readable everywhere but on {', '.join(unreadable)}" if unreadable else "complete"
+        return ruling._replace(remark=f"Version {version} is committed and {story}: that stands.")
 
     async def _give(self, answer: Answer) -> Ruling:
         """Nothing is told that could be forgotten again."""

@@ -82,7 +82,23 @@ def test_a_rollback_asks_and_cannot_be_taken_back(ok: Run, cli: Run, rmq: Rmq, t
     assert re.search(r"by hand version 1 rolled back by \S+@\S+, 20\d\d-\d\d-\d\d ", facts)
     (manual,) = ok("txn", "describe", topic, "--json").json["manual"]
     assert (manual["version"], manual["decision"], "@" in manual["by"]) == (1, "ROLLBACK", True)
-    assert cli("txn", "rollback", topic, "--version", "0", "--yes").code == 1
+    assert [message.body for message in rmq.messages(topic)] == [b"a", b"b"]
+
+
+def test_what_is_settled_is_said_as_it_is(ok: Run, cli: Run, rmq: Rmq, topic: str) -> None:
+    """The newest version is committed and complete, those before it are older: nobody is asked about either."""
+    committed(rmq, topic, 0, "a")
+    committed(rmq, topic, 1, "b")
+    newest, older = (cli("txn", "rollback", topic, "--version", version) for version in "10")
+    assert (newest.code, older.code) == (1, 1)
+    assert newest.err.startswith(
+        f"Error: Nothing of '{topic}' was rolled back. Version 1 is committed and complete: that stands.\n"
+    )
+    assert older.err.startswith(
+        f"Error: Nothing of '{topic}' was rolled back. "
+        "Version 0 is older than 1, which is committed: what became of it stands.\n"
+    )
+    assert ok("txn", "commit", topic, "--version", "1").out == "Version 1 is committed and complete: that stands.\n"
     assert [message.body for message in rmq.messages(topic)] == [b"a", b"b"]
 
 
