@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -33,6 +35,9 @@ def reset(
         plan = admin.reset_group(group, to, topic=topic, queues=queue, dry_run=True)
         if not as_json:
             _show(plan)
+        elif not (dry_run or yes):
+            with redirect_stdout(sys.stderr):  # what the question is about, beside the JSON
+                _show(plan)
         if not dry_run:
             confirm(f"Set group {group} in {_counted(plan)}?", yes=yes)
             admin.carry_out_reset(group, plan)

@@ -33,8 +33,13 @@ def test_a_reset_is_shown_before_it_is_done(ok: Run, cli: Run, mq: LocalCluster,
     refused = cli("group", "reset", group, "--to", "earliest")
     assert refused.code == 2
     assert "messages read again: 8, skipped: 0" in refused.err
+    for_scripts = cli("group", "reset", group, "--to", "earliest", "--json")
+    assert (for_scripts.code, for_scripts.out) == (2, "")
+    assert "2 again" in for_scripts.err  # the preview, beside the JSON
+    assert "Say --yes" in for_scripts.err
     done = ok("group", "reset", group, "--to", "1", "--topic", topic, "--queue", "3", "--yes", "--json").json
     assert done["done"] is True
+    assert ok("group", "reset", group, "--to", "1", "--json", "--dry-run").err == ""
     assert [(each["queueId"], each["committed"], each["target"]) for each in done["queues"]] == [(3, 2, 1)]
     assert [each["committed"] for each in ok("group", "describe", group, "--json").json["queues"]] == [2, 2, 2, 1]
 
