@@ -125,7 +125,8 @@ def describe(topic: Topic, namesrv: Namesrv = None, as_json: Json = False) -> No
     if as_json:
         print_json(_document(described))
         return
-    print(f"{described.name}: {_where(described)}, {counted(described.message_count, 'message')}\n")
+    types = ", ".join(sorted({broker.message_type for broker in described.brokers}))
+    print(f"{described.name} ({types}): {_where(described)}, {counted(described.message_count, 'message')}\n")
     rows = [
         (
             q.queue.broker_name,

@@ -29,6 +29,11 @@ class TopicOnBroker:
     perm: str
     attributes: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def message_type(self) -> str:
+        """What its messages are: NORMAL, FIFO, DELAY, TRANSACTION or MIXED."""
+        return self.attributes.get("message.type", "NORMAL")
+
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:

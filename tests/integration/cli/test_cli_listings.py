@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.integration
 
 
+def test_a_topic_is_said_to_be_what_it_is(ok: Run, topic: str) -> None:
+    """NORMAL is also what nobody has said anything else of."""
+    assert ok("topic", "describe", topic).out.startswith(f"{topic} (NORMAL): ")
+
+
 def test_the_life_of_a_topic(ok: Run, cli: Run, rmq: Rmq) -> None:
     """Created, listed, described, changed, and deleted once somebody says so."""
     assert "2 queues (rw) on broker-a" in ok("topic", "create", "lives", "--queues", "2", "--type", "fifo").out
@@ -30,7 +35,9 @@ def test_the_life_of_a_topic(ok: Run, cli: Run, rmq: Rmq) -> None:
     described = ok("topic", "describe", "lives", "--json").json
     assert described["brokers"][0]["attributes"] == {"message.type": "FIFO"}
     assert sum(queue["maxOffset"] for queue in described["queues"]) == 1
-    assert "max offset" in ok("topic", "describe", "lives").out
+    shown = ok("topic", "describe", "lives").out
+    assert shown.startswith("lives (FIFO): 2 queues (rw) on broker-a, 1 message\n")
+    assert "max offset" in shown
     assert "4 queues (r) on broker-a" in ok("topic", "update", "lives", "--queues", "4", "--perm", "r").out
 
     assert "4 queues (w) on broker-a" in ok("topic", "update", "lives", "--perm", "2").out
