@@ -108,8 +108,8 @@ class SourceOptions:
 
 
 def read_options(given: Mapping[str, str]) -> dict[str, Any]:
-    """The part of `parse` that holds for batch and stream alike: names, values, what excludes or contradicts each
-    other. Where Spark asks for a schema, this is checked in `load()`."""
+    """The part of `parse` that holds for batch and stream alike: names, values, what is missing, what excludes or
+    contradicts each other. Where Spark asks for a schema, this is checked in `load()`."""
     refuse_tls(given)
     values = SOURCE_OPTIONS.read(given)
     for names_of_one in (("subscribe", "subscribePattern", "assign"), ("tags", "sql"), _STARTS, _ENDS):
@@ -119,6 +119,7 @@ def read_options(given: Mapping[str, str]) -> dict[str, Any]:
     for name, needed in _NEEDED.items():
         if name in values and not any(other in values for other in needed):
             raise InvalidArgument(f"{name} has no meaning without {' or '.join(needed)}.")
+    _subscription(values)
     _check_group_start(values)
     _limits(values)
     _sharing(values)

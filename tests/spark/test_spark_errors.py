@@ -21,6 +21,14 @@ def test_a_mistyped_option_fails_at_load(rmq_spark: SparkSession) -> None:
         rmq_spark.read.format("rmq").option("subcribe", "t").load()
 
 
+def test_a_read_of_nothing_fails_at_load(rmq_spark: SparkSession) -> None:
+    """Batch or stream, where no option says what to read, the error does not wait for the first action."""
+    with pytest.raises(Exception, match=r'No topic to read. Name one: .option\("subscribe", "orders"\)'):
+        rmq_spark.read.format("rmq").load()
+    with pytest.raises(Exception, match="No topic to read"):
+        rmq_spark.readStream.format("rmq").option("startingOffsets", "earliest").load()
+
+
 def test_a_name_that_no_topic_may_have_fails_at_load(rmq_spark: SparkSession) -> None:
     """The error names option, name and rule before a server is asked."""
     with pytest.raises(Exception, match="'path' cannot be 'a/b': The topic name 'a/b' has characters.*Use 1 to 127"):

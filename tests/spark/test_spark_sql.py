@@ -66,6 +66,16 @@ def test_a_temporary_view_in_sql(topic: Topic, view: str) -> None:
     assert bodies(topic, f"SELECT body FROM {view}") == ["a"]
 
 
+def test_a_view_that_is_only_written_to(topic: Topic, view: str) -> None:
+    """A view may leave the topic to its rows if it names its columns, since nothing is looked at to make it."""
+    columns, options = "(topic STRING, body BINARY)", f"OPTIONS (namesrv '{topic.namesrv}')"
+    with pytest.raises(AnalysisException, match="No topic to read"):
+        topic.spark.sql(f"CREATE TEMPORARY VIEW {view} USING rmq {options}")
+    topic.spark.sql(f"CREATE TEMPORARY VIEW {view} {columns} USING rmq {options}")
+    topic.spark.sql(f"INSERT INTO {view} VALUES ('{topic.name}', CAST('a' AS BINARY))")
+    assert topic.bodies() == ["a"]
+
+
 def test_a_catalog_table_keeps_its_columns_only(topic: Topic, view: str) -> None:
     """Spark forgets a table's options: giving some is an error; each query names them, or the error says how.
     Such a query reads what is there when it runs."""
