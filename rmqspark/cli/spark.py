@@ -53,7 +53,7 @@ def list_queries(
         (
             _called(view, is_only_one=times_named[view.name] == 1),
             view.state,
-            view.batch_id,
+            view.last_batch,
             _batch_time(view),
             view.report.inputRows if view.report else None,
             view.lag,
@@ -162,14 +162,14 @@ def _facts(view: QueryView) -> dict[str, Any]:
         "state": f"{view.state}, heard of {duration(view.heard_ms)} ago",
         "group": ", ".join(view.groups) or "none",
         "lag": _lag_in_words(view),
-        "last batch": view.batch_id,
+        "last batch": "none yet" if view.last_batch is None else view.last_batch,
     }
     if report is None:
         return facts | {"listener": "none: no batch times. spark.streams.addListener(LagListener(namesrv=…))"}
     facts |= {"batch time": _batch_time(view), "rows": report.inputRows}
     facts |= {f"  {phase}": f"{spent:,} ms" for phase, spent in sorted(report.durationMs.items())}
     facts |= {"Spark UI": report.uiUrl} if report.uiUrl else {}
-    return facts | ({"error": report.error.splitlines()[0][:300]} if report.error else {})
+    return facts | ({"error": report.error.splitlines()[0]} if report.error else {})
 
 
 def _lag_in_words(view: QueryView) -> str:
@@ -201,7 +201,7 @@ def _summary(view: QueryView) -> dict[str, Any]:
         "state": view.state,
         "heardSecondsAgo": view.heard_ms // 1000,
         "groups": view.groups,
-        "batchId": view.batch_id,
+        "batchId": view.last_batch,
         "batchMs": report.durationMs.get("triggerExecution") if report else None,
         "inputRows": report.inputRows if report else None,
         "lag": view.lag,

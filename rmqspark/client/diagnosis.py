@@ -73,7 +73,7 @@ def diagnose(known: KnownQuery, silent_ms: int) -> list[Advice]:
 
 def _ended(case: Case) -> Iterator[Advice]:
     if case.report.state == "failed":
-        reason = case.report.error.partition("\n")[0][:300] or "it does not say why."
+        reason = case.report.error.partition("\n")[0] or "it does not say why."
         yield Advice("failed", f"The query failed: {reason}", "Start it again.")
     elif case.report.state == "running" and case.silent_ms > SILENT_MS:
         yield Advice(

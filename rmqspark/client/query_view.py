@@ -57,6 +57,11 @@ class QueryView:
     consumed_per_second: float | None = None
 
     @property
+    def last_batch(self) -> int | None:
+        """None where none has ended yet, and none is known to be under way."""
+        return None if self.batch_id < 0 else self.batch_id
+
+    @property
     def groups(self) -> list[str]:
         return sorted({queue.group for queue in self.queues if queue.group})
 

@@ -20,12 +20,13 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from rmqspark.client.addresses import resolve_namesrv
 from rmqspark.client.lag import figures, look
 from rmqspark.client.lag_metrics import exposition
-from rmqspark.client.queries import report_query
+from rmqspark.client.queries import report_query, seen_queries
 from rmqspark.client.shared import shared_client
 from rmqspark.errors import InvalidArgument, RmqError
 from rmqspark.message_queue import MessageQueue
 from rmqspark.options import moment
 from rmqspark.protocol.bodies_queries import QueryLag, QueryQueue, QueryReport
+from rmqspark.source.failures import MAX_TEXT, early_failure, error_of
 from rmqspark.source.offsets import Offsets
 
 if TYPE_CHECKING:
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from rmqspark.client.lag import QueueLag
 
 EVERY_MS = 1_000
-_MAX_ERROR = 1_000  # characters of a query's exception that are told
 
 _log = logging.getLogger(__name__)
 
@@ -74,11 +74,14 @@ class LagListener(StreamingQueryListener):
         self._metrics_file = Path(metrics_file) if metrics_file is not None else None
         self._reports: dict[str, QueryReport] = {}  # by run id; Spark calls from one thread
         self._told_ms: dict[str, int] = {}
+        self._names: dict[str, str] = {}  # by run id too, as long as that is all that is known
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
-        """Nothing is known yet."""
+        """Nothing else is known yet, and may never be."""
+        self._names[str(event.runId)] = (event.name or "")[:MAX_TEXT]
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        self._names.pop(str(event.progress.runId), None)
         report = report_of(event.progress, _this_spark())
         if report is not None:
             self._tell(report)
@@ -91,11 +94,13 @@ class LagListener(StreamingQueryListener):
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         run_id = str(event.runId)
         self._told_ms.pop(run_id, None)
-        report = self._reports.pop(run_id, None)
+        name, report = self._names.pop(run_id, None), self._reports.pop(run_id, None)
         if report is not None:
             report.state = "failed" if event.exception else "stopped"
-            report.error = (event.exception or "")[:_MAX_ERROR]
+            report.error = error_of(event.exception or "")
             self._send(report)
+        elif name is not None and event.exception:
+            self._tell_of_failure(str(event.id), run_id, name, event.exception)
 
     def metrics(self) -> str:
         """The figures of all running queries, in Prometheus' text format."""
@@ -106,6 +111,17 @@ class LagListener(StreamingQueryListener):
         now_ms = shared_client(self._namesrv).clock.monotonic_ms()
         if now_ms - self._told_ms.get(report.runId, now_ms - self._every_ms) >= self._every_ms:
             self._told_ms[report.runId] = now_ms
+            self._send(report)
+
+    def _tell_of_failure(self, query_id: str, run_id: str, name: str, exception: str) -> None:
+        """Tells of a run that ended before there was anything to report of it, if it was to read from here."""
+        try:
+            seen = seen_queries(shared_client(self._namesrv), query_id)
+        except RmqError as error:
+            _log.warning("That query %s failed could not be told: %s", name or query_id, error)
+            return
+        report = early_failure(seen[0].known if seen else None, exception, query_id, run_id, name)
+        if report is not None:
             self._send(report)
 
     def _send(self, report: QueryReport) -> None:
@@ -140,7 +156,7 @@ def report_of(progress: StreamingQueryProgress, spark: Spark) -> QueryReport | N
     return QueryReport(
         str(progress.id),
         str(progress.runId),
-        (progress.name or "")[:_MAX_ERROR],
+        (progress.name or "")[:MAX_TEXT],
         batchId=progress.batchId,
         batchAt=moment(progress.timestamp).at_ms or 0,
         durationMs=dict(progress.durationMs),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from typer.testing import CliRunner
 
 from rmqspark.cli.verbs import app
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import Topic
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from rmqspark.protocol.bodies_queries import KnownQuery
     from rmqspark.testing import LocalCluster
@@ -103,6 +105,42 @@ def test_a_query_is_seen_with_its_listener(
     ended = known(query.id).report
     assert ended is not None
     assert ended.state == "stopped"
+
+
+def test_a_query_that_fails_before_its_first_batch_is_done(
+    topic: Topic, listener: ToldListener, tmp_path: Path
+) -> None:
+    """It is listed by its name as failed, and what went wrong is the first thing that is said of it: where the topic is
+    not there, and where the batch was being read."""
+    topic.send("a")
+
+    def on_batch(batch: DataFrame, number: int) -> None:
+        batch.collect()
+        raise ValueError("the price is missing")
+
+    def failed(frame: DataFrame, name: str) -> Any:
+        writer = frame.writeStream.foreachBatch(on_batch).queryName(name)
+        query = writer.option("checkpointLocation", str(tmp_path / name)).start()
+        with pytest.raises(StreamingQueryException):
+            query.awaitTermination(200)
+        assert listener.of_the_end.wait(200)
+        listener.of_the_end.clear()
+        return query
+
+    def diagnosed(query: str) -> str:
+        (finding,) = rmq("spark", "diagnose", query, "--namesrv", topic.namesrv)["findings"]
+        return finding["kind"] + ", " + finding["story"]
+
+    failed(replace(topic, name="nowhere").stream("body binary"), "early")
+    assert diagnosed("early").startswith(
+        "failed, The query failed: TopicNotFound: Topic 'nowhere' does not exist. Create"
+    )
+    reading = failed(topic.stream("body binary", startingOffsets="earliest", group="dawn"), "reading")
+    assert diagnosed("reading") == "failed, The query failed: ValueError: the price is missing"
+    described = rmq("spark", "describe", reading.id, "--namesrv", topic.namesrv)
+    assert (described["state"], described["batchId"], described["lag"], described["groups"]) == (
+        "failed", None, 1, ["dawn"]
+    )  # fmt: skip
 
 
 def test_a_query_is_seen_without_a_listener(
