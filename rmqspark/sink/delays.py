@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from rmqspark.errors import InvalidMessage
 from rmqspark.protocol.properties import Property
+from rmqspark.sink.unsendable import unsendable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,4 +55,4 @@ def _numbers(batch: Any, name: str) -> NDArray[np.int64] | None:
 
 def _refuse(wrong: NDArray[np.bool_], first_row: int, story: str) -> None:
     if wrong.any():
-        raise InvalidMessage(f"Row {first_row + int(wrong.argmax())} of this task's input cannot be sent: {story}.")
+        raise unsendable(first_row + int(wrong.argmax()), story)

@@ -7,6 +7,7 @@ Columns are looked at as a whole; a row is looked for only where one is wrong.
 from __future__ import annotations
 
 import re
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,8 +19,11 @@ from rmqspark.protocol.properties import MAX_PROPERTIES_BYTES, RESERVED_NAMES, T
 from rmqspark.protocol.unique_keys import UNIQUE_KEY_PAIR_BYTES
 from rmqspark.sink.delays import check_delays
 from rmqspark.sink.rows import body_name, column
+from rmqspark.sink.unsendable import unsendable, without_queue
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from rmqspark.protocol.columns import Column
@@ -84,6 +88,15 @@ def check_texts(batch: Any, first_row: int) -> None:
             raise _refusal(first_row + number, largest, story, "Put large values into the body.")
 
 
+def check_queue_ids(batch: Any, first_row: int, topic: str | None, queue_count: Callable[[str], int]) -> None:
+    """Raises InvalidQueue for a row whose column names a queue that its topic, the one given or its own, does not have.
+    As with texts that is found where rows may stand in another order, and looked for only then."""
+    topics = repeat(topic) if topic is not None else batch.column("topic").to_pylist()
+    for number, (name, queue_id) in enumerate(zip(topics, batch.column("queueId").to_pylist(), strict=False)):
+        if queue_id is None or not 0 <= queue_id < queue_count(name):
+            raise without_queue(first_row + number, queue_id, name, queue_count(name))
+
+
 def _texts(value: Any) -> list[str]:
     """Those of one row that become part of its properties."""
     if isinstance(value, str):
@@ -134,4 +147,4 @@ def _is_reserved(name: str) -> bool:
 
 
 def _refusal(row: int, name: str, story: str, hint: str) -> InvalidMessage:
-    return InvalidMessage(f"Row {row} of this task's input cannot be sent: column {name!r} {story}.", hint=hint)
+    return unsendable(row, f"column {name!r} {story}", hint)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from rmqspark.errors import InvalidMessage
+from rmqspark.errors import InvalidMessage, InvalidQueue
 from rmqspark.gathering import gathered
 from rmqspark.protocol.message_id import pack_host
 from rmqspark.sink.dealing import Run, by_queue_id, by_sharding_key, evenly, grouped, in_turn
 from rmqspark.sink.outbox import Outbox
-from rmqspark.sink.row_checks import check_rows, check_texts, check_topics
+from rmqspark.sink.row_checks import check_queue_ids, check_rows, check_texts, check_topics
 from rmqspark.sink.rows import Rows, column, is_plain
 from rmqspark.sink.targets import Targets
 from rmqspark.sink.topic_sends import QueueRows, TopicsSend, by_broker, full_sends, shared_out
@@ -69,8 +69,15 @@ class WriteTask:
             except InvalidMessage:
                 check_texts(batch, first_row)
                 raise
+            except InvalidQueue:
+                if self._options.partitioner == "column":
+                    check_queue_ids(batch, first_row, self._options.topic, self._queue_count)
+                raise
         self._outbox.flush()
         return self._written
+
+    def _queue_count(self, topic: str) -> int:
+        return len(self._targets.queues(topic))
 
     def _most_bytes(self, batch: Any) -> int:
         """How many bytes of rows to handle at once: a send, or several where columns divide the rows."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -110,10 +111,18 @@ def test_no_servers(rmq_spark: SparkSession) -> None:
 
 
 def test_bodies_that_cannot_be_sent(topic: Topic, rmq_spark: SparkSession) -> None:
-    """A null body names its row and column, and an exactly-once batch write says what it needs."""
-    rows = rmq_spark.createDataFrame([("a",), (None,)], "body string").coalesce(1)
-    with pytest.raises(Exception, match="Row 1 of this task's input cannot be sent: column 'body' is null"):
-        topic.write(rows)
+    """A null body names its column, and its row so that it can be looked at; an exactly-once batch write says what it
+    needs."""
+    numbers = rmq_spark.range(0, 60_000, 1, 3).selectExpr("id", "if(id = 35000, null, cast(id as string)) body")
+    rows = numbers.select("body")
+    story = r"Row (\d+) of this task's input \(partition (\d+)\) cannot be sent: column 'body' is null"
+    with pytest.raises(Exception, match=story) as failure:
+        topic.write(rows, batchBytes="64k")
+    row, partition = map(int, re.search(story, str(failure.value)).groups())
+    (found,) = numbers.where(f"spark_partition_id() = {partition}").offset(row).limit(1).collect()
+    assert (found.id, found.body) == (35_000, None)
+    with pytest.raises(Exception, match="column 'queueId' is 3; topic .* has queues 0 to 2"):
+        topic.write(numbers.selectExpr("'a' body", "cast(id / 12000 as int) queueId"), partitioner="column")
     with pytest.raises(Exception, match="An exactly-once batch write needs 'transactionalId'"):
         topic.write(rows, deliveryGuarantee="exactly-once")
 

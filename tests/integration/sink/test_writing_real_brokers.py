@@ -10,7 +10,7 @@ import pytest
 from rmqspark.client.admin import AdminClient
 from rmqspark.client.broker_client import Capabilities
 from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.errors import InvalidMessage, NotSupported, TopicNotFound, Unreachable
+from rmqspark.errors import InvalidMessage, InvalidQueue, NotSupported, TopicNotFound, Unreachable
 from rmqspark.sink.delivery import AtLeastOnce
 from rmqspark.sink.options import SinkOptions
 from rmqspark.sink.outbox import RETRY_PAUSES_MS
@@ -158,6 +158,21 @@ def test_a_row_that_no_record_holds_has_the_number_it_came_with(mq: LocalCluster
         task = WriteTask(client, options, AtLeastOnce(client))
         with pytest.raises(InvalidMessage, match="Row 158 .* column 'tags' contains byte 0x01 or 0x02"):
             task.write([fine, batch])
+
+
+def test_a_row_for_a_queue_that_is_not_there_has_the_number_it_came_with(mq: LocalCluster) -> None:
+    """Whichever topic it is for, of which each has queues of its own, and however many rows came before."""
+    topics, queues = ["wide", "narrow"] * 50, [1, 0] * 50
+    batch = pa.record_batch({"body": [b"x"] * 100, "topic": pa.array(topics), "queueId": pa.array(queues, pa.int32())})
+    queues[51], queues[56] = 1, 2
+    wrong = batch.set_column(2, "queueId", pa.array(queues, pa.int32()))
+    options = SinkOptions(partitioner="column", batch_bytes=1)
+    with ClusterClient(mq.namesrv) as client, AdminClient(mq.namesrv) as admin:
+        admin.create_topic("wide", queues=2)
+        admin.create_topic("narrow", queues=1)
+        task = WriteTask(client, options, AtLeastOnce(client))
+        with pytest.raises(InvalidQueue, match="Row 151 .* column 'queueId' is 1; topic 'narrow' has queues 0 to 0"):
+            task.write([batch, wrong])
 
 
 def test_sends_that_do_not_fit_one_request_are_cut(mq: LocalCluster) -> None:
