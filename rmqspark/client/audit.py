@@ -3,7 +3,8 @@
 Pure: batches in, findings out. Within one queue the batches of a transactional id must have read neighbouring ranges,
 each where the last one ended, and every row that was committed must have an offset of its own.
 
-What was read is known as far as the source told it. Other sources than ours tell nothing: then only what was written
+What was read is known as far as the source told it, and from the first range of each queue on: where a query was to
+start nobody records but its checkpoint. Other sources than ours tell nothing: then only what was written
 is looked at (`tells_inputs`). A queue of a shared group may have been another query's in between: a later lease begins
 where that one ended. Where the epoch of a topic rises, its queues are read from elsewhere because somebody wanted that,
 or give their old numbers to other messages: nothing is missing or twice across, and it is told as a reset. Of versions
