@@ -23,8 +23,8 @@ def reconcile(config: BrokerConfig, store: MessageStore, tables: BrokerTables, n
     outside their queues; logs each."""
     for damage in store.damage:
         log.warning("the log is damaged, what lies beyond is served", damage=str(damage))
-    tables.forget_deleted(store.topics_deleted_since)
-    tables.known_deletion_ms = store.newest_deletion_ms
+    tables.forget_deleted(store.deletions.since)
+    tables.known_deletion_ms = store.deletions.newest_ms
     tables.topics.add_system_topics(system_topics(config), now_ms)
     for topic in store.queues.topics():
         _restore_topic(topic, config, store, tables, now_ms)

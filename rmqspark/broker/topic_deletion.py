@@ -40,9 +40,9 @@ class TopicDeletion:
         self._appender.append_gathered()  # or they would be the first messages of the next topic of this name
         is_known = tables.topics.get(topic) is not None or bool(self._store.queues.queue_ids(topic))
         if is_known:  # the store has room for so many deletions, and forgets the oldest
-            self._store.note_deletion(topic)
-            tables.known_deletion_ms = self._store.newest_deletion_ms
+            self._store.deletions.note(topic)
+            tables.known_deletion_ms = self._store.deletions.newest_ms
         tables.forget_topic(topic)
         self._on_deleted(topic)
         if is_known:
-            self._store.finish_deletion(topic)
+            self._store.deletions.finish(topic)

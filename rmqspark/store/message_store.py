@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import math
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Final, Unpack
 
 import structlog
 
-from rmqspark.errors import MessageNotFound, TopicRemade
+from rmqspark.errors import MessageNotFound
 from rmqspark.protocol.message_id import ZERO_HOST
 from rmqspark.protocol.record_batch import RecordBatch
 from rmqspark.protocol.spans import as_bytes
@@ -24,7 +23,7 @@ from rmqspark.store.collect import Collector
 from rmqspark.store.commit_log import CommitLog
 from rmqspark.store.config import memory_bytes, parse_delay_levels
 from rmqspark.store.consume_queues import ConsumeQueues
-from rmqspark.store.deletions import Deletion, Deletions
+from rmqspark.store.deletions import Deletions
 from rmqspark.store.disk_errors import as_store_errors
 from rmqspark.store.dispatcher import Dispatcher
 from rmqspark.store.expiry import Expiry
@@ -39,6 +38,7 @@ from rmqspark.store.recovery import Recovery
 from rmqspark.store.scan import LogScan, Records
 from rmqspark.store.segment import SegmentFiles
 from rmqspark.store.time_search import TimeSearch
+from rmqspark.store.topic_deletions import TopicDeletions
 from rmqspark.store.write_gate import WriteGate
 from rmqspark.store.writer import Writer
 
@@ -87,10 +87,9 @@ class MessageStore:
             files, self._queue_files, config.consume_queue_segment_bytes, parse_delay_levels(config.message_delay_level)
         )
         self._index = Index(files, config, clock) if config.message_index_enable else None
-        self._clock = clock
-        self._deletions = Deletions(files)
-        if self._deletions.warning:
-            log.warning("the deleted topics were read from their copy", reason=self._deletions.warning)
+        self._noted_deletions = Deletions(files)
+        if self._noted_deletions.warning:
+            log.warning("the deleted topics were read from their copy", reason=self._noted_deletions.warning)
         self._checkpoint_file = CheckpointFile(files)
         self._gate = WriteGate()
         self._dispatcher = Dispatcher()
@@ -110,9 +109,19 @@ class MessageStore:
         collector = Collector(self._log.segments)
         self._reader = Reader(self._log, self._queues, collector)
         self._range_reader = RangeReader(self._log, self._queues, collector)
-        self._times = TimeSearch(self._log)
+        times = TimeSearch(self._log)
         recent_bytes = memory_bytes() * config.access_message_in_memory_max_ratio // 100
-        self.queues: Final = ReadableQueues(self._queues, self._log, self._times, recent_bytes)
+        self.queues: Final = ReadableQueues(self._queues, self._log, times, recent_bytes)
+        self.deletions: Final = TopicDeletions(
+            self._noted_deletions,
+            self._log,
+            self._queues,
+            self._dispatcher,
+            self._flusher,
+            self.writer,
+            times,
+            clock,
+        )
         self._expiry = Expiry(config, files, self._log, self._queues, self._index, self._checkpoint_file, self._gate)
         self.damage: tuple[Damage, ...] = ()
 
@@ -153,7 +162,7 @@ class MessageStore:
             self._log,
             self._queues,
             self._index,
-            self._deletions,
+            self._noted_deletions,
             checkpoint,
             last_run,
             self._identity.raise_incarnation,
@@ -405,54 +414,6 @@ class MessageStore:
         return self._files.disk_usage()
 
     # --- what goes
-
-    def delete_topic(self, topic: str) -> None:
-        """Removes a topic's queues, for good. Its records stay in the log until they expire, and in no queue.
-
-        Raises OSError; then all or some of the queues may be there still, until it is called again or the store opened.
-        """
-        self.note_deletion(topic)
-        self.finish_deletion(topic)
-
-    def note_deletion(self, topic: str) -> None:
-        """Notes for good that a topic goes; who calls it finishes it, or else the next start does. Raises OSError; then
-        nothing has gone."""
-        # A clock may have been put back, and a deletion is told from those before by its time.
-        now_ms = max(self._clock.now_ms(), self.writer.store_timestamp_ms, self.newest_deletion_ms + 1)
-        self._deletions.add(topic, Deletion(self._log.end_offset, now_ms, only_ours_since=True))
-
-    def finish_deletion(self, topic: str) -> None:
-        """Removes the queues of a topic whose deletion is noted. Raises OSError, as `delete_topic` does."""
-        self._flusher.checkpoint_without(topic)
-        self._dispatcher.forget(topic)
-        self._queues.remove_topic(topic)
-
-    def deleted_ms(self, topic: str) -> int:
-        """When a topic of this name was last deleted, ms; 0 if never."""
-        deletion = self._deletions.get(topic)
-        return deletion.deleted_ms if deletion is not None else 0
-
-    @property
-    def newest_deletion_ms(self) -> int:
-        """When a topic was last deleted, ms; 0 if never. Every deletion has a time above those before."""
-        return self._deletions.newest_ms
-
-    def topics_deleted_since(self, ms: int) -> set[str]:
-        """Those that were deleted after the deletion that has this time; there may be next ones of their names."""
-        return self._deletions.since(ms)
-
-    def require_not_remade(self, topic: str, deleted_ms: int | None) -> None:
-        """Raises TopicRemade where a topic of this name was deleted later than a reader knows; None: any will do."""
-        if deleted_ms is not None and self.deleted_ms(topic) > deleted_ms:
-            raise TopicRemade(f"Topic {topic!r} was deleted and made anew since its offsets were looked up.")
-
-    def was_deleted(self, topic: str, physical_offset: int) -> bool:
-        """Whether the topic was deleted since the record at this physical offset was stored; there may be a next one of
-        its name. Known for as long as the log has the record, of the 20,000 newest deletions."""
-        deletion = self._deletions.get(topic)
-        return deletion is not None and deletion.took(
-            physical_offset, partial(self._times.store_time_of, physical_offset)
-        )
 
     def expire(self, now_ms: int, *, keep_from: int | None = None) -> ExpireReport:
         """Deletes what has had its time, a few files a call, and shuts or opens the store for writes as the disk

@@ -101,7 +101,7 @@ class HalfStore:
 
     def was_deleted(self, half: HalfBatch) -> bool:
         """Whether its topic was deleted since it was stored: its rows have gone with that one."""
-        return self._store.was_deleted(half.topic, half.physical_offset)
+        return self._store.deletions.took(half.topic, half.physical_offset)
 
     # --- becoming messages -------------------------------------------------------------------------------------------
 

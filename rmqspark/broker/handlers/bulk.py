@@ -108,7 +108,7 @@ class BulkHandlers:
     def read(self, request: Request[BulkReadRequestHeader]) -> Reply:
         header = request.header
         self._topics.require_readable(header.topic, header.queueId)
-        self._store.require_not_remade(header.topic, header.topicDeleted)
+        self._store.deletions.require_not_remade(header.topic, header.topicDeleted)
         wanted = self._wanted(header)
         try:
             found = self._store.read_bulk(

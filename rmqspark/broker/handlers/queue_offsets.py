@@ -58,7 +58,7 @@ class QueueOffsetHandlers:
     def max_offset(self, request: Request[GetMaxOffsetRequestHeader]) -> Reply:
         """With when a topic of this name was last deleted, in a field of ours, so that readers notice."""
         topic, queue_id = request.header.topic, request.header.queueId
-        deleted_ms = self._store.deleted_ms(topic) or None
+        deleted_ms = self._store.deletions.deleted_ms(topic) or None
         return Reply(MaxOffsetResponseHeader(self._store.queues.max_offset(topic, queue_id), deleted_ms))
 
     def min_offset(self, request: Request[GetMinOffsetRequestHeader]) -> Reply:
@@ -77,4 +77,4 @@ class QueueOffsetHandlers:
     def _bounds(self, queue: QueueOfTopic) -> QueueBounds:
         topic, queue_id = queue.topic, queue.queueId
         begin, end = self._store.queues.bounds(topic, queue_id)
-        return QueueBounds(begin, end, self._store.deleted_ms(topic))
+        return QueueBounds(begin, end, self._store.deletions.deleted_ms(topic))

@@ -59,7 +59,7 @@ class RangeReadHandlers:
         for number, wanted in enumerate(ranges):
             try:
                 self._topics.require_readable(wanted.topic, wanted.queue_id)
-                self._store.require_not_remade(wanted.topic, wanted.topic_deleted_ms)
+                self._store.deletions.require_not_remade(wanted.topic, wanted.topic_deleted_ms)
             except RmqError:
                 if not number:
                     raise

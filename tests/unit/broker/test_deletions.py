@@ -76,7 +76,7 @@ class Broker:
 
     @property
     def told_ms(self) -> int:
-        return self.bench.store.deleted_ms("t")
+        return self.bench.store.deletions.deleted_ms("t")
 
     @property
     def is_whole(self) -> bool:
@@ -218,7 +218,8 @@ def test_a_deletion_of_what_was_never_there_is_not_noted() -> None:
     broker = Broker()
     broker.forget("never")
     broker.forget("t")
-    assert (broker.bench.store.deleted_ms("never"), broker.bench.store.deleted_ms("t") > 0) == (0, True)
+    deletions = broker.bench.store.deletions
+    assert (deletions.deleted_ms("never"), deletions.deleted_ms("t") > 0) == (0, True)
 
 
 def test_a_topic_made_anew_takes_nothing_over_from_files_older_than_it_is() -> None:

@@ -96,7 +96,7 @@ class Broker:
         try:
             if self.is_dead:
                 raise ConnectionLost("dead", address="here")
-            self.store.require_not_remade(topic, topic_deleted_ms)
+            self.store.deletions.require_not_remade(topic, topic_deleted_ms)
             found = self.store.read_bulk(
                 topic, queue_id, at, end, max_count=max_count, max_bytes=max_bytes,
                 tag_codes=wanted.codes if wanted else None, record_filter=SqlFilter.parse(sql) if sql else None,
@@ -344,14 +344,14 @@ def test_a_topic_that_was_made_anew_since_is_not_read(broker: Broker, caplog: py
     """Its messages are in queues of the same names, at the same offsets, in files of the same store: what the broker
     says of them counts, and what the offsets meant is lost."""
     (partition,) = plan(broker)
-    broker.store.delete_topic("t")
+    broker.store.deletions.delete("t")
     broker.send("t", 0, *(f"new{number}" for number in range(20)))
     broker.store.checkpoint()
     assert sorted(read(partition, fail_on_data_loss=False)) == [row for row in everything() if row[0] == "u"]
     assert "20 messages of queue t/broker-a/0, offsets 0 to 19, went with their topic" in caplog.text
     with pytest.raises(DataLoss):
         read(partition)
-    deleted_ms = broker.store.deleted_ms("t")
+    deleted_ms = broker.store.deletions.deleted_ms("t")
     later = tuple(each._replace(topic_deleted_ms=deleted_ms) for each in partition.ranges if each.queue.queue_id != 1)
     assert len(read(replace(partition, ranges=later))) == 40
 

@@ -469,7 +469,7 @@ class StoreMachine(RuleBasedStateMachine):
     def delete(self, topic: str) -> None:
         if not self.has_failed:
             self.deleting = topic
-            self.bench.store.delete_topic(topic)
+            self.bench.store.deletions.delete(topic)
             self.has_deleted()
 
     def has_deleted(self) -> None:

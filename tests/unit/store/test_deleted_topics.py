@@ -57,7 +57,7 @@ def test_a_deletion_outlives_a_crash(
     bench.send("t", 1, *BODIES)
     bench.store.flush()
     plan = bench.store.begin_flush(thorough=thorough) if thorough is not None else None
-    bench.store.delete_topic("t")
+    bench.store.deletions.delete("t")
     if plan is not None:
         plan.run()
         bench.store.finish_flush(plan)
@@ -77,7 +77,7 @@ def with_one_deleted(config: StoreConfig) -> StoreBench:
         bench.send(topic, 0, *BODIES)
         bench.send(topic, 3, *BODIES)
     bench.store.flush()
-    bench.store.delete_topic("t")
+    bench.store.deletions.delete("t")
     bench.store.checkpoint()
     for topic in ("u", "v"):
         bench.send(topic, 0, b"later")
@@ -97,7 +97,7 @@ def test_a_deletion_that_a_crash_cuts_short_is_done_or_not_begun(
         bench = with_one_deleted(config)
         bench.disk.stop_at(steps)
         try:
-            bench.store.delete_topic("v")
+            bench.store.deletions.delete("v")
         except ProcessDied:
             has_died = True
         else:
@@ -123,7 +123,7 @@ def refused_deletions() -> Iterator[StoreBench]:
         bench = with_one_deleted(SMALL)
         bench.disk.fail_at(steps, OSError(EIO, "refused"), counted=CHANGES)
         try:
-            bench.store.delete_topic("v")
+            bench.store.deletions.delete("v")
         except OSError:
             bench.disk.heal()
             yield bench
@@ -153,7 +153,7 @@ def test_a_deletion_that_failed_is_done_by_the_next(crash: Callable[[StoreBench]
     benches = list(refused_deletions())
     assert len(benches) > 5
     for bench in benches:
-        bench.store.delete_topic("v")
+        bench.store.deletions.delete("v")
         assert not bench.files.exists("consumequeue/v")
         crash(bench)
         assert bench.store.queues.topics() == ["u"]
@@ -165,7 +165,7 @@ def test_a_deletion_that_cannot_be_noted_removes_nothing() -> None:
     bench = with_one_deleted(SMALL)
     bench.disk.fail_next("fsync", OSError(EIO, "refused"))
     with pytest.raises(OSError, match="refused"):
-        bench.store.delete_topic("v")
+        bench.store.deletions.delete("v")
     for reopen in (bench.reopen, bench.lose_power):
         assert bench.store.queues.topics() == ["u", "v"]
         assert bench.bodies("v", 3) == BODIES
@@ -179,7 +179,7 @@ def test_a_start_after_a_deletion_goes_through_no_more_of_the_log() -> None:
         bench = with_one_deleted(SMALL)
         bench.store.checkpoint()
         if is_deleted:
-            bench.store.delete_topic("v")
+            bench.store.deletions.delete("v")
         before = bench.disk.bytes_read
         bench.kill()
         read.append(bench.disk.bytes_read - before)
@@ -192,7 +192,7 @@ def test_damage_makes_no_new_queue_an_old_one() -> None:
     bench.send("t", 0, b"old")
     start = bench.store.end_offset
     bench.send("u", 0, b"between")
-    bench.store.delete_topic("t")
+    bench.store.deletions.delete("t")
     bench.send("t", 0, b"a", b"b", b"c")
     bench.store.checkpoint()
     bench.store.checkpoint()
@@ -212,7 +212,7 @@ def test_messages_where_the_log_was_cut_are_of_the_next_topic() -> None:
     bench.store.checkpoint()
     bench.store.checkpoint()
     bench.send("t", 0, *BODIES)
-    bench.store.delete_topic("t")
+    bench.store.deletions.delete("t")
     bench.lose_power()
     assert bench.store.queues.topics() == ["u"]
     bench.send("t", 0, *BODIES)
@@ -225,7 +225,7 @@ def continued_by_rocketmq() -> StoreBench:
     log in our table, so the message of the topic made anew lies below it. The queues are gone."""
     bench = StoreBench()
     bench.send("t", 0, *BODIES)
-    bench.store.delete_topic("t")
+    bench.store.deletions.delete("t")
     bench.clock.advance(ms=1)
     bench.send("t", 0, b"new")
     bench.store.close()
@@ -283,7 +283,7 @@ def test_a_start_acts_on_no_note_that_can_be_lost() -> None:
         bench.store.checkpoint()
         bench.disk.stop_at(6)  # the sync of the directory, the last of the note
         with pytest.raises(ProcessDied):
-            bench.store.delete_topic("v")
+            bench.store.deletions.delete("v")
         bench.disk.kill()
         bench.disk.stop_at(steps)
         try:
@@ -301,7 +301,7 @@ def test_a_clock_that_was_put_back_spares_nothing() -> None:
     bench = StoreBench()
     bench.send("t", 0, *BODIES)
     bench.clock.set_now_ms(bench.clock.now_ms() - 60_000)
-    bench.store.delete_topic("t")
+    bench.store.deletions.delete("t")
     lose_all_but_the_log(bench)
     assert bench.store.queues.topics() == []
 
@@ -314,7 +314,7 @@ def test_a_clock_that_was_ahead_spares_nothing() -> None:
     bench.send("t", 0, *BODIES)
     bench.clock.set_now_ms(now_ms)
     bench.send("u", 0, *BODIES)
-    bench.store.delete_topic("t")
+    bench.store.deletions.delete("t")
     with OfflineStore(bench.files, is_open=False) as store:
         assert ("t", 0) not in store.tails
     bench.kill()
@@ -326,7 +326,7 @@ def test_a_store_without_a_broker_has_no_deleted_messages() -> None:
     bench = StoreBench()
     bench.send("t", 0, *BODIES)
     bench.send("u", 0, *BODIES)
-    bench.store.delete_topic("t")
+    bench.store.deletions.delete("t")
     bench.send("t", 1, b"new")
     bench.disk.kill()
     with OfflineStore(bench.files, is_open=False) as store:
@@ -340,21 +340,22 @@ def test_deletions_are_told_and_told_apart() -> None:
     """Whoever read a topic that was deleted learns of it, also after a start and when a new one has its name, made and
     deleted in the same millisecond."""
     bench = StoreBench()
-    assert bench.store.deleted_ms("t") == 0
+    assert bench.store.deletions.deleted_ms("t") == 0
     for _ in range(2):
         bench.send("t", 0, *BODIES)
-        bench.store.delete_topic("t")
+        bench.store.deletions.delete("t")
     bench.send("t", 0, b"new")
     bench.reopen()
-    assert (bench.store.deleted_ms("t"), bench.store.deleted_ms("u")) == (bench.clock.now_ms() + 1, 0)
+    deletions = bench.store.deletions
+    assert (deletions.deleted_ms("t"), deletions.deleted_ms("u")) == (bench.clock.now_ms() + 1, 0)
 
 
 def test_a_deletion_is_told_when_all_its_messages_have_expired() -> None:
     """A reader may come back after weeks; the topic made anew counts from 0 still."""
     bench = StoreBench()
     bench.send("t", 0, *BODIES)
-    bench.store.delete_topic("t")
-    deleted_ms = bench.store.deleted_ms("t")
+    bench.store.deletions.delete("t")
+    deleted_ms = bench.store.deletions.deleted_ms("t")
     bench.send("u", 0, *[b"%d" % number for number in range(50)])
     end = bench.store.queues.locate("u", 0, 0) or pytest.fail("it is there")
     bench.store.flush()
@@ -362,9 +363,9 @@ def test_a_deletion_is_told_when_all_its_messages_have_expired() -> None:
     while bench.store.expire(bench.clock.now_ms()).deleted:
         pass
     assert bench.store.min_physical_offset >= end[0]
-    bench.store.delete_topic("u")
+    bench.store.deletions.delete("u")
     bench.reopen()
-    assert bench.store.deleted_ms("t") == deleted_ms > 0
+    assert bench.store.deletions.deleted_ms("t") == deleted_ms > 0
 
 
 def test_only_so_many_deletions_are_remembered() -> None:

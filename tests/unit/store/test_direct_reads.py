@@ -165,11 +165,11 @@ def test_a_topic_made_anew_under_the_reader_is_unread() -> None:
     """The reader has the queues' files from before or from after; what lies behind the deletion is not what it wanted.
     A clock that was put back changes nothing."""
     bench = several()
-    bench.store.delete_topic("t")
-    before_ms = bench.store.deleted_ms("t")
+    bench.store.deletions.delete("t")
+    before_ms = bench.store.deletions.deleted_ms("t")
     bench.send("t", 0, b"second")
     bench.clock.set_now_ms(before_ms - 3_600_000)
-    bench.store.delete_topic("t")
+    bench.store.deletions.delete("t")
     bench.send("t", 0, b"third")
     closed(bench)
     assert read(bench, Wanted("t", 0, 0, 1, 0), Wanted("u", 0, 0, 1, 0)) == [(0, 0, b"other0"), Unread(0, 0, 1)]

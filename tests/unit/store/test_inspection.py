@@ -136,9 +136,9 @@ def test_it_can_be_looked_at_while_a_broker_writes() -> None:
 def test_topics_that_were_deleted_and_made_again_are_no_damage() -> None:
     """The log still has their old messages; the queues begin anew."""
     bench = filled()
-    bench.store.delete_topic("t")
+    bench.store.deletions.delete("t")
     bench.send("t", 0, b"new1", b"new2")
-    bench.store.delete_topic("u")
+    bench.store.deletions.delete("u")
     bench.store.close()
     report = inspect(bench)
     assert report.findings.kept == []

@@ -219,7 +219,7 @@ def test_10288_8405_a_topic_deleted_while_its_messages_wait_for_a_flush() -> Non
     bench.send("u", 0, b"two")
     plan = bench.store.begin_flush(thorough=True)
     assert plan is not None
-    bench.store.delete_topic("t")
+    bench.store.deletions.delete("t")
     plan.run()
     bench.store.finish_flush(plan)
     assert (bench.store.queues.topics(), bench.bodies("u", 0)) == (["u"], [b"two"])

@@ -292,7 +292,7 @@ def test_files_may_go_while_they_are_synced() -> None:
     bench.send("u", 0, b"two")
     plan = bench.store.begin_flush(thorough=True)
     assert plan is not None
-    bench.store.delete_topic("t")
+    bench.store.deletions.delete("t")
     plan.run()
     bench.store.finish_flush(plan)
     bench.store.checkpoint()

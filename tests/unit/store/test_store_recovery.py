@@ -414,7 +414,7 @@ def test_a_store_made_with_other_file_sizes_says_so() -> None:
 def test_deleted_topics_are_gone() -> None:
     """A deleted topic has no queues, not after a restart either; when it is made again it starts at offset 0."""
     bench = filled(CLEAN)
-    bench.store.delete_topic("t")
+    bench.store.deletions.delete("t")
     bench.store.checkpoint()
     for reopen in (bench.kill, bench.reopen):
         assert bench.store.queues.topics() == ["u"]
@@ -428,7 +428,7 @@ def test_deleted_topics_are_gone() -> None:
 def test_a_topic_made_again_is_rebuilt_as_it_is_now() -> None:
     """From a log that has messages of a topic from before and after its deletion, only the later ones are rebuilt."""
     bench = filled(CLEAN)
-    bench.store.delete_topic("t")
+    bench.store.deletions.delete("t")
     for n in range(7):
         bench.send("t", 0, b"new%d" % n)
     bench.store.checkpoint()

@@ -41,7 +41,7 @@ def test_a_queue_whose_topic_was_deleted_is_not_written_to() -> None:
     bench = StoreBench()
     first = table([("orders", 0), ("refund", 0)], [b"1", b"2"])
     bench.store.writer.append_table(first)
-    bench.store.delete_topic("orders")
+    bench.store.deletions.delete("orders")
     again = table([("orders", 0), ("refund", 0)], [b"3", b"4"])._replace(targets=first.targets)
     stored = bench.store.writer.append_table(again)
     assert stored is not None

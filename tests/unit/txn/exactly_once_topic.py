@@ -55,11 +55,11 @@ class TargetTopic:
 
     def delete(self, store: MessageStore, *, anew: bool) -> None:
         self._noted, self._is_deleting = self._note(), True
-        store.note_deletion(TOPIC)
+        store.deletions.note(TOPIC)
         self._is_deleting = False
         self._deletions += 1
         self.is_there = anew
-        store.finish_deletion(TOPIC)
+        store.deletions.finish(TOPIC)
 
     def broker_died(self) -> None:
         """The disk tells whether a deletion that was under way has taken place; then the topic is there, and empty."""

@@ -172,7 +172,7 @@ class ParticipantBench:
     def delete(self, topic: str, *, anew: bool = False) -> None:
         """A topic is deleted, and made `anew` at once."""
         self.targets.discard(topic)
-        self.store.delete_topic(topic)
+        self.store.deletions.delete(topic)
         if anew:
             self.targets.add(topic)
 
