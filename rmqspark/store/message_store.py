@@ -7,13 +7,11 @@ It belongs to one thread; only `FlushPlan.run` may be called from another. READM
 
 from __future__ import annotations
 
-import math
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Unpack
 
 import structlog
 
-from rmqspark.errors import MessageNotFound
 from rmqspark.protocol.message_id import ZERO_HOST
 from rmqspark.protocol.record_batch import RecordBatch
 from rmqspark.protocol.spans import as_bytes
@@ -31,6 +29,7 @@ from rmqspark.store.figures import StoreFigures
 from rmqspark.store.flush import Flusher
 from rmqspark.store.identity import StoreIdentity
 from rmqspark.store.index import Index
+from rmqspark.store.key_search import KeySearch
 from rmqspark.store.range_reader import RangeReader
 from rmqspark.store.readable_queues import ReadableQueues
 from rmqspark.store.reader import Reader
@@ -109,6 +108,7 @@ class MessageStore:
         collector = Collector(self._log.segments)
         self._reader = Reader(self._log, self._queues, collector)
         self._range_reader = RangeReader(self._log, self._queues, collector)
+        self._key_search = KeySearch(self._log, self._index)
         times = TimeSearch(self._log)
         recent_bytes = memory_bytes() * config.access_message_in_memory_max_ratio // 100
         self.queues: Final = ReadableQueues(self._queues, self._log, times, recent_bytes)
@@ -375,23 +375,8 @@ class MessageStore:
     def query(
         self, topic: str, key: str, begin_ms: int, end_ms: int, max_count: int, *, max_bytes: int | None = None
     ) -> list[bytes]:
-        """Records stored in [begin_ms, end_ms] under a key with the hash of this one; the caller compares the keys.
-
-        As many of them, in the order of the index, as fit into `max_bytes`, but one at least."""
-        records: list[bytes] = []
-        if self._index is None:
-            return records
-        left = math.inf if max_bytes is None else max_bytes
-        for physical_offset in self._index.find(topic, key, begin_ms, end_ms, max_count):
-            try:
-                record = self._log.read_record(physical_offset)
-            except MessageNotFound:
-                continue
-            left -= len(record)
-            if left < 0 and records:
-                break
-            records.append(record)
-        return records
+        """Records stored in [begin_ms, end_ms] under a key with the hash of this one; see `KeySearch.run`."""
+        return self._key_search.run(topic, key, begin_ms, end_ms, max_count, max_bytes)
 
     # --- what there is
 
