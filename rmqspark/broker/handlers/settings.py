@@ -6,6 +6,7 @@ nothing is on it yet. No setting is a secret so far.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rmqspark.errors import NoPermission
@@ -16,9 +17,8 @@ from rmqspark.remoting.router import Route, Routes
 from rmqspark.settings import as_properties
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rmqspark.broker.config import BrokerConfig
+    from rmqspark.broker.whereabouts import Whereabouts
     from rmqspark.protocol.bodies import DataVersion
     from rmqspark.remoting.request import Request
     from rmqspark.remoting.router import NoFields
@@ -26,10 +26,13 @@ if TYPE_CHECKING:
 
 
 class SettingsHandlers:
-    """Shows the settings and refuses to change them. `in_force` gives them with what was chosen at the start."""
+    """Shows the settings and refuses to change them."""
 
-    def __init__(self, in_force: Callable[[], BrokerConfig], store_config: StoreConfig, version: DataVersion) -> None:
-        self._in_force = in_force
+    def __init__(
+        self, config: BrokerConfig, whereabouts: Whereabouts, store_config: StoreConfig, version: DataVersion
+    ) -> None:
+        self._config = config
+        self._whereabouts = whereabouts
         self._store_config = store_config
         self._version = version
 
@@ -44,6 +47,15 @@ class SettingsHandlers:
         del request
         header = GetBrokerConfigResponseHeader(self._version.encode().decode())
         return Reply(header, as_properties(self._in_force(), self._store_config).encode())
+
+    def _in_force(self) -> BrokerConfig:
+        """The settings, where they left a choice with what was chosen."""
+        return replace(
+            self._config,
+            listen_port=self._whereabouts.port,
+            broker_ip1=self._whereabouts.host,
+            auto_create_topic_enable=self._config.auto_creates_topics,
+        )
 
     def update(self, request: Request[NoFields]) -> Reply:
         raise NoPermission("No setting of a broker can be changed remotely.", hint="Restart it with the new settings.")

@@ -86,7 +86,7 @@ async def ready(bench: Any) -> Any:
 
 def hand_out(bench: Any, *, epoch: int) -> None:
     """The coordinator, which is the same broker, allows a run to write versions up to 9."""
-    coordination = bench.broker._coordination
+    coordination = bench.broker._parts.coordination
     uptime_ms = coordination.uptime.now_ms()
     coordination.journal.record([RunOpened(T, "q", f"run-{epoch}", epoch, uptime_ms), VersionBegun(T, 9, uptime_ms)])
 
@@ -95,13 +95,13 @@ def decide(bench: Any, *attempts: HeldAttempt, version: int = 0) -> None:
     """The coordinator has it in its ledger that these attempts of epoch 1 count."""
     decision = TxnDecision("q", {"broker-a": list(attempts)}, rows=sum(each.rows for each in attempts))
     now_ms = SystemClock().now_ms()
-    bench.broker._coordination.journal.record([Decided(T, 1, version, decision, now_ms, "driver", 0)])
+    bench.broker._parts.coordination.journal.record([Decided(T, 1, version, decision, now_ms, "driver", 0)])
 
 
 def close(bench: Any, *, version: int = 0) -> None:
     """The coordinator has closed epoch 1."""
     now_ms = SystemClock().now_ms()
-    bench.broker._coordination.journal.record([EpochClosed(T, 1, version, now_ms, "driver")])
+    bench.broker._parts.coordination.journal.record([EpochClosed(T, 1, version, now_ms, "driver")])
 
 
 async def hold(client: Any, request: tuple[TxnHalfRequestHeader, bytes]) -> int:

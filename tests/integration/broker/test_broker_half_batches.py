@@ -165,7 +165,7 @@ def test_half_batches_that_are_refused(on_broker, request_, code, story) -> None
 
     async def talk(bench) -> None:
         client = await ready(bench)
-        stored = bench.broker._flusher._store.end_offset
+        stored = bench.broker._parts.flusher._store.end_offset
         answer = await client.ask(RequestCode.RMQ_TXN_HALF, *request_)
         assert (answer.code, story in answer.remark) == (code, True), answer.remark
         assert await hold(client, half(b"good")) == stored

@@ -211,7 +211,7 @@ async def test_a_commit_waits_for_a_broker_that_is_away(cluster: Cluster) -> Non
 async def test_an_id_is_not_adopted_while_its_owner_may_be_away(cluster: Cluster) -> None:
     """A broker that has seen another one asks it first, and says what to do when it cannot."""
     await cluster.write("a", "r1", 0, "a")
-    coordination = cluster.brokers["b"]._coordination
+    coordination = cluster.brokers["b"]._parts.coordination
     await coordination._look_around()
     await cluster.stop("a")
     header = TxnPrepareRequestHeader(T, "r2", 0, 0, "attempt")
@@ -258,7 +258,7 @@ async def test_a_driver_that_gives_up_is_told_what_its_coordinator_waits_for(clu
         raise Busy("too much to do")
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(cluster.brokers["b"]._resolver, "complete", complete)
+        patched.setattr(cluster.brokers["b"]._parts.resolver, "complete", complete)
         assert await cluster.write("a", "r1", 0, "b") == "COMMITTED"
         prepared = await cluster.prepare("a", "r1", 1)
         status = TxnStatusRequestHeader(T, prepared.epoch, 1, fence=True, run="r1")
@@ -274,7 +274,7 @@ async def test_a_version_that_the_clock_has_closed(cluster: Cluster) -> None:
     """Its driver is told so, and which setting it was, however it asks."""
     prepared = await cluster.prepare("a", "r1", 0)
     held = {"a": [await cluster.hold("a", prepared.epoch, 0, "0")]}
-    cluster.brokers["a"]._coordination.coordinator.close_overdue(max_open_ms=0)
+    cluster.brokers["a"]._parts.coordination.coordinator.close_overdue(max_open_ms=0)
     late = await cluster.decide("a", "r1", prepared.epoch, 0, TxnDecision("q", held, rows=1))
     status = TxnStatusRequestHeader(T, prepared.epoch, 0, fence=True, run="r1")
     for answer in (late, await cluster.ask("a", RequestCode.RMQ_TXN_STATUS, status)):
@@ -380,7 +380,7 @@ def offset_header() -> QueryConsumerOffsetRequestHeader:
 async def test_two_coordinators_are_refused_by_name(cluster: Cluster) -> None:
     """Nobody writes on while two brokers both believe."""
     await cluster.write("a", "r1", 0, "a")
-    other = cluster.brokers["b"]._coordination
+    other = cluster.brokers["b"]._parts.coordination
     other.journal.record(other.ledger.prepare(T, "r9", 5, "q", 0).events)
     with capture_logs() as logs:
         for _ in range(2):
@@ -470,7 +470,7 @@ async def test_groups_on_other_brokers_follow_too(cluster: Cluster) -> None:
 @with_cluster("a", "b")
 async def test_what_was_voted_for_is_not_given_up_while_its_coordinator_is_away(cluster: Cluster) -> None:
     """Also by a broker that had never heard of that one, when no name server lists it any more."""
-    other = cluster.brokers["b"]._coordination
+    other = cluster.brokers["b"]._parts.coordination
     other._peers_due_ms = 1 << 60  # it does not look around by itself
     prepared = await cluster.prepare("a", "r1", 0)
     held = {"b": [await cluster.hold("b", prepared.epoch, 0, "0")]}
@@ -481,7 +481,7 @@ async def test_what_was_voted_for_is_not_given_up_while_its_coordinator_is_away(
     assert (await other.status_of(T, prepared.epoch, 0)).answer.outcome == "UNKNOWN"
     await cluster.stop("b")
     await cluster.start("b")
-    assert (await cluster.brokers["b"]._coordination.status_of(T, prepared.epoch, 0)).answer.outcome == "UNKNOWN"
+    assert (await cluster.brokers["b"]._parts.coordination.status_of(T, prepared.epoch, 0)).answer.outcome == "UNKNOWN"
 
 
 @with_cluster("a")
@@ -489,8 +489,8 @@ async def test_nothing_expires_before_what_let_it_go_is_on_disk(cluster: Cluster
     """A completed batch needs its halves no more, unless a power loss takes the completion with it."""
     assert await cluster.write("a", "r1", 0, "a") == "COMMITTED"
     broker = cluster.brokers["a"]
-    store = broker._flusher._store
-    await broker._expiry.run()
+    store = broker._parts.flusher._store
+    await broker._parts.expiry.run()
     assert store.flushed_offset == store.end_offset
 
 
@@ -500,26 +500,26 @@ async def test_what_is_voted_for_while_a_round_of_retention_waits_for_the_disk_i
     prepared = await cluster.prepare("a", "r1", 0)
     held = await cluster.hold("a", prepared.epoch, 0, "0")
     broker = cluster.brokers["a"]
-    store, journal, kept = broker._flusher._store, broker._coordination.journal, []
+    store, journal, kept = broker._parts.flusher._store, broker._parts.coordination.journal, []
 
     async def vote_meanwhile(end_offset: int) -> None:
         journal._start_physical = store.end_offset
-        assert (await broker._resolver.vote(Vote(T, prepared.epoch, 0, [held]))).yes
+        assert (await broker._parts.resolver.vote(Vote(T, prepared.epoch, 0, [held]))).yes
 
     def expire(now_ms: int, *, keep_from: int) -> None:
         kept.append(keep_from)
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(store, "expire", expire)
-        patched.setattr(broker._expiry, "_disk", SimpleNamespace(flushed=vote_meanwhile))
+        patched.setattr(broker._parts.expiry, "_disk", SimpleNamespace(flushed=vote_meanwhile))
         journal._start_physical = needed_before = store.end_offset
-        await broker._expiry.run()
-        needed_by_vote = broker._resolver.needed_offset()
+        await broker._parts.expiry.run()
+        needed_by_vote = broker._parts.resolver.needed_offset()
         assert needed_by_vote is not None
         assert needed_by_vote < needed_before
         assert kept == [needed_by_vote]
         journal._start_physical = 0
-        await broker._expiry.run()
+        await broker._parts.expiry.run()
         assert kept == [needed_by_vote, 0]
 
 

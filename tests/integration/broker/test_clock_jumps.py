@@ -53,12 +53,12 @@ class Waiting:
     async def rounds(self) -> None:
         """What the broker does by itself every few seconds."""
         broker = self._bench.broker
-        broker._heartbeats.expire()
-        broker._pulls.scan()
-        await broker._check_back.run_round()
-        await broker._resolver.check_back()
-        await broker._coordination.tick()
-        await broker._expiry.run()
+        broker._parts.heartbeats.expire()
+        broker._parts.pulls.scan()
+        await broker._parts.check_back.run_round()
+        await broker._parts.resolver.check_back()
+        await broker._parts.coordination.tick()
+        await broker._parts.expiry.run()
         for _ in range(20):
             await self._client.settle()
 

@@ -63,7 +63,7 @@ def test_an_answer_that_there_is_no_memory_for(on_broker: Callable[..., Any]) ->
     async def live(bench: Any) -> None:
         client = await bench.connect()
         await client.create_topic("orders", queues=1)
-        flusher, told = bench.broker._flusher, list[object]()
+        flusher, told = bench.broker._parts.flusher, list[object]()
         with capture_logs() as logs:
             flusher.when_flushed(0, without_memory)
             flusher.when_flushed(0, told.append)

@@ -1,0 +1,146 @@
+"""What a broker is made of, and which part knows which; nothing is started yet.
+
+    store, tables → flusher, appender → half messages, transactions → those who act by request and by the clock
+
+A part is handed exactly the parts it uses. `requests.py` lays the families of requests over them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rmqspark.broker.appender import Appender
+from rmqspark.broker.check_back import CheckBack
+from rmqspark.broker.clients import ClientRegistry
+from rmqspark.broker.consumption import ConsumptionRates
+from rmqspark.broker.coordinating import coordination
+from rmqspark.broker.expiry_rounds import ExpiryRounds
+from rmqspark.broker.flusher import Flusher
+from rmqspark.broker.half_messages import HalfMessages
+from rmqspark.broker.handlers.heartbeats import HeartbeatHandlers
+from rmqspark.broker.handlers.pulls import PullHandlers
+from rmqspark.broker.participation import participation
+from rmqspark.broker.queries import SparkQueries
+from rmqspark.broker.receipts import Receipts
+from rmqspark.broker.registration import Registrar
+from rmqspark.broker.stats import BrokerStats
+from rmqspark.broker.topic_publisher import TopicPublisher
+from rmqspark.client.addresses import parse_addresses
+from rmqspark.txn.half_ledger import CheckRules
+
+if TYPE_CHECKING:
+    import os
+
+    from rmqspark.broker.config import BrokerConfig
+    from rmqspark.broker.tables import BrokerTables
+    from rmqspark.broker.topics import TopicTable
+    from rmqspark.broker.whereabouts import Whereabouts
+    from rmqspark.clock import Clock, SteadyClock
+    from rmqspark.entropy import Entropy
+    from rmqspark.remoting.limits import Limits
+    from rmqspark.store.config import StoreConfig
+    from rmqspark.store.files import FileSystem
+    from rmqspark.store.message_store import MessageStore
+
+_HOUR_MS: Final = 3_600_000
+
+
+class Given(NamedTuple):
+    """What a broker is given: its settings, and where it meets the world."""
+
+    config: BrokerConfig
+    store_config: StoreConfig
+    store_dir: str | os.PathLike[str]
+    files: FileSystem
+    """Of the store."""
+    clock: Clock
+    steady: SteadyClock
+    """Queries that nobody reports time out by it."""
+    entropy: Entropy
+    limits: Limits | None
+    whereabouts: Whereabouts
+
+    @property
+    def syncs_flush(self) -> bool:
+        return self.store_config.flush_disk_type == "SYNC_FLUSH"
+
+
+class Parts:
+    """Made from the bottom up. Raises DamagedFile for a ledger that cannot be read."""
+
+    def __init__(self, given: Given, store: MessageStore, tables: BrokerTables) -> None:
+        config, clock, topics = given.config, given.clock, tables.topics
+        self.store = store
+        self.tables = tables
+        self.stats = BrokerStats(now_ms=clock.now_ms())
+        self.queries = SparkQueries()
+        self.rates = ConsumptionRates(tables.offsets, clock.now_ms())
+        self.clients = ClientRegistry(expiry_ms=config.client_expired_time, max_groups=config.max_group_nums)
+        self.receipts = Receipts(region_id=config.region_id, trace_on=config.trace_on)
+        self.registrar = _registrar(config, given.whereabouts, topics)
+        self.publisher = TopicPublisher(tables, self.registrar)
+
+        self.flusher = Flusher(store, given.store_config)
+        self.appender = Appender(store, self.flusher, self.stats, sync_flush=given.syncs_flush)
+
+        self.halves = HalfMessages(
+            store,
+            self.appender.append_together,
+            topics,
+            tables.offsets,
+            _check_rules(config, given.store_config),
+            clock,
+            max_open=config.max_half_messages,
+        )
+        self.check_back = CheckBack(self.halves, self.clients, self.publisher, broker_name=config.broker_name)
+
+        self.resolver = participation(
+            config,
+            store,
+            topics,
+            self.flusher,
+            self.stats,
+            clock,
+            status_of=lambda *batch: self.coordination.status_of(*batch),  # the two know each other
+            sync_flush=given.syncs_flush,
+            max_message_bytes=given.store_config.max_message_size,
+        )
+        self.coordination = coordination(
+            config, given.store_config, store, given.files, tables, self.flusher, self.appender, clock, self.resolver
+        )
+        self.expiry = ExpiryRounds(store, self.flusher, self.needed_offset, clock)
+
+        self.heartbeats = HeartbeatHandlers(
+            self.clients, tables.groups, topics, self.publisher, clock, property_filter=config.enable_property_filter
+        )
+        self.pulls = PullHandlers(config, store, topics, tables.groups, self.clients, tables.offsets, self.stats, clock)
+        store.on_readable = self.pulls.messages_arrived
+
+    def needed_offset(self) -> int:
+        """Physical offset from which on transactions need the log, as things are now."""
+        needed = (self.coordination.needed_offset, self.resolver.needed_offset())
+        return min(offset for offset in needed if offset is not None)
+
+    def set_store_host(self, host: bytes) -> None:
+        """The host field of records and message ids from now on."""
+        for part in (self.store, self.receipts, self.halves, self.check_back):
+            part.set_store_host(host)
+
+
+def _registrar(config: BrokerConfig, whereabouts: Whereabouts, topics: TopicTable) -> Registrar:
+    return Registrar(
+        parse_addresses(config.namesrv_addr, "namesrv_addr") if config.namesrv_addr else (),
+        whereabouts.identity,
+        topics.registration,
+        period_ms=config.register_name_server_period,
+        timeout_ms=config.register_broker_timeout_mills,
+    )
+
+
+def _check_rules(config: BrokerConfig, store_config: StoreConfig) -> CheckRules:
+    return CheckRules(
+        timeout_ms=config.transaction_time_out,
+        interval_ms=config.transaction_check_interval,
+        max_checks=config.transaction_check_max,
+        reserved_ms=store_config.file_reserved_time * _HOUR_MS,
+    )

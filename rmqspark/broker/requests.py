@@ -1,0 +1,127 @@
+"""Which requests a broker answers: one family of handlers after the other, and the server around them."""
+
+from __future__ import annotations
+
+import os
+from itertools import chain
+from typing import TYPE_CHECKING, Final
+
+from rmqspark.broker.group_deletion import GroupDeletion
+from rmqspark.broker.handlers.bulk import BulkHandlers
+from rmqspark.broker.handlers.capabilities import CapabilityHandlers
+from rmqspark.broker.handlers.connections import ConnectionHandlers
+from rmqspark.broker.handlers.consumer_offsets import ConsumerOffsetHandlers
+from rmqspark.broker.handlers.groups import GroupHandlers
+from rmqspark.broker.handlers.leases import LeaseHandlers
+from rmqspark.broker.handlers.locks import LockHandlers
+from rmqspark.broker.handlers.measuring import MeasuringHandlers
+from rmqspark.broker.handlers.messages import MessageHandlers
+from rmqspark.broker.handlers.progress import ProgressHandlers
+from rmqspark.broker.handlers.queries import QueryHandlers
+from rmqspark.broker.handlers.queue_offsets import QueueOffsetHandlers
+from rmqspark.broker.handlers.range_reads import RangeReadHandlers
+from rmqspark.broker.handlers.runtime import RuntimeHandlers
+from rmqspark.broker.handlers.send_backs import SendBackHandlers
+from rmqspark.broker.handlers.sends import SendHandlers
+from rmqspark.broker.handlers.settings import SettingsHandlers
+from rmqspark.broker.handlers.topics import TopicHandlers
+from rmqspark.broker.handlers.transactions import TransactionHandlers
+from rmqspark.broker.handlers.txn_coordinator import TxnCoordinatorHandlers
+from rmqspark.broker.handlers.txn_participant import TxnParticipantHandlers
+from rmqspark.broker.intake import Intake
+from rmqspark.broker.send_tables import SendTables
+from rmqspark.broker.topic_deletion import TopicDeletion
+from rmqspark.broker.usual_sends import UsualSends
+from rmqspark.protocol.message_id import UniqueIds
+from rmqspark.remoting.router import Router
+from rmqspark.remoting.server import RemotingServer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqspark.broker.parts import Given, Parts
+    from rmqspark.remoting.router import Routes
+
+_VIP_PORT_OFFSET: Final = -2
+
+
+def server_of(given: Given, parts: Parts) -> RemotingServer:
+    """A server that answers all of them, and listens once it is entered."""
+    config, receipts = given.config, parts.receipts
+    usual = UsualSends(
+        config, parts.tables.topics, parts.appender, receipts, max_body_bytes=given.store_config.max_message_size
+    )
+    families = (
+        _about_sends(given, parts, usual),
+        _about_transactions(given, parts),
+        _about_reads(given, parts),
+        _about_administration(given, parts),
+    )
+    return RemotingServer(
+        Router(chain.from_iterable(families), usual.take_alike, SendTables(usual, parts.appender, receipts)),
+        host=config.bind_address,
+        port=config.listen_port,
+        limits=given.limits,
+        on_close=parts.heartbeats.connection_closed,
+        port_offsets=(_VIP_PORT_OFFSET,),
+        port_setting="--broker-port",
+        insecure=config.insecure,
+    )
+
+
+def _about_sends(given: Given, parts: Parts, usual: UsualSends) -> Iterator[Routes]:
+    config, clock, entropy = given.config, given.clock, given.entropy
+    topics, groups = parts.tables.topics, parts.tables.groups
+    intake = Intake(
+        config,
+        topics,
+        groups,
+        max_body_bytes=given.store_config.max_message_size,
+        unique_ids=UniqueIds(entropy.token(4), os.getpid(), given.whereabouts.ip),
+        clock=clock,
+        entropy=entropy,
+    )
+    yield SendHandlers(
+        intake, usual, parts.appender, parts.receipts, parts.halves, topics, groups, parts.publisher, clock
+    ).routes()
+    yield SendBackHandlers(groups).routes()
+    yield TransactionHandlers(parts.halves, parts.appender).routes()
+    yield BulkHandlers(config, parts.store, topics, parts.appender, parts.stats).routes()
+
+
+def _about_transactions(given: Given, parts: Parts) -> Iterator[Routes]:
+    coordination, resolver, queries, steady = parts.coordination, parts.resolver, parts.queries, given.steady
+    yield TxnCoordinatorHandlers(coordination, queries, steady, resolver.held_versions).routes()
+    yield TxnParticipantHandlers(
+        resolver,
+        parts.tables.topics,
+        coordination.note_broker,
+        max_body_bytes=given.store_config.max_message_size,
+    ).routes()
+    yield QueryHandlers(queries, coordination.inputs, steady).routes()
+
+
+def _about_reads(given: Given, parts: Parts) -> Iterator[Routes]:
+    config, store, tables = given.config, parts.store, parts.tables
+    yield parts.pulls.routes()
+    yield RangeReadHandlers(config, store, tables.topics, parts.stats).routes()
+    yield MeasuringHandlers(store).routes()
+    yield MessageHandlers(config, store).routes()
+    yield QueueOffsetHandlers(store).routes()
+    yield ConsumerOffsetHandlers(config, store, tables, given.clock).routes()
+    yield parts.heartbeats.routes()
+    yield LockHandlers(config, tables.locks, tables.topics, tables.groups, given.clock).routes()
+    yield LeaseHandlers(config, tables, given.clock).routes()
+
+
+def _about_administration(given: Given, parts: Parts) -> Iterator[Routes]:
+    config, clock, store, tables, clients = given.config, given.clock, parts.store, parts.tables, parts.clients
+    topics = tables.topics
+    deletion = TopicDeletion(tables, store, parts.appender, parts.pulls.topic_deleted)
+    yield TopicHandlers(config, topics, parts.publisher, deletion, clock).routes()
+    yield GroupHandlers(config, tables, GroupDeletion(tables, clock), clock).routes()
+    yield ProgressHandlers(config, store, topics, tables.offsets, clients, parts.rates, clock).routes()
+    yield ConnectionHandlers(clients, clock).routes()
+    yield SettingsHandlers(config, given.whereabouts, given.store_config, topics.version).routes()
+    yield RuntimeHandlers(store, parts.stats, clock).routes()
+    yield CapabilityHandlers(store, os.path.abspath(given.store_dir)).routes()

@@ -1,0 +1,50 @@
+"""What a broker does by the clock, beside the requests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+
+from rmqspark.errors import RmqError
+
+if TYPE_CHECKING:
+    from rmqspark.broker.parts import Given, Parts
+
+log = structlog.get_logger("rmqspark.broker")
+
+_CLEANING_INTERVAL_MS: Final = 10_000
+_CHECK_BACK_INTERVAL_MS: Final = 200
+_TRANSACTION_INTERVAL_MS: Final = 1_000
+
+
+def rounds(given: Given, parts: Parts) -> list[Coroutine[Any, Any, None]]:
+    """Each goes on until it is cancelled."""
+    clock, tables = given.clock, parts.tables
+    return [
+        _every(parts.pulls.scan_interval_ms, parts.pulls.scan),
+        _every(_CLEANING_INTERVAL_MS, parts.heartbeats.expire),
+        _every(_CLEANING_INTERVAL_MS, lambda: tables.locks.expire(clock.monotonic_ms())),
+        _every(_CLEANING_INTERVAL_MS, lambda: parts.queries.expire(given.steady.now_ms())),
+        _every(_CLEANING_INTERVAL_MS, lambda: parts.rates.sample(clock.now_ms())),
+        _every(_CLEANING_INTERVAL_MS, lambda: parts.stats.sample(clock.now_ms())),
+        _every(_CLEANING_INTERVAL_MS, parts.expiry.run),
+        _every(_CHECK_BACK_INTERVAL_MS, parts.check_back.run_round),
+        _every(_TRANSACTION_INTERVAL_MS, parts.resolver.check_back),
+        _every(_TRANSACTION_INTERVAL_MS, parts.coordination.tick),
+        _every(given.config.flush_consumer_offset_interval, tables.save),
+    ]
+
+
+async def _every(interval_ms: int, action: Callable[[], Awaitable[None] | object]) -> None:
+    """A round that fails because of the disk, or for want of memory, is logged; the next one tries again."""
+    while True:
+        await asyncio.sleep(interval_ms / 1000)
+        try:
+            outcome = action()
+            if isinstance(outcome, Awaitable):
+                await outcome
+        except (OSError, RmqError, MemoryError) as error:
+            log.error("a round of the broker's clock failed", error=str(error))

@@ -1,0 +1,71 @@
+"""Where a broker is: the host that clients are told, and the forms in which that is said."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address
+from typing import TYPE_CHECKING, Final
+
+from rmqspark.broker.registration import BrokerIdentity
+from rmqspark.errors import InvalidArgument
+from rmqspark.protocol.message_id import pack_host
+from rmqspark.remoting.address import format_address
+
+if TYPE_CHECKING:
+    from rmqspark.broker.config import BrokerConfig
+
+_HA_PORT_OFFSET: Final = 1
+
+
+class Whereabouts:
+    """`port` is the one clients connect to; until the server listens, that of the settings, which may be 0.
+
+    Raises InvalidArgument where no host follows from the settings.
+    """
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self._config = config
+        self.host = _advertised_host(config)
+        self.port = config.listen_port
+
+    @property
+    def address(self) -> str:
+        """host:port, as clients are given it."""
+        return format_address(self.host, self.port)
+
+    @property
+    def ip(self) -> str:
+        """The IPv4 address that stands in records and message ids; 0.0.0.0 where the broker is known by a name or
+        IPv6."""
+        if self.host == "localhost":
+            return "127.0.0.1"
+        try:
+            return str(IPv4Address(self.host))
+        except ValueError:
+            return "0.0.0.0"
+
+    @property
+    def store_host(self) -> bytes:
+        """The same with the port, as a field of records."""
+        return pack_host(self.ip, self.port)
+
+    def identity(self) -> BrokerIdentity:
+        """Under what the broker is registered."""
+        config = self._config
+        return BrokerIdentity(
+            config.broker_name,
+            config.broker_id,
+            config.broker_cluster_name,
+            self.address,
+            format_address(self.host, self.port + _HA_PORT_OFFSET),
+        )
+
+
+def _advertised_host(config: BrokerConfig) -> str:
+    if config.broker_ip1:
+        return config.broker_ip1
+    if config.bind_address in ("0.0.0.0", "::", ""):
+        raise InvalidArgument(
+            f"A broker that listens on {config.bind_address!r} must be told under which host clients reach it.",
+            hint="Set broker_ip1 (--advertise).",
+        )
+    return config.bind_address
