@@ -19,7 +19,7 @@ import numpy as np
 import structlog
 
 from rmqspark.broker.batches import records_of
-from rmqspark.broker.usual_sends import finish_all
+from rmqspark.broker.usual_send import finish_all
 from rmqspark.errors import InvalidArgument, RmqError, ServerFault
 from rmqspark.protocol.bulk_rows import BulkRows
 from rmqspark.store.draft import RowRun
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rmqspark.broker.batches import Batch
     from rmqspark.broker.flusher import Flusher
     from rmqspark.broker.stats import BrokerStats
-    from rmqspark.broker.usual_sends import UsualSend
+    from rmqspark.broker.usual_send import UsualSend
     from rmqspark.protocol.record_batch import RecordBatch
     from rmqspark.protocol.spans import Positions
     from rmqspark.protocol.topic_rows import TopicRun

@@ -1,21 +1,20 @@
 """What the sender of a message is told.
 
 A receipt differs from the next in five values, and encoding it through header struct and JSON encoder costs more than
-all the rest of a send. So where the answer is plain success in JSON it is filled into a form; everything else takes the
-common way. A test holds the two against each other.
+all the rest of a send. So where the answer is plain success it is filled into a form (`receipt_forms.py`); everything
+else takes the common way. A test holds the two against each other.
 """
 
 from __future__ import annotations
 
-from struct import Struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING
 
 from rmqspark.broker.at_most import MOST_SHEETS, AtMost
+from rmqspark.broker.receipt_forms import BinaryForm, Form, Prefixes, json_forms, pack_prefix
 from rmqspark.broker.receipt_sheets import ReceiptSheet
 from rmqspark.errors import FlushTimeout, RmqError
-from rmqspark.protocol.binary_header import OPAQUE_AT, BinaryHeader, encode_binary_header
-from rmqspark.protocol.codes import VERSION, Language, ResponseCode
-from rmqspark.protocol.command import JSON, RESPONSE_FLAG, ROCKETMQ, encode_response
+from rmqspark.protocol.codes import ResponseCode
+from rmqspark.protocol.command import JSON, ROCKETMQ, encode_response
 from rmqspark.protocol.faults import to_response
 from rmqspark.protocol.headers_produce import SendMessageResponseHeader
 from rmqspark.protocol.message_id import offset_msg_id
@@ -25,7 +24,7 @@ from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.request import SERIALIZE_NAMES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
     from rmqspark.broker.batches import Batch
@@ -33,78 +32,6 @@ if TYPE_CHECKING:
     from rmqspark.protocol.spans import Positions
     from rmqspark.remoting.request import Request
     from rmqspark.store.single_tables import StoredTable
-
-_pack_prefix: Final = Struct(">II").pack
-"""Frame length; serialization type and header length; as in protocol/command.py."""
-_INT32: Final = Struct(">i")
-_length: Final = _INT32.pack
-_MSG_ID_CHARACTERS: Final = 32
-_MOST_FORMS: Final = 4096  # of binary answers
-_FORM_FROM_QUEUE: Final = (
-    b'","queueId":"%%d","queueOffset":"%%d","transactionId":"%%b"},'
-    b'"flag":1,"language":"JAVA","opaque":%%b,"serializeTypeCurrentRPC":"JSON","version":%d}' % VERSION
-)
-
-
-class Prefixes(dict[int, bytes]):
-    """What is ahead of a header in a response without a body, by the header's length; made when it is asked for."""
-
-    def __init__(self, serialize_type: int) -> None:
-        super().__init__()
-        self._kind = serialize_type << 24
-
-    def __missing__(self, length: int) -> bytes:
-        prefix = self[length] = _pack_prefix(length + 4, self._kind | length)
-        return prefix
-
-
-class Form(NamedTuple):
-    """`header % values` is the header of an answer, the values being physical offset, queue id, queue offset, id and
-    opaque as it stands in a header."""
-
-    header: bytes | BinaryForm
-    prefixes: Prefixes
-
-
-class BinaryForm(dict[tuple[int, int, int], bytes]):
-    """The form of a binary header, where every value stands behind its length: a form of bytes for each queue id,
-    length of the queue offset and length of the id, made when it is asked for."""
-
-    def __init__(self, extra: Mapping[str, str], host: bytes) -> None:
-        head = encode_binary_header(BinaryHeader(0, Language.JAVA, VERSION, 0, RESPONSE_FLAG, None, {}))
-        values = [(_named(name), value.encode()) for name, value in extra.items()]
-        fields = b"".join(name + _length(len(value)) + value for name, value in values)
-        fields += _named("msgId") + _length(_MSG_ID_CHARACTERS) + host.hex().upper().encode()
-        self._head, self._fields = head, fields
-
-    def __mod__(self, values: tuple[int, int, int, bytes, bytes]) -> bytes:
-        physical_offset, queue_id, queue_offset, unique_id, opaque = values
-        offset = b"%d" % queue_offset
-        return self[queue_id, len(offset), len(unique_id)] % (opaque, physical_offset, offset, unique_id)
-
-    def __missing__(self, key: tuple[int, int, int]) -> bytes:
-        queue_id, offset_length, id_length = key
-        if len(self) == _MOST_FORMS:
-            self.clear()
-        head, fields = self._head, self._fields
-        queue = b"%d" % queue_id
-        fields_behind = (
-            _named("queueId") + _length(len(queue)) + queue + _named("queueOffset") + _length(offset_length),
-            _named("transactionId") + _length(id_length),
-        )
-        length = len(fields) + _MSG_ID_CHARACTERS // 2 + offset_length + id_length + sum(map(len, fields_behind))
-        parts = (
-            head[:OPAQUE_AT],
-            head[OPAQUE_AT + _INT32.size : -_INT32.size] + _length(length) + fields,
-            *fields_behind,
-        )
-        form = b"%b%%b%b%%016X%b%%b%b%%b" % tuple(part.replace(b"%", b"%%") for part in parts)
-        self[key] = form
-        return form
-
-
-def _named(name: str) -> bytes:
-    return len(name).to_bytes(2, "big") + name.encode()
 
 
 class Receipts:
@@ -117,10 +44,7 @@ class Receipts:
     def set_store_host(self, host: bytes) -> None:
         """The host field that message ids of this store begin with."""
         self._host = host
-        fields = ",".join(f'"{name}":"{value}"' for name, value in self._extra.items())
-        head = f'{{"code":0,"extFields":{{{fields},"msgId":"'.replace("%", "%%").encode()
-        self._form = head + host.hex().upper().encode() + b"%016X" + _FORM_FROM_QUEUE
-        self._form_of_batch = head + b"%b" + _FORM_FROM_QUEUE
+        self._form, self._form_of_batch = json_forms(self._extra, host)
         self._forms = (
             Form(self._form, Prefixes(JSON)),
             Form(BinaryForm(self._extra, host), Prefixes(ROCKETMQ)),
@@ -193,7 +117,7 @@ class Receipts:
         encoded_id = transaction_id.encode("ascii", "replace")
         if error is None and encoded_id.isalnum() and request.serialize == "JSON":
             head = self._form % (physical_offset, queue_id, queue_offset, encoded_id, b"%d" % request.opaque)
-            request.reply_encoded(_pack_prefix(len(head) + 4, len(head)) + head)
+            request.reply_encoded(pack_prefix(len(head) + 4, len(head)) + head)
         else:
             request.answer(self.reply_to(queue_id, transaction_id, queue_offset, physical_offset, error))
 
@@ -211,7 +135,7 @@ class Receipts:
             msg_ids = offset_msg_ids(self._host, physical_offsets).encode()
             values = (msg_ids, batch.origin.queue_id, queue_offset, encoded_id, b"%d" % request.opaque)
             head = self._form_of_batch % values
-            request.reply_encoded(_pack_prefix(len(head) + 4, len(head)) + head)
+            request.reply_encoded(pack_prefix(len(head) + 4, len(head)) + head)
         else:
             request.answer(self.reply_to_batch(batch, queue_offset, physical_offsets, error))
 

@@ -17,16 +17,14 @@ from rmqspark.broker.at_most import AtMost
 from rmqspark.broker.intake import MULTI_TAG, brokers_own_properties
 from rmqspark.broker.send_stencils import PLAIN, SendStencil, stencil_of
 from rmqspark.broker.usual_properties import read_usual
+from rmqspark.broker.usual_send import UsualSend
 from rmqspark.errors import InvalidName
 from rmqspark.protocol.by_length import MOST_HEADER_BYTES, ByLength
-from rmqspark.protocol.command import JSON, Envelope, RawCommand, encode_response
+from rmqspark.protocol.command import JSON, Envelope, RawCommand
 from rmqspark.protocol.headers_produce import SendMessageRequestHeaderV2
 from rmqspark.protocol.names import NOT_SENDABLE, RETRY_PREFIX, check_topic
-from rmqspark.protocol.record import MAX_V1_TOPIC_BYTES, encode_unplaced
-from rmqspark.protocol.stencil import opaque_value, read_opaque
-from rmqspark.remoting.request import SERIALIZE_NAMES
-from rmqspark.store.draft import Draft
-from rmqspark.store.singles import Places, Single
+from rmqspark.protocol.record import MAX_V1_TOPIC_BYTES
+from rmqspark.protocol.stencil import opaque_value
 from rmqspark.store.targets import Targets
 
 if TYPE_CHECKING:
@@ -38,80 +36,12 @@ if TYPE_CHECKING:
     from rmqspark.broker.send_values import SplitName
     from rmqspark.broker.topics import TopicTable
     from rmqspark.broker.usual_properties import Outline
-    from rmqspark.errors import RmqError
     from rmqspark.protocol.bodies import DataVersion
-    from rmqspark.remoting.reply import Reply
     from rmqspark.remoting.request import Connection
 
 _MOST_SPLITS: Final = 64
 _NOWHERE: Final = ("", 0)
 _QUEUE_IDS: Final = {b"%d" % queue_id: queue_id for queue_id in range(1024)}
-
-
-class UsualSend(Single, gc=False):
-    """Such a message on its way into the log, and whom to answer."""
-
-    waits_for_flush: bool
-    unique_key: bytes  # letters and digits
-    opaque: bytes  # as it stands in the header
-    connection: Connection
-    serialize_type: int
-    receipts: Receipts
-
-    @property
-    def draft(self) -> Draft:
-        """The same message for the common way into the store."""
-        record = encode_unplaced(
-            self.topic,
-            self.body,
-            self.properties,
-            self.queue_id,
-            self.flag,
-            0,
-            self.born_timestamp_ms,
-            self.born_host,
-            self.reconsume_times,
-        )
-        return Draft(self.topic, self.queue_id, record, self.tags_code, self.index_keys)
-
-    def let_go(self) -> None:
-        self.body = self.properties = b""
-
-    def finish(self, queue_offset: int, physical_offset: int, error: RmqError | None) -> None:
-        if error is None:
-            finish_all([self], Places([queue_offset], [physical_offset]))
-        else:
-            unique_key = self.unique_key.decode()
-            self._answer(self.receipts.reply_to(self.queue_id, unique_key, queue_offset, physical_offset, error))
-
-    def refuse(self, error: RmqError) -> None:
-        self._answer(self.receipts.refusal(error))
-
-    def _answer(self, reply: Reply) -> None:
-        code, remark, extra = reply.code, reply.remark, reply.extra
-        serialize = SERIALIZE_NAMES[self.serialize_type]
-        opaque = read_opaque(self.serialize_type, self.opaque)
-        response = encode_response(opaque, code, reply.header, remark=remark, extra=extra, serialize=serialize)
-        self.connection.answer(b"".join(response), 1)
-
-
-def finish_all(sends: Sequence[UsualSend], places: Places) -> None:
-    """Finishes sends that have succeeded, those of a connection that follow each other with one answer.
-
-    One loop, for the reason that `store/singles.py` gives.
-    """
-    first = sends[0]
-    connection, serialize_type = first.connection, first.serialize_type
-    form, prefixes = first.receipts.forms[serialize_type]
-    answers: list[bytes] = []
-    for send, queue_offset, physical_offset in zip(sends, *places, strict=True):
-        if send.connection is not connection or send.serialize_type != serialize_type:
-            connection.answer(b"".join(answers), len(answers) // 2)
-            connection, serialize_type, answers = send.connection, send.serialize_type, []
-            form, prefixes = send.receipts.forms[serialize_type]
-        header = form % (physical_offset, send.queue_id, queue_offset, send.unique_key, send.opaque)
-        answers += (prefixes[len(header)], header)
-    connection.answer(b"".join(answers), len(answers) // 2)
 
 
 class UsualSends:
