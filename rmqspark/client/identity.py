@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from rmqspark.protocol.message_id import UniqueIds
 
 if TYPE_CHECKING:
-    from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.clock import Clock
+    from rmqspark.entropy import Entropy
 
 LOOPBACK = "127.0.0.1"
 
@@ -35,13 +35,21 @@ def client_id(ip: str, clock: Clock) -> str:
     return f"{ip}@{os.getpid()}#{clock.now_ms()}{clock.monotonic_ms() % 1_000_000:06d}"
 
 
+class IdentifiedClient(Protocol):
+    """What unique ids are made of; a `ClusterClient` has it."""
+
+    ip: str
+    clock: Clock
+    entropy: Entropy
+
+
 class MessageIds:
     """Unique ids for the messages of one producer, whichever thread sends, and in whichever process: one that was
     forked begins anew, or it would give the ids that its parent gives."""
 
-    def __init__(self, cluster: ClusterClient) -> None:
-        self._cluster = cluster
-        self._clock = cluster.clock
+    def __init__(self, client: IdentifiedClient) -> None:
+        self._client = client
+        self._clock = client.clock
         self._begin()
 
     def next(self) -> str:
@@ -53,5 +61,5 @@ class MessageIds:
 
     def _begin(self) -> None:
         self._lock = threading.Lock()
-        self._ids = UniqueIds(self._cluster.entropy.token(4), os.getpid(), self._cluster.ip)
+        self._ids = UniqueIds(self._client.entropy.token(4), os.getpid(), self._client.ip)
         self._pid = os.getpid()

@@ -13,15 +13,25 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
+from rmqspark.remoting.request import Connection
+
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from rmqspark.remoting.server_connection import ServerConnection
-
 LEAST_TOGETHER = 96
 """Below, what has to be done once costs more than it saves."""
+
+
+class Gatherer(Connection, Protocol):
+    """A connection whose requests may be gathered."""
+
+    gathered: bool
+    """Whether some of its requests wait for the end of the turn."""
+
+    def work_off_alone(self, requests: Gathered) -> None:
+        """Handles these requests of its own, one by one."""
 
 
 class Gathered(NamedTuple):
@@ -34,7 +44,7 @@ class Gathered(NamedTuple):
     sizes: Sequence[int]
     """The length of each, in any case; so many are they."""
     frames: bytes
-    connection: ServerConnection
+    connection: Gatherer
 
 
 class TakesTogether(Protocol):

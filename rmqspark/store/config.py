@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from rmqspark.errors import InvalidArgument
 from rmqspark.settings import setting
-from rmqspark.store.retention import parse_hours
 
 CONSUME_QUEUE_ENTRY_BYTES = 20
 _INT32_MAX = 2**31 - 1  # index files number slots and entries by 32 bits
@@ -91,6 +90,14 @@ def parse_delay_levels(text: str) -> tuple[int, ...]:
         return tuple(int(word[:-1]) * units[word[-1]] for word in text.split())
     except (KeyError, ValueError):
         raise InvalidArgument(f"message_delay_level is a list like '1s 5m 2h', not {text!r}.") from None
+
+
+def parse_hours(delete_when: str) -> frozenset[int]:
+    """The hours in RocketMQ's notation (`04`, or `04;16`). Raises InvalidArgument."""
+    words = [word.strip() for word in delete_when.split(";") if word.strip()]
+    if not all(word.isdecimal() and int(word) < 24 for word in words):
+        raise InvalidArgument(f"delete_when is a list of hours from 0 to 23 like '04;16', not {delete_when!r}.")
+    return frozenset(map(int, words))
 
 
 def memory_bytes() -> int:

@@ -18,12 +18,11 @@ from datetime import UTC, datetime
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqspark.errors import InvalidArgument
+from rmqspark.store.config import StoreConfig, parse_hours
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rmqspark.store.config import StoreConfig
     from rmqspark.store.files import DiskUsage
 
 _HOUR_MS = 3_600_000
@@ -114,14 +113,6 @@ def write_times_ms(now_ms: int, log_files: Sequence[LogFile]) -> list[int]:
 def local_hour(now_ms: int) -> int:
     """The hour of the day where this machine is."""
     return datetime.fromtimestamp(now_ms / 1000, UTC).astimezone().hour
-
-
-def parse_hours(delete_when: str) -> frozenset[int]:
-    """The hours in RocketMQ's notation (`04`, or `04;16`). Raises InvalidArgument."""
-    words = [word.strip() for word in delete_when.split(";") if word.strip()]
-    if not all(word.isdecimal() and int(word) < 24 for word in words):
-        raise InvalidArgument(f"delete_when is a list of hours from 0 to 23 like '04;16', not {delete_when!r}.")
-    return frozenset(map(int, words))
 
 
 def _by_free_bytes(disks: Sequence[DiskUsage], min_free_bytes: int) -> tuple[_Pressure, bool]:

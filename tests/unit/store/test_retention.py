@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from rmqspark.errors import InvalidArgument
-from rmqspark.store.config import StoreConfig
+from rmqspark.store.config import StoreConfig, parse_hours
 from rmqspark.store.files import DiskUsage
-from rmqspark.store.retention import LogFile, RetentionPlan, decide, local_hour, parse_hours, write_times_ms
+from rmqspark.store.retention import LogFile, RetentionPlan, decide, local_hour, write_times_ms
 
 HOUR_MS = 3_600_000
 NOW_MS = 1_700_000_000_000
