@@ -26,12 +26,10 @@ class TagFilter:
 
     tags: frozenset[str]
     codes: frozenset[int]
-    sorted_codes: tuple[int, ...]
 
     @classmethod
     def of(cls, *tags: str) -> TagFilter:
-        codes = frozenset(map(tags_code, tags))
-        return cls(frozenset(tags), codes, tuple(sorted(codes)))
+        return cls(frozenset(tags), frozenset(map(tags_code, tags)))
 
     @classmethod
     def parse(cls, expression: str | None) -> TagFilter | None:

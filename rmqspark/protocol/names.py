@@ -37,7 +37,6 @@ SELF_TEST_TOPIC: Final = "SELF_TEST_TOPIC"
 OFFSET_MOVED_EVENT_TOPIC: Final = "OFFSET_MOVED_EVENT"
 BENCHMARK_TOPIC: Final = "BenchmarkTest"
 TRACE_TOPIC: Final = "RMQ_SYS_TRACE_TOPIC"
-TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
 
 HIDDEN_TOPICS: Final = frozenset({HALF_BATCH_TOPIC, OP_HALF_BATCH_TOPIC, TXN_LEDGER_TOPIC, VOUCHER_TOPIC})
 """Topics that the broker alone writes to and reads; they are in no table and no listing."""
@@ -54,7 +53,6 @@ NOT_SENDABLE: Final = HIDDEN_TOPICS | {
 
 SYSTEM_TOPICS: Final = NOT_SENDABLE | {AUTO_CREATE_TOPIC, BENCHMARK_TOPIC, TRACE_TOPIC, "CHECKPOINT_TOPIC"}
 
-INNER_PRODUCER_GROUP: Final = "CLIENT_INNER_PRODUCER"
 PREDEFINED_GROUPS: Final = frozenset(
     {
         "TOOLS_CONSUMER",
@@ -95,11 +93,6 @@ class Perm(IntFlag):
 def retry_topic(group: str) -> str:
     """Where the messages of `group` wait that are to be consumed again."""
     return RETRY_PREFIX + group
-
-
-def dlq_topic(group: str) -> str:
-    """Where the messages of `group` end that failed too often (the dead-letter queue)."""
-    return DLQ_PREFIX + group
 
 
 def check_topic(name: str) -> str:

@@ -157,19 +157,6 @@ def without_properties(encoded: bytes, names: Container[str]) -> bytes:
     return b"\x02".join(pair for pair in pairs if pair.partition(b"\x01")[0].decode("utf-8", "replace") not in names)
 
 
-def find_property(encoded: bytes | bytearray, name: str) -> str | None:
-    """The value of one property without decoding the others; None where it is absent."""
-    key = f"{name}\x01".encode()
-    at = encoded.rfind(key)
-    while at >= 0:
-        end = encoded.find(b"\x02", at)
-        value = encoded[at + len(key) : end if end >= 0 else len(encoded)]
-        if value and (at == 0 or encoded[at - 1] == PAIR_END):
-            return str(value, "utf-8", "replace")
-        at = encoded.rfind(key, 0, at + len(key) - 1)
-    return None
-
-
 def check_user_properties(properties: Mapping[str, str]) -> None:
     """Raises InvalidMessage for what RocketMQ's putUserProperty refuses: reserved names, empty names or values."""
     for name, value in properties.items():

@@ -388,11 +388,6 @@ def store_timestamp_at(sys_flag: int) -> int:
     return STORE_TIMESTAMP_AT + (WIDER_HOST if sys_flag & SysFlag.BORN_HOST_V6 else 0)
 
 
-def head_bytes(sys_flag: int) -> int:
-    """Bytes before the body in a record with these host bits."""
-    return _HEADS[sys_flag >> 4 & 3].size
-
-
 def blank_record(remaining: int) -> bytes:
     """The eight bytes that close a log file with `remaining` bytes left (spec: storage, section 2.1)."""
     return _SIZE_MAGIC.pack(remaining, MAGIC_BLANK)

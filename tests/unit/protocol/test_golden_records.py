@@ -21,9 +21,10 @@ from rmqspark.protocol.message_id import (
     unpack_host,
 )
 from rmqspark.protocol.properties import decode_properties, encode_properties
-from rmqspark.protocol.property_crc import fill_property_crc, has_valid_property_crc, reserve_property_crc
 from rmqspark.protocol.record import blank_record, check_record, decode_record, encode_record, patch_record
 from rmqspark.protocol.record_batch import RecordBatch
+
+from .property_crc import fill_property_crc, has_valid_property_crc, reserve_property_crc
 
 pytestmark = pytest.mark.golden
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from rmqspark.errors import InvalidMessage, InvalidName
 from rmqspark.protocol.names import (
+    DLQ_PREFIX,
     MAX_BODY_BYTES,
     NOT_SENDABLE,
     Perm,
@@ -17,13 +18,12 @@ from rmqspark.protocol.names import (
     check_sendable,
     check_topic,
     check_transactional,
-    dlq_topic,
     is_system_group,
     is_system_topic,
     retry_topic,
 )
 
-GOOD_TOPICS = ["T", "orders", "a-b_c|d%e", "9", "x" * 127, retry_topic("g" * 120), dlq_topic("g" * 120)]
+GOOD_TOPICS = ["T", "orders", "a-b_c|d%e", "9", "x" * 127, retry_topic("g" * 120), DLQ_PREFIX + "g" * 120]
 BAD_TOPICS = {
     "": "empty",
     " ": "not allowed",

@@ -12,7 +12,6 @@ from rmqspark.protocol.properties import (
     check_user_properties,
     decode_properties,
     encode_properties,
-    find_property,
     join_properties,
     without_properties,
 )
@@ -92,13 +91,6 @@ def test_properties_round_trip(properties: dict[str, str]) -> None:
     except InvalidMessage:
         return
     assert decode_properties(wire) == properties
-
-
-@pytest.mark.property
-@given(loose_properties | st.binary(max_size=60), st.sampled_from(["TAGS", "KEYS", "a", "b", "XTAGS"]))
-def test_finding_one_property_equals_reading_all(wire: bytes, name: str) -> None:
-    """A look-up sees what a full read sees, also where a value contains the name."""
-    assert find_property(wire, name) == decode_properties(wire).get(name)
 
 
 @pytest.mark.property

@@ -1,5 +1,5 @@
 """The checksum that a record may carry as its last property (spec: storage, section 2.2; RocketMQ's
-`enabledAppendPropCRC`).
+`enabledAppendPropCRC`). rmqspark neither writes nor asks for it, and reads records that have it as any others.
 
 It covers the record up to the 20 bytes it takes itself, so it can be made only when everything else is final: room is
 reserved when the properties are encoded, and filled when the record has its place. Its ten digits stand in reverse.
