@@ -20,11 +20,12 @@ from rmqspark.store.flush import Flusher, FlushPlan
 from rmqspark.store.identity import StoreIdentity
 from rmqspark.store.index import Index
 from rmqspark.store.json_table import JsonTable
+from rmqspark.store.placed_drafts import PlacedDrafts
 from rmqspark.store.recovery import Recovery
 from rmqspark.store.scan import LogScan
 from rmqspark.store.segment import Segment, SegmentFiles, SyncTarget
 from rmqspark.store.segment_log import SegmentLog
-from rmqspark.store.writer import Writer, _Tick
+from rmqspark.store.writer import Writer
 
 if TYPE_CHECKING:
     import pytest
@@ -75,7 +76,7 @@ class _ScanWithoutWatermark(LogScan):
 
 
 _begin_sync = SegmentFiles.begin_sync
-_place = _Tick.place
+_place = PlacedDrafts.place
 _end_at = ConsumeQueue._end_at
 _find_start = Recovery._find_start
 _read = LogScan._read
@@ -164,9 +165,9 @@ def _refuse_nothing(log: CommitLog, _error: OSError) -> None:
     log.tidy()
 
 
-def _place_and_put(tick: _Tick, drafts: Any, physical_offset: int) -> None:
-    _place(tick, drafts, physical_offset)
-    tick.queued.put()
+def _place_and_put(placed: PlacedDrafts, drafts: Any, physical_offset: int) -> None:
+    _place(placed, drafts, physical_offset)
+    placed.queued.put()
 
 
 def _end_one_too_far(queue: ConsumeQueue, offset: int) -> None:
@@ -214,7 +215,7 @@ BUGS = [
     _bug("entries dispatched twice", "RocketMQ #7355", 2, ConsumeQueue, "put", _put_repeated_entries_too),
     _bug("fsync of the wrong file", "-", 2, SegmentFiles, "begin_sync", _sync_the_newest_alone),
     _bug("answered before it is appended", "-", 2, CommitLog, "_give_up", _refuse_nothing),
-    _bug("queue entries before the log", "-", 2, _Tick, "place", _place_and_put),
+    _bug("queue entries before the log", "-", 2, PlacedDrafts, "place", _place_and_put),
     _bug("next offset one too high after a start", "-", 2, ConsumeQueue, "_end_at", _end_one_too_far),
     _bug("only the newest file gone through", "RocketMQ #1434", 2, Recovery, "_find_start", _begin_in_the_newest_file),
     _bug("blank record not skipped", "-", 2, LogScan, "_read", _read_no_blank),
