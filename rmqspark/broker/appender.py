@@ -10,15 +10,11 @@ messages whose property WAIT is false. A store that refuses or fails is told to 
 from __future__ import annotations
 
 import asyncio
-from functools import partial
-from itertools import groupby
-from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Protocol
 
-import numpy as np
 import structlog
 
-from rmqspark.broker.batches import records_of
+from rmqspark.broker.batch_appends import BatchAppends
 from rmqspark.broker.usual_send import finish_all
 from rmqspark.errors import InvalidArgument, RmqError, ServerFault
 from rmqspark.protocol.bulk_rows import BulkRows
@@ -27,12 +23,11 @@ from rmqspark.store.draft import RowRun
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rmqspark.broker.batches import Batch
+    from rmqspark.broker.batch_appends import BatchSending
     from rmqspark.broker.flusher import Flusher
     from rmqspark.broker.stats import BrokerStats
     from rmqspark.broker.usual_send import UsualSend
     from rmqspark.protocol.record_batch import RecordBatch
-    from rmqspark.protocol.spans import Positions
     from rmqspark.protocol.topic_rows import TopicRun
     from rmqspark.store.draft import Appended, BulkAppended, Draft
     from rmqspark.store.message_store import MessageStore
@@ -41,11 +36,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger("rmqspark.broker")
 
-_LEAST_BULK_BYTES: Final = 8 * 1024  # of batches: below, making arrays of them costs more than it saves
 _MOST_BATCHES_BYTES: Final = 8 * 1024 * 1024  # gathered in one turn
-
-_topic_of = attrgetter("batch.origin.topic")
-_queue_of = attrgetter("batch.origin.topic", "batch.origin.queue_id")
 
 
 class Sending(Protocol):
@@ -67,22 +58,6 @@ class Sending(Protocol):
         """Not stored."""
 
 
-class BatchSending(Protocol):
-    """One batch on its way, and whoever wants to know."""
-
-    @property
-    def batch(self) -> Batch: ...
-
-    def let_go(self) -> None:
-        """As in `Sending`."""
-
-    def finish(self, queue_offset: int, physical_offsets: Positions, error: RmqError | None) -> None:
-        """Stored, the first message at `queue_offset`; `error` as in `Sending.finish`."""
-
-    def refuse(self, error: RmqError) -> None:
-        """Nothing of it is stored."""
-
-
 class Appender:
     """The only writer of the store's log. All methods belong to the event loop's thread."""
 
@@ -95,6 +70,7 @@ class Appender:
         self._usual: list[UsualSend] = []  # as long as nothing else is gathered
         self._batches: list[BatchSending] = []
         self._batches_bytes = 0
+        self._batch_appends = BatchAppends(store, stats, self.when_safe, keeps_waiting=sync_flush)
 
     @property
     def end_offset(self) -> int:
@@ -148,7 +124,7 @@ class Appender:
                 self._append_all(gathered)
             elif batches:
                 self._batches, self._batches_bytes = [], 0
-                self._append_batches(batches)
+                self._batch_appends.append(batches)
         except Exception as error:  # want of memory as a rule: told to all of them, for no one else hears of it here
             log.error("an append failed", exc_info=error)
             self._refuse(usual or gathered or batches, ServerFault(f"{type(error).__name__}: {error}"))
@@ -237,74 +213,6 @@ class Appender:
         self._stats.count_failed_puts(len(sendings))
         for sending in sendings:
             sending.refuse(error)
-
-    def _append_batches(self, sendings: list[BatchSending]) -> None:
-        for _, of_topic in groupby(sorted(sendings, key=_queue_of), _topic_of):
-            self._append_together(list(of_topic))
-
-    def _append_together(self, sendings: list[BatchSending]) -> None:
-        """Appends batches for one topic, those for one queue side by side: all as one bulk, or those of each queue,
-        or each alone."""
-        if self._append_as_bulk(sendings):
-            return
-        lanes = [list(of_queue) for _, of_queue in groupby(sendings, _queue_of)]
-        if len(lanes) > 1:
-            for lane in lanes:
-                self._append_together(lane)
-        else:
-            for sending in sendings:
-                self._append_batch(sending)
-
-    def _append_as_bulk(self, sendings: list[BatchSending]) -> bool:
-        """Appends batches for one topic, those for one queue side by side, as one bulk; False, with nothing done, where
-        that is not possible or not worth it."""
-        batches = [sending.batch for sending in sendings]
-        found = records_of(batches) if sum(len(batch.body) for batch in batches) >= _LEAST_BULK_BYTES else None
-        if found is None or not self._store.writer.has_room(len(found.records.buffer)):
-            return False
-        records, counts = found
-        runs = found.runs(batches)
-        try:
-            appended = self._store.writer.append_runs(runs, records)
-        except InvalidArgument:
-            return False  # one of them is at fault: which, and why, shows one by one
-        except RmqError as error:
-            self._stats.count_failed_puts(len(records))
-            for sending in sendings:
-                sending.refuse(error)
-            return True
-        self._stats.count_puts(len(records), len(records.buffer))
-        places = records.positions + appended[0].physical_offset
-        next_offsets = {run.queue_id: place.queue_offset for run, place in zip(runs, appended, strict=True)}
-        first = 0
-        for sending, count in zip(sendings, counts, strict=True):
-            queue_id = sending.batch.origin.queue_id
-            self._tell(sending, next_offsets[queue_id], places[first : first + count])
-            next_offsets[queue_id] += count
-            first += count
-        return True
-
-    def _append_batch(self, sending: BatchSending) -> None:
-        try:
-            drafts = sending.batch.drafts()
-            places = self._store.append(drafts, together=True)
-        except RmqError as error:
-            self._stats.count_failed_puts(1)
-            sending.refuse(error)
-            return
-        self._stats.count_puts(len(places), sum(place.size for place in places))
-        self._tell(sending, places[0].queue_offset, np.array([place.physical_offset for place in places]))
-
-    def _tell(self, sending: BatchSending, queue_offset: int, physical_offsets: Positions) -> None:
-        """Answers a batch when it is safe. All that has been appended so far is flushed with it."""
-        waits = sending.batch.waits_for_flush
-        if waits and self._sync_flush:
-            sending.let_go()
-        self.when_safe(
-            self._store.end_offset,
-            partial(sending.finish, queue_offset, physical_offsets),
-            waits=waits,
-        )
 
     def _append_one_by_one(self, sendings: Sequence[Sending], error: InvalidArgument) -> None:
         """One message cannot be stored as it is, or where it belongs; that is nothing to the others of its turn."""
