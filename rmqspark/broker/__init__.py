@@ -1,1 +1,1 @@
-"""The broker: a composition root and one handler file per request family."""
+"""The broker: its parts and the order in which they start, and one handler file per request family."""

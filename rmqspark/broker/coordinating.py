@@ -11,9 +11,9 @@ from rmqspark.txn.peers import Peers
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rmqspark.broker.appender import Appender
     from rmqspark.broker.config import BrokerConfig
     from rmqspark.broker.flusher import Flusher
+    from rmqspark.broker.sending.appender import Appender
     from rmqspark.broker.tables import BrokerTables
     from rmqspark.clock import Clock
     from rmqspark.store.config import StoreConfig

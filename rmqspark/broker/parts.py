@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rmqspark.broker.appender import Appender
 from rmqspark.broker.check_back import CheckBack
 from rmqspark.broker.clients import ClientRegistry
 from rmqspark.broker.consumption import ConsumptionRates
@@ -21,8 +20,9 @@ from rmqspark.broker.handlers.heartbeats import HeartbeatHandlers
 from rmqspark.broker.handlers.pulls import PullHandlers
 from rmqspark.broker.participation import participation
 from rmqspark.broker.queries import SparkQueries
-from rmqspark.broker.receipts import Receipts
 from rmqspark.broker.registration import Registrar
+from rmqspark.broker.sending.appender import Appender
+from rmqspark.broker.sending.receipts import Receipts
 from rmqspark.broker.stats import BrokerStats
 from rmqspark.broker.topic_publisher import TopicPublisher
 from rmqspark.client.addresses import parse_addresses

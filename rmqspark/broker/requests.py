@@ -28,10 +28,10 @@ from rmqspark.broker.handlers.topics import TopicHandlers
 from rmqspark.broker.handlers.transactions import TransactionHandlers
 from rmqspark.broker.handlers.txn_coordinator import TxnCoordinatorHandlers
 from rmqspark.broker.handlers.txn_participant import TxnParticipantHandlers
-from rmqspark.broker.intake import Intake
-from rmqspark.broker.send_tables import SendTables
+from rmqspark.broker.sending.intake import Intake
+from rmqspark.broker.sending.send_tables import SendTables
+from rmqspark.broker.sending.usual_sends import UsualSends
 from rmqspark.broker.topic_deletion import TopicDeletion
-from rmqspark.broker.usual_sends import UsualSends
 from rmqspark.protocol.message_id import UniqueIds
 from rmqspark.remoting.router import Router
 from rmqspark.remoting.server import RemotingServer

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rmqspark.broker.appender import Appender
+    from rmqspark.broker.sending.appender import Appender
     from rmqspark.broker.tables import BrokerTables
     from rmqspark.store.message_store import MessageStore
 

@@ -34,8 +34,8 @@ from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
 
 if TYPE_CHECKING:
-    from rmqspark.broker.appender import Appender
     from rmqspark.broker.config import BrokerConfig
+    from rmqspark.broker.sending.appender import Appender
     from rmqspark.broker.stats import BrokerStats
     from rmqspark.broker.subscriptions import Filter
     from rmqspark.broker.topics import TopicTable

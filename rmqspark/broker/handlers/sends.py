@@ -1,8 +1,8 @@
 """SEND_MESSAGE_V2 (310), SEND_MESSAGE (10), SEND_BATCH_MESSAGE (320): messages come in.
 
 RocketMQ's SendMessageProcessor; spec: requests, section 4, semantics, sections 2.1 and 4. What a message must be like
-is `intake.py`'s business, how it gets into the log `appender.py`'s. Left out so far: delayed messages and dead letters
-are refused; topics with queue.type BatchCQ cannot be created.
+is the business of `sending/intake.py`, how it gets into the log that of `sending/appender.py`. Left out so far: delayed
+messages and dead letters are refused; topics with queue.type BatchCQ cannot be created.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
-from rmqspark.broker.batches import Batch
-from rmqspark.broker.intake import Admitted
-from rmqspark.broker.receipts import Receipts
+from rmqspark.broker.sending.batches import Batch
+from rmqspark.broker.sending.intake import Admitted
+from rmqspark.broker.sending.receipts import Receipts
 from rmqspark.errors import RmqError, TopicNotFound
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers_produce import SendMessageRequestHeader, SendMessageRequestHeaderV2
@@ -25,13 +25,13 @@ from rmqspark.remoting.router import Route, Routes
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from rmqspark.broker.appender import Appender
     from rmqspark.broker.groups import SubscriptionGroups
     from rmqspark.broker.half_messages import HalfMessages
-    from rmqspark.broker.intake import Intake
+    from rmqspark.broker.sending.appender import Appender
+    from rmqspark.broker.sending.intake import Intake
+    from rmqspark.broker.sending.usual_sends import UsualSends
     from rmqspark.broker.topic_publisher import TopicPublisher
     from rmqspark.broker.topics import TopicTable
-    from rmqspark.broker.usual_sends import UsualSends
     from rmqspark.clock import Clock
     from rmqspark.protocol.spans import Positions
     from rmqspark.remoting.request import Request

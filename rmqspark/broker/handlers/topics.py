@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from rmqspark.broker.attributes import MESSAGE_TYPE, change_attributes, check_attributes, plainly
-from rmqspark.broker.intake import MULTI_TAG
 from rmqspark.broker.paging import page_of
+from rmqspark.broker.sending.intake import MULTI_TAG
 from rmqspark.errors import InvalidArgument, InvalidName
 from rmqspark.protocol.bodies import TopicConfig, TopicConfigList, TopicConfigTable, TopicList
 from rmqspark.protocol.codes import RequestCode

@@ -7,7 +7,7 @@ import itertools
 
 import pytest
 
-from rmqspark.broker.send_tables import SendTables
+from rmqspark.broker.sending.send_tables import SendTables
 from rmqspark.protocol.batch import BatchElement, encode_batch
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.headers import (

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from rmqspark.broker.appender import Appender
 from rmqspark.broker.config import BrokerConfig
 from rmqspark.broker.flusher import Flusher
 from rmqspark.broker.groups import SubscriptionGroups
 from rmqspark.broker.handlers.sends import SendHandlers
-from rmqspark.broker.intake import Intake
-from rmqspark.broker.receipts import Receipts
-from rmqspark.broker.send_tables import SendTables
+from rmqspark.broker.sending.appender import Appender
+from rmqspark.broker.sending.intake import Intake
+from rmqspark.broker.sending.receipts import Receipts
+from rmqspark.broker.sending.send_tables import SendTables
+from rmqspark.broker.sending.usual_sends import UsualSends
 from rmqspark.broker.stats import BrokerStats
 from rmqspark.broker.topics import TopicTable
-from rmqspark.broker.usual_sends import UsualSends
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import HeaderError, NotWritable
 from rmqspark.protocol.bodies import TopicConfig

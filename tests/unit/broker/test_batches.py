@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqspark.broker.batches import Batch, records_of
-from rmqspark.broker.drafting import Origin
+from rmqspark.broker.sending.batches import Batch, records_of
+from rmqspark.broker.sending.drafting import Origin
 from rmqspark.errors import RmqError
 from rmqspark.protocol.batch import BatchElement, decode_batch, encode_batch
 from rmqspark.protocol.batch_columns import batch_columns

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqspark.broker.appender import Appender
-from rmqspark.broker.batches import Batch
-from rmqspark.broker.drafting import Origin
 from rmqspark.broker.flusher import Flusher
+from rmqspark.broker.sending.appender import Appender
+from rmqspark.broker.sending.batches import Batch
+from rmqspark.broker.sending.drafting import Origin
 from rmqspark.broker.stats import BrokerStats
 from rmqspark.entropy import SystemEntropy
 from rmqspark.protocol.batch import BatchElement, encode_batch

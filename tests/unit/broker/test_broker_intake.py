@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqspark.broker.batches import MAX_KEYS
 from rmqspark.broker.config import BrokerConfig
 from rmqspark.broker.groups import SubscriptionGroups
-from rmqspark.broker.intake import Intake
+from rmqspark.broker.sending.batches import MAX_KEYS
+from rmqspark.broker.sending.intake import Intake
 from rmqspark.broker.topics import TopicTable
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import InvalidMessage, InvalidName, RmqError

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from rmqspark.broker.batches import Batch
-from rmqspark.broker.drafting import Origin
-from rmqspark.broker.intake import Admitted
-from rmqspark.broker.receipts import Receipts
+from rmqspark.broker.sending.batches import Batch
+from rmqspark.broker.sending.drafting import Origin
+from rmqspark.broker.sending.intake import Admitted
+from rmqspark.broker.sending.receipts import Receipts
 from rmqspark.errors import FlushTimeout, NotWritable
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.command import RawCommand, decode_command, encode_request, split_frame

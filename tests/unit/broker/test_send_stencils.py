@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rmqspark.broker.send_stencils import stencil_of
-from rmqspark.broker.usual_properties import read_usual
+from rmqspark.broker.sending.send_stencils import stencil_of
+from rmqspark.broker.sending.usual_properties import read_usual
 from rmqspark.protocol.command import JSON, RawCommand, decode_envelope, encode_request, split_frame
 from rmqspark.protocol.headers import SendMessageRequestHeader, SendMessageRequestHeaderV2
 
 if TYPE_CHECKING:
-    from rmqspark.broker.send_stencils import SendStencil
+    from rmqspark.broker.sending.send_stencils import SendStencil
 
 BORN_MS = 1_700_000_000_000
 KEY, OTHER_KEY = "7F0000010B2C18B4AAC25E0BE0F50007", "7F0000010B2C18B4AAC25E0BE0F50008"

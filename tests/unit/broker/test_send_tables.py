@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rmqspark.broker.receipt_sheets import ReceiptSheet
-from rmqspark.broker.receipts import Receipts
+from rmqspark.broker.sending.receipt_sheets import ReceiptSheet
+from rmqspark.broker.sending.receipts import Receipts
 from rmqspark.errors import FlushTimeout, NotWritable
 from rmqspark.protocol.batch import BatchElement, encode_batch
 from rmqspark.protocol.bodies import TopicConfig

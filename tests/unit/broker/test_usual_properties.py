@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rmqspark.broker.drafting import NOT_THERE_YET, waits_for_flush
-from rmqspark.broker.usual_properties import BROKERS_NAMES, read_usual
+from rmqspark.broker.sending.drafting import NOT_THERE_YET, waits_for_flush
+from rmqspark.broker.sending.usual_properties import BROKERS_NAMES, read_usual
 from rmqspark.protocol.java_hash import tags_code
 from rmqspark.protocol.properties import parse_properties
 from rmqspark.store.draft import index_keys

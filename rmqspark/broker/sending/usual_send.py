@@ -14,7 +14,7 @@ from rmqspark.store.singles import Places, Single
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rmqspark.broker.receipts import Receipts
+    from rmqspark.broker.sending.receipts import Receipts
     from rmqspark.errors import RmqError
     from rmqspark.remoting.reply import Reply
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 import numpy as np
 
-from rmqspark.broker.drafting import NOT_THERE_YET, Origin, draft_of, refuse_half
+from rmqspark.broker.sending.drafting import NOT_THERE_YET, Origin, draft_of, refuse_half
 from rmqspark.errors import DecodeError, InvalidMessage
 from rmqspark.protocol.batch import MAX_ELEMENTS, decode_batch
 from rmqspark.protocol.batch_columns import BatchColumns, batch_columns

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqspark.broker.send_values import HEADER_AT, LOOKED_UP, ByLength, are_of, classes_of, numbers_of, texts_of
+from rmqspark.broker.sending.send_values import HEADER_AT, LOOKED_UP, ByLength, are_of, classes_of, numbers_of, texts_of
 from rmqspark.protocol.body_crcs import crcs_of
 from rmqspark.protocol.command import JSON
 from rmqspark.protocol.properties import Property
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from rmqspark.broker.send_stencils import Constant, SendStencil
+    from rmqspark.broker.sending.send_stencils import Constant, SendStencil
     from rmqspark.protocol.spans import Bytes, Positions
     from rmqspark.store.targets import Targets
 

@@ -16,8 +16,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from rmqspark.broker.batches import Batch
-from rmqspark.broker.drafting import (
+from rmqspark.broker.sending.batches import Batch
+from rmqspark.broker.sending.drafting import (
     TIMER_PROPERTIES,
     Origin,
     asks_for_transaction,
@@ -27,7 +27,7 @@ from rmqspark.broker.drafting import (
     refuse_what_is_not_there_yet,
     waits_for_flush,
 )
-from rmqspark.broker.usual_properties import BROKERS_NAMES, read_usual
+from rmqspark.broker.sending.usual_properties import BROKERS_NAMES, read_usual
 from rmqspark.errors import InvalidMessage, InvalidQueue, NoPermission, NotSupported
 from rmqspark.protocol.message_id import pack_host
 from rmqspark.protocol.names import (

@@ -23,7 +23,7 @@ from rmqspark.protocol.stencil import cut, field_spot, find, opaque_spot, other,
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from rmqspark.broker.usual_properties import Outline
+    from rmqspark.broker.sending.usual_properties import Outline
     from rmqspark.protocol.command import Envelope
     from rmqspark.protocol.stencil import Place, Spot
 

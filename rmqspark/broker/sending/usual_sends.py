@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from rmqspark.broker.at_most import AtMost
-from rmqspark.broker.intake import MULTI_TAG, brokers_own_properties
-from rmqspark.broker.send_stencils import PLAIN, SendStencil, stencil_of
-from rmqspark.broker.usual_properties import read_usual
-from rmqspark.broker.usual_send import UsualSend
+from rmqspark.broker.sending.at_most import AtMost
+from rmqspark.broker.sending.intake import MULTI_TAG, brokers_own_properties
+from rmqspark.broker.sending.send_stencils import PLAIN, SendStencil, stencil_of
+from rmqspark.broker.sending.usual_properties import read_usual
+from rmqspark.broker.sending.usual_send import UsualSend
 from rmqspark.errors import InvalidName
 from rmqspark.protocol.by_length import MOST_HEADER_BYTES, ByLength
 from rmqspark.protocol.command import JSON, Envelope, RawCommand
@@ -30,12 +30,12 @@ from rmqspark.store.targets import Targets
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence
 
-    from rmqspark.broker.appender import Appender
     from rmqspark.broker.config import BrokerConfig
-    from rmqspark.broker.receipts import Receipts
-    from rmqspark.broker.send_values import SplitName
+    from rmqspark.broker.sending.appender import Appender
+    from rmqspark.broker.sending.receipts import Receipts
+    from rmqspark.broker.sending.send_values import SplitName
+    from rmqspark.broker.sending.usual_properties import Outline
     from rmqspark.broker.topics import TopicTable
-    from rmqspark.broker.usual_properties import Outline
     from rmqspark.protocol.bodies import DataVersion
     from rmqspark.remoting.request import Connection
 

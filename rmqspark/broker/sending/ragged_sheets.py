@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from rmqspark.broker.send_stencils import PLAIN
-from rmqspark.broker.send_values import HEADER_AT, LOOKED_UP, Between, numbers_of, texts_of
+from rmqspark.broker.sending.send_stencils import PLAIN
+from rmqspark.broker.sending.send_values import HEADER_AT, LOOKED_UP, Between, numbers_of, texts_of
 from rmqspark.protocol.body_crcs import crcs_of, cut_bodies
 from rmqspark.protocol.properties import Property
 from rmqspark.protocol.record import HEAD_BYTES, MAGIC_V1
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from rmqspark.broker.send_stencils import SendStencil
+    from rmqspark.broker.sending.send_stencils import SendStencil
     from rmqspark.protocol.spans import Bytes, Positions
     from rmqspark.store.targets import Targets
 

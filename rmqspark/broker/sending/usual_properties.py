@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from rmqspark.broker.drafting import NOT_THERE_YET, waits_for_flush
+from rmqspark.broker.sending.drafting import NOT_THERE_YET, waits_for_flush
 from rmqspark.protocol.java_hash import tags_code
 from rmqspark.protocol.properties import Property, parse_properties
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqspark.broker.at_most import MOST_SHEETS, AtMost
-from rmqspark.broker.ragged_tables import RaggedTables
-from rmqspark.broker.send_sheets import SendSheet
-from rmqspark.broker.send_values import HEADER_AT, numbers_of, texts_of
+from rmqspark.broker.sending.at_most import MOST_SHEETS, AtMost
+from rmqspark.broker.sending.ragged_tables import RaggedTables
+from rmqspark.broker.sending.send_sheets import SendSheet
+from rmqspark.broker.sending.send_values import HEADER_AT, numbers_of, texts_of
 from rmqspark.errors import RmqError
 from rmqspark.protocol.properties import Property
 from rmqspark.remoting.gathered import answer_alike, answer_each, are_alike, close_unanswered, hosts_of, without_frames
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from rmqspark.broker.appender import Appender
-    from rmqspark.broker.receipts import Receipts
-    from rmqspark.broker.usual_sends import UsualSends
+    from rmqspark.broker.sending.appender import Appender
+    from rmqspark.broker.sending.receipts import Receipts
+    from rmqspark.broker.sending.usual_sends import UsualSends
     from rmqspark.protocol.spans import Bytes
     from rmqspark.remoting.gathered import Gathered
     from rmqspark.store.single_tables import StoredTable

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from rmqspark.broker.at_most import MOST_SHEETS, AtMost
-from rmqspark.broker.ragged_sheets import RAGGED, RaggedSheet, can_be_read, in_order
-from rmqspark.broker.send_values import HEADER_AT
+from rmqspark.broker.sending.at_most import MOST_SHEETS, AtMost
+from rmqspark.broker.sending.ragged_sheets import RAGGED, RaggedSheet, can_be_read, in_order
+from rmqspark.broker.sending.send_values import HEADER_AT
 from rmqspark.errors import RmqError
 from rmqspark.protocol.command import JSON
 from rmqspark.protocol.spans import Spans
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from rmqspark.broker.appender import Appender
-    from rmqspark.broker.receipts import Receipts
-    from rmqspark.broker.send_stencils import SendStencil
-    from rmqspark.broker.usual_sends import UsualSends
+    from rmqspark.broker.sending.appender import Appender
+    from rmqspark.broker.sending.receipts import Receipts
+    from rmqspark.broker.sending.send_stencils import SendStencil
+    from rmqspark.broker.sending.usual_sends import UsualSends
     from rmqspark.remoting.gathered import Gathered
     from rmqspark.store.single_tables import StoredTable
     from rmqspark.store.targets import Targets

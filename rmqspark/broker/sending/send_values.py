@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import numpy as np
 
-from rmqspark.broker.send_stencils import PLAIN
+from rmqspark.broker.sending.send_stencils import PLAIN
 from rmqspark.protocol.properties import Property
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqspark.broker.at_most import MOST_SHEETS, AtMost
-from rmqspark.broker.receipt_forms import BinaryForm, Form, Prefixes, json_forms, pack_prefix
-from rmqspark.broker.receipt_sheets import ReceiptSheet
+from rmqspark.broker.sending.at_most import MOST_SHEETS, AtMost
+from rmqspark.broker.sending.receipt_forms import BinaryForm, Form, Prefixes, json_forms, pack_prefix
+from rmqspark.broker.sending.receipt_sheets import ReceiptSheet
 from rmqspark.errors import FlushTimeout, RmqError
 from rmqspark.protocol.codes import ResponseCode
 from rmqspark.protocol.command import JSON, ROCKETMQ, encode_response
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from rmqspark.broker.batches import Batch
-    from rmqspark.broker.intake import Admitted
+    from rmqspark.broker.sending.batches import Batch
+    from rmqspark.broker.sending.intake import Admitted
     from rmqspark.protocol.spans import Positions
     from rmqspark.remoting.request import Request
     from rmqspark.store.single_tables import StoredTable

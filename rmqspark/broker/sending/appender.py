@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
-from rmqspark.broker.batch_appends import BatchAppends
-from rmqspark.broker.usual_send import finish_all
+from rmqspark.broker.sending.batch_appends import BatchAppends
+from rmqspark.broker.sending.usual_send import finish_all
 from rmqspark.errors import InvalidArgument, RmqError, ServerFault
 from rmqspark.protocol.bulk_rows import BulkRows
 from rmqspark.store.draft import RowRun
@@ -23,10 +23,10 @@ from rmqspark.store.draft import RowRun
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rmqspark.broker.batch_appends import BatchSending
     from rmqspark.broker.flusher import Flusher
+    from rmqspark.broker.sending.batch_appends import BatchSending
+    from rmqspark.broker.sending.usual_send import UsualSend
     from rmqspark.broker.stats import BrokerStats
-    from rmqspark.broker.usual_send import UsualSend
     from rmqspark.protocol.record_batch import RecordBatch
     from rmqspark.protocol.topic_rows import TopicRun
     from rmqspark.store.draft import Appended, BulkAppended, Draft

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from rmqspark.broker.receipt_forms import Form
+    from rmqspark.broker.sending.receipt_forms import Form
     from rmqspark.protocol.spans import Bytes, Positions
 
 _HEADER_AT: Final = 8  # in a frame

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
-from rmqspark.broker.batches import records_of
+from rmqspark.broker.sending.batches import records_of
 from rmqspark.errors import InvalidArgument, RmqError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rmqspark.broker.batches import Batch
+    from rmqspark.broker.sending.batches import Batch
     from rmqspark.broker.stats import BrokerStats
     from rmqspark.protocol.spans import Positions
     from rmqspark.store.message_store import MessageStore
