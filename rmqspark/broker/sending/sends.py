@@ -1,0 +1,104 @@
+"""Sends on their way into the log, and how each sender is told. Plain messages are `usual_send.py`'s."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
+
+from rmqspark.broker.sending.batches import Batch
+from rmqspark.broker.sending.intake import Admitted
+from rmqspark.broker.sending.receipts import Receipts
+from rmqspark.remoting.reply import Reply
+
+if TYPE_CHECKING:
+    from rmqspark.errors import RmqError
+    from rmqspark.protocol.headers_produce import SendMessageRequestHeader, SendMessageRequestHeaderV2
+    from rmqspark.protocol.spans import Positions
+    from rmqspark.remoting.request import Request
+
+SendRequest: TypeAlias = "Request[SendMessageRequestHeaderV2] | Request[SendMessageRequestHeader]"
+
+
+class SingleSend(msgspec.Struct, gc=False):
+    """A message on its way into the log, and the request to answer."""
+
+    draft: Admitted
+    request: SendRequest
+    receipts: Receipts
+
+    @property
+    def waits_for_flush(self) -> bool:
+        return self.draft.waits_for_flush
+
+    def let_go(self) -> None:
+        self.draft.record = bytearray()
+
+    def finish(self, queue_offset: int, physical_offset: int, error: RmqError | None) -> None:
+        self.receipts.give(self.request, self.draft, queue_offset, physical_offset, error)
+
+    def refuse(self, error: RmqError) -> None:
+        self.request.answer(self.receipts.refusal(error))
+
+
+class AwaitedSend(msgspec.Struct, gc=False):
+    """The same where the answer has to wait for something else besides."""
+
+    draft: Admitted
+    answer: asyncio.Future[Reply]
+    receipts: Receipts
+
+    @property
+    def waits_for_flush(self) -> bool:
+        return self.draft.waits_for_flush
+
+    def let_go(self) -> None:
+        self.draft.record = bytearray()
+
+    def finish(self, queue_offset: int, physical_offset: int, error: RmqError | None) -> None:
+        draft = self.draft
+        reply = self.receipts.reply_to(draft.queue_id, draft.transaction_id, queue_offset, physical_offset, error)
+        _settle(self.answer, reply)
+
+    def refuse(self, error: RmqError) -> None:
+        _settle(self.answer, self.receipts.refusal(error))
+
+
+class BatchSend(msgspec.Struct, gc=False):
+    """A batch on its way into the log, and the request to answer."""
+
+    batch: Batch
+    request: SendRequest
+    receipts: Receipts
+
+    def let_go(self) -> None:
+        self.batch = self.batch.without_body()
+
+    def finish(self, queue_offset: int, physical_offsets: Positions, error: RmqError | None) -> None:
+        self.receipts.give_batch(self.request, self.batch, queue_offset, physical_offsets, error)
+
+    def refuse(self, error: RmqError) -> None:
+        self.request.answer(self.receipts.refusal(error))
+
+
+class AwaitedBatch(msgspec.Struct, gc=False):
+    """The same where the answer has to wait for something else besides."""
+
+    batch: Batch
+    answer: asyncio.Future[Reply]
+    receipts: Receipts
+
+    def let_go(self) -> None:
+        self.batch = self.batch.without_body()
+
+    def finish(self, queue_offset: int, physical_offsets: Positions, error: RmqError | None) -> None:
+        _settle(self.answer, self.receipts.reply_to_batch(self.batch, queue_offset, physical_offsets, error))
+
+    def refuse(self, error: RmqError) -> None:
+        _settle(self.answer, self.receipts.refusal(error))
+
+
+def _settle(reply: asyncio.Future[Reply], answer: Reply) -> None:
+    if not reply.done():  # else the server closed meanwhile
+        reply.set_result(answer)
