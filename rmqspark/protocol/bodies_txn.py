@@ -78,7 +78,8 @@ class TxnDecision(Body):
 
     `topic`: the one that all rows are for; "" where each row says its own. `leasedQueues` stands for the queues of
     shared groups that its run has read, for a later run to know whether it has read the same; "" for none.
-    `ownVersion`: the user numbered it, in foreachBatch, and not the stream.
+    `ownVersion`: the user numbered it, in foreachBatch, and not the stream. It was made in `batchId` of this `run`
+    of the query; -1 and a name of its own where there is none.
     """
 
     queryId: str = ""
@@ -90,6 +91,8 @@ class TxnDecision(Body):
     topic: str = ""
     leasedQueues: str = ""
     ownVersion: bool = False
+    run: str = ""
+    batchId: Int64 = -1
 
 
 class TxnVote(Body):

@@ -9,6 +9,7 @@ raise, and Spark run the batch again.
 from __future__ import annotations
 
 import logging
+import re
 from typing import TYPE_CHECKING
 
 from rmqspark.client.coordinator import Coordinator, Decided, Run
@@ -29,6 +30,7 @@ from rmqspark.sink.refusals import (
     of_another_query,
     of_other_queues,
     other_topic,
+    second_write,
     stale,
 )
 
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     from rmqspark.sink.transaction_options import TransactionOptions
 
 PAUSES_MS = (100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000)  # the coordinator may be restarting
+
+_SPARKS_RUN = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 _log = logging.getLogger(__name__)
 
@@ -68,6 +72,8 @@ def commit(client: ClusterClient, transaction: TransactionOptions, messages: Seq
         topic=messages[0].topic,
         leasedQueues=leased_queues(read),
         ownVersion=transaction.version is not None,
+        run=speaker.run,
+        batchId=speaker.batch_id,
     )
     decided = _decided(client, speaker, decision)
     _conclude(speaker, decided)
@@ -196,6 +202,14 @@ def _recorded_inputs(client: ClusterClient, speaker: Attempt) -> Sequence[InputR
     return () if batch is None else batch.inputs
 
 
+def _is_second_write(now: TxnDecision, recorded: TxnDecision) -> bool:
+    """Whether the write that was committed under this version was made in the same call of foreachBatch: a run of a
+    query calls it once for each batch, and a batch that Spark repeats is another run's. Of jobs without a query, or in
+    a job group of the user's own, which may be called the same at every start, nothing is known."""
+    this = (now.run, now.batchId)
+    return now.ownVersion and _SPARKS_RUN.fullmatch(now.run) is not None and this == (recorded.run, recorded.batchId)
+
+
 def _compare(
     client: ClusterClient, transaction: TransactionOptions, speaker: Attempt, now: TxnDecision, recorded: TxnDecision
 ) -> None:
@@ -211,6 +225,8 @@ def _compare(
         return
     if (recorded.rows, recorded.checksum) == (now.rows, now.checksum):
         return
+    if _is_second_write(now, recorded):
+        raise second_write(speaker, now, recorded)
     if _is_another_batch(client, transaction, speaker, now, recorded):
         return
     if recorded.leasedQueues != now.leasedQueues:

@@ -106,6 +106,17 @@ def of_other_queues(attempt: Attempt, now: TxnDecision, committed: TxnDecision) 
     )
 
 
+def second_write(attempt: Attempt, now: TxnDecision, committed: TxnDecision) -> ReplayMismatch:
+    return ReplayMismatch(
+        f"Version {attempt.version} of transactional id {attempt.transactional_id!r} was committed with "
+        f"{committed.rows} rows (checksum {committed.checksum}) before in this very batch, {attempt.batch_id}, of this "
+        f"run of the query; the {now.rows} rows (checksum {now.checksum}) of this write were not written: an id and a "
+        "version stand for one write.",
+        hint="Give each write a transactionalId of its own, then start the query again. If this is the same write, "
+        "made once more, its rows differ every time (rand(), uuid(), current_timestamp()): start it again as it is.",
+    )
+
+
 def other_topic(attempt: Attempt, topic: str, committed: TxnDecision) -> ReplayMismatch:
     return ReplayMismatch(
         f"Version {attempt.version} of transactional id {attempt.transactional_id!r} was committed to topic "

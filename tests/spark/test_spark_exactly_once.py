@@ -165,6 +165,30 @@ def test_foreach_batch_under_an_id_of_its_own(topic: Topic, other: Topic, tmp_pa
     assert_exactly_once("each", namesrv=topic.namesrv)
 
 
+def test_two_writes_under_one_id_in_foreach_batch(topic: Topic, other: Topic, tmp_path: Path) -> None:
+    """The second is not passed over in silence: the query ends, and says what to change. Then both are written, and
+    nothing is there twice. Where the rows are the same, the write was only made once more."""
+    topic.send("a", "b", "c")
+    second = {"transactionalId": "both"}
+
+    def write(batch: DataFrame, number: int) -> None:
+        rows = batch.select("body")
+        for _ in range(2):
+            other.write(rows, transactionalId="both", transactionVersion=number)
+        other.write(rows.filter("body > cast('a' as binary)"), **second, transactionVersion=number)
+
+    def run() -> None:
+        writer = topic.stream("body binary", startingOffsets="earliest").writeStream.foreachBatch(write)
+        query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
+        assert query.awaitTermination(200)
+
+    with pytest.raises(StreamingQueryException, match="Give each write a transactionalId of its own"):
+        run()
+    second["transactionalId"] = "both-late"
+    run()
+    assert other.bodies() == ["a", "b", "b", "c", "c"]
+
+
 def test_a_batch_that_fails_leaves_nothing(topic: Topic, rmq_spark: SparkSession) -> None:
     """A task that ends after others have sent theirs: no row is readable, and the job can be repeated as it was."""
     rows = numbers(rmq_spark, 0, 1_000).repartition(4)
