@@ -120,6 +120,8 @@ def read_options(given: Mapping[str, str]) -> dict[str, Any]:
         if name in values and not any(other in values for other in needed):
             raise InvalidArgument(f"{name} has no meaning without {' or '.join(needed)}.")
     _subscription(values)
+    if "namesrv" in values:
+        resolve_namesrv(values["namesrv"])
     _check_group_start(values)
     _limits(values)
     _sharing(values)

@@ -30,6 +30,13 @@ def test_a_read_of_nothing_fails_at_load(rmq_spark: SparkSession) -> None:
         rmq_spark.readStream.format("rmq").option("startingOffsets", "earliest").load()
 
 
+def test_an_address_that_is_none_fails_at_load(rmq_spark: SparkSession) -> None:
+    """A name server without a port, or a list with Kafka's commas, is known to be none before one is asked."""
+    for address in ("queue.example", "one:9876,two:9876"):
+        with pytest.raises(Exception, match=f"namesrv '{address}' is not an address.*separate several with semicolons"):
+            rmq_spark.readStream.format("rmq").option("namesrv", address).load("t")
+
+
 def test_a_name_that_no_topic_may_have_fails_at_load(rmq_spark: SparkSession) -> None:
     """The error names option, name and rule before a server is asked."""
     with pytest.raises(Exception, match="'path' cannot be 'a/b': The topic name 'a/b' has characters.*Use 1 to 127"):
