@@ -8,6 +8,7 @@ import shutil
 import socket
 import sys
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -65,14 +66,21 @@ def doctor(
     raise typer.Exit(1 if any(finding.status == "error" for finding in findings) else 0)
 
 
+# The least version that works, and the first that may not: those of the extra `spark` in pyproject.toml. PySpark 4.1
+# has no `to_arrow_schema(timezone=…)`, PyArrow 18 no `concat_batches`.
+FOR_SPARK: dict[str, tuple[tuple[int, ...], tuple[int, ...] | None]] = {
+    "pyspark": ((4, 2), (4, 3)),
+    "pyarrow": ((19,), None),
+    "pandas": ((2, 2), (3,)),
+}
+
+
 def examine(namesrv: str | None, store: Path) -> Iterator[Finding]:
     """All findings, one after the other."""
     checks: list[Callable[[], Iterator[Finding]]] = [
         _python,
         _java,
-        lambda: _library("pyspark", "spark", (4, 1), (4, 3)),
-        lambda: _library("pyarrow", "spark", (18,), None),
-        lambda: _library("pandas", "spark", (2, 2), (3,)),
+        *(partial(_library, name, "spark", *bounds) for name, bounds in FOR_SPARK.items()),
         _worker_interpreter,
         _pyspark_zip,
         lambda: _disk(store),
