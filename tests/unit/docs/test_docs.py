@@ -87,3 +87,11 @@ def test_every_package_is_in_the_architecture(package: str) -> None:
     """docs/architecture.md says of each what it is, and what it owns."""
     page = (DOCS / "architecture.md").read_text()
     assert re.search(rf"^\| .*`{package}/`.* \| .+ \| .+ \|$", page, re.MULTILINE)
+
+
+def test_the_licence_is_there() -> None:
+    """What pyproject.toml and the README name stands in LICENSE, which a wheel takes along."""
+    text = (ROOT / "LICENSE").read_text(encoding="utf-8")
+    assert "Apache License" in text
+    assert "END OF TERMS AND CONDITIONS" in text
+    assert 'license = "Apache-2.0"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
