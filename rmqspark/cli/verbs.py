@@ -104,7 +104,6 @@ def _read_or_not() -> Iterator[None]:
 app = typer.Typer(
     cls=Verbs,
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 from typer.testing import CliRunner
 
 from rmqspark.cli.verbs import HOMES, LoadedVerbs, app
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SERVER = ("rmqspark.broker", "rmqspark.namesrv", "rmqspark.store", "numpy", "uvloop", "structlog")
 CLIENT_VERBS = ("send", "consume", "topic", "group", "message", "doctor")
@@ -55,3 +60,22 @@ def test_the_names_of_verbs_load_none_of_them() -> None:
     assert len(verbs) == len(HOMES)
     with pytest.raises(KeyError):
         verbs["sendd"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "next_words"),
+    [("rmq to", ["topic"]), ("rmq topic cr", ["create"]), ("rmq up --br", ["--broker-port", "--brokers"])],
+)
+def test_a_shell_completes_verbs_and_options(typed: str, next_words: list[str]) -> None:
+    """As `rmq --install-completion` has bash ask: the words so far are in the environment, what fits comes out."""
+    asked = {"_RMQ_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
+    words = [sys.executable, "-m", "rmqspark"]
+    run = subprocess.run(words, env={**os.environ, **asked}, capture_output=True, text=True, check=False)
+    assert run.stdout.split() == next_words
+
+
+def test_completion_can_be_installed(tmp_path: Path) -> None:
+    """`rmq --install-completion bash` writes into the home directory what bash reads when it starts."""
+    words = [sys.executable, "-m", "rmqspark", "--install-completion", "bash"]
+    subprocess.run(words, env={**os.environ, "HOME": str(tmp_path)}, capture_output=True, check=True)
+    assert "_RMQ_COMPLETE" in (tmp_path / ".bash_completions" / "rmq.sh").read_text()
