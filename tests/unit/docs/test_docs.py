@@ -95,3 +95,43 @@ def test_the_licence_is_there() -> None:
     assert "Apache License" in text
     assert "END OF TERMS AND CONDITIONS" in text
     assert 'license = "Apache-2.0"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+
+
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "CHANGELOG.md",
+    *DOCS.glob("*.md"),
+    *ROOT.glob("rmqspark/**/*.md"),
+]
+
+
+def prose(page: Path) -> str:
+    """The page without its blocks of code."""
+    return re.sub(r"^ *```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_table_is_whole(page: Path) -> None:
+    """Each has a header, and every row as many cells: `|` in a command is escaped, and no line is empty in between."""
+    tables = [table.splitlines() for table in re.findall(r"(?:^ *\|.*\n)+", prose(page) + "\n", re.MULTILINE)]
+    for table in tables:
+        assert re.fullmatch(r" *\|[-: |]+\|", table[1]), table[0]
+        cells = [len(re.findall(r"(?<!\\)\|", row)) for row in table]
+        assert [row for row, count in zip(table, cells, strict=True) if count != cells[0]] == []
+
+
+def anchors(page: Path) -> set[str]:
+    """What a link into the page may name, as GitHub makes it of the headings."""
+    headings = re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page: Path) -> None:
+    """To a file that is there, and to one of its headings."""
+    for link in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+        place, _, anchor = link.partition("#")
+        target = page.parent / place if place else page
+        assert place.startswith("https:") or target.exists(), link
+        assert not anchor or anchor in anchors(target), link
