@@ -24,7 +24,8 @@ def audit(
     query: Annotated[
         str,
         typer.Argument(
-            metavar="QUERY", help="The query's name or group, its id, or how that begins; or a transactional id."
+            metavar="QUERY",
+            help="The query's name or group, its id, or how that begins (4 letters or more); or a transactional id.",
         ),
     ],
     namesrv: Namesrv = None,

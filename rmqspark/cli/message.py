@@ -40,7 +40,8 @@ class _Messages(Group):
 
 
 app = VerbGroup(
-    help="Single messages, by id or key. Example: rmq message get 7F0000010A3B18B4AAC25E0BE0F50007", cls=_Messages
+    help="Single messages: by id, key, offset or time. Example: rmq message get 7F0000010A3B18B4AAC25E0BE0F50007",
+    cls=_Messages,
 )
 
 

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 app = VerbGroup(help="Spark queries that read from here. Example: rmq spark list")
 
-Query = Annotated[str, typer.Argument(metavar="QUERY", help="The query's name or group, its id, or how that begins.")]
+Query = Annotated[
+    str,
+    typer.Argument(metavar="QUERY", help="The query's name or group, its id, or how that begins (4 letters or more)."),
+]
 
 
 @app.command("list")

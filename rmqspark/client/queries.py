@@ -101,7 +101,8 @@ def seen_query(client: ClusterClient, query: str) -> SeenQuery:
     if found is None:
         raise NotFound(
             f"No broker has heard of a query {query!r}.",
-            hint="It takes a query's name, id or group: rmq spark list. One is heard of when it runs a micro-batch.",
+            hint="It takes a query's name or group, its id, or how that begins (4 letters or more): rmq spark list. "
+            "One is heard of when it runs a micro-batch.",
         )
     return found
 

@@ -67,7 +67,7 @@ WITH_A_CLUSTER = [
     ("group delete nobody --yes", FAILED, r"'nobody' does not exist"),
     ("txn describe nobody", FAILED, r"No broker knows transactional id 'nobody'"),
     ("txn rollback nobody --yes", FAILED, r"No broker knows transactional id 'nobody'"),
-    ("spark diagnose nobody", FAILED, r"No broker has heard of a query 'nobody'"),
+    ("spark diagnose nobody", FAILED, r"No broker has heard of a query 'nobody'.*\(4 letters or more\)"),
     ("audit nobody", FAILED, r"No batch of 'nobody' was committed"),
     ("bench --topic nowhere", FAILED, r"'nowhere' does not exist"),
     ("bench --stage odd", WRONG_COMMAND_LINE, r"--stage 'odd' is none of"),
