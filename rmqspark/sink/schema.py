@@ -51,6 +51,10 @@ SOURCE_ONLY = frozenset(
     }
 )
 WRITTEN_COLUMNS = tuple(_ACCEPTED)
+_NAME_A_TOPIC = (
+    'Name it: .option("topic", "orders"), or a column topic. Spark keeps no options of a catalog table: '
+    "INSERT INTO t WITH (namesrv '…', path 'orders') …, or a temporary view."
+)
 _OF_KAFKA = {
     "key": "Did you mean 'shardingKey', by which a queue is chosen, or 'keys', by which messages are found?",
     "partition": "Did you mean 'queueId', with option partitioner=column?",
@@ -68,7 +72,7 @@ def check_columns(schema: StructType, options: SinkOptions) -> None:
     if {"body", "value"} <= names:
         raise InvalidArgument("Columns 'body' and 'value' mean the same; keep one of them.")
     if options.topic is None and "topic" not in names:
-        raise InvalidArgument("No topic to write to.", hint='Name it: .option("topic", "orders"), or a column topic.')
+        raise InvalidArgument("No topic to write to.", hint=_NAME_A_TOPIC)
     if options.partitioner == "column" and "queueId" not in names:
         raise InvalidArgument("partitioner=column needs a column 'queueId'.")
     if options.partitioner == "hash" and "shardingKey" not in names:

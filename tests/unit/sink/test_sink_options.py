@@ -149,7 +149,7 @@ BODY = StructType().add("body", "binary")
         ),
         (StructType().add("body", "binary").add("delayLevel", "string"), {}, "'delayLevel' must be int or bigint"),
         (StructType().add("body", "binary").add("deliverTime", "string"), {}, "'deliverTime' must be timestamp, or"),
-        (BODY, {"topic": None}, "No topic to write to"),
+        (BODY, {"topic": None}, "No topic to write to.*Spark keeps no options of a catalog table"),
         (BODY, {"partitioner": "column"}, "needs a column 'queueId'"),
         (BODY, {"partitioner": "hash"}, "needs a column 'shardingKey'"),
     ],
