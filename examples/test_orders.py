@@ -1,4 +1,7 @@
-"""How a test of your own looks: `pytest examples/test_orders.py`. The fixture `rmq` comes with the package."""
+"""How a test of your own looks. The fixture `rmq` comes with the package.
+
+In a clone: `make setup`, then `.venv/bin/pytest examples/test_orders.py`. Anywhere else: `pytest test_orders.py`.
+"""
 
 
 def charge(order: bytes) -> bytes:
