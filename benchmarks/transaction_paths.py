@@ -20,7 +20,7 @@ from store_paths import SHAPES, TOPIC, messages, opened
 
 from rmqspark.clock import SystemClock
 from rmqspark.protocol.bulk_body import records_in
-from rmqspark.store.bulk_check import check_bulk
+from rmqspark.store.appending.bulk_check import check_bulk
 from rmqspark.txn.completer import Completer
 from rmqspark.txn.half_batch import Batch, HalfBatch, HalfName
 from rmqspark.txn.half_store import HalfStore

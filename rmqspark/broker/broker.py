@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from rmqspark.clock import Clock
     from rmqspark.entropy import Entropy
     from rmqspark.remoting.limits import Limits
+    from rmqspark.store.appending.warming import WarmingPlan
     from rmqspark.store.config import StoreConfig
     from rmqspark.store.files import FileSystem
-    from rmqspark.store.warming import WarmingPlan
 
 log = structlog.get_logger("rmqspark.broker")
 

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
-from rmqspark.store.consume_queue import ConsumeQueue
 from rmqspark.store.files import Buffer
+from rmqspark.store.queues.consume_queue import ConsumeQueue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

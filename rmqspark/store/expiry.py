@@ -16,14 +16,14 @@ from rmqspark.store.retention import LogFile, decide, full_disk_story, local_hou
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rmqspark.store.appending.write_gate import WriteGate
     from rmqspark.store.checkpoint import CheckpointFile
-    from rmqspark.store.commit_log import CommitLog
     from rmqspark.store.config import StoreConfig
-    from rmqspark.store.consume_queues import ConsumeQueues
     from rmqspark.store.files import DiskUsage, FileSystem
-    from rmqspark.store.index import Index
+    from rmqspark.store.index.index import Index
+    from rmqspark.store.log.commit_log import CommitLog
+    from rmqspark.store.queues.consume_queues import ConsumeQueues
     from rmqspark.store.retention import RetentionPlan
-    from rmqspark.store.write_gate import WriteGate
 
 _ROOM: Final = "Free some space, keep the store on another disk, or change that setting."
 

@@ -13,14 +13,14 @@ from rmqspark.store.checkpoint import NO_INDEX, Checkpoint
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rmqspark.store.appending.write_gate import WriteGate
+    from rmqspark.store.appending.writer import Writer
     from rmqspark.store.checkpoint import CheckpointFile
-    from rmqspark.store.commit_log import CommitLog
-    from rmqspark.store.consume_queues import ConsumeQueues
     from rmqspark.store.dispatcher import Dispatcher
-    from rmqspark.store.index import Index, IndexFlush
-    from rmqspark.store.segment import SegmentFiles, SyncTarget
-    from rmqspark.store.write_gate import WriteGate
-    from rmqspark.store.writer import Writer
+    from rmqspark.store.index.index import Index, IndexFlush
+    from rmqspark.store.log.commit_log import CommitLog
+    from rmqspark.store.log.segment import SegmentFiles, SyncTarget
+    from rmqspark.store.queues.consume_queues import ConsumeQueues
 
 
 class FlushPlan(NamedTuple):

@@ -15,12 +15,10 @@ import structlog
 from rmqspark.protocol.message_id import ZERO_HOST
 from rmqspark.protocol.record_batch import RecordBatch
 from rmqspark.protocol.spans import as_bytes
-from rmqspark.store import run_marker
+from rmqspark.store.appending.write_gate import WriteGate
+from rmqspark.store.appending.writer import Writer
 from rmqspark.store.checkpoint import CheckpointFile
-from rmqspark.store.collect import Collector
-from rmqspark.store.commit_log import CommitLog
 from rmqspark.store.config import memory_bytes, parse_delay_levels
-from rmqspark.store.consume_queues import ConsumeQueues
 from rmqspark.store.deletions import Deletions
 from rmqspark.store.disk_errors import as_store_errors
 from rmqspark.store.dispatcher import Dispatcher
@@ -28,18 +26,20 @@ from rmqspark.store.expiry import Expiry
 from rmqspark.store.figures import StoreFigures
 from rmqspark.store.flush import Flusher
 from rmqspark.store.identity import StoreIdentity
-from rmqspark.store.index import Index
-from rmqspark.store.key_search import KeySearch
-from rmqspark.store.range_reader import RangeReader
-from rmqspark.store.readable_queues import ReadableQueues
-from rmqspark.store.reader import Reader
-from rmqspark.store.recovery import Recovery
-from rmqspark.store.scan import LogScan, Records
-from rmqspark.store.segment import SegmentFiles
-from rmqspark.store.time_search import TimeSearch
+from rmqspark.store.index.index import Index
+from rmqspark.store.log.commit_log import CommitLog
+from rmqspark.store.log.segment import SegmentFiles
+from rmqspark.store.queues.consume_queues import ConsumeQueues
+from rmqspark.store.reading.collect import Collector
+from rmqspark.store.reading.key_search import KeySearch
+from rmqspark.store.reading.range_reader import RangeReader
+from rmqspark.store.reading.readable_queues import ReadableQueues
+from rmqspark.store.reading.reader import Reader
+from rmqspark.store.reading.time_search import TimeSearch
+from rmqspark.store.recovery import run_marker
+from rmqspark.store.recovery.recovery import Recovery
+from rmqspark.store.recovery.scan import LogScan, Records
 from rmqspark.store.topic_deletions import TopicDeletions
-from rmqspark.store.write_gate import WriteGate
-from rmqspark.store.writer import Writer
 
 if TYPE_CHECKING:
     import os
@@ -51,16 +51,16 @@ if TYPE_CHECKING:
     from rmqspark.clock import Clock
     from rmqspark.entropy import Entropy
     from rmqspark.protocol.topic_ranges import FoundRanges, TopicRange
-    from rmqspark.store.beside import Begin
+    from rmqspark.store.appending.beside import Begin
+    from rmqspark.store.appending.warming import WarmingPlan
     from rmqspark.store.config import StoreConfig
     from rmqspark.store.dispatcher import OnReadable
     from rmqspark.store.draft import Appended, BulkAppended, Draft
     from rmqspark.store.expiry import ExpireReport
     from rmqspark.store.files import Buffer, DiskUsage, File, FileSystem
     from rmqspark.store.flush import FlushPlan
-    from rmqspark.store.reader import BulkReadResult, ReadResult, Wanted
-    from rmqspark.store.scan import Damage
-    from rmqspark.store.warming import WarmingPlan
+    from rmqspark.store.reading.reader import BulkReadResult, ReadResult, Wanted
+    from rmqspark.store.recovery.scan import Damage
 
 
 log = structlog.get_logger("rmqspark.store")

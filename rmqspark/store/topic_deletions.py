@@ -14,13 +14,13 @@ from rmqspark.store.deletions import Deletion
 
 if TYPE_CHECKING:
     from rmqspark.clock import Clock
-    from rmqspark.store.commit_log import CommitLog
-    from rmqspark.store.consume_queues import ConsumeQueues
+    from rmqspark.store.appending.writer import Writer
     from rmqspark.store.deletions import Deletions
     from rmqspark.store.dispatcher import Dispatcher
     from rmqspark.store.flush import Flusher
-    from rmqspark.store.time_search import TimeSearch
-    from rmqspark.store.writer import Writer
+    from rmqspark.store.log.commit_log import CommitLog
+    from rmqspark.store.queues.consume_queues import ConsumeQueues
+    from rmqspark.store.reading.time_search import TimeSearch
 
 
 class TopicDeletions:

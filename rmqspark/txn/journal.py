@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rmqspark.store.draft import Appended
     from rmqspark.store.files import FileSystem
     from rmqspark.store.message_store import MessageStore
-    from rmqspark.store.reader import BulkReadResult
+    from rmqspark.store.reading.reader import BulkReadResult
     from rmqspark.txn.events import Event
 
 _QUEUE: Final = 0

@@ -11,13 +11,13 @@ from rmqspark.errors import DamagedFile, RecordError, RmqError
 from rmqspark.protocol.bulk_body import read_bulk
 from rmqspark.protocol.bulk_rows import BulkRows
 from rmqspark.protocol.record_batch import RecordBatch
+from rmqspark.store.appending.made_records import Room, made_of_committed, made_of_rows
 from rmqspark.store.draft import RowRun, Run
-from rmqspark.store.made_records import Room, made_of_committed, made_of_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rmqspark.store.made_records import MadeRecords
+    from rmqspark.store.appending.made_records import MadeRecords
     from rmqspark.txn.half_batch import HalfBatch
 
 

@@ -17,7 +17,7 @@ from rmqspark.entropy import SystemEntropy
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.files import PosixFileSystem
 from rmqspark.store.message_store import MessageStore
-from rmqspark.store.readable_queues import ReadableQueues
+from rmqspark.store.reading.readable_queues import ReadableQueues
 from rmqspark.testing import cluster
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.headers_consume import PullFlag, PullMessageRequestHeader, PullMessageResponseHeader
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
-from rmqspark.store.reader import ReadStatus
+from rmqspark.store.reading.reader import ReadStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

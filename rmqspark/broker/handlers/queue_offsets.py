@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rmqspark.remoting.request import Request
     from rmqspark.remoting.router import NoFields
     from rmqspark.store.message_store import MessageStore
-    from rmqspark.store.time_search import Boundary
+    from rmqspark.store.reading.time_search import Boundary
 
 
 class QueueOffsetHandlers:

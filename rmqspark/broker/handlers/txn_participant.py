@@ -29,7 +29,7 @@ from rmqspark.protocol.names import check_transactional
 from rmqspark.protocol.properties import Property
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
-from rmqspark.store.bulk_check import check_bulk, check_rows
+from rmqspark.store.appending.bulk_check import check_bulk, check_rows
 from rmqspark.txn.half_batch import half_of
 from rmqspark.txn.ports import Complete, Vote
 

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from rmqspark.broker.stats import BrokerStats
     from rmqspark.protocol.record_batch import RecordBatch
     from rmqspark.protocol.topic_rows import TopicRun
+    from rmqspark.store.appending.single_tables import SingleTable, StoredTable
     from rmqspark.store.draft import Appended, BulkAppended, Draft
     from rmqspark.store.message_store import MessageStore
-    from rmqspark.store.single_tables import SingleTable, StoredTable
 
 
 log = structlog.get_logger("rmqspark.broker")

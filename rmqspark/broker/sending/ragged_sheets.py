@@ -21,7 +21,7 @@ from rmqspark.protocol.properties import Property
 from rmqspark.protocol.record import HEAD_BYTES, MAGIC_V1
 from rmqspark.protocol.record_heads import HEAD
 from rmqspark.protocol.spans import Spans, sliding
-from rmqspark.store.single_tables import SingleTable
+from rmqspark.store.appending.single_tables import SingleTable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from rmqspark.broker.sending.send_stencils import SendStencil
     from rmqspark.protocol.spans import Bytes, Positions
-    from rmqspark.store.targets import Targets
+    from rmqspark.store.appending.targets import Targets
 
 RAGGED: Final = frozenset({*LOOKED_UP, "opaque"})
 """The values that may be as long as they like."""

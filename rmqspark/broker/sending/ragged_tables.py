@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from rmqspark.broker.sending.send_stencils import SendStencil
     from rmqspark.broker.sending.usual_sends import UsualSends
     from rmqspark.remoting.gathered import Gathered
-    from rmqspark.store.single_tables import StoredTable
-    from rmqspark.store.targets import Targets
+    from rmqspark.store.appending.single_tables import StoredTable
+    from rmqspark.store.appending.targets import Targets
 
 _MOST_ASKED: Final = 8  # connections: what the first send of one calls for may not be known yet
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rmqspark.broker.sending.intake import Admitted
     from rmqspark.protocol.spans import Positions
     from rmqspark.remoting.request import Request
-    from rmqspark.store.single_tables import StoredTable
+    from rmqspark.store.appending.single_tables import StoredTable
 
 
 class Receipts:

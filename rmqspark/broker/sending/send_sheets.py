@@ -16,7 +16,7 @@ from rmqspark.protocol.command import JSON
 from rmqspark.protocol.properties import Property
 from rmqspark.protocol.record import HEAD_BYTES, encode_unplaced
 from rmqspark.protocol.record_heads import HEAD
-from rmqspark.store.single_tables import SingleTable
+from rmqspark.store.appending.single_tables import SingleTable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from rmqspark.broker.sending.send_stencils import Constant, SendStencil
     from rmqspark.protocol.spans import Bytes, Positions
-    from rmqspark.store.targets import Targets
+    from rmqspark.store.appending.targets import Targets
 
 
 class SendSheet(NamedTuple):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rmqspark.broker.sending.usual_sends import UsualSends
     from rmqspark.protocol.spans import Bytes
     from rmqspark.remoting.gathered import Gathered
-    from rmqspark.store.single_tables import StoredTable
+    from rmqspark.store.appending.single_tables import StoredTable
 
 
 class _Stored(NamedTuple):

@@ -8,8 +8,8 @@ from rmqspark.protocol.command import encode_response
 from rmqspark.protocol.record import encode_unplaced
 from rmqspark.protocol.stencil import read_opaque
 from rmqspark.remoting.request import SERIALIZE_NAMES, Connection
+from rmqspark.store.appending.singles import Places, Single
 from rmqspark.store.draft import Draft
-from rmqspark.store.singles import Places, Single
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +69,7 @@ class UsualSend(Single, gc=False):
 def finish_all(sends: Sequence[UsualSend], places: Places) -> None:
     """Finishes sends that have succeeded, those of a connection that follow each other with one answer.
 
-    One loop, for the reason that `store/singles.py` gives.
+    One loop, for the reason that `store/appending/singles.py` gives.
     """
     first = sends[0]
     connection, serialize_type = first.connection, first.serialize_type

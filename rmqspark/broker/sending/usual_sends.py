@@ -1,9 +1,9 @@
 """Sends as nearly all are: a plain message for a queue that is there, from a client that waits for the answer.
 
 They differ in little, and there are many. So they are told apart before a request is made of them, and what would be
-done for each of them is done for all of a turn (`store/singles.py`). Whatever is not usual, or is wrong in any way, is
-left to the common way (`intake.py`, `handlers/sends.py`), which knows what to say; a test holds the two against each
-other.
+done for each of them is done for all of a turn (`store/appending/singles.py`). Whatever is not usual, or is wrong in
+any way, is left to the common way (`intake.py`, `handlers/sends.py`), which knows what to say; a test holds the two
+against each other.
 
 Most of them are not even decoded: those whose header is that of one taken before, but for a few values
 (`send_stencils.py`).
@@ -25,7 +25,7 @@ from rmqspark.protocol.headers_produce import SendMessageRequestHeaderV2
 from rmqspark.protocol.names import NOT_SENDABLE, RETRY_PREFIX, check_topic
 from rmqspark.protocol.record import MAX_V1_TOPIC_BYTES
 from rmqspark.protocol.stencil import opaque_value
-from rmqspark.store.targets import Targets
+from rmqspark.store.appending.targets import Targets
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence

@@ -18,7 +18,7 @@ import numpy as np
 from rmqspark.errors import StoreError
 from rmqspark.protocol.frame import MAX_FRAME_BYTES
 from rmqspark.protocol.record import MIN_RECORD_BYTES
-from rmqspark.store.consume_queue import NO_MESSAGE_SIZE
+from rmqspark.store.queues.consume_queue import NO_MESSAGE_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from rmqspark.protocol.spans import Positions
-    from rmqspark.store.consume_queue import Entries
+    from rmqspark.store.queues.consume_queue import Entries
 
 _FEWEST_IN_WINDOW: Final = 64
 _NO_MORE: Final = np.iinfo(np.int64).max

@@ -17,15 +17,15 @@ from rmqspark.errors import StoreError
 from rmqspark.protocol.record import MIN_RECORD_BYTES, PHYSICAL_OFFSET_AT
 from rmqspark.store.checkpoint import CHECKPOINT_BYTES, Checkpoint, read_checkpoint
 from rmqspark.store.checkpoint import PATH as CHECKPOINT
-from rmqspark.store.consume_queue import NO_MESSAGE_SIZE, ConsumeQueue
-from rmqspark.store.consume_queues import DIRECTORY as QUEUES
-from rmqspark.store.consume_queues import is_topic, queue_directory
 from rmqspark.store.deletions import Deletions
 from rmqspark.store.direct.tails import NO_TAILS, Tail, find_tails, with_tail
 from rmqspark.store.direct.view import StoreView, queue_length
 from rmqspark.store.inspection.layout import segment_files
-from rmqspark.store.run_marker import read_last_run
-from rmqspark.store.time_search import TimeSearch
+from rmqspark.store.queues.consume_queue import NO_MESSAGE_SIZE, ConsumeQueue
+from rmqspark.store.queues.consume_queues import DIRECTORY as QUEUES
+from rmqspark.store.queues.consume_queues import is_topic, queue_directory
+from rmqspark.store.reading.time_search import TimeSearch
+from rmqspark.store.recovery.run_marker import read_last_run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -20,9 +20,9 @@ import numpy as np
 from rmqspark.errors import RecordError, StoreError
 from rmqspark.protocol.record_batch import RecordBatch
 from rmqspark.protocol.spans import equal_to
-from rmqspark.store.collect import Collector
 from rmqspark.store.direct.lanes import Lane, in_log_order
 from rmqspark.store.direct.tails import NO_TAILS, with_tail
+from rmqspark.store.reading.collect import Collector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from rmqspark.protocol.record import SysFlag
-from rmqspark.store.consume_queue import ENTRY, ENTRY_BYTES, ENTRY_DTYPE, NO_MESSAGE_SIZE
-from rmqspark.store.entries import entries_of
-from rmqspark.store.redispatch import by_queue, undeleted
-from rmqspark.store.scan import LogScan, Records
+from rmqspark.store.queues.consume_queue import ENTRY, ENTRY_BYTES, ENTRY_DTYPE, NO_MESSAGE_SIZE
+from rmqspark.store.queues.entries import entries_of
+from rmqspark.store.recovery.redispatch import by_queue, undeleted
+from rmqspark.store.recovery.scan import LogScan, Records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from rmqspark.protocol.record_batch import RecordBatch
-    from rmqspark.store.commit_log import CommitLog
-    from rmqspark.store.consume_queue import Entries
     from rmqspark.store.deletions import Deletions
     from rmqspark.store.direct.lanes import EntrySource
+    from rmqspark.store.log.commit_log import CommitLog
+    from rmqspark.store.queues.consume_queue import Entries
 
 _MOST_LOST: Final = 1 << 16  # offsets that may be missing between two messages of a queue
 

@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Final
 
 from rmqspark.errors import DamagedFile, StoreError
 from rmqspark.store import identity
-from rmqspark.store.commit_log import CommitLog
 from rmqspark.store.config import CONSUME_QUEUE_ENTRY_BYTES, StoreConfig
-from rmqspark.store.consume_queue import ConsumeQueue
-from rmqspark.store.consume_queues import DIRECTORY as QUEUES
-from rmqspark.store.consume_queues import queue_directory
 from rmqspark.store.deletions import PATH as DELETIONS
 from rmqspark.store.deletions import Deletions
 from rmqspark.store.inspection.layout import LOG, length_of, segment_files
 from rmqspark.store.inspection.read_only import ReadOnlyFiles
 from rmqspark.store.json_table import JsonTable
-from rmqspark.store.run_marker import read_last_run
-from rmqspark.store.segment import SegmentFiles
-from rmqspark.store.segment_log import SegmentLog
+from rmqspark.store.log.commit_log import CommitLog
+from rmqspark.store.log.segment import SegmentFiles
+from rmqspark.store.log.segment_log import SegmentLog
+from rmqspark.store.queues.consume_queue import ConsumeQueue
+from rmqspark.store.queues.consume_queues import DIRECTORY as QUEUES
+from rmqspark.store.queues.consume_queues import queue_directory
+from rmqspark.store.recovery.run_marker import read_last_run
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from rmqspark.store.index_file import ENTRY_DTYPE, HEADER, IndexHeader
-from rmqspark.store.index_keys import keys_of_records
+from rmqspark.store.index.index_file import ENTRY_DTYPE, HEADER, IndexHeader
+from rmqspark.store.index.index_keys import keys_of_records
 from rmqspark.store.inspection.findings import Finding, Findings, Kind
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from rmqspark.protocol.record_batch import RecordBatch
-    from rmqspark.store.index_file import IndexLayout
+    from rmqspark.store.index.index_file import IndexLayout
     from rmqspark.store.inspection.read_only import ReadOnlyFiles
 
 _CHUNK_ENTRIES: Final = 1 << 16

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from rmqspark.store.index_file import ENTRY_DTYPE, HEADER, IndexHeader
-from rmqspark.store.index_slots import SLOT_BYTES, SlotTable
+from rmqspark.store.index.index_file import ENTRY_DTYPE, HEADER, IndexHeader
+from rmqspark.store.index.index_slots import SLOT_BYTES, SlotTable
 from rmqspark.store.inspection.findings import Finding, Findings, IndexFigures, Kind
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from rmqspark.store.files import File
-    from rmqspark.store.index_file import IndexLayout
+    from rmqspark.store.index.index_file import IndexLayout
 
     Found = Callable[[Kind, int, str], None]
 

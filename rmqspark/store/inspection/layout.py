@@ -11,11 +11,11 @@ from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.store.config import CONSUME_QUEUE_ENTRY_BYTES, StoreConfig
-from rmqspark.store.consume_queues import DIRECTORY as QUEUES
-from rmqspark.store.consume_queues import queue_directory
-from rmqspark.store.index_file import HEADER, IndexLayout
-from rmqspark.store.index_slots import SLOT_BYTES
+from rmqspark.store.index.index_file import HEADER, IndexLayout
+from rmqspark.store.index.index_slots import SLOT_BYTES
 from rmqspark.store.inspection.findings import Finding, Findings, Kind
+from rmqspark.store.queues.consume_queues import DIRECTORY as QUEUES
+from rmqspark.store.queues.consume_queues import queue_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from rmqspark.store.consume_queue import ENTRY_BYTES, ENTRY_DTYPE, NO_MESSAGE_SIZE
-from rmqspark.store.consume_queues import queue_directory
 from rmqspark.store.inspection.findings import MOST_PER_KIND, Finding, Kind, QueueFigures
+from rmqspark.store.queues.consume_queue import ENTRY_BYTES, ENTRY_DTYPE, NO_MESSAGE_SIZE
+from rmqspark.store.queues.consume_queues import queue_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from rmqspark.protocol.spans import Positions
-    from rmqspark.store.consume_queue import ConsumeQueue, Entries
+    from rmqspark.store.queues.consume_queue import ConsumeQueue, Entries
 
 _CHUNK_ENTRIES: Final = 1 << 16
 _EXT_ADDRESS_BELOW: Final = -(1 << 31)  # a tags code that leads into RocketMQ's consumequeue_ext instead

@@ -18,9 +18,6 @@ from rmqspark.protocol.names import SCHEDULE_TOPIC
 from rmqspark.protocol.record import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, SysFlag
 from rmqspark.store.checkpoint import PATH as CHECKPOINT
 from rmqspark.store.config import parse_delay_levels
-from rmqspark.store.consume_queue import ConsumeQueue
-from rmqspark.store.consume_queues import queue_directory
-from rmqspark.store.entries import entries_of
 from rmqspark.store.inspection.findings import Finding, Kind, StoreReport
 from rmqspark.store.inspection.index_entries import IndexEntries
 from rmqspark.store.inspection.index_files import check_index
@@ -28,11 +25,14 @@ from rmqspark.store.inspection.layout import LOG, Layout, find_layout
 from rmqspark.store.inspection.queues import QueueCheck
 from rmqspark.store.inspection.read_only import ReadOnlyFiles
 from rmqspark.store.inspection.tables import check_tables, read_checkpoint, read_identity
-from rmqspark.store.redispatch import by_queue
-from rmqspark.store.run_marker import read_last_run
-from rmqspark.store.scan import LogScan, Records
-from rmqspark.store.segment import SegmentFiles
-from rmqspark.store.segment_log import SegmentLog
+from rmqspark.store.log.segment import SegmentFiles
+from rmqspark.store.log.segment_log import SegmentLog
+from rmqspark.store.queues.consume_queue import ConsumeQueue
+from rmqspark.store.queues.consume_queues import queue_directory
+from rmqspark.store.queues.entries import entries_of
+from rmqspark.store.recovery.redispatch import by_queue
+from rmqspark.store.recovery.run_marker import read_last_run
+from rmqspark.store.recovery.scan import LogScan, Records
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from rmqspark.protocol.bodies import TopicConfigTable
     from rmqspark.store.checkpoint import Checkpoint
     from rmqspark.store.files import File, FileSystem
-    from rmqspark.store.scan import Damage
+    from rmqspark.store.recovery.scan import Damage
 
     OnProgress = Callable[[int, int], None]
     """Told how many bytes of the log are behind us, and how many there are."""

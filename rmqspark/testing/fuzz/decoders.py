@@ -28,7 +28,7 @@ from rmqspark.protocol.register import decode_register_body
 from rmqspark.protocol.topic_ranges import decode_found, decode_ranges, encode_ranges
 from rmqspark.protocol.topic_rows import decode_topic_rows, records_bytes, records_of_topic_rows
 from rmqspark.remoting.response import Response
-from rmqspark.store.bulk_check import check_bulk, check_rows, check_topic_rows
+from rmqspark.store.appending.bulk_check import check_bulk, check_rows, check_topic_rows
 from rmqspark.testing.fuzz.requests import BODIES
 
 if TYPE_CHECKING:

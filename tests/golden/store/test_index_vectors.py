@@ -10,8 +10,8 @@ import pytest
 
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.files import make_directories
-from rmqspark.store.index import Index
-from rmqspark.store.index_keys import key_hash
+from rmqspark.store.index.index import Index
+from rmqspark.store.index.index_keys import key_hash
 from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.memory_files import MemoryFileSystem
 

@@ -11,7 +11,7 @@ import pytest
 
 from rmqspark.store.checkpoint import Checkpoint
 from rmqspark.store.config import StoreConfig, parse_delay_levels
-from rmqspark.store.consume_queue import ENTRY_DTYPE
+from rmqspark.store.queues.consume_queue import ENTRY_DTYPE
 
 pytestmark = pytest.mark.golden
 _GOLDEN = Path(__file__).parents[1]

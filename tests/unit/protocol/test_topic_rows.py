@@ -21,7 +21,7 @@ from rmqspark.protocol.topic_rows import (
     records_of_topic_rows,
 )
 from rmqspark.protocol.unique_keys import IdRange
-from rmqspark.store.index_keys import keys_of_rows, keys_of_topic_rows
+from rmqspark.store.index.index_keys import keys_of_rows, keys_of_topic_rows
 
 HOST = bytes([10, 0, 0, 1, 0, 0, 42, 159])
 IDS = IdRange("0123456789ABCDEF0123", 65_530)

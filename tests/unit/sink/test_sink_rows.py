@@ -16,7 +16,7 @@ from rmqspark.protocol.record_builder import EncodedRecords
 from rmqspark.protocol.unique_keys import IdRange
 from rmqspark.sink.dealing import evenly
 from rmqspark.sink.rows import Rows
-from rmqspark.store.bulk_check import check_rows
+from rmqspark.store.appending.bulk_check import check_rows
 
 
 def records(batch: Any, compression: str = "none", first: int = 0) -> list[Record]:

@@ -10,10 +10,10 @@ import pytest
 from rmqspark.model import MessageQueue
 from rmqspark.source import log_plan
 from rmqspark.source.planner import QueueRange
-from rmqspark.store.consume_queue import ENTRY_DTYPE
+from rmqspark.store.queues.consume_queue import ENTRY_DTYPE
 
 if TYPE_CHECKING:
-    from rmqspark.store.consume_queue import Entries
+    from rmqspark.store.queues.consume_queue import Entries
 
 SIZE = 100
 

@@ -9,23 +9,23 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqspark.broker.offsets import ConsumerOffsets
-from rmqspark.store import recovery
+from rmqspark.store.appending.placed_drafts import PlacedDrafts
+from rmqspark.store.appending.writer import Writer
 from rmqspark.store.checkpoint import CheckpointFile
-from rmqspark.store.commit_log import CommitLog
-from rmqspark.store.consume_queue import ConsumeQueue
-from rmqspark.store.consume_queues import ConsumeQueues
 from rmqspark.store.deletions import Deletion, Deletions
 from rmqspark.store.expiry import Expiry
 from rmqspark.store.flush import Flusher, FlushPlan
 from rmqspark.store.identity import StoreIdentity
-from rmqspark.store.index import Index
+from rmqspark.store.index.index import Index
 from rmqspark.store.json_table import JsonTable
-from rmqspark.store.placed_drafts import PlacedDrafts
-from rmqspark.store.recovery import Recovery
-from rmqspark.store.scan import LogScan
-from rmqspark.store.segment import Segment, SegmentFiles, SyncTarget
-from rmqspark.store.segment_log import SegmentLog
-from rmqspark.store.writer import Writer
+from rmqspark.store.log.commit_log import CommitLog
+from rmqspark.store.log.segment import Segment, SegmentFiles, SyncTarget
+from rmqspark.store.log.segment_log import SegmentLog
+from rmqspark.store.queues.consume_queue import ConsumeQueue
+from rmqspark.store.queues.consume_queues import ConsumeQueues
+from rmqspark.store.recovery import recovery
+from rmqspark.store.recovery.recovery import Recovery
+from rmqspark.store.recovery.scan import LogScan
 
 if TYPE_CHECKING:
     import pytest

@@ -12,13 +12,13 @@ from rmqspark.protocol.java_hash import tags_code
 from rmqspark.protocol.message_id import pack_host
 from rmqspark.protocol.properties import encode_properties
 from rmqspark.protocol.record import Record, decode_record, encode_record
+from rmqspark.store.appending.made_records import made_of_committed
+from rmqspark.store.appending.single_tables import SingleTable
+from rmqspark.store.appending.singles import Single
+from rmqspark.store.appending.targets import Targets
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.draft import Draft, Run
-from rmqspark.store.made_records import made_of_committed
 from rmqspark.store.message_store import MessageStore
-from rmqspark.store.single_tables import SingleTable
-from rmqspark.store.singles import Single
-from rmqspark.store.targets import Targets
 from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.memory_files import MemoryFileSystem
 

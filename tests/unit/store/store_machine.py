@@ -22,8 +22,8 @@ from .store_model import NOWHERE, Model, Queue, Sent
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rmqspark.store.single_tables import StoredTable
-    from rmqspark.store.singles import Places
+    from rmqspark.store.appending.single_tables import StoredTable
+    from rmqspark.store.appending.singles import Places
 
 QUEUES: list[Queue] = [("orders", 0), ("orders", 1), ("AaAa", 0), ("BBBB", 0)]  # the last two share their Java hash
 RESERVED_MS = SMALL.file_reserved_time * 3_600_000

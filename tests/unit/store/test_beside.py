@@ -11,17 +11,17 @@ import pytest
 
 from rmqspark.errors import NotWritable
 from rmqspark.protocol.record_batch import RecordBatch
+from rmqspark.store.appending.made_records import made_of_committed
 from rmqspark.store.draft import Run
 from rmqspark.store.files import PosixFileSystem
-from rmqspark.store.made_records import made_of_committed
 
 from .store_bench import StoreBench, bulk
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rmqspark.store.beside import Work
-    from rmqspark.store.made_records import MadeRecords
+    from rmqspark.store.appending.beside import Work
+    from rmqspark.store.appending.made_records import MadeRecords
 
 
 def made(*bodies: bytes) -> MadeRecords:

@@ -7,8 +7,8 @@ import pytest
 from rmqspark.errors import InvalidMessage
 from rmqspark.protocol.record import encode_record
 from rmqspark.protocol.record_batch import RecordBatch
-from rmqspark.store.bulk_check import MAX_KEYS, check_bulk
-from rmqspark.store.index_keys import has_more_keys
+from rmqspark.store.appending.bulk_check import MAX_KEYS, check_bulk
+from rmqspark.store.index.index_keys import has_more_keys
 
 
 def bulk(*keys: str) -> RecordBatch:

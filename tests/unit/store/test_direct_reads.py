@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from rmqspark.protocol.java_hash import tags_code
 from rmqspark.protocol.record import decode_record
-from rmqspark.store.consume_queue import ENTRY, NO_MESSAGE_SIZE
 from rmqspark.store.direct.lanes import Lane, in_log_order
 from rmqspark.store.direct.read import Limits, Unread, Wanted, read_ranges
 from rmqspark.store.direct.view import StoreView, identity_of
+from rmqspark.store.queues.consume_queue import ENTRY, NO_MESSAGE_SIZE
 
 from .store_bench import StoreBench
 

@@ -10,8 +10,8 @@ import pytest
 
 from rmqspark.store.disk_room import MOST_OF_FREE
 from rmqspark.store.files import PosixFileSystem
-from rmqspark.store.segment import SegmentFiles
-from rmqspark.store.segment_log import SegmentLog
+from rmqspark.store.log.segment import SegmentFiles
+from rmqspark.store.log.segment_log import SegmentLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import InvalidArgument, StoreError
 from rmqspark.store.config import StoreConfig
-from rmqspark.store.index import MAX_FOUND, Index
-from rmqspark.store.index_keys import key_hash, keys_of
+from rmqspark.store.index.index import MAX_FOUND, Index
+from rmqspark.store.index.index_keys import key_hash, keys_of
 from rmqspark.testing.disk_faults import ProcessDied
 from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.memory_files import MemoryFileSystem

@@ -11,8 +11,8 @@ from rmqspark.protocol.properties import encode_properties
 from rmqspark.protocol.record import SysFlag, encode_record
 from rmqspark.protocol.record_batch import RecordBatch
 from rmqspark.store.config import StoreConfig
-from rmqspark.store.index import Index
-from rmqspark.store.index_keys import key_hash, keys_of_records
+from rmqspark.store.index.index import Index
+from rmqspark.store.index.index_keys import key_hash, keys_of_records
 from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.memory_files import MemoryFileSystem
 

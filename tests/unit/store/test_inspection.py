@@ -13,10 +13,10 @@ from rmqspark.protocol.record import SysFlag
 from rmqspark.protocol.record_batch import RecordBatch
 from rmqspark.store.checkpoint import Checkpoint
 from rmqspark.store.config import StoreConfig
-from rmqspark.store.consume_queue import ENTRY
 from rmqspark.store.inspection.findings import MOST_PER_KIND, Finding, Findings, Kind
 from rmqspark.store.inspection.read_only import ReadOnlyFiles
 from rmqspark.store.inspection.store import inspect_store
+from rmqspark.store.queues.consume_queue import ENTRY
 
 from .store_bench import SMALL, StoreBench, bulk, draft
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from rmqspark.errors import StoreError
 from rmqspark.protocol.record import SysFlag, decode_record
-from rmqspark.store.consume_queue import ENTRY
 from rmqspark.store.direct.offline import OfflineStore
 from rmqspark.store.direct.read import Limits, Unread, Wanted, read_ranges
+from rmqspark.store.queues.consume_queue import ENTRY
 
 from .store_bench import StoreBench, draft
 

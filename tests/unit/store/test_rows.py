@@ -16,7 +16,7 @@ from rmqspark.protocol.record import SysFlag
 from rmqspark.protocol.record_batch import RecordBatch
 from rmqspark.protocol.row_properties import RowProperties
 from rmqspark.protocol.unique_keys import IdRange
-from rmqspark.store.bulk_check import check_rows
+from rmqspark.store.appending.bulk_check import check_rows
 from rmqspark.store.draft import RowRun
 
 from .store_bench import StoreBench

@@ -7,9 +7,9 @@ import numpy as np
 from rmqspark.protocol.columns import Column
 from rmqspark.protocol.property_builder import build_properties
 from rmqspark.protocol.record_builder import encode_records, patch
-from rmqspark.store.scan import Damage, LogScan, Records
-from rmqspark.store.segment import SegmentFiles
-from rmqspark.store.segment_log import SegmentLog
+from rmqspark.store.log.segment import SegmentFiles
+from rmqspark.store.log.segment_log import SegmentLog
+from rmqspark.store.recovery.scan import Damage, LogScan, Records
 from rmqspark.testing.memory_files import MemoryFileSystem
 
 MIB = 1 << 20

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqspark.store.consume_queue import ENTRY, ENTRY_BYTES
-from rmqspark.store.consume_queues import ConsumeQueues
-from rmqspark.store.segment import SegmentFiles
-from rmqspark.store.single_entries import SingleEntries
+from rmqspark.store.appending.single_entries import SingleEntries
+from rmqspark.store.log.segment import SegmentFiles
+from rmqspark.store.queues.consume_queue import ENTRY, ENTRY_BYTES
+from rmqspark.store.queues.consume_queues import ConsumeQueues
 from rmqspark.testing.memory_files import MemoryFileSystem
 
 if TYPE_CHECKING:

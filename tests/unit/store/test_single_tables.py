@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rmqspark.protocol.java_hash import java_hash
 from rmqspark.protocol.names import SCHEDULE_TOPIC
-from rmqspark.store.index_keys import key_hash, keys_of_tables
+from rmqspark.store.index.index_keys import key_hash, keys_of_tables
 
 from .store_bench import SMALL, StoreBench, single, table
 

@@ -7,7 +7,10 @@ import struct
 from pathlib import Path
 
 from rmqspark.protocol import record
-from rmqspark.store import checkpoint, consume_queue, deletions, identity, index_file, run_marker
+from rmqspark.store import checkpoint, deletions, identity
+from rmqspark.store.index import index_file
+from rmqspark.store.queues import consume_queue
+from rmqspark.store.recovery import run_marker
 
 PAGE = Path(__file__).parents[3] / "docs" / "storage-format.md"
 

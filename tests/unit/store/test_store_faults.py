@@ -361,7 +361,7 @@ def test_messages_stay_until_their_queue_entries_are_written() -> None:
     assert bench.store.queues.max_offset("t", 0) == 2
 
 
-@pytest.mark.parametrize(("way", "step"), [("send", "writer.in_one"), ("send_bulk", "writer.entries_of")])
+@pytest.mark.parametrize(("way", "step"), [("send", "in_one"), ("send_bulk", "entries_of")])
 def test_what_fails_before_the_write_leaves_nothing(way: str, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where memory runs out while an append is worked out, nothing is in the log, and no offset is given twice."""
     bench = StoreBench()
@@ -372,7 +372,7 @@ def test_what_fails_before_the_write_leaves_nothing(way: str, step: str, monkeyp
         raise MemoryError
 
     with monkeypatch.context() as patched:
-        patched.setattr(f"rmqspark.store.{step}", no_memory)
+        patched.setattr(f"rmqspark.store.appending.writer.{step}", no_memory)
         with pytest.raises(MemoryError):
             getattr(bench, way)("t", 0, b"lost1", b"lost2")
     assert bench.store.end_offset == end

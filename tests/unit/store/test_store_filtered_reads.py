@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rmqspark.protocol.record import decode_record, encode_record
 from rmqspark.protocol.sql.filter import SqlFilter
 from rmqspark.store.config import StoreConfig
-from rmqspark.store.reader import ReadStatus
+from rmqspark.store.reading.reader import ReadStatus
 
 from .store_bench import EVERYTHING, QUEUE_FILE_ENTRIES, StoreBench
 

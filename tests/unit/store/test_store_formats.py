@@ -7,7 +7,7 @@ import pytest
 from rmqspark.protocol.record import blank_record, decode_record
 from rmqspark.store.checkpoint import CHECKPOINT_BYTES, Checkpoint
 from rmqspark.store.config import StoreConfig, parse_delay_levels
-from rmqspark.store.consume_queue import ENTRY, NO_MESSAGE_SIZE
+from rmqspark.store.queues.consume_queue import ENTRY, NO_MESSAGE_SIZE
 
 from .store_bench import HOST, SMALL, StoreBench, draft
 

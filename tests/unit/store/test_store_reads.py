@@ -11,8 +11,8 @@ from rmqspark.errors import MessageNotFound, OffsetMoved
 from rmqspark.protocol.java_hash import tags_code
 from rmqspark.protocol.record import decode_record
 from rmqspark.store.config import StoreConfig
-from rmqspark.store.consume_queue import ENTRY_BYTES
-from rmqspark.store.reader import ReadStatus
+from rmqspark.store.queues.consume_queue import ENTRY_BYTES
+from rmqspark.store.reading.reader import ReadStatus
 
 from .store_bench import EVERYTHING, SMALL, StoreBench
 

@@ -14,16 +14,16 @@ from rmqspark.protocol.record import encode_record
 from rmqspark.protocol.record_batch import RecordBatch
 from rmqspark.protocol.row_properties import RowProperties
 from rmqspark.protocol.unique_keys import IdRange
+from rmqspark.store.appending.single_tables import SingleTable
+from rmqspark.store.appending.singles import Single
+from rmqspark.store.appending.targets import Targets
 from rmqspark.store.checkpoint import Checkpoint
 from rmqspark.store.config import StoreConfig
-from rmqspark.store.consume_queue import ENTRY
 from rmqspark.store.direct.offline import OfflineStore
 from rmqspark.store.draft import Draft, RowRun, Run
 from rmqspark.store.message_store import MessageStore
-from rmqspark.store.reader import ReadStatus
-from rmqspark.store.single_tables import SingleTable
-from rmqspark.store.singles import Single
-from rmqspark.store.targets import Targets
+from rmqspark.store.queues.consume_queue import ENTRY
+from rmqspark.store.reading.reader import ReadStatus
 from rmqspark.testing.disk_faults import ProcessDied
 
 from .store_bench import EVERYTHING, SMALL, StoreBench

@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqspark.protocol.record import encode_record
+from rmqspark.store.appending.warming import (
+    DEAR_NS_PER_MIB,
+    LEAST_WRITTEN_BYTES,
+    MOST_AHEAD_BYTES,
+    RESERVED_AFTER_BYTES,
+)
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.files import PosixFileSystem
-from rmqspark.store.warming import DEAR_NS_PER_MIB, LEAST_WRITTEN_BYTES, MOST_AHEAD_BYTES, RESERVED_AFTER_BYTES
 from rmqspark.testing.manual_clock import ManualClock
 
 from .store_bench import StoreBench
@@ -18,7 +23,7 @@ from .store_bench import StoreBench
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rmqspark.store.warming import WarmingPlan
+    from rmqspark.store.appending.warming import WarmingPlan
 
 MIB = 1 << 20
 SEGMENT_BYTES = 40 * MIB

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqspark.store.segment import SegmentFiles
-from rmqspark.store.write_behind import LONG_BYTES, MOST_WAITING_BYTES, WaitingBytes, WriteBehindLog
+from rmqspark.store.log.segment import SegmentFiles
+from rmqspark.store.queues.write_behind import LONG_BYTES, MOST_WAITING_BYTES, WaitingBytes, WriteBehindLog
 from rmqspark.testing.memory_files import MemoryFileSystem
 
 SEGMENT_BYTES = 2 * MOST_WAITING_BYTES

@@ -1,0 +1,1 @@
+"""The key index: from keys to places in the log."""

@@ -1,0 +1,185 @@
+"""An endless run of bytes in files of fixed length, each named by the position of its first byte (20 digits).
+
+RocketMQ's MappedFileQueue without the maps. Both the commit log and the consume queues are one of these; neither
+knows files, and this knows nothing of what is in them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from rmqspark.errors import DamagedFile, StoreError
+from rmqspark.store.files import make_directories
+from rmqspark.store.log.segment import Segment, SegmentFiles
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqspark.store.files import Buffer, FileSystem
+
+_WORTH_FORGETTING_BYTES = 64 << 10  # less is not worth the call
+_NAME = re.compile(r"\d{20}")
+
+
+class SegmentLog:
+    """Reads and writes by position over all segments of a directory."""
+
+    def __init__(self, files: FileSystem, segment_files: SegmentFiles, directory: str, segment_bytes: int) -> None:
+        self._files = files
+        self._segment_files = segment_files
+        self._segments: dict[int, Segment] = {}  # by base, ascending; a damaged store may lack one in the middle
+        self.directory = directory
+        self.segment_bytes = segment_bytes
+
+    def load(self) -> None:
+        """Finds the segments that are there. A file that lost its end, or all of it, is given back its length (the
+        rest reads as zeros); one that is too long is a StoreError.
+
+        RocketMQ deletes an empty last file. But where those before it have expired, its name is all that tells how far
+        the log had come: without it every offset would be given a second time.
+        """
+        if not self._files.exists(self.directory):
+            return
+        names = [name for name in self._files.listdir(self.directory) if _NAME.fullmatch(name)]
+        for name in names:
+            self._load_one(name)
+
+    def _load_one(self, name: str) -> None:
+        path, base = f"{self.directory}/{name}", int(name)
+        file = self._files.open(path)
+        try:
+            size = file.size()
+            if base % self.segment_bytes or size > self.segment_bytes:
+                raise StoreError(
+                    f"{path} has {size} bytes, but this store is configured for files of {self.segment_bytes}.",
+                    hint="Set the mapped_file_size of this kind of file to what the store was made with.",
+                )
+            if size < self.segment_bytes:
+                file.truncate(self.segment_bytes)
+        finally:
+            file.close()
+        self._segments[base] = Segment(self._segment_files, path, base, self.segment_bytes)
+
+    def sync_names(self) -> None:
+        """Makes it durable that the files are there: a process that was killed may have made them and not got as far as
+        that, and this one would lose them with all that it writes, however often it syncs the files. Raises OSError."""
+        if self._segments:
+            self._files.sync_directory(self.directory)
+
+    def __bool__(self) -> bool:
+        return bool(self._segments)
+
+    def __iter__(self) -> Iterator[Segment]:
+        """The segments, oldest first."""
+        return iter(list(self._segments.values()))
+
+    @property
+    def start(self) -> int:
+        """The position of the oldest byte; 0 if there are no segments."""
+        return next(iter(self._segments), 0)
+
+    @property
+    def capacity_end(self) -> int:
+        """The end of the newest segment; 0 if there are none."""
+        return next(reversed(self._segments)) + self.segment_bytes if self._segments else 0
+
+    def segment_at(self, position: int) -> Segment | None:
+        """The segment that holds the byte at `position`."""
+        return self._segments.get(position - position % self.segment_bytes)
+
+    def read(self, position: int, size: int) -> bytes:
+        """`size` bytes; raises DamagedFile where a segment is missing."""
+        at = position % self.segment_bytes
+        if at + size <= self.segment_bytes:
+            return self._held(position).read(at, size)
+        buffer = bytearray(size)
+        self.read_into(memoryview(buffer), position)
+        return bytes(buffer)
+
+    def read_into(self, buffer: memoryview, position: int) -> None:
+        """Fills `buffer` from `position` on; raises DamagedFile where a segment is missing."""
+        while buffer:
+            at = position % self.segment_bytes
+            part = buffer[: self.segment_bytes - at]
+            self._held(position).read_into(part, at)
+            buffer, position = buffer[len(part) :], position + len(part)
+
+    def forget(self, start: int, end: int) -> None:
+        """Nobody will read [start, end), which lies in one segment, again soon; see `File.forget`."""
+        if end - start >= _WORTH_FORGETTING_BYTES:
+            at = start % self.segment_bytes
+            self._held(start).file().forget(at, at + end - start)
+
+    def write(self, data: Buffer, position: int) -> None:
+        """Writes `data`, one write per segment, making segments as needed."""
+        at = position % self.segment_bytes
+        if at + len(data) <= self.segment_bytes:
+            self.segment_for(position).write(data, at)
+            return
+        view = memoryview(data)
+        while view:
+            at = position % self.segment_bytes
+            part = view[: self.segment_bytes - at]
+            self.segment_for(position).write(part, at)
+            view, position = view[len(part) :], position + len(part)
+
+    def segment_for(self, position: int) -> Segment:
+        """The segment that holds `position`; made if it is not there yet (only ever at the end)."""
+        base = position - position % self.segment_bytes
+        segment = self._segments.get(base)
+        return segment if segment is not None else self._make(base)
+
+    def is_zero_from(self, position: int) -> bool:
+        """Whether nothing but zeros is written from `position` on, and no segment begins behind it."""
+        segment = self.segment_at(position)
+        if self.capacity_end > position + self.segment_bytes - position % self.segment_bytes:
+            return False
+        return segment is None or segment.is_zero(position - segment.base, segment.length)
+
+    def cut(self, position: int) -> None:
+        """Makes everything from `position` on read as zeros, durably, and deletes the segments that begin behind it.
+        Without that, bytes of discarded records could pass for new ones (reliability, G3)."""
+        for segment in reversed(list(self)):
+            if segment.base > position:
+                self._remove(segment)
+            elif segment.base + segment.length > position:
+                segment.zero(position - segment.base, segment.length)
+                segment.file().fsync()  # of zeros that were there, too: whoever wrote them may not have got as far
+        if self._segments:
+            self._files.sync_directory(self.directory)
+
+    def drop_before(self, position: int) -> list[str]:
+        """Deletes segments that end at or before `position`, but never the newest; returns their paths."""
+        old = [segment for segment in self if segment.base + segment.length <= position]
+        if old and old[-1].base + self.segment_bytes == self.capacity_end:
+            old.pop()
+        for segment in old:
+            self._remove(segment)
+            self._files.sync_directory(self.directory)  # each for itself: a power loss must not leave a gap
+        return [segment.path for segment in old]
+
+    def clear(self) -> None:
+        """Deletes all segments; the directory stays."""
+        for segment in self:
+            self._remove(segment)
+
+    def _make(self, base: int) -> Segment:
+        if not self._segments:
+            make_directories(self._files, self.directory)
+        path = f"{self.directory}/{base:020d}"
+        follows_a_full_one = bool(self._segments) and self.capacity_end == base  # so this one will be filled, too
+        self._segment_files.make(path, self.segment_bytes, reserve=follows_a_full_one)
+        segment = Segment(self._segment_files, path, base, self.segment_bytes)
+        self._segments[base] = segment
+        return segment
+
+    def _remove(self, segment: Segment) -> None:
+        self._segment_files.remove(segment)
+        del self._segments[segment.base]
+
+    def _held(self, position: int) -> Segment:
+        segment = self.segment_at(position)
+        if segment is None:
+            raise DamagedFile(f"{self.directory} has no file for position {position}.")
+        return segment

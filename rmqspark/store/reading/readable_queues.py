@@ -1,0 +1,85 @@
+"""What is asked about a store's queues, by topic and number: where they begin and end, and what lies where.
+
+A queue that does not exist has an answer, too: it is empty.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqspark.store.reading.measuring import Extent, measure
+
+if TYPE_CHECKING:
+    from rmqspark.store.log.commit_log import CommitLog
+    from rmqspark.store.queues.consume_queues import ConsumeQueues
+    from rmqspark.store.reading.time_search import Boundary, TimeSearch
+
+
+class ReadableQueues:
+    """The queues as readers see them. What counts as recent is within `recent_bytes` of the log's end."""
+
+    def __init__(self, queues: ConsumeQueues, log: CommitLog, times: TimeSearch, recent_bytes: int) -> None:
+        self._queues = queues
+        self._log = log
+        self._times = times
+        self._recent_bytes = recent_bytes
+
+    def topics(self) -> list[str]:
+        """The topics that have queues."""
+        return self._queues.topics()
+
+    def queue_ids(self, topic: str) -> list[int]:
+        return self._queues.queue_ids(topic)
+
+    def min_offset(self, topic: str, queue_id: int) -> int:
+        """The first readable offset; 0 for a queue that does not exist."""
+        queue = self._queues.get(topic, queue_id)
+        return queue.min_offset if queue is not None else 0
+
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        """One past the last readable offset; 0 for a queue that does not exist."""
+        queue = self._queues.get(topic, queue_id)
+        return queue.max_offset if queue is not None else 0
+
+    def bounds(self, topic: str, queue_id: int) -> tuple[int, int]:
+        """The first readable offset, and one past the last; 0 and 0 for a queue that does not exist."""
+        queue = self._queues.get(topic, queue_id)
+        return (queue.min_offset, queue.max_offset) if queue is not None else (0, 0)
+
+    def measure(self, topic: str, queue_id: int, start: int, end: int, *, max_bytes: int, max_entries: int) -> Extent:
+        """How many messages of [start, end) fit into `max_bytes`; see `measuring.measure`."""
+        queue = self._queues.get(topic, queue_id)
+        bounds = {"max_bytes": max_bytes, "max_entries": max_entries}
+        return measure(self._log, queue, start, end, **bounds) if queue is not None else Extent(start)
+
+    def locate(self, topic: str, queue_id: int, offset: int) -> tuple[int, int] | None:
+        """(physical offset, size) of a queue's message; None where it is gone or damaged."""
+        queue = self._queues.get(topic, queue_id)
+        if queue is None or not queue.min_offset <= offset < queue.max_offset:
+            return None
+        physical_offset, size, _ = queue.entry(offset)
+        is_there = self._log.min_offset <= physical_offset and size <= self._log.end_offset - physical_offset
+        return (physical_offset, size) if is_there else None
+
+    def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int, boundary: Boundary = "LOWER") -> int:
+        """The offset for a store time; see `TimeSearch.offset`. 0 for a queue that does not exist."""
+        queue = self._queues.get(topic, queue_id)
+        return self._times.offset(queue, timestamp_ms, boundary) if queue is not None else 0
+
+    def store_time_at(self, topic: str, queue_id: int, offset: int) -> int:
+        """When a message was stored, ms; -1 if there is none at this offset."""
+        queue = self._queues.get(topic, queue_id)
+        return self._times.store_time(queue, offset) if queue is not None else -1
+
+    def earliest_store_time(self, topic: str, queue_id: int) -> int:
+        """When the first message of a queue was stored, ms; -1 if it has none."""
+        return self.store_time_at(topic, queue_id, self.min_offset(topic, queue_id))
+
+    def is_recent(self, topic: str, queue_id: int) -> bool:
+        """Whether the queue's very first message is still there and recent enough to be in memory. A group that never
+        committed then starts at 0 (spec: requests, code 14)."""
+        queue = self._queues.get(topic, queue_id)
+        if queue is None or queue.min_offset > 0 or queue.max_offset == 0:
+            return False
+        physical_offset, _, _ = queue.entry(0)
+        return self._log.end_offset - physical_offset <= self._recent_bytes

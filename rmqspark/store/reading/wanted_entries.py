@@ -1,0 +1,48 @@
+"""Which of some queue entries a read wants: those that have a message, with these tags."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from rmqspark.protocol.record import MIN_RECORD_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from rmqspark.store.log.commit_log import CommitLog
+    from rmqspark.store.queues.consume_queue import Entries
+
+_FEW_TAGS: Final = 8  # so many comparisons cost less than one look into a sorted array
+
+
+def as_wanted(tag_codes: Iterable[int] | None) -> NDArray[np.int32] | None:
+    """Codes of tags as `rows_wanted` takes them."""
+    return None if tag_codes is None else np.array([*tag_codes], np.int64).astype(np.int32)
+
+
+def rows_wanted(log: CommitLog, entries: Entries, wanted: NDArray[np.int32] | None) -> tuple[NDArray[np.int64], bool]:
+    """The rows that have a message with these tags, and whether any has a message at all."""
+    physical_offsets, sizes = entries["physical_offset"], entries["size"]
+    there: NDArray[np.bool_] = (
+        (physical_offsets >= log.min_offset)
+        & (sizes >= MIN_RECORD_BYTES)
+        & (sizes <= log.end_offset - physical_offsets)
+    )
+    if wanted is None:
+        rows = np.flatnonzero(there)
+        return rows, len(rows) > 0
+    matches = there & _is_one_of(entries["tags_code"].astype(np.int32), wanted)
+    return np.flatnonzero(matches), bool(there.any())
+
+
+def _is_one_of(codes: NDArray[np.int32], wanted: NDArray[np.int32]) -> NDArray[np.bool_]:
+    if not 0 < len(wanted) <= _FEW_TAGS:
+        return np.isin(codes, wanted)
+    found: NDArray[np.bool_] = codes == wanted[0]
+    for code in wanted[1:]:
+        found |= codes == code
+    return found

@@ -1,0 +1,1 @@
+"""Opening a store after whatever the last run left."""

@@ -1,0 +1,282 @@
+"""Opening a store: from whatever the last run left to a log that ends cleanly and queues that agree with it.
+
+The log is the only truth. Where ours closed or checkpointed the store last, everything below the checkpoint's recovery
+offset is on disk and in the queues: recovery goes through the log from there. A store that RocketMQ wrote last has no
+such place; then RocketMQ's own rules find the file to begin with (spec: storage, section 6).
+
+Every step can be repeated: a crash inside recovery leaves a store that recovers to the same end. What a reader may
+have seen is noted (the incarnation is raised) before the evidence goes.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from rmqspark.errors import DamagedFile, RecordError
+from rmqspark.protocol.record import check_record, store_timestamp_at
+from rmqspark.protocol.record_batch import RecordBatch
+from rmqspark.store.recovery.redispatch import Redispatcher
+from rmqspark.store.recovery.scan import Damage, LogScan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rmqspark.store.checkpoint import Checkpoint
+    from rmqspark.store.deletions import Deletion, Deletions
+    from rmqspark.store.index.index import Index
+    from rmqspark.store.log.commit_log import CommitLog
+    from rmqspark.store.log.segment import Segment
+    from rmqspark.store.queues.consume_queue import ConsumeQueue
+    from rmqspark.store.queues.consume_queues import ConsumeQueues
+    from rmqspark.store.recovery.run_marker import LastRun
+
+_SYS_FLAG_END = 40
+_STORE_TIMESTAMP_END = 76
+
+
+class Recovered(NamedTuple):
+    """What recovery found. `damage` are ranges of the log that were on disk and cannot be believed any more."""
+
+    damage: tuple[Damage, ...]
+    refused: int  # records of topics or queues that cannot exist
+    store_timestamp_ms: int  # of the newest record gone through; 0 if there was none
+
+
+class Recovery:
+    """Recovers one store. `raise_incarnation` makes it durable that messages that were read may be gone."""
+
+    def __init__(
+        self,
+        log: CommitLog,
+        queues: ConsumeQueues,
+        index: Index | None,
+        deletions: Deletions,
+        checkpoint: Checkpoint,
+        last_run: LastRun,
+        raise_incarnation: Callable[[], None],
+        *,
+        check_crc: bool,
+    ) -> None:
+        self._log = log
+        self._queues = queues
+        self._index = index
+        self._deletions = deletions
+        self._checkpoint = checkpoint
+        self._last_run = last_run
+        self._raise_incarnation = raise_incarnation
+        self._check_crc = check_crc
+        self._damage: list[Damage] = []
+        self._store_timestamp_ms = 0
+        self._has_noted_loss = False
+
+    def run(self) -> Recovered:
+        """All of it: log, queues, index. The caller writes the checkpoint."""
+        if self._last_run.may_have_lost_what_was_read:
+            self._note_loss()
+        self._log.segments.load()
+        self._queues.load()
+        start, watermark = self._find_start()
+        self._make_log_durable(watermark)
+        redispatcher = Redispatcher(self._queues, self._deletions)
+        self._go_through(start, watermark, redispatcher)
+        self._cut_queues()
+        self._cut_log()
+        self._deletions.follow_log_end(self._log.end_offset)
+        for queue in self._queues:
+            for damage in self._damage:
+                queue.mark_lost(*damage)
+            queue.follow_log_start(self._log.min_offset)
+        self._feed_index()
+        return Recovered(tuple(self._damage), redispatcher.refused, self._store_timestamp_ms)
+
+    def _note_loss(self) -> None:
+        """What readers could see may be gone: once a recovery is enough to say so."""
+        if not self._has_noted_loss:
+            self._raise_incarnation()
+            self._has_noted_loss = True
+
+    # --- where to begin
+
+    def _find_start(self) -> tuple[int, int]:
+        """Where to begin in the log, and the watermark. The queues end there afterwards."""
+        oldest = self._log.min_offset
+        if not self._log.segments:
+            return self._forget_queues()
+        if not self._checkpoint.is_sealed:
+            self._deletions.distrust_places()
+            self._deletions.save()
+            return self._find_start_as_rocketmq()
+        recovery_offset = max(self._checkpoint.recovery_offset, oldest)
+        for queue in self._queues:
+            queue.find_end_below(recovery_offset)
+        self._finish_deletions()
+        watermark = max(self._checkpoint.watermark, oldest)
+        if self._queues.entries_total() >= self._checkpoint.entries_total:  # more where a deletion was cut short
+            return recovery_offset, watermark
+        self._find_ends_by_scan(whole=True)  # a queue is missing, or not what it was
+        return oldest, watermark
+
+    def _forget_queues(self) -> tuple[int, int]:
+        """Without a log its queues lead nowhere."""
+        if self._queues.topics():
+            self._note_loss()
+            self._queues.remove_all()
+        return 0, 0
+
+    def _find_start_as_rocketmq(self) -> tuple[int, int]:
+        """All files but the newest that holds records were finished once, so their content counts as durable."""
+        self._find_ends_by_scan(whole=False)
+        heads = [(segment.base, _first_store_timestamp(segment)) for segment in self._log.segments]
+        begun = [(base, stored_ms) for base, stored_ms in heads if stored_ms is not None]
+        watermark = begun[-1][0] if begun else self._log.min_offset
+        if self._last_run.was_closed:
+            reached = max((queue.end_physical_offset() for queue in self._queues), default=0)
+            starts = [base for base, _ in begun if base <= reached]
+        else:
+            starts = [base for base, stored_ms in begun if 0 < stored_ms <= self._checkpoint.min_timestamp_ms]
+        return (starts[-1] if starts else self._log.min_offset), watermark
+
+    def _finish_deletions(self) -> None:
+        """Removes the queues that were to go with a topic, where its deletion was noted and then cut short."""
+        for topic in self._queues.topics():
+            deletion = self._deletions.get(topic)
+            if deletion is not None and deletion.log_end_offset > self._log.min_offset:
+                queues = self._queues.by_topic[topic]
+                self._deletions.sync_name()
+                self._queues.remove(topic, [each for each, queue in queues.items() if self._went(queue, deletion)])
+
+    def _went(self, queue: ConsumeQueue, deletion: Deletion) -> bool:
+        """Whether all messages of a queue did: the newest tells. One with none has lost them with the power, or never
+        had any; those that came since the deletion are in the log."""
+        newest = queue.newest_message()
+        if newest is None:
+            return True
+        try:
+            return deletion.took(newest, partial(self._stored_ms, newest))
+        except DamagedFile:
+            return newest < self._log.min_offset  # it has expired
+
+    def _stored_ms(self, physical_offset: int) -> int:
+        """When a message was stored. Raises DamagedFile."""
+        return _store_timestamp_of(self._log.segments.read(physical_offset, _STORE_TIMESTAMP_END))
+
+    def _find_ends_by_scan(self, *, whole: bool) -> None:
+        for queue in self._queues:
+            queue.find_end_by_scan(from_start=whole)
+            for segment in queue.segments:
+                segment.touch()  # nobody knows whether what is kept is on disk
+        self._finish_deletions()
+
+    # --- the log and the queues
+
+    def _make_log_durable(self, watermark: int) -> None:
+        """Syncs what is there above the watermark before a queue entry leads to it: of a power loss that comes now,
+        queues know nothing that the log does not.
+
+        It is written again for that: the last run may have died of a failed fsync, and its pages count as clean though
+        they are on no disk (reliability, G6).
+        """
+        self._log.segments.sync_names()
+        for segment in self._log.segments:
+            if segment.base + segment.length > watermark:
+                if not self._last_run.was_closed:
+                    segment.rewrite(max(0, watermark - segment.base), segment.length)
+                segment.file().fsync()
+
+    def _go_through(self, start: int, watermark: int, redispatcher: Redispatcher) -> None:
+        scan = LogScan(
+            self._log.segments,
+            start,
+            watermark,
+            check_crc=self._check_crc,
+            may_be_torn=not self._last_run.was_closed,
+            has_vouchers=self._checkpoint.is_sealed,
+        )
+        for found in scan.run():
+            if isinstance(found, Damage):
+                self._damage.append(found)
+                self._note_loss()
+                continue
+            redispatcher.dispatch(found.batch, found.physical_offset)
+            self._store_timestamp_ms = int(found.batch.store_timestamps_ms[-1])
+        self._log.end_offset = scan.position
+
+    def _cut_queues(self) -> None:
+        """Ends every queue where the log ends. Entries beyond are word of messages that readers could see.
+
+        After a power loss each is cut though nothing but zeros is behind its end: a recovery that died may have written
+        those over entries that are still on disk.
+        """
+        if self._last_run.was_closed and self._checkpoint.is_sealed:
+            return
+        thorough = not self._last_run.same_boot
+        ends = {queue: queue.first_at_or_after(self._log.end_offset) for queue in self._queues}
+        beyond = {queue for queue, end in ends.items() if queue.has_written_behind(end, thorough=thorough)}
+        if beyond:
+            self._note_loss()
+        for queue, end in ends.items():
+            if thorough or queue in beyond:
+                queue.cut(end)
+
+    def _cut_log(self) -> None:
+        """After a crash nothing may be left behind the end."""
+        if not (self._last_run.was_closed and self._checkpoint.is_sealed):
+            self._log.segments.cut(self._log.end_offset)
+
+    # --- the index
+
+    def _feed_index(self) -> None:
+        if self._index is None:
+            return
+        is_clean = self._last_run.was_closed and self._checkpoint.is_sealed and not self._damage
+        feed_from = self._index.load(
+            clean=is_clean,
+            log_end_offset=self._log.end_offset,
+            checkpoint_timestamp_ms=self._checkpoint.index_timestamp_ms,
+        )
+        start = max(feed_from, self._log.min_offset)
+        if self._checkpoint.is_sealed and feed_from >= self._checkpoint.index_offset:
+            # Nothing below the recovery offset is missing but, perhaps, keys of the very last record.
+            if feed_from < self._checkpoint.recovery_offset:
+                self._feed_one(start)
+            start = max(start, self._checkpoint.recovery_offset)
+        scan = LogScan(self._log.segments, start, self._log.end_offset, check_crc=bool(self._damage))
+        for found in scan.run():
+            if not isinstance(found, Damage):
+                physical_offsets = found.batch.positions + found.physical_offset
+                self._index.append_records(None, found.batch, physical_offsets)
+
+    def _feed_one(self, physical_offset: int) -> None:
+        assert self._index is not None
+        try:
+            record = self._log.segments.read(physical_offset, 4)
+            record = self._log.segments.read(physical_offset, int.from_bytes(record, "big"))
+            check_record(record, check_crc=False)
+        except (DamagedFile, RecordError):
+            return
+        batch = RecordBatch.from_sizes(record, np.array([len(record)]))
+        self._index.append_records(None, batch, np.array([physical_offset]))
+
+
+def _first_store_timestamp(segment: Segment) -> int | None:
+    """When the first record of a file was stored; None if no record begins it."""
+    head = segment.read(0, min(_STORE_TIMESTAMP_END, segment.length))
+    size = int.from_bytes(head[:4], "big", signed=True)
+    if not 0 < size <= segment.length:
+        return None
+    record = segment.read(0, size)
+    try:
+        check_record(record)
+    except RecordError:
+        return None
+    if int.from_bytes(record[28:36], "big") != segment.base:
+        return None
+    return _store_timestamp_of(record)
+
+
+def _store_timestamp_of(record: bytes) -> int:
+    at = store_timestamp_at(int.from_bytes(record[36:_SYS_FLAG_END], "big", signed=True))
+    return int.from_bytes(record[at : at + 8], "big", signed=True)

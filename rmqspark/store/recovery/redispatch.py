@@ -1,0 +1,143 @@
+"""Queue entries for records found in the log: what the dispatcher did once, done again for thousands at a time.
+
+Records are grouped by queue; those a queue has already are skipped. A new message with queue offset 0 where a queue has
+messages says that its topic was deleted and made again in between: only messages since then are in the queue. Of
+deletions that ours noted, nothing from before is put into a queue at all.
+
+Names in a log come from whoever wrote it: a topic that could not have been created gets no queue, so no path is built
+from it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from rmqspark.errors import InvalidName, InvalidQueue
+from rmqspark.protocol.java_hash import java_hash_spans
+from rmqspark.protocol.record import MIN_RECORD_BYTES, SysFlag
+from rmqspark.protocol.spans import equal_to
+from rmqspark.store.queues.entries import entries_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from rmqspark.protocol.record_batch import RecordBatch
+    from rmqspark.protocol.spans import Positions
+    from rmqspark.store.deletions import Deletions
+    from rmqspark.store.queues.consume_queue import ConsumeQueue, Entries
+    from rmqspark.store.queues.consume_queues import ConsumeQueues
+
+_LARGEST_QUEUE_OFFSET: Final = 1 << 58  # times 20 is still a position
+
+
+class Redispatcher:
+    """Brings queues up to date. `refused` counts records that belong to no queue that could exist."""
+
+    def __init__(self, queues: ConsumeQueues, deletions: Deletions) -> None:
+        self._queues = queues
+        self._deletions = deletions
+        self.refused = 0
+
+    def dispatch(self, records: RecordBatch, first_physical_offset: int) -> None:
+        """Checked records that follow each other from `first_physical_offset` on."""
+        kinds = records.sys_flags & SysFlag.TRANSACTION_MASK
+        rows = np.flatnonzero((kinds != SysFlag.PREPARED) & (kinds != SysFlag.ROLLED_BACK))
+        physical_offsets = records.positions + first_physical_offset
+        entries = entries_of(physical_offsets, records.sizes, records.tags_codes())
+        queue_offsets = records.queue_offsets
+        for topic, queue_id, members in undeleted(by_queue(records, rows), records, physical_offsets, self._deletions):
+            try:
+                queue = self._queues.get_or_make(topic, queue_id)
+            except (InvalidName, InvalidQueue):
+                self.refused += len(members)
+                continue
+            chosen = entries[members]
+            if queue.delay_ms:
+                chosen["tags_code"] = records.store_timestamps_ms[members] + queue.delay_ms
+            self._put(queue, queue_offsets[members], chosen)
+
+    def _put(self, queue: ConsumeQueue, queue_offsets: Positions, entries: Entries) -> None:
+        """Entries of one queue in log order. Those of messages before the queue's end are there already."""
+        end_offset = queue.end_physical_offset()
+        if int(entries["physical_offset"][0]) >= end_offset and _is_run(queue_offsets):  # as nearly always
+            self._put_run(queue, int(queue_offsets[0]), entries)
+            return
+        is_new = entries["physical_offset"] >= end_offset
+        is_possible = (queue_offsets >= 0) & (queue_offsets < _LARGEST_QUEUE_OFFSET)
+        self.refused += int(np.count_nonzero(is_new & ~is_possible))
+        rows = np.flatnonzero(is_new & is_possible)
+        breaks = np.flatnonzero(np.diff(queue_offsets[rows]) != 1) + 1
+        for run in np.split(rows, breaks) if len(rows) else ():
+            self._put_run(queue, int(queue_offsets[run[0]]), entries[run])
+
+    def _put_run(self, queue: ConsumeQueue, queue_offset: int, entries: Entries) -> None:
+        """Entries of consecutive queue offsets, of messages newer than any the queue has."""
+        if queue_offset == 0 and queue.max_offset:
+            queue.begin_anew()
+        if _is_plausible(queue, queue_offset, int(entries["physical_offset"][0])):
+            queue.put(queue_offset, entries.view(np.uint8).data)
+        else:
+            self.refused += len(entries)
+
+
+def _is_run(queue_offsets: Positions) -> bool:
+    """Whether they are possible and count up by one."""
+    first, last = int(queue_offsets[0]), int(queue_offsets[-1])
+    counts_up = last - first == len(queue_offsets) - 1 and bool((queue_offsets[1:] > queue_offsets[:-1]).all())
+    return first >= 0 and last < _LARGEST_QUEUE_OFFSET and counts_up
+
+
+def _is_plausible(queue: ConsumeQueue, queue_offset: int, physical_offset: int) -> bool:
+    """Whether the messages that are missing before this one can have been lost in the log: there was room for them."""
+    missing = queue_offset - queue.max_offset
+    if missing <= 0 or queue.max_offset == queue.first_offset:
+        return True
+    return missing * MIN_RECORD_BYTES <= physical_offset - queue.end_physical_offset()
+
+
+def undeleted(
+    found: Iterable[tuple[bytes, int, Positions]],
+    records: RecordBatch,
+    physical_offsets: Positions,
+    deletions: Deletions,
+) -> Iterator[tuple[str, int, Positions]]:
+    """What `by_queue` finds, without the messages that were deleted with their topics."""
+    for name, queue_id, rows in found:
+        topic = name.decode("utf-8", "replace")
+        if (deletion := deletions.get(topic)) is not None:
+            rows = rows[deletion.spares(physical_offsets[rows], records.store_timestamps_ms[rows])]
+        if len(rows):
+            yield topic, queue_id, rows
+
+
+def by_queue(records: RecordBatch, rows: Positions) -> Iterator[tuple[bytes, int, Positions]]:
+    """Topic, queue id and rows of each queue among `rows`; rows stay in log order.
+
+    Topics are told apart by their hashes, then compared: those that merely share a hash go round again.
+    """
+    starts, lengths = records.topics
+    hashes = java_hash_spans(records.buffer, starts, lengths).astype(np.int64)
+    queue_ids = records.queue_ids.astype(np.int64)
+    keys = hashes << 32 | queue_ids & 0xFFFFFFFF
+    while len(rows):
+        left_over = []
+        for members in _by_key(keys, rows):
+            first = int(members[0])
+            start, length = int(starts[first]), int(lengths[first])
+            topic = records.buffer[start : start + length].tobytes()
+            same = lengths[members] == length
+            same[same] = equal_to(records.buffer, starts[members[same]], topic)
+            yield topic, int(queue_ids[first]), members[same]
+            left_over.append(members[~same])
+        rows = np.concatenate(left_over)
+
+
+def _by_key(keys: Positions, rows: Positions) -> list[Positions]:
+    chosen = keys[rows]
+    if (chosen == chosen[0]).all():
+        return [rows]
+    order = np.argsort(chosen, kind="stable")
+    edges = np.flatnonzero(np.diff(chosen[order])) + 1
+    return np.split(rows[order], edges)
