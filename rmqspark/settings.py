@@ -24,14 +24,18 @@ if TYPE_CHECKING:
 
 ENVIRONMENT_PREFIX = "RMQ_"
 _SLIP = 0.9  # so alike (difflib's ratio) that nobody else would call a variable of theirs so
+MAX_INT64 = (1 << 63) - 1
 _NAMES = {bool: "true or false", int: "a whole number", str: "a text"}
 _OPENS_TOML = ('"', "'", "[", "{")  # no value of RocketMQ's begins so
 _Settings = TypeVar("_Settings")
 
 
-def setting(default: Any, meaning: str, *, unit: str = "") -> Any:
-    """Declares a setting: its default, what it means in one sentence, and its unit (ms, bytes, ...) if it has one."""
-    return field(default=default, metadata={"meaning": meaning, "unit": unit})
+def setting(default: Any, meaning: str, *, unit: str = "", at_least: int = 1, at_most: int = MAX_INT64) -> Any:
+    """Declares a setting: its default, what it means in one sentence, and its unit (ms, bytes, ...) if it has one.
+
+    A number is accepted from `at_least` to `at_most`: outside of them it would make no sense.
+    """
+    return field(default=default, metadata={"meaning": meaning, "unit": unit, "at_least": at_least, "at_most": at_most})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,8 @@ class SettingInfo:
     default: Any
     meaning: str
     unit: str
+    at_least: int
+    at_most: int
 
     @property
     def flag(self) -> str:
@@ -59,8 +65,28 @@ def describe(kind: type) -> list[SettingInfo]:
             continue
         base, optional = _plain_type(hints[item.name])
         meta = item.metadata
-        infos.append(SettingInfo(item.name, base, optional, item.default, meta["meaning"], meta["unit"]))
+        infos.append(SettingInfo(item.name, base, optional, item.default, **meta))
     return infos
+
+
+def check_bounds(settings: Any) -> None:
+    """Raises InvalidArgument for a number that makes no sense.
+
+    Settings classes call it when they are made, so that nothing starts with such a number, wherever it comes from.
+    """
+    for info in describe(type(settings)):
+        if info.kind is int:
+            _check_bounds(info, getattr(settings, info.name))
+
+
+def _check_bounds(info: SettingInfo, value: object, where: str = "") -> None:
+    if isinstance(value, int) and not isinstance(value, bool) and info.at_least <= value <= info.at_most:
+        return
+    is_above = isinstance(value, int) and value > info.at_most
+    is_open = info.at_most == MAX_INT64 and not is_above
+    accepted = f"{info.at_least} or more" if is_open else f"{info.at_least} to {info.at_most}"
+    unit = f" {info.unit}" if info.unit else ""
+    raise InvalidArgument(f"Setting {info.name} is {value!r}{where}, but must be {accepted}{unit}.")
 
 
 def snake_case(name: str) -> str:
@@ -168,16 +194,23 @@ def _convert(info: SettingInfo, value: Any, where: str) -> Any:
         hint = f"Leave it out for its default, {info.default}."
         raise InvalidArgument(f"Setting {info.name} is empty {where}.", hint=hint)
     try:
-        if info.kind is bool:
-            return _to_bool(value)
-        if info.kind is int:
-            return _to_int(value)
-        if info.kind is str and isinstance(value, (str, int, float)):
-            return str(value)
-        return info.kind(value)
+        converted = _to_kind(info.kind, value)
     except (TypeError, ValueError):
         wanted = _NAMES.get(info.kind, info.kind.__name__) + (f" ({info.unit})" if info.unit else "")
         raise InvalidArgument(f"Setting {info.name} is {value!r} {where}, but must be {wanted}.") from None
+    if info.kind is int:
+        _check_bounds(info, converted, f" {where}")
+    return converted
+
+
+def _to_kind(kind: type, value: Any) -> Any:
+    if kind is bool:
+        return _to_bool(value)
+    if kind is int:
+        return _to_int(value)
+    if kind is str and isinstance(value, (str, int, float)):
+        return str(value)
+    return kind(value)
 
 
 def _to_int(value: Any) -> int:

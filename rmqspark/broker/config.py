@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from rmqspark.errors import InvalidArgument, NotThereYet
 from rmqspark.protocol.names import check_broker_name
 from rmqspark.remoting.address import is_loopback
-from rmqspark.settings import setting
+from rmqspark.settings import check_bounds, setting
 
 _ROLES_SERVED = ("ASYNC_MASTER", "SYNC_MASTER")
 
@@ -18,10 +18,12 @@ class BrokerConfig:
 
     broker_name: str = setting("broker-a", "Name of this broker and its replicas: a word, a host, or room@name.")
     broker_cluster_name: str = setting("DefaultCluster", "Cluster this broker belongs to.")
-    broker_id: int = setting(0, "0 is the master of a broker name.")
+    broker_id: int = setting(0, "0 is the master of a broker name.", at_least=0)
     broker_role: str = setting("ASYNC_MASTER", "ASYNC_MASTER or SYNC_MASTER; the same while there are no replicas.")
     bind_address: str = setting("127.0.0.1", "Address the broker listens on.")
-    listen_port: int = setting(10911, "Port for clients; listen port - 2 is opened too. 0 takes a free pair.")
+    listen_port: int = setting(
+        10911, "Port for clients; listen port - 2 is opened too. 0 takes a free pair.", at_least=0, at_most=65_535
+    )
     broker_ip1: str = setting("", "Host that clients are told; empty means the address the broker listens on.")
     namesrv_addr: str = setting("", "Name servers to register with: h1:9876;h2:9876. Empty registers nowhere.")
     register_name_server_period: int = setting(30_000, "Time between registrations.", unit="ms")
@@ -38,25 +40,33 @@ class BrokerConfig:
     trace_topic_enable: bool = setting(True, "Clients may send message traces to RMQ_SYS_TRACE_TOPIC.")
     max_topic_nums: int = setting(20_000, "(ours) Topics this broker holds at most, retry topics included.")
     max_group_nums: int = setting(10_000, "(ours) Consumer groups, and producer groups at a time, at most.")
-    max_queue_nums: int = setting(1024, "(ours) Queues a topic may have at most.")
+    max_queue_nums: int = setting(1024, "(ours) Queues a topic may have at most.", at_most=65_536)
     enable_mixed_message_type: bool = setting(False, "Topics may be for MIXED messages, of all kinds.")
 
     enable_property_filter: bool = setting(True, "Consumers may filter by SQL92 (off in RocketMQ).")
     long_polling_enable: bool = setting(True, "Pulls at the end of a queue wait for messages.")
-    short_polling_time_mills: int = setting(1000, "How long they wait with long polling off.", unit="ms")
-    max_parked_pulls: int = setting(100_000, "(ours) Pulls held at a time; more are answered busy.")
+    short_polling_time_mills: int = setting(1000, "How long they wait with long polling off.", unit="ms", at_least=0)
+    max_parked_pulls: int = setting(100_000, "(ours) Pulls held at a time; more are answered busy.", at_least=0)
     max_transfer_bytes_on_message_in_memory: int = setting(262_144, "Bytes one pull answers at most.", unit="bytes")
     max_transfer_count_on_message_in_memory: int = setting(32, "Messages one pull answers at most.")
     max_bulk_read_bytes: int = setting(8 << 20, "(ours) Bytes of records one bulk read answers at most.", unit="bytes")
     default_query_max_num: int = setting(32, "Messages a query by unique key answers at most.")
 
-    transaction_time_out: int = setting(6000, "Age at which producers are first asked about a half message.", unit="ms")
+    transaction_time_out: int = setting(
+        6000, "Age at which producers are first asked about a half message.", unit="ms", at_least=0
+    )
     transaction_check_interval: int = setting(60_000, "Time between two questions about one half message.", unit="ms")
-    transaction_check_max: int = setting(15, "Questions after which a half message is set aside.")
+    transaction_check_max: int = setting(15, "Questions after which a half message is set aside.", at_least=0)
     reject_transaction_message: bool = setting(False, "Transactional messages are refused.")
-    max_half_messages: int = setting(500_000, "(ours) Half messages open at a time; more are answered busy.")
-    max_half_batches: int = setting(50_000, "(ours) Half batches of Spark held at a time; more are answered busy.")
-    max_half_batch_bytes: int = setting(100 << 30, "(ours) Bytes in them; more are answered busy.", unit="bytes")
+    max_half_messages: int = setting(
+        500_000, "(ours) Half messages open at a time; more are answered busy.", at_least=0
+    )
+    max_half_batches: int = setting(
+        50_000, "(ours) Half batches of Spark held at a time; more are answered busy.", at_least=0
+    )
+    max_half_batch_bytes: int = setting(
+        100 << 30, "(ours) Bytes in them; more are answered busy.", unit="bytes", at_least=0
+    )
 
     consume_group_lock_live_time: int = setting(60_000, "Lease of a queue lock of orderly consumers.", unit="ms")
     client_expired_time: int = setting(120_000, "Clients without heartbeat for longer are dropped.", unit="ms")
@@ -75,6 +85,7 @@ class BrokerConfig:
     trace_on: bool = setting(True, "Tells clients that traces are welcome (TRACE_ON).")
 
     def __post_init__(self) -> None:
+        check_bounds(self)
         for name in (self.broker_name, self.broker_cluster_name):
             check_broker_name(name)
         if self.broker_role not in _ROLES_SERVED or self.broker_id != 0:
@@ -82,14 +93,10 @@ class BrokerConfig:
                 f"broker_role {self.broker_role!r} with broker_id {self.broker_id} is not supported.",
                 hint="Replicas are not there yet: use ASYNC_MASTER with id 0.",
             )
-        if self.listen_port != 0 and not 3 <= self.listen_port <= 65_535:
+        if 0 < self.listen_port < 3:
             raise InvalidArgument(
                 f"listen_port is {self.listen_port}, but must be 3 to 65535, or 0 for a free pair.",
                 hint="Listen port - 2 is opened too.",
-            )
-        if self.transaction_check_interval < 1:
-            raise InvalidArgument(
-                f"transaction_check_interval is {self.transaction_check_interval}, but is at least 1."
             )
         if not 1 <= self.default_topic_queue_nums <= self.max_queue_nums:
             raise InvalidArgument(

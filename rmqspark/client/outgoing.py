@@ -15,7 +15,7 @@ from rmqspark.protocol.compression import compress
 from rmqspark.protocol.names import MAX_BODY_BYTES, RETRY_PREFIX, check_body, check_sendable
 from rmqspark.protocol.properties import Property, check_user_properties, encode_properties
 from rmqspark.protocol.record import SysFlag
-from rmqspark.settings import setting
+from rmqspark.settings import check_bounds, setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,13 +31,22 @@ MAX_TIMEOUT_MS = (1 << 31) - 1  # 24 days
 class SendConfig:
     """How a producer sends; names and defaults are RocketMQ's (DefaultMQProducer)."""
 
-    send_msg_timeout: int = setting(3000, "Time for one send, all its tries together.", unit="ms")
-    retry_times_when_send_failed: int = setting(2, "Further tries after one that failed, within the same time.")
+    send_msg_timeout: int = setting(
+        3000, "Time for one send, all its tries together.", unit="ms", at_most=MAX_TIMEOUT_MS
+    )
+    retry_times_when_send_failed: int = setting(
+        2, "Further tries after one that failed, within the same time.", at_least=0
+    )
     send_latency_fault_enable: bool = setting(
         False, "Leave brokers alone for a while that were slow, as those are that failed."
     )
-    compress_msg_body_over_howmuch: int = setting(4096, "Bodies from this size on are compressed with zlib; 0: none.")
+    compress_msg_body_over_howmuch: int = setting(
+        4096, "Bodies from this size on are compressed with zlib; 0: none.", at_least=0
+    )
     max_message_size: int = setting(MAX_BODY_BYTES, "The largest body that is accepted.", unit="bytes")
+
+    def __post_init__(self) -> None:
+        check_bounds(self)
 
     def timeout(self, timeout_ms: int | None) -> int:
         """The time of a send: what its caller gives it, else that of all. InvalidArgument."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rmqspark.errors import InvalidArgument
-from rmqspark.settings import setting
+from rmqspark.settings import check_bounds, setting
 
 
 @dataclass(frozen=True)
@@ -13,7 +12,7 @@ class NamesrvConfig:
     """Where a name server listens and what it answers. Connections are `Limits`'."""
 
     bind_address: str = setting("127.0.0.1", "Address the name server listens on.")
-    listen_port: int = setting(9876, "Port for clients and brokers; 0 takes any free one.")
+    listen_port: int = setting(9876, "Port for clients and brokers; 0 takes any free one.", at_least=0, at_most=65_535)
     insecure: bool = setting(False, "(ours) Listen beyond loopback although there is no authentication.")
 
     scan_not_active_broker_interval: int = setting(5_000, "Time between looks for brokers gone silent.", unit="ms")
@@ -26,8 +25,7 @@ class NamesrvConfig:
 
     max_brokers: int = setting(4_096, "(ours) Brokers registered at a time, replicas counted.")
     max_topics: int = setting(200_000, "(ours) Topics known at a time, all brokers together.")
-    max_kv_configs: int = setting(10_000, "(ours) Key-value configurations, all namespaces together.")
+    max_kv_configs: int = setting(10_000, "(ours) Key-value configurations, all namespaces together.", at_least=0)
 
     def __post_init__(self) -> None:
-        if not 0 <= self.listen_port <= 65_535:
-            raise InvalidArgument(f"listen_port is {self.listen_port}, but must be 1 to 65535, or 0 for any free one.")
+        check_bounds(self)

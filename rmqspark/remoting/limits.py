@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rmqspark.protocol.frame import MAX_FRAME_BYTES
-from rmqspark.settings import setting
+from rmqspark.settings import check_bounds, setting
 
 _MIB = 1024 * 1024
 
@@ -45,4 +45,9 @@ class Limits:
         16_384, "requests of a connection that wait for their answer; more are answered SYSTEM_BUSY"
     )
     max_calls_under_way: int = setting(64, "requests of ours to one client that wait for its answer")
-    close_timeout_ms: int = setting(3_000, "time that requests under way have to end when the server closes", unit="ms")
+    close_timeout_ms: int = setting(
+        3_000, "time that requests under way have to end when the server closes", unit="ms", at_least=0
+    )
+
+    def __post_init__(self) -> None:
+        check_bounds(self)

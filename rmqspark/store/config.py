@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 
 from rmqspark.errors import InvalidArgument
-from rmqspark.settings import setting
+from rmqspark.settings import check_bounds, setting
 
 CONSUME_QUEUE_ENTRY_BYTES = 20
 _INT32_MAX = 2**31 - 1  # index files number slots and entries by 32 bits
@@ -18,12 +18,16 @@ class StoreConfig:
     """Everything a store can be told. It never sees the broker's settings."""
 
     mapped_file_size_commit_log: int = setting(
-        1 << 30, "Length of a commit log file; may not change while a store has files.", unit="bytes"
+        1 << 30,
+        "Length of a commit log file; may not change while a store has files.",
+        unit="bytes",
+        at_least=_SMALLEST_SEGMENT_BYTES,
     )
     mapped_file_size_consume_queue: int = setting(
         300_000 * CONSUME_QUEUE_ENTRY_BYTES,
         "Length of a consume queue file, rounded up to whole entries.",
         unit="bytes",
+        at_least=CONSUME_QUEUE_ENTRY_BYTES,
     )
     flush_disk_type: str = setting(
         "ASYNC_FLUSH", "SYNC_FLUSH answers a send when it is on disk, ASYNC_FLUSH when it is in the page cache."
@@ -36,25 +40,27 @@ class StoreConfig:
     max_message_size: int = setting(4 << 20, "Largest body of a message.", unit="bytes")
     check_crc_on_recover: bool = setting(True, "Whether recovery checks the bodies' checksums.")
     message_index_enable: bool = setting(True, "Whether messages can be queried by key and unique id.")
-    max_hash_slot_num: int = setting(5_000_000, "Hash slots of an index file.")
-    max_index_num: int = setting(20_000_000, "Entries of an index file.")
+    max_hash_slot_num: int = setting(5_000_000, "Hash slots of an index file.", at_most=_INT32_MAX)
+    max_index_num: int = setting(20_000_000, "Entries of an index file.", at_least=2, at_most=_INT32_MAX)
     message_delay_level: str = setting(
         "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h", "The delays of levels 1, 2, ... of messages."
     )
     access_message_in_memory_max_ratio: int = setting(
-        40, "Share of the machine's memory within which a message counts as recent.", unit="percent"
+        40, "Share of the machine's memory within which a message counts as recent.", unit="percent", at_most=100
     )
-    file_reserved_time: int = setting(72, "How long messages are kept.", unit="h")
+    file_reserved_time: int = setting(72, "How long messages are kept.", unit="h", at_least=0)
     delete_when: str = setting("04", "Hours of the day, separated by ;, in which expired files are deleted.")
-    disk_max_used_space_ratio: int = setting(75, "Above this, expired files are deleted at any hour.", unit="percent")
-    disk_space_clean_forcibly_ratio: int = setting(
-        85, "Above this, the oldest files are deleted even if not expired.", unit="percent"
+    disk_max_used_space_ratio: int = setting(
+        75, "Above this, expired files are deleted at any hour.", unit="percent", at_most=100
     )
-    disk_space_warning_level_ratio: int = setting(90, "Above this, no message is taken.", unit="percent")
+    disk_space_clean_forcibly_ratio: int = setting(
+        85, "Above this, the oldest files are deleted even if not expired.", unit="percent", at_most=100
+    )
+    disk_space_warning_level_ratio: int = setting(90, "Above this, no message is taken.", unit="percent", at_most=100)
     clean_file_forcibly_enable: bool = setting(True, "Whether files may be deleted before they have expired.")
     delete_file_batch_max: int = setting(10, "Commit log files deleted in one go.")
     min_free_bytes: int = setting(
-        0, "Ours: bytes of the disk to keep free; where it is not 0 it replaces the ratios.", unit="bytes"
+        0, "Ours: bytes of the disk to keep free; where it is not 0 it replaces the ratios.", unit="bytes", at_least=0
     )
     max_open_files: int = setting(256, "Ours: files of a kind the store holds open; more are opened when needed.")
     max_unsynced_files: int = setting(
@@ -62,17 +68,9 @@ class StoreConfig:
     )
 
     def __post_init__(self) -> None:
-        if self.mapped_file_size_commit_log < _SMALLEST_SEGMENT_BYTES:
-            raise InvalidArgument(f"mapped_file_size_commit_log must be at least {_SMALLEST_SEGMENT_BYTES} bytes.")
-        if self.mapped_file_size_consume_queue < CONSUME_QUEUE_ENTRY_BYTES:
-            raise InvalidArgument(f"mapped_file_size_consume_queue must be at least {CONSUME_QUEUE_ENTRY_BYTES} bytes.")
+        check_bounds(self)
         if self.flush_disk_type not in ("ASYNC_FLUSH", "SYNC_FLUSH"):
             raise InvalidArgument(f"flush_disk_type is ASYNC_FLUSH or SYNC_FLUSH, not {self.flush_disk_type!r}.")
-        if not (1 <= self.max_hash_slot_num <= _INT32_MAX and 2 <= self.max_index_num <= _INT32_MAX):
-            raise InvalidArgument(
-                f"An index of {self.max_hash_slot_num} slots and {self.max_index_num} entries cannot be: "
-                f"max_hash_slot_num is at least 1, max_index_num at least 2, and neither above {_INT32_MAX}."
-            )
         parse_delay_levels(self.message_delay_level)
         parse_hours(self.delete_when)
 

@@ -26,7 +26,7 @@ from rmqspark.protocol.headers import (
 )
 from rmqspark.protocol.names import TXN_LEDGER_TOPIC
 from rmqspark.store.json_table import JsonTable
-from rmqspark.testing.memory_files import MemoryFileSystem
+from rmqspark.testing.memory_files import MemoryFile, MemoryFileSystem
 from rmqspark.testing.ports import reserved_port
 
 pytestmark = pytest.mark.integration
@@ -235,18 +235,24 @@ def test_a_failed_write_is_told_to_every_send_concerned(on_broker) -> None:
     on_broker(talk, files=files, store={"flush_interval_commit_log": 60_000})
 
 
-def test_a_flush_that_takes_too_long_is_admitted(on_broker) -> None:
+def test_a_flush_that_takes_too_long_is_admitted(on_broker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Code 10 with the receipt: stored, and perhaps not on disk."""
+    is_free = threading.Event()
+    is_free.set()
+    fsync = MemoryFile.fsync
+    monkeypatch.setattr(MemoryFile, "fsync", lambda file: is_free.wait(60) and fsync(file))
 
     async def talk(bench) -> None:
         client = await bench.connect()
         await client.create_topic("orders")
+        is_free.clear()
         answer = await client.send("orders", b"x")
+        is_free.set()
         assert answer.code == ResponseCode.FLUSH_DISK_TIMEOUT
         assert answer.fields["queueOffset"] == "0"
         assert len(answer.fields["msgId"]) == 32
 
-    on_broker(talk, store={**SYNC, "sync_flush_timeout": 0})
+    on_broker(talk, store={**SYNC, "sync_flush_timeout": 1})
 
 
 @pytest.mark.parametrize("error", [OSError(errno.EIO, "planned by the test"), MemoryError()], ids=["disk", "memory"])

@@ -7,8 +7,13 @@ from typing import Literal
 
 import pytest
 
+from rmqspark.broker.config import BrokerConfig
+from rmqspark.client.outgoing import SendConfig
 from rmqspark.errors import InvalidArgument
-from rmqspark.settings import as_properties, describe, load, parse_file, setting, snake_case
+from rmqspark.namesrv.config import NamesrvConfig
+from rmqspark.remoting.limits import Limits
+from rmqspark.settings import SettingInfo, as_properties, describe, load, parse_file, setting, snake_case
+from rmqspark.store.config import StoreConfig
 
 
 @dataclass(frozen=True)
@@ -19,6 +24,38 @@ class Sample:
     broker_ip1: str | None = setting(None, "What clients are told.")
     broker_role: Literal["ASYNC_MASTER", "SYNC_MASTER"] = setting("ASYNC_MASTER", "Role.")
     sync_flush_timeout: int = setting(5000, "Longest wait for the disk.", unit="ms")
+
+
+NUMBERS = [
+    pytest.param(kind, info, id=f"{kind.__name__} {info.name}")
+    for kind in (BrokerConfig, StoreConfig, NamesrvConfig, Limits, SendConfig)
+    for info in describe(kind)
+    if info.kind is int
+]
+
+
+@pytest.mark.parametrize(("kind", "info"), NUMBERS)
+def test_no_number_that_makes_no_sense_is_taken(kind: type, info: SettingInfo) -> None:
+    """Below what is accepted, negative or beyond 64 bits: told by its name, wherever it comes from."""
+    for wrong in (info.at_least - 1, -5, 1 << 63):
+        with pytest.raises(InvalidArgument, match=rf"{info.name} is {wrong} in the file, but must be "):
+            load(kind, file={info.name: wrong})
+        with pytest.raises(InvalidArgument, match=f"{info.name} is {wrong}, but must be "):
+            kind(**{info.name: wrong})
+    assert info.at_least <= info.default <= info.at_most
+
+
+def test_a_number_out_of_bounds_is_told_with_its_unit_and_where_it_stands() -> None:
+    """As a flag, a variable, and one that has an upper end."""
+    with pytest.raises(InvalidArgument) as by_flag:
+        load(Sample, flags={"sync_flush_timeout": "0"})
+    assert by_flag.value.message == (
+        "Setting sync_flush_timeout is 0 on the command line (--sync-flush-timeout), but must be 1 or more ms."
+    )
+    with pytest.raises(InvalidArgument, match=r"\(\$RMQ_DISK_MAX_USED_SPACE_RATIO\), but must be 1 to 100 percent"):
+        load(StoreConfig, environment={"RMQ_DISK_MAX_USED_SPACE_RATIO": "101"})
+    with pytest.raises(InvalidArgument, match="send_msg_timeout is '5', but must be"):
+        SendConfig(send_msg_timeout="5")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
