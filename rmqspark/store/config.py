@@ -60,11 +60,11 @@ class StoreConfig:
     clean_file_forcibly_enable: bool = setting(True, "Whether files may be deleted before they have expired.")
     delete_file_batch_max: int = setting(10, "Commit log files deleted in one go.")
     min_free_bytes: int = setting(
-        0, "Ours: bytes of the disk to keep free; where it is not 0 it replaces the ratios.", unit="bytes", at_least=0
+        0, "(ours) Bytes of the disk to keep free; where it is not 0 it replaces the ratios.", unit="bytes", at_least=0
     )
-    max_open_files: int = setting(256, "Ours: files of a kind the store holds open; more are opened when needed.")
+    max_open_files: int = setting(256, "(ours) Files of a kind the store holds open; more are opened when needed.")
     max_unsynced_files: int = setting(
-        8_192, "Ours: queues with bytes that are not on disk; before there are more, the oldest is synced and closed."
+        8_192, "(ours) Queues with bytes that are not on disk; before there are more, the oldest is synced and closed."
     )
 
     def __post_init__(self) -> None:

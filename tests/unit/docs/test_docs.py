@@ -135,3 +135,9 @@ def test_every_link_leads_somewhere(page: Path) -> None:
         target = page.parent / place if place else page
         assert place.startswith("https:") or target.exists(), link
         assert not anchor or anchor in anchors(target), link
+
+
+def test_what_is_ours_is_marked_alike() -> None:
+    """docs/operations.md says how: `(ours)` before what a setting means."""
+    settings = re.findall(r"^\| `\w+` \| .* \| (.*) \|$", (DOCS / "operations.md").read_text(), re.MULTILINE)
+    assert [meaning for meaning in settings if meaning.lower().startswith("ours")] == []
