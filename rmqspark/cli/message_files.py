@@ -139,15 +139,23 @@ class Writer(Protocol):
         """Lets go of a file that is not wanted. Raises nothing: why it is not is known."""
 
 
-@contextmanager
-def writing(file: Path) -> Iterator[Writer]:
-    """A writer of F.jsonl or F.parquet. The file is there, in full, once the block has ended without an error."""
+def check_writable_as(file: Path) -> Callable[[Path], Writer]:
+    """What writes such a file. InvalidArgument where it cannot be, by its name or its place."""
     made: dict[str, Callable[[Path], Writer]] = {".jsonl": _Lines, ".ndjson": _Lines, ".parquet": _Rows}
     kind = made.get(file.suffix.lower())
     if kind is None:
         raise InvalidArgument(f"{file} is neither .jsonl nor .parquet.")
     if not file.parent.is_dir():
         raise InvalidArgument(f"{file.parent} is not a directory.", hint="Make it first, or write somewhere else.")
+    if file.is_dir():
+        raise InvalidArgument(f"{file} is a directory.", hint="Name a file in it.")
+    return kind
+
+
+@contextmanager
+def writing(file: Path) -> Iterator[Writer]:
+    """A writer of F.jsonl or F.parquet. The file is there, in full, once the block has ended without an error."""
+    kind = check_writable_as(file)
     part = file.with_name(f".{file.name}.part")
     try:
         writer = kind(part)

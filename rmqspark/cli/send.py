@@ -15,10 +15,12 @@ from rmqspark.cli.options import Json, Namesrv
 from rmqspark.cli.sending import Addressed, send_all
 from rmqspark.errors import InvalidArgument
 from rmqspark.model import Message, SendReceipt
+from rmqspark.protocol.names import check_sendable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_LAST_QUEUE_ID = (1 << 31) - 1
 _SHOWN = 10  # receipts of a long run; --json prints all
 
 
@@ -41,7 +43,9 @@ def send(
             help="Delay level 1 to 18 (1s 5s 10s ... 2h); brokers of ours refuse it, delays are not there yet.",
         ),
     ] = 0,
-    queue: Annotated[int | None, typer.Option(min=0, help="Send to this queue id instead of all in turn.")] = None,
+    queue: Annotated[
+        int | None, typer.Option(min=0, max=_LAST_QUEUE_ID, help="Send to this queue id instead of all in turn.")
+    ] = None,
     shard: Annotated[str | None, typer.Option(help="Keep the order of all messages that share this word.")] = None,
     format_: Annotated[
         str | None, typer.Option("--format", help="How a line of standard input reads: '%k:%v'.")
@@ -55,6 +59,7 @@ def send(
     """
     if queue is not None and shard is not None:
         raise InvalidArgument("--queue and --shard exclude each other: a shard chooses its queue by itself.")
+    check_sendable(topic)  # also where nothing is to be sent
     properties = _properties(property_ or [])
     messages = (
         _dressed(message, tag=tag, keys=key or [], properties=properties, delay=delay)

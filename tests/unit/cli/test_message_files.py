@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqspark.cli.in_time_order import Span, in_time_order
-from rmqspark.cli.message_files import Recorded, read_file, writing
+from rmqspark.cli.message_files import Recorded, check_writable_as, read_file, writing
 from rmqspark.cli.topic_files import at_pace
 from rmqspark.errors import DecodeError, InvalidArgument
 from rmqspark.model import Message, MessageQueue, ReceivedMessage
@@ -212,3 +212,10 @@ def _write_all(file: Path, messages: Iterable[ReceivedMessage]) -> None:
     with writing(file) as writer:
         for message in messages:
             writer.write(message)
+
+
+def test_a_directory_is_no_file_to_write(tmp_path: Path) -> None:
+    """It is said before anything is read, and not when all of it is written."""
+    (tmp_path / "orders.jsonl").mkdir()
+    with pytest.raises(InvalidArgument, match="orders.jsonl is a directory. Name a file in it."):
+        check_writable_as(tmp_path / "orders.jsonl")
