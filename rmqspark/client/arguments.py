@@ -132,7 +132,7 @@ _KINDS: Final = {
     "None": _Kind("None", frozenset({NoneType})),
     "bool": _Kind("True or False", frozenset({bool})),
     "str": _Kind("text", frozenset({str}), _is_text),
-    "int": _Kind("a whole number", fits=is_whole),
+    "int": _Kind("a whole number of 64 bits", fits=is_whole),
     "Sequence[str]": _Kind("a list of texts", fits=_each(Sequence, _is_text)),
     "Collection[int]": _Kind("a list of whole numbers", fits=_each(Collection, is_whole)),
     "MessageQueue": _Kind("a MessageQueue(topic, broker name, queue id)", fits=_is_queue),
