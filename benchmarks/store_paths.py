@@ -34,8 +34,8 @@ from rmqspark.protocol.record_builder import EncodedRecords, encode_records
 from rmqspark.protocol.unique_keys import unique_keys
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.draft import Draft
-from rmqspark.store.files import PosixFileSystem
 from rmqspark.store.message_store import MessageStore
+from rmqspark.store.posix_files import PosixFileSystem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -133,7 +133,7 @@ def make_broker(settings: BrokerSettings, directory: Path) -> Broker:
     from rmqspark.broker.broker import Broker
     from rmqspark.clock import SystemClock
     from rmqspark.entropy import SystemEntropy
-    from rmqspark.store.files import PosixFileSystem
+    from rmqspark.store.posix_files import PosixFileSystem
 
     return Broker(
         settings.broker,

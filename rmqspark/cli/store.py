@@ -64,8 +64,8 @@ def check(
 
 def _stores(directory: Path) -> list[Path]:
     """The directory itself, or those in it that are stores."""
-    from rmqspark.store.files import PosixFileSystem
     from rmqspark.store.inspection.store import is_store
+    from rmqspark.store.posix_files import PosixFileSystem
 
     if is_store(PosixFileSystem(directory)):
         return [directory]
@@ -76,8 +76,8 @@ def _stores(directory: Path) -> list[Path]:
 
 
 def _inspect(path: Path) -> StoreReport:
-    from rmqspark.store.files import PosixFileSystem
     from rmqspark.store.inspection.store import inspect_store
+    from rmqspark.store.posix_files import PosixFileSystem
 
     files = PosixFileSystem(path)
     is_open = files.exists(_LOCK) and files.is_locked(_LOCK)

@@ -25,7 +25,7 @@ from rmqspark.source.partitions import DirectPartition, StorePlace
 from rmqspark.source.planner import split
 from rmqspark.store.direct.read import Limits, Unread, Wanted, read_ranges
 from rmqspark.store.direct.view import StoreView, identity_of
-from rmqspark.store.files import PosixFileSystem
+from rmqspark.store.posix_files import PosixFileSystem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -27,7 +27,7 @@ from rmqspark.store.direct.read import Unread, Wanted, read_ranges
 from rmqspark.store.direct.tails import Tail
 from rmqspark.store.direct.view import StoreView
 from rmqspark.store.disk_errors import as_store_errors
-from rmqspark.store.files import PosixFileSystem
+from rmqspark.store.posix_files import PosixFileSystem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -16,8 +16,8 @@ from rmqspark.source.planner import Snapshot
 from rmqspark.source.positions import check_assigned
 from rmqspark.store.direct.offline import LOCK, OfflineStore
 from rmqspark.store.disk_errors import as_store_errors
-from rmqspark.store.files import PosixFileSystem
 from rmqspark.store.inspection.store import is_store
+from rmqspark.store.posix_files import PosixFileSystem
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

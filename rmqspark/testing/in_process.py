@@ -28,7 +28,7 @@ from rmqspark.errors import InvalidArgument, RequestTimeout
 from rmqspark.namesrv.config import NamesrvConfig
 from rmqspark.namesrv.server import NameServer
 from rmqspark.store.config import StoreConfig
-from rmqspark.store.files import PosixFileSystem
+from rmqspark.store.posix_files import PosixFileSystem
 from rmqspark.testing.ports import reserved_port
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from rocketmq import wait_for
 from rmqspark.client.admin import AdminClient
 from rmqspark.client.producer import Producer
 from rmqspark.model import Message
-from rmqspark.store.files import PosixFileSystem
 from rmqspark.store.inspection.findings import Kind
 from rmqspark.store.inspection.store import inspect_store
+from rmqspark.store.posix_files import PosixFileSystem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

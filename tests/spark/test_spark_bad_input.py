@@ -15,8 +15,8 @@ from pyspark.errors import StreamingQueryException
 from rmqspark.clock import SystemClock
 from rmqspark.entropy import SystemEntropy
 from rmqspark.store.config import StoreConfig
-from rmqspark.store.files import PosixFileSystem
 from rmqspark.store.message_store import MessageStore
+from rmqspark.store.posix_files import PosixFileSystem
 from rmqspark.store.reading.readable_queues import ReadableQueues
 from rmqspark.testing import cluster
 

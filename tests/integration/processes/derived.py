@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from rmqspark.clock import SystemClock
 from rmqspark.entropy import SystemEntropy
 from rmqspark.store.config import StoreConfig
-from rmqspark.store.files import PosixFileSystem
 from rmqspark.store.message_store import MessageStore
+from rmqspark.store.posix_files import PosixFileSystem
 
 from .servers import SMALL_FILES
 

@@ -27,8 +27,8 @@ from rmqspark.source.arrow import ArrowColumns
 from rmqspark.source.schema import default_schema
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.draft import RowRun
-from rmqspark.store.files import PosixFileSystem
 from rmqspark.store.message_store import MessageStore
+from rmqspark.store.posix_files import PosixFileSystem
 from rmqspark.testing.manual_clock import ManualClock
 
 if TYPE_CHECKING:

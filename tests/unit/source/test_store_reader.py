@@ -19,8 +19,8 @@ from rmqspark.source.options import SourceOptions
 from rmqspark.source.store_reader import RmqStoreReader, StorePartition
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.draft import Draft
-from rmqspark.store.files import PosixFileSystem
 from rmqspark.store.message_store import MessageStore
+from rmqspark.store.posix_files import PosixFileSystem
 from rmqspark.testing.manual_clock import ManualClock
 
 if TYPE_CHECKING:

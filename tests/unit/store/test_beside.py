@@ -13,7 +13,7 @@ from rmqspark.errors import NotWritable
 from rmqspark.protocol.record_batch import RecordBatch
 from rmqspark.store.appending.made_records import made_of_committed
 from rmqspark.store.draft import Run
-from rmqspark.store.files import PosixFileSystem
+from rmqspark.store.posix_files import PosixFileSystem
 
 from .store_bench import StoreBench, bulk
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqspark.store.disk_room import MOST_OF_FREE
-from rmqspark.store.files import PosixFileSystem
 from rmqspark.store.log.segment import SegmentFiles
 from rmqspark.store.log.segment_log import SegmentLog
+from rmqspark.store.posix_files import PosixFileSystem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from rmqspark.store.files import PosixFile
+    from rmqspark.store.posix_files import PosixFile
 
 MIB = 1 << 20
 

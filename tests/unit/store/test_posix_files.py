@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqspark.errors import InvalidArgument, StoreLocked
-from rmqspark.store.files import PosixFileSystem, make_directories
+from rmqspark.store.files import make_directories
+from rmqspark.store.posix_files import PosixFileSystem
 
 if TYPE_CHECKING:
     from pathlib import Path

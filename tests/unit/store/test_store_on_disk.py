@@ -13,8 +13,8 @@ import pytest
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import StoreLocked
 from rmqspark.store.config import StoreConfig
-from rmqspark.store.files import PosixFileSystem
 from rmqspark.store.message_store import MessageStore
+from rmqspark.store.posix_files import PosixFileSystem
 
 from .store_bench import SMALL, StoreBench, draft
 

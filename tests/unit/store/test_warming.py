@@ -15,7 +15,7 @@ from rmqspark.store.appending.warming import (
     RESERVED_AFTER_BYTES,
 )
 from rmqspark.store.config import StoreConfig
-from rmqspark.store.files import PosixFileSystem
+from rmqspark.store.posix_files import PosixFileSystem
 from rmqspark.testing.manual_clock import ManualClock
 
 from .store_bench import StoreBench

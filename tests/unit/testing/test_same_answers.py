@@ -11,7 +11,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from rmqspark.store.files import File, FileSystem, PosixFileSystem, make_directories, remove_tree
+from rmqspark.store.files import File, FileSystem, make_directories, remove_tree
+from rmqspark.store.posix_files import PosixFileSystem
 from rmqspark.testing.memory_files import MemoryFileSystem
 
 if TYPE_CHECKING:
