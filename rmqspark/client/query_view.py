@@ -92,7 +92,7 @@ def _reported(seen: SeenQuery, report: QueryReport) -> QueryView:
             queue.group,
             MessageQueue(queue.topic, queue.brokerName, queue.queueId),
             queue.toOffset,
-            queue.latestOffset,
+            queue.latestOffset if report.lag.maxOffsetsBehindLatest is not None else None,
             queue.behindMs,
         )
         for queue in report.queues

@@ -117,17 +117,23 @@ class LagListener(StreamingQueryListener):
         """Tells of a run that ended before there was anything to report of it, if it was to read from here."""
         try:
             seen = seen_queries(shared_client(self._namesrv), query_id)
-        except RmqError as error:
-            _log.warning("That query %s failed could not be told: %s", name or query_id, error)
-            return
+        except RmqError as error:  # some broker is away, and perhaps this query failed because of that
+            _log.warning("What the brokers know of query %s, which failed, is not known: %s", name or query_id, error)
+            seen = []
         report = early_failure(seen[0].known if seen else None, exception, query_id, run_id, name)
         if report is not None:
             self._send(report)
 
     def _send(self, report: QueryReport) -> None:
+        """How a query has ended is told without its lag, too: that a broker is away may be what it failed of."""
         client = shared_client(self._namesrv)
         try:
-            add_lag(report, look(client, positions_of(report)), client.clock.now_ms())
+            try:
+                add_lag(report, look(client, positions_of(report)), client.clock.now_ms())
+            except RmqError:
+                if report.state == "running":
+                    raise
+                report.lag = QueryLag()
             report_query(client, report)
             self._write_metrics()
         except (RmqError, OSError) as error:

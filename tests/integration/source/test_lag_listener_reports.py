@@ -1,0 +1,54 @@
+"""What a listener tells real brokers, one of which is away."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql.streaming.listener import QueryProgressEvent, QueryTerminatedEvent, StreamingQueryProgress
+
+from rmqspark.client.admin import AdminClient
+from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.queries import seen_query
+from rmqspark.client.query_view import view_of
+from rmqspark.client.txn import input_keeper
+from rmqspark.source.lag import LagListener
+from rmqspark.source.offsets import Offsets
+from rmqspark.testing import cluster
+
+if TYPE_CHECKING:
+    from rmqspark.model import MessageQueue
+
+pytestmark = pytest.mark.integration
+
+
+def progress(query_id: str, positions: dict[MessageQueue, int]) -> QueryProgressEvent:
+    offset = Offsets("g", positions).to_json()
+    source = {
+        "description": "rmq", "startOffset": offset, "endOffset": offset, "latestOffset": None, "numInputRows": 0,
+        "inputRowsPerSecond": 0.0, "processedRowsPerSecond": 0.0, "metrics": {},
+    }  # fmt: skip
+    document = {
+        "id": query_id, "runId": query_id, "name": "billing", "timestamp": "2026-01-02T03:04:05.678Z", "batchId": 7,
+        "batchDuration": 300, "durationMs": {}, "eventTime": {}, "stateOperators": [], "sources": [source],
+        "sink": {"description": "rmq", "numOutputRows": -1, "metrics": {}}, "observedMetrics": {},
+    }  # fmt: skip
+    return QueryProgressEvent(StreamingQueryProgress.fromJson(json.loads(json.dumps(document))))
+
+
+def test_a_query_that_fails_because_a_broker_is_away() -> None:
+    """It is told as failed, although nobody can say how far behind it is."""
+    with cluster(brokers=2) as mq, ClusterClient(mq.namesrv) as client, AdminClient(mq.namesrv) as admin:
+        admin.create_topic("orders", queues=1)
+        ids = (str(uuid.UUID(int=number)) for number in range(1_000))
+        query_id = next(each for each in ids if input_keeper(client, each).name == "broker-a")
+        listener = LagListener(mq.namesrv, every_ms=0)
+        listener.onQueryProgress(progress(query_id, dict.fromkeys(admin.queues("orders"), 0)))
+        assert view_of(client, seen_query(client, query_id)).lag == 0
+        mq.stop_broker("broker-b")
+        listener.onQueryTerminated(QueryTerminatedEvent(uuid.UUID(query_id), uuid.UUID(query_id), "no broker-b", None))
+        mq.start_broker("broker-b")
+        view = view_of(client, seen_query(client, query_id))
+        assert (view.state, view.batch_id, view.lag, len(view.queues)) == ("failed", 7, None, 2)
