@@ -61,7 +61,8 @@ SOURCE_OPTIONS = OptionTable(
         Option(
             "startingTimestamp",
             "–",
-            "start at the first message stored then: milliseconds, ISO-8601 or relative (`-10m`)",
+            "start at the first message stored then: milliseconds, ISO-8601 (UTC, whatever the session's time zone, "
+            "unless it says otherwise) or relative (`-10m`)",
             moment,
         ),
         Option(
