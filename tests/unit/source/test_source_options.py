@@ -327,6 +327,13 @@ def test_messages_may_come_from_files() -> None:
         ({"subscribe": "t", "subExpression": "a"}, True, "no option 'subExpression'. Use tags, or sql"),
         ({"subscribe": "t", "pullTimeoutMs": "5"}, True, "no option 'pullTimeoutMs'. Use fetchOffset.numRetries"),
         ({"consumer.topic": "t"}, True, "no option 'consumer.topic'. Use subscribe"),
+        ({"topics": "t,u"}, True, "no option 'topics'. Use subscribe"),
+        (
+            {"subscribe": "t", "checkpointlocation": "c"},
+            True,
+            "no option 'checkpointlocation'. Give it where the stream is w",
+        ),
+        ({"subscribe": "t", "transactionalId": "i"}, True, "no option 'transactionalId'. It is the sink's"),
         ({"subscribe": "t", "readMode": "file"}, True, "broker.*direct"),
         ({"store": "/data/broker-a"}, True, "'store' has no meaning for a stream"),
         ({"store": "/data/broker-a", "namesrv": "h:1"}, False, "'store' and 'namesrv' exclude each other"),
