@@ -51,6 +51,7 @@ SOURCE_ONLY = frozenset(
     }
 )
 WRITTEN_COLUMNS = tuple(_ACCEPTED)
+_ALIKE = 0.65  # below it is what has nothing to do with it, as price with topic
 _NAME_A_TOPIC = (
     'Name it: .option("topic", "orders"), or a column topic. Spark keeps no options of a catalog table: '
     "INSERT INTO t WITH (namesrv '…', path 'orders') …, or a temporary view."
@@ -100,6 +101,6 @@ def _holds_strings(kind: DataType) -> bool:
 def _suggestion(name: str) -> str:
     if name in _OF_KAFKA:
         return _OF_KAFKA[name]
-    nearest = most_like(name, WRITTEN_COLUMNS)
+    nearest = most_like(name, WRITTEN_COLUMNS, cutoff=_ALIKE)
     wish = f"Did you mean {nearest!r}? " if nearest else ""
     return f"{wish}Put it into body (to_json(struct(...))) or properties, or drop it."

@@ -132,7 +132,7 @@ BODY = StructType().add("body", "binary")
         (StructType().add("tags", "string"), {}, "no column to write"),
         (StructType().add("body", "binary").add("value", "string"), {}, "'body' and 'value' mean the same"),
         (StructType().add("body", "integer"), {}, "'body' must be string or binary, not int"),
-        (StructType().add("body", "binary").add("price", "double"), {}, "no column 'price'.*to_json"),
+        (StructType().add("body", "binary").add("price", "double"), {}, "no column 'price'. Put it into body .to_json"),
         (StructType().add("body", "binary").add("tag", "string"), {}, "Did you mean 'tags'"),
         (StructType().add("value", "binary").add("key", "string"), {}, "'key'.*'shardingKey', by which.*or 'keys'"),
         (StructType().add("value", "binary").add("partition", "integer"), {}, "'queueId', with option partitioner=col"),
