@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from rmqspark.txn.preparation import Preparation
 
 _PUBLISHED_TOGETHER_BYTES: Final = 32 << 20  # some 200,000 messages of 100 bytes: tens of milliseconds
-_APPENDED_TOGETHER_BYTES: Final = 4 << 20  # what takes some milliseconds
+_APPENDED_TOGETHER_BYTES: Final = 2 << 20  # a millisecond; two large half batches cost more together than each alone
 _SUMMARY_EVERY_EVENTS: Final = 256
 
 log = structlog.get_logger("rmqspark.txn")
