@@ -249,12 +249,13 @@ def moment(value: str) -> Moment:
     """Reads milliseconds since 1970, an ISO-8601 time (UTC unless it says otherwise), or one before now: `-10m`.
 
     Eight digits are refused: `20260131` is a day to ISO 8601, and would be a morning in 1970 as milliseconds. So are
-    nine to eleven: they are seconds, and as milliseconds they lie before March 1973.
+    nine to eleven: they are seconds, time.time()'s with a fraction, and as milliseconds they lie before March 1973.
     """
     if re.fullmatch(r"[0-9]{8}", value):
         raise ValueError(_day_or_milliseconds(value))
-    if re.fullmatch(r"[0-9]{9,11}", value):
-        raise ValueError(f"it looks like seconds since 1970. Milliseconds are accepted: {value}000.")
+    if seconds := re.fullmatch(r"([0-9]{9,11})(?:\.([0-9]+))?", value):
+        as_milliseconds = seconds[1] + (seconds[2] or "")[:3].ljust(3, "0")
+        raise ValueError(f"it looks like seconds since 1970. Milliseconds are accepted: {as_milliseconds}.")
     if re.fullmatch(r"\d{1,16}", value):
         return Moment(at_ms=int(value))
     if relative := re.fullmatch(r"-(\d{1,12})(ms|s|min|m|h|d)", value):

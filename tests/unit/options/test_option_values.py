@@ -98,10 +98,19 @@ def test_a_day_without_dashes_is_not_taken_for_milliseconds() -> None:
     assert moment("2026-01-31") == moment("20260131T00")
 
 
-@pytest.mark.parametrize("seconds", ["1700000000", "170000000", "99999999999"])
-def test_seconds_are_not_taken_for_milliseconds(seconds: str) -> None:
-    """A time early in 1970 would be before every message there is."""
-    with pytest.raises(ValueError, match=f"looks like seconds since 1970. Milliseconds are accepted: {seconds}000"):
+@pytest.mark.parametrize(
+    ("seconds", "milliseconds"),
+    [
+        ("1700000000", "1700000000000"),
+        ("170000000", "170000000000"),
+        ("99999999999", "99999999999000"),
+        ("1700000000.9643414", "1700000000964"),  # time.time()
+        ("1700000000.5", "1700000000500"),
+    ],
+)
+def test_seconds_are_not_taken_for_milliseconds(seconds: str, milliseconds: str) -> None:
+    """A time early in 1970 would be before every message there is; the error has the milliseconds that are meant."""
+    with pytest.raises(ValueError, match=f"looks like seconds since 1970. Milliseconds are accepted: {milliseconds}.$"):
         moment(seconds)
     assert moment("100000000000") == Moment(100_000_000_000)
     assert moment("0") == Moment(0)
