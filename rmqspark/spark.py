@@ -10,6 +10,7 @@ They are temporary views: Spark forgets the options of a catalog table (`source/
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from rmqspark.errors import InvalidArgument
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+_SPARKS_OWN_WORD = re.compile("[A-Za-z0-9_.]+|`.*`")  # with dots it is none of a view, as Spark says best
 _WHAT_TO_READ = ("subscribe", "subscribePattern", "assign", "store")
 
 
@@ -30,21 +32,23 @@ def register(
     *,
     schema: str | StructType | None = None,
     stream: bool = False,
-    **options: str | int | bool,
+    **options: str | int | bool | None,
 ) -> DataFrame:
     """Makes the temporary view `name` over `topic`, or over what the options name (`subscribe`, `subscribePattern`,
     `assign`, `store`), else over the topic of that name; returns its frame.
 
     What it reads is fixed by the first query of it, as with any frame of a Python source; to see what came since, call
     this again: a view of that name is replaced. With `stream` the view is a stream: `spark.table(name).writeStream`.
-    `schema` selects columns; `options` are those of the source (docs/spark.md). With no more of them than `namesrv` the
-    view can be written to, too: INSERT INTO sends to the topic. Raises InvalidArgument for a topic beside such an
-    option, and what `load` raises.
+    `schema` selects columns; `options` are those of the source (docs/spark.md), None for one that is not given. With
+    no more of them than `namesrv` the view can be written to, too: INSERT INTO sends to the topic. A name with hyphens,
+    which topics may have, stands in backquotes in SQL: SELECT * FROM `my-orders`. Raises InvalidArgument for a topic
+    beside such an option, and what `load` raises.
     """
-    path = _path(name, topic, options)
-    reader = (spark.readStream if stream else spark.read).format("rmq").options(**options)
+    given = {option: value for option, value in options.items() if value is not None}  # with which Spark cannot do
+    path = _path(name, topic, given)
+    reader = (spark.readStream if stream else spark.read).format("rmq").options(**given)
     frame = (reader if schema is None else reader.schema(schema)).load(path)
-    frame.createOrReplaceTempView(name)
+    frame.createOrReplaceTempView(name if _SPARKS_OWN_WORD.fullmatch(name) else f"`{name}`")
     return frame
 
 

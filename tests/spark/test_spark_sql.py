@@ -43,6 +43,16 @@ def test_a_registered_topic_is_read_and_written(topic: Topic, view: str) -> None
         topic.spark.sql(f"INSERT OVERWRITE {view} (body) VALUES (CAST('c' AS BINARY))")
 
 
+def test_a_topic_is_registered_under_its_own_name(topic: Topic) -> None:
+    """Hyphens are in the names of most topics: SQL has such a view in backquotes. An option of None is not given."""
+    topic.send("a")
+    register(topic.spark, topic.name, namesrv=topic.namesrv, tags=None)
+    try:
+        assert bodies(topic, f"SELECT body FROM `{topic.name}`") == ["a"]
+    finally:
+        topic.spark.catalog.dropTempView(topic.name)
+
+
 def test_a_registered_stream(topic: Topic, view: str, tmp_path: Path) -> None:
     """A view may be a stream, with columns and options of the user's choice."""
     topic.send("keep", tags="x")
