@@ -1,7 +1,8 @@
 """Rows that no broker would take, or not as they are, refused by number before anything of their batch is sent.
 
 The rules are those of our producer (`client.outgoing`), but for tags: whatever a topic holds can be copied to another.
-Columns are looked at as a whole; a row is looked for only where one is wrong.
+Columns are looked at as a whole; a row is looked for only where one is wrong. Texts are looked at as bytes: those of
+Spark need not be Unicode, as those of Python are.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from rmqspark.protocol.columns import Column
 
 _BLANK = ord(" ")
-_SEPARATORS = re.compile("[\x01\x02]")
+_SEPARATORS = re.compile(b"[\x01\x02]")
 _TEXTS = ("tags", "keys", "shardingKey", "properties")
 
 
@@ -62,7 +63,8 @@ def check_topics(topics: Any, first_row: int) -> None:
     if topics.null_count:
         row = int(np.argmin(topics.is_valid().to_numpy(zero_copy_only=False)))
         raise _refusal(first_row + row, "topic", "is null", "Filter such rows out.")
-    for number, name in enumerate(topics.dictionary.to_pylist()):
+    for number, text in enumerate(_as_bytes(topics.dictionary).to_pylist()):
+        name = _shown(text)
         try:
             check_sendable(name)
         except InvalidName as wrong:
@@ -74,14 +76,15 @@ def check_texts(batch: Any, first_row: int) -> None:
     """Raises InvalidMessage for a row whose texts are no properties of a record. That there is one is found where
     records are made, where rows may stand in another order; this looks at one after the other, so only then."""
     names = [name for name in _TEXTS if name in batch.schema.names]
-    for number, row in enumerate(batch.select(names).to_pylist()):
+    columns = [_as_bytes(batch.column(name)).to_pylist() for name in names]
+    for number, row in enumerate(zip(*columns, strict=True)):
         sizes = {name: 0 for name in names}
-        for name in names:
-            for text in _texts(row[name]):
+        for name, value in zip(names, row, strict=True):
+            for text in _texts(value):
                 if _SEPARATORS.search(text):
-                    story = f"contains byte 0x01 or 0x02: {text!r:.80}"
+                    story = f"contains byte 0x01 or 0x02: {_shown(text)!r:.80}"
                     raise _refusal(first_row + number, name, story, "RocketMQ separates properties with these two.")
-                sizes[name] += len(text.encode()) + 1
+                sizes[name] += len(text) + 1
         if sum(sizes.values()) > MAX_PROPERTIES_BYTES - UNIQUE_KEY_PAIR_BYTES:
             largest = max(names, key=sizes.__getitem__)
             story = f"has {sizes[largest]} bytes; all properties of a record have room for {MAX_PROPERTIES_BYTES}"
@@ -97,12 +100,32 @@ def check_queue_ids(batch: Any, first_row: int, topic: str | None, queue_count: 
             raise without_queue(first_row + number, queue_id, name, queue_count(name))
 
 
-def _texts(value: Any) -> list[str]:
+def _texts(value: Any) -> list[bytes]:
     """Those of one row that become part of its properties."""
-    if isinstance(value, str):
+    if isinstance(value, bytes):
         return [value]
     pairs = [item if isinstance(item, tuple) else (item,) for item in value or ()]
-    return [text for pair in pairs if None not in pair and not _is_reserved(pair[0]) for text in pair]
+    return [text for pair in pairs if None not in pair and not _is_reserved(_shown(pair[0])) for text in pair]
+
+
+def _as_bytes(array: Any) -> Any:
+    """A column of texts, or of lists or maps of them, with the bytes of each."""
+    return array.cast(_of_bytes(array.type))
+
+
+def _of_bytes(kind: Any) -> Any:
+    if pa.types.is_map(kind):
+        return pa.map_(_of_bytes(kind.key_type), _of_bytes(kind.item_type))
+    if pa.types.is_list(kind):
+        return pa.list_(_of_bytes(kind.value_type))
+    if pa.types.is_large_list(kind):
+        return pa.large_list(_of_bytes(kind.value_type))
+    return pa.large_binary() if pa.types.is_large_string(kind) else pa.binary()
+
+
+def _shown(text: bytes) -> str:
+    """With question marks where it is no Unicode, which are in no name that may be sent to."""
+    return text.decode(errors="replace")
 
 
 def _check_keys(keys: Any, first_row: int) -> None:
@@ -117,9 +140,10 @@ def _check_keys(keys: Any, first_row: int) -> None:
     blank_items = np.searchsorted(texts.offsets, blanks + int(texts.offsets[0]), "right") - 1
     for item in blank_items.tolist():
         if items[item].is_valid:  # Arrow leaves open what lies under a null
-            lengths = [0 if row is None else len(row) for row in keys.to_pylist()]
+            lengths = [0 if row is None else len(row) for row in _as_bytes(keys).to_pylist()]
             row = int(np.searchsorted(np.cumsum(lengths), item, "right"))
-            story = f"has a key with a blank in it, {items[item].as_py()!r}, which would be read as two"
+            key = _shown(items[item].as_buffer().to_pybytes())
+            story = f"has a key with a blank in it, {key!r}, which would be read as two"
             raise _refusal(first_row + row, "keys", story, "Give each key as its own entry.")
 
 
@@ -130,7 +154,7 @@ def _check_properties(maps: Any, first_row: int) -> None:
     names, values = column(maps.keys), column(maps.items)
     empty = np.flatnonzero((_is_empty(names) | _is_empty(values))[first:end]) + first
     for entry in empty.tolist():
-        name = maps.keys[entry].as_py()
+        name = _shown(maps.keys[entry].as_buffer().to_pybytes())
         row = int(np.searchsorted(np.asarray(maps.offsets), entry, "right")) - 1
         if maps[row].is_valid and maps.items[entry].is_valid and not _is_reserved(name):
             story = f"has the property {name!r} with an empty name or value, which would vanish on the way"

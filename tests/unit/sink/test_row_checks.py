@@ -84,6 +84,21 @@ def test_rows_that_name_no_topic(topics: list[str | None], story: str) -> None:
         check_topics(pa.array(topics).dictionary_encode(), first_row=10)
 
 
+def test_texts_that_are_no_unicode() -> None:
+    """Spark's strings may be any bytes: whichever is wrong with a row is said, and never that Python cannot read it."""
+    odd = pa.array([b"a", b"\xff", b"\xff \x01"], pa.binary()).view(pa.string())
+    with pytest.raises(InvalidMessage, match="Row 11 .* column 'topic' is '\ufffd'.*not allowed"):
+        check_topics(odd.dictionary_encode(), first_row=10)
+    offsets = pa.array([0, 1, 2, 3], pa.int32())
+    lists, maps = pa.ListArray.from_arrays(offsets, odd), pa.MapArray.from_arrays(offsets, odd, odd)
+    for columns in ({"tags": odd}, {"keys": lists}, {"properties": maps}):
+        rows = pa.record_batch({"body": pa.array([b"x"] * 3, pa.binary()), **columns})
+        with pytest.raises(InvalidMessage, match="Row 12 .* contains byte 0x01 or 0x02: '\ufffd "):
+            check_texts(rows, first_row=10)
+    with pytest.raises(InvalidMessage, match="Row 12 .* a key with a blank in it, '\ufffd "):
+        check_rows(batch(keys=lists), first_row=10)
+
+
 @pytest.mark.parametrize(
     ("columns", "story"),
     [
