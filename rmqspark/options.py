@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 _DURATION_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _MAX_INT64 = (1 << 63) - 1
+_TIME_WITHOUT_SIGNS = (
+    r"(?P<day>(?:19[7-9]|20[0-9])[0-9](?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01]))"
+    r"(?P<clock>(?:[01][0-9]|2[0-3])[0-5][0-9](?:[0-5][0-9])?)"
+)
 _NONE: Mapping[str, str] = MappingProxyType({})
 _SIZE_UNITS = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
 
@@ -249,15 +253,23 @@ def moment(value: str) -> Moment:
     """Reads milliseconds since 1970, an ISO-8601 time (UTC unless it says otherwise), or one before now: `-10m`.
 
     Eight digits are refused: `20260131` is a day to ISO 8601, and would be a morning in 1970 as milliseconds. So are
-    nine to eleven: they are seconds, time.time()'s with a fraction, and as milliseconds they lie before March 1973.
+    nine to eleven: they are seconds, time.time()'s with a fraction, and as milliseconds they lie before March 1973; and
+    twelve or fourteen that are a time of day without its signs, as milliseconds in 1976 or 2612.
     """
     if re.fullmatch(r"[0-9]{8}", value):
         raise ValueError(_day_or_milliseconds(value))
     if seconds := re.fullmatch(r"([0-9]{9,11})(?:\.([0-9]+))?", value):
         as_milliseconds = seconds[1] + (seconds[2] or "")[:3].ljust(3, "0")
         raise ValueError(f"it looks like seconds since 1970. Milliseconds are accepted: {as_milliseconds}.")
-    if re.fullmatch(r"\d{1,16}", value):
+    if time := re.fullmatch(_TIME_WITHOUT_SIGNS, value):
+        written = f"{time['day'][:4]}-{time['day'][4:6]}-{time['day'][6:]}T" + ":".join(re.findall("..", time["clock"]))
+        raise ValueError(f"it looks like a time without its signs. {written} is accepted.")
+    if re.fullmatch("[0-9]{16}|[0-9]{19}", value):
+        raise ValueError(f"it looks like micro- or nanoseconds since 1970. Milliseconds are accepted: {value[:13]}.")
+    if re.fullmatch("[0-9]{1,15}", value):
         return Moment(at_ms=int(value))
+    if re.fullmatch("[0-9]+", value):
+        raise ValueError("milliseconds since 1970 have fewer digits.")  # to ISO 8601 it would be a time long ago
     if relative := re.fullmatch(r"-(\d{1,12})(ms|s|min|m|h|d)", value):
         return Moment(ago_ms=int(relative[1]) * _DURATION_UNITS_MS[relative[2]])
     try:

@@ -116,6 +116,25 @@ def test_seconds_are_not_taken_for_milliseconds(seconds: str, milliseconds: str)
     assert moment("0") == Moment(0)
 
 
+@pytest.mark.parametrize(
+    ("digits", "meant"),
+    [
+        ("202611251000", "a time without its signs. 2026-11-25T10:00 is accepted"),
+        ("20261125100059", "a time without its signs. 2026-11-25T10:00:59 is accepted"),
+        ("1795600800123456", "micro- or nanoseconds since 1970. Milliseconds are accepted: 1795600800123."),
+        ("1795600800123456789", "nanoseconds since 1970. Milliseconds are accepted: 1795600800123."),
+        ("17956008001234567", "milliseconds since 1970 have fewer digits"),
+        ("1" * 5_000, "milliseconds since 1970 have fewer digits"),
+    ],
+)
+def test_digits_that_are_no_milliseconds(digits: str, meant: str) -> None:
+    """Taken for milliseconds, or for ISO 8601, they are times that no message can have; the error has what is meant."""
+    with pytest.raises(ValueError, match=meant):
+        moment(digits)
+    assert moment("202699251000") == Moment(202_699_251_000)  # no day
+    assert moment("1795600800123") == Moment(1_795_600_800_123)
+
+
 def test_relative_moments_are_fixed_when_they_are_asked_for() -> None:
     """-10m is ten minutes before the query starts."""
     assert Moment(ago_ms=600_000).resolve(1_000_000) == 400_000
