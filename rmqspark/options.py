@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _DURATION_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _MAX_INT64 = (1 << 63) - 1
+_MOST_SHOWN = 200  # characters of a value that is wrong: what is wrong with it is said behind it
 _TIME_WITHOUT_SIGNS = (
     r"(?P<day>(?:19[7-9]|20[0-9])[0-9](?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01]))"
     r"(?P<clock>(?:[01][0-9]|2[0-3])[0-5][0-9](?:[0-5][0-9])?)"
@@ -87,7 +88,8 @@ class OptionTable(NamedTuple):
         try:
             return option.read(text.strip())
         except ValueError as error:
-            raise InvalidArgument(f"Option {name!r} cannot be {text!r}: {error}") from error
+            shown = repr(text) if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]!r} …"
+            raise InvalidArgument(f"Option {name!r} cannot be {shown}: {error}") from error
 
     def _refuse(self, typed: str) -> NoReturn:
         for name, hint in self.later.items():

@@ -47,6 +47,6 @@ def read_pattern(value: str) -> str:
         raise ValueError("it is empty.")
     try:
         re.compile(value)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise ValueError(f"it is no regular expression ({error}).") from error
     return value

@@ -335,6 +335,13 @@ def test_messages_may_come_from_files() -> None:
         ),
         ({"subscribe": "t", "transactionalId": "i"}, True, "no option 'transactionalId'. It is the sink's"),
         ({"subscribe": "t", "readMode": "file"}, True, "broker.*direct"),
+        (
+            {"subscribe": "t", "tags": "x || " * 2_000},
+            True,
+            "^Option 'tags' cannot be .{200,220} …: .* over the limit of 4",
+        ),
+        ({"subscribePattern": "t{99999999999}"}, True, "no regular expression .the repetition number is too large"),
+        ({"subscribePattern": "(" * 5_000}, True, "no regular expression .maximum recursion depth"),
         ({"store": "/data/broker-a"}, True, "'store' has no meaning for a stream"),
         ({"store": "/data/broker-a", "namesrv": "h:1"}, False, "'store' and 'namesrv' exclude each other"),
         ({"store": "/data/broker-a", "readMode": "direct"}, False, "'store' and 'readMode' exclude each other"),
