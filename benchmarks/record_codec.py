@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqspark.protocol.body_crcs import body_crcs
-from rmqspark.protocol.columns import Column
+from rmqspark.protocol.buffers.columns import Column
 from rmqspark.protocol.java_hash import java_hash_spans
-from rmqspark.protocol.property_builder import build_properties
-from rmqspark.protocol.record_batch import RecordBatch
-from rmqspark.protocol.record_builder import encode_records, patch
-from rmqspark.protocol.unique_keys import unique_keys
+from rmqspark.protocol.records.body_crcs import body_crcs
+from rmqspark.protocol.records.property_builder import build_properties
+from rmqspark.protocol.records.record_batch import RecordBatch
+from rmqspark.protocol.records.record_builder import encode_records, patch
+from rmqspark.protocol.records.unique_keys import unique_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable

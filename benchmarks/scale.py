@@ -37,10 +37,10 @@ from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.producer import Producer
 from rmqspark.client.pull_consumer import PullConsumer
 from rmqspark.model import Message, MessageQueue
-from rmqspark.protocol.columns import Column
-from rmqspark.protocol.property_builder import build_properties
-from rmqspark.protocol.record_builder import encode_records
-from rmqspark.protocol.unique_keys import unique_keys
+from rmqspark.protocol.buffers.columns import Column
+from rmqspark.protocol.records.property_builder import build_properties
+from rmqspark.protocol.records.record_builder import encode_records
+from rmqspark.protocol.records.unique_keys import unique_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

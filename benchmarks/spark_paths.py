@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql.types import StructType
 
-    from rmqspark.protocol.record_builder import EncodedRecords
+    from rmqspark.protocol.records.record_builder import EncodedRecords
 
 NARROW = "body binary, queueId int, queueOffset bigint"
 
@@ -85,7 +85,7 @@ class BridgeWriter(DataSourceArrowWriter):
 def constant_batch(schema: StructType, body_bytes: int) -> Any:
     """An Arrow batch as the source makes them: real records of equal bodies, decoded."""
     from rmqspark.model import MessageQueue
-    from rmqspark.protocol.record_batch import RecordBatch
+    from rmqspark.protocol.records.record_batch import RecordBatch
     from rmqspark.source.arrow import NARROW_ROWS, WIDE_ROWS, ArrowColumns
 
     records = encoded_records(WIDE_ROWS if "properties" in schema.fieldNames() else NARROW_ROWS, body_bytes)
@@ -96,10 +96,10 @@ def encoded_records(rows: int, body_bytes: int) -> EncodedRecords:
     """Records as the broker has them, each with a unique id."""
     import numpy as np
 
-    from rmqspark.protocol.columns import Column
-    from rmqspark.protocol.property_builder import build_properties
-    from rmqspark.protocol.record_builder import encode_records
-    from rmqspark.protocol.unique_keys import unique_keys
+    from rmqspark.protocol.buffers.columns import Column
+    from rmqspark.protocol.records.property_builder import build_properties
+    from rmqspark.protocol.records.record_builder import encode_records
+    from rmqspark.protocol.records.unique_keys import unique_keys
 
     keys = unique_keys("0" * 20, np.arange(rows, dtype=np.int64))
     return encode_records(

@@ -25,13 +25,13 @@ import numpy as np
 
 from rmqspark.clock import SystemClock
 from rmqspark.entropy import SystemEntropy
-from rmqspark.protocol.columns import Column
-from rmqspark.protocol.message_id import pack_host
-from rmqspark.protocol.properties import encode_properties
-from rmqspark.protocol.property_builder import build_properties
-from rmqspark.protocol.record import encode_record
-from rmqspark.protocol.record_builder import EncodedRecords, encode_records
-from rmqspark.protocol.unique_keys import unique_keys
+from rmqspark.protocol.buffers.columns import Column
+from rmqspark.protocol.records.message_id import pack_host
+from rmqspark.protocol.records.properties import encode_properties
+from rmqspark.protocol.records.property_builder import build_properties
+from rmqspark.protocol.records.record import encode_record
+from rmqspark.protocol.records.record_builder import EncodedRecords, encode_records
+from rmqspark.protocol.records.unique_keys import unique_keys
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.draft import Draft
 from rmqspark.store.message_store import MessageStore

@@ -19,17 +19,17 @@ from isal.isal_zlib import crc32
 from store_paths import SHAPES, TOPIC, messages, opened
 
 from rmqspark.clock import SystemClock
-from rmqspark.protocol.bulk_body import records_in
+from rmqspark.protocol.bulk.bulk_body import records_in
 from rmqspark.store.appending.bulk_check import check_bulk
-from rmqspark.txn.completer import Completer
-from rmqspark.txn.half_batch import Batch, HalfBatch, HalfName
-from rmqspark.txn.half_store import HalfStore
-from rmqspark.txn.participant import Participant
+from rmqspark.txn.participant.completer import Completer
+from rmqspark.txn.participant.half_batch import Batch, HalfBatch, HalfName
+from rmqspark.txn.participant.half_store import HalfStore
+from rmqspark.txn.participant.participant import Participant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rmqspark.protocol.record_builder import EncodedRecords
+    from rmqspark.protocol.records.record_builder import EncodedRecords
     from rmqspark.store.message_store import MessageStore
 
 HALVES = 8

@@ -14,10 +14,10 @@ import structlog
 
 from rmqspark.errors import RmqError
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers import CheckTransactionStateRequestHeader
-from rmqspark.protocol.message_id import ZERO_HOST, offset_msg_id
-from rmqspark.txn.half_ledger import Ask, SetAside
-from rmqspark.txn.half_message import question
+from rmqspark.protocol.headers.produce import CheckTransactionStateRequestHeader
+from rmqspark.protocol.records.message_id import ZERO_HOST, offset_msg_id
+from rmqspark.txn.half_messages.half_ledger import Ask, SetAside
+from rmqspark.txn.half_messages.half_message import question
 
 if TYPE_CHECKING:
     from rmqspark.broker.clients import ClientRegistry

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rmqspark.errors import Busy
-from rmqspark.protocol.bodies import SubscriptionData
+from rmqspark.protocol.bodies.client import SubscriptionData
 from rmqspark.remoting.request import Connection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from rmqspark.protocol.bodies import ConsumerData
+    from rmqspark.protocol.bodies.client import ConsumerData
 
 BROADCASTING = "BROADCASTING"
 

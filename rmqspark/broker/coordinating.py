@@ -1,12 +1,12 @@
-"""Everything a broker needs to coordinate transactions, lined up from its own parts; see `txn/coordination.py`."""
+"""What a broker needs to coordinate transactions, made of its own parts; see `txn/coordinator/coordination.py`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.client.addresses import parse_addresses
-from rmqspark.txn.coordination import Coordination, CoordinationConfig
-from rmqspark.txn.peers import Peers
+from rmqspark.txn.coordinator.coordination import Coordination, CoordinationConfig
+from rmqspark.txn.coordinator.peers import Peers
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rmqspark.errors import GroupNotFound, NoPermission
-from rmqspark.protocol.bodies import DataVersion, SubscriptionGroupConfig, SubscriptionGroupTable
+from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig, SubscriptionGroupTable
+from rmqspark.protocol.bodies.route import DataVersion
 from rmqspark.protocol.names import PREDEFINED_GROUPS, check_group, is_system_group
 
 if TYPE_CHECKING:

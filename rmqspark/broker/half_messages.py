@@ -23,14 +23,14 @@ from rmqspark.errors import (
     ServerFault,
     TransactionError,
 )
-from rmqspark.protocol.bodies import TopicConfig
-from rmqspark.protocol.message_id import ZERO_HOST
+from rmqspark.protocol.bodies.route import TopicConfig
 from rmqspark.protocol.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, Perm
-from rmqspark.protocol.record import decode_record
-from rmqspark.txn.half_ledger import HalfLedger, Outcome
-from rmqspark.txn.half_message import HalfMessage, committed_draft, resumed_draft, set_aside_draft
-from rmqspark.txn.half_operations import CHECK_GROUP, OperationQueue, operation_draft
-from rmqspark.txn.half_recovery import halves_among, records_of, recover_halves, was_committed
+from rmqspark.protocol.records.message_id import ZERO_HOST
+from rmqspark.protocol.records.record import decode_record
+from rmqspark.txn.half_messages.half_ledger import HalfLedger, Outcome
+from rmqspark.txn.half_messages.half_message import HalfMessage, committed_draft, resumed_draft, set_aside_draft
+from rmqspark.txn.half_messages.half_operations import CHECK_GROUP, OperationQueue, operation_draft
+from rmqspark.txn.half_messages.half_recovery import halves_among, records_of, recover_halves, was_committed
 from rmqspark.txn.queue_reader import QueueReader
 
 if TYPE_CHECKING:
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from rmqspark.broker.offsets import ConsumerOffsets
     from rmqspark.broker.topics import TopicTable
     from rmqspark.clock import Clock
-    from rmqspark.protocol.headers import EndTransactionRequestHeader
-    from rmqspark.protocol.record import Record
+    from rmqspark.protocol.headers.produce import EndTransactionRequestHeader
+    from rmqspark.protocol.records.record import Record
     from rmqspark.store.draft import Appended, Draft
     from rmqspark.store.message_store import MessageStore
-    from rmqspark.txn.half_ledger import Ask, CheckRules, OpenHalf, SetAside
+    from rmqspark.txn.half_messages.half_ledger import Ask, CheckRules, OpenHalf, SetAside
 
 _MARKED_AT_ONCE: Final = 500  # halves that one op record names
 _SET_ASIDE_TOPIC: Final = TopicConfig(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqspark.errors import Busy, LeaseLost
 from rmqspark.model import MessageQueue
-from rmqspark.protocol.bodies import QueueLease, QueueLeaseTable
+from rmqspark.protocol.bodies.client import QueueLease, QueueLeaseTable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

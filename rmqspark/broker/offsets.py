@@ -13,7 +13,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqspark.broker.resets import GroupQueue, PendingResets
-from rmqspark.protocol.bodies import ConsumerOffsetTable, DataVersion
+from rmqspark.protocol.bodies.admin import ConsumerOffsetTable
+from rmqspark.protocol.bodies.route import DataVersion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping

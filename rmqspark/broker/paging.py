@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rmqspark.protocol.bodies import DataVersion
+    from rmqspark.protocol.bodies.route import DataVersion
 
 PAGE_ENTRIES: Final = 2000  # RocketMQ's splitMetadataSize
 

@@ -6,12 +6,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.broker.handlers.bulk import check_target
-from rmqspark.protocol.bodies_txn import AttemptName
-from rmqspark.protocol.headers_txn import TxnOutcome
-from rmqspark.txn.completer import Completer
-from rmqspark.txn.half_store import HalfStore
-from rmqspark.txn.participant import Participant
-from rmqspark.txn.resolver import Resolver, Verdict
+from rmqspark.protocol.bodies.txn import AttemptName
+from rmqspark.protocol.headers.txn import TxnOutcome
+from rmqspark.txn.participant.completer import Completer
+from rmqspark.txn.participant.half_store import HalfStore
+from rmqspark.txn.participant.participant import Participant
+from rmqspark.txn.participant.resolver import Resolver, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from rmqspark.broker.topics import TopicTable
     from rmqspark.clock import Clock
     from rmqspark.store.message_store import MessageStore
-    from rmqspark.txn.coordinator import Ruling
-    from rmqspark.txn.half_batch import Batch
+    from rmqspark.txn.coordinator.coordinator import Ruling
+    from rmqspark.txn.participant.half_batch import Batch
 
 
 _EVENT_BYTES: Final = 4_096  # of an event, beside its output ranges

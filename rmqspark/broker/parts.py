@@ -26,7 +26,7 @@ from rmqspark.broker.sending.receipts import Receipts
 from rmqspark.broker.stats import BrokerStats
 from rmqspark.broker.topic_publisher import TopicPublisher
 from rmqspark.client.addresses import parse_addresses
-from rmqspark.txn.half_ledger import CheckRules
+from rmqspark.txn.half_messages.half_ledger import CheckRules
 
 if TYPE_CHECKING:
     import os

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.errors import InvalidArgument
-from rmqspark.protocol.bodies_queries import BatchFigures, KnownQuery, QueryReport
-from rmqspark.protocol.bodies_txn import InputRange
+from rmqspark.protocol.bodies.queries import BatchFigures, KnownQuery, QueryReport
+from rmqspark.protocol.bodies.txn import InputRange
 from rmqspark.protocol.names import check_transactional
 
 if TYPE_CHECKING:

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import structlog
 
 from rmqspark.errors import RmqError
+from rmqspark.protocol.bodies.register import register_crc32
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers_cluster import RegisterBrokerRequestHeader, UnregisterBrokerRequestHeader
-from rmqspark.protocol.register import register_crc32
+from rmqspark.protocol.headers.cluster import RegisterBrokerRequestHeader, UnregisterBrokerRequestHeader
 from rmqspark.remoting.connection import AsyncConnection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rmqspark.protocol.bodies import RegisterBrokerBody
+    from rmqspark.protocol.bodies.route import RegisterBrokerBody
 
 log = structlog.get_logger("rmqspark.broker")
 

@@ -32,7 +32,7 @@ from rmqspark.broker.sending.intake import Intake
 from rmqspark.broker.sending.send_tables import SendTables
 from rmqspark.broker.sending.usual_sends import UsualSends
 from rmqspark.broker.topic_deletion import TopicDeletion
-from rmqspark.protocol.message_id import UniqueIds
+from rmqspark.protocol.records.message_id import UniqueIds
 from rmqspark.remoting.router import Router
 from rmqspark.remoting.server import RemotingServer
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqspark.protocol.bodies import ConsumerOffsetTable
+from rmqspark.protocol.bodies.admin import ConsumerOffsetTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

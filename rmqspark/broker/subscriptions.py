@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqspark.errors import InvalidFilter, ServerFault
-from rmqspark.protocol.bodies_client import SQL92, TAG
+from rmqspark.protocol.bodies.client import SQL92, TAG
 from rmqspark.protocol.faults import SQL_UNSUPPORTED
 from rmqspark.protocol.filters import TagFilter
 

@@ -19,7 +19,7 @@ from rmqspark.threads import in_thread
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from rmqspark.protocol.bodies_base import Body
+    from rmqspark.protocol.bodies.base import Body
     from rmqspark.store.json_table import JsonTable
 
 

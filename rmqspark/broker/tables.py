@@ -13,7 +13,9 @@ from rmqspark.broker.locks import QueueLocks
 from rmqspark.broker.offsets import ConsumerOffsets
 from rmqspark.broker.table_file import TableFile
 from rmqspark.broker.topics import TopicTable
-from rmqspark.protocol.bodies import ConsumerOffsetTable, QueueLeaseTable, SubscriptionGroupTable, TopicConfigTable
+from rmqspark.protocol.bodies.admin import ConsumerOffsetTable, SubscriptionGroupTable
+from rmqspark.protocol.bodies.client import QueueLeaseTable
+from rmqspark.protocol.bodies.route import TopicConfigTable
 from rmqspark.store.json_table import JsonTable
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
     from rmqspark.broker.config import BrokerConfig
     from rmqspark.clock import Clock
-    from rmqspark.protocol.bodies_base import Body
+    from rmqspark.protocol.bodies.base import Body
     from rmqspark.store.files import FileSystem
 
 T = TypeVar("T", bound="Body")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rmqspark.errors import InvalidQueue, NoPermission, TopicNotFound
-from rmqspark.protocol.bodies import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigTable
+from rmqspark.protocol.bodies.route import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigTable
 from rmqspark.protocol.names import (
     AUTO_CREATE_TOPIC,
     BENCHMARK_TOPIC,

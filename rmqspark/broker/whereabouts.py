@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from rmqspark.broker.registration import BrokerIdentity
 from rmqspark.errors import InvalidArgument
-from rmqspark.protocol.message_id import pack_host
+from rmqspark.protocol.records.message_id import pack_host
 from rmqspark.remoting.address import format_address
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rmqspark.client.audit import Finding
     from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.protocol.bodies_txn import AuditedBatch, InputRange, OutputRange
+    from rmqspark.protocol.bodies.txn import AuditedBatch, InputRange, OutputRange
 
 
 def audit(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmqspark.errors import DecodeError, InvalidArgument
 from rmqspark.model import Message, ReceivedMessage
-from rmqspark.protocol.properties import RESERVED_NAMES
+from rmqspark.protocol.records.properties import RESERVED_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
 from rmqspark.cli.formats import as_object, from_object
 from rmqspark.errors import DecodeError, InvalidArgument, MissingExtra
 from rmqspark.model import Message, ReceivedMessage
-from rmqspark.protocol.properties import Property
+from rmqspark.protocol.records.properties import Property
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

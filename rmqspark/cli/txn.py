@@ -21,8 +21,8 @@ from rmqspark.protocol.names import MAX_TRANSACTIONAL_ID_LENGTH
 if TYPE_CHECKING:
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.errors import RmqError
-    from rmqspark.protocol.bodies_txn import ManualDecision, TxnState
-    from rmqspark.protocol.headers_txn import TxnOutcome
+    from rmqspark.protocol.bodies.txn import ManualDecision, TxnState
+    from rmqspark.protocol.headers.txn import TxnOutcome
 
 app = VerbGroup(help="Exactly-once transactions of Spark's batches. Example: rmq txn list")
 Id = Annotated[str, typer.Argument(metavar="ID", help="The transactional id: spark-<query id>, or your own.")]
@@ -91,7 +91,7 @@ def describe(transactional_id: Id, namesrv: Namesrv = None, as_json: Json = Fals
 @app.command("commit")
 def commit(transactional_id: Id, version: Version = None, yes: Yes = False, namesrv: Namesrv = None) -> None:
     """Commits what is open, if the brokers hold all of it. Example: rmq txn commit nightly-orders --version 7"""
-    from rmqspark.protocol.headers_txn import TxnOutcome
+    from rmqspark.protocol.headers.txn import TxnOutcome
 
     _decide(transactional_id, version, TxnOutcome.COMMIT, "make its rows readable", yes=yes, namesrv=namesrv)
 
@@ -99,7 +99,7 @@ def commit(transactional_id: Id, version: Version = None, yes: Yes = False, name
 @app.command("rollback")
 def rollback(transactional_id: Id, version: Version = None, yes: Yes = False, namesrv: Namesrv = None) -> None:
     """Gives up what is open; nothing of it becomes readable. Example: rmq txn rollback nightly-orders --version 7"""
-    from rmqspark.protocol.headers_txn import TxnOutcome
+    from rmqspark.protocol.headers.txn import TxnOutcome
 
     _decide(transactional_id, version, TxnOutcome.ROLLBACK, "drop its rows", yes=yes, namesrv=namesrv)
 

@@ -11,7 +11,7 @@ from rmqspark.client.descriptions import GroupDescription, GroupMember, GroupQue
 from rmqspark.client.futures import then
 from rmqspark.errors import GroupNotFound, RmqError, TopicNotFound
 from rmqspark.protocol.names import check_group, is_system_group
-from rmqspark.protocol.record import decode_record
+from rmqspark.protocol.records.record import decode_record
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

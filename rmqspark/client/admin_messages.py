@@ -8,8 +8,8 @@ from rmqspark.client.broker_admin import LATEST_MS, BrokerAdmin
 from rmqspark.client.received import received_all
 from rmqspark.client.user_topics import user_topics
 from rmqspark.errors import InvalidArgument, MessageNotFound, NotFound
-from rmqspark.protocol.message_id import parse_offset_msg_id, unpack_host
-from rmqspark.protocol.properties import Property
+from rmqspark.protocol.records.message_id import parse_offset_msg_id, unpack_host
+from rmqspark.protocol.records.properties import Property
 from rmqspark.remoting.address import format_address
 
 if TYPE_CHECKING:

@@ -11,14 +11,14 @@ from rmqspark.client.broker_admin import BrokerAdmin
 from rmqspark.client.descriptions import QueueDescription, TopicDescription, TopicOnBroker
 from rmqspark.client.routes import MASTER_ID
 from rmqspark.errors import Conflict, InvalidArgument, NotFound, RequestTimeout, TopicNotFound
-from rmqspark.protocol.bodies import TopicConfig
+from rmqspark.protocol.bodies.route import TopicConfig
 from rmqspark.protocol.names import Perm, check_topic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.protocol.bodies import TopicRouteData
+    from rmqspark.protocol.bodies.route import TopicRouteData
 
 VISIBLE_WITHIN_MS = 5_000
 LOOK_AGAIN_MS = 10

@@ -24,7 +24,7 @@ from rmqspark.message_queue import MessageQueue
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from rmqspark.protocol.bodies_txn import AuditedBatch, InputRange, OutputRange
+    from rmqspark.protocol.bodies.txn import AuditedBatch, InputRange, OutputRange
 
 
 _SHOWN = 3  # versions of those that were not written

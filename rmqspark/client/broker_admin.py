@@ -5,17 +5,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqspark.errors import MessageNotFound, NotFound, ServerFault
-from rmqspark.protocol import bodies
+from rmqspark.protocol.bodies.admin import (
+    Connection,
+    ConsumerConnection,
+    ConsumeStats,
+    SubscriptionGroupConfig,
+    SubscriptionGroupTable,
+    TopicStatsTable,
+)
+from rmqspark.protocol.bodies.route import KVTable, TopicConfig, TopicList
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.headers import (
-    ConsumerGroupRequestHeader,
+from rmqspark.protocol.headers.admin import (
     CreateTopicRequestHeader,
     DeleteSubscriptionGroupRequestHeader,
     GetConsumeStatsRequestHeader,
-    QueryMessageRequestHeader,
     QueryTopicsByConsumerRequestHeader,
     ResetOffsetRequestHeader,
     TopicRequestHeader,
+)
+from rmqspark.protocol.headers.consume import (
+    ConsumerGroupRequestHeader,
+    QueryMessageRequestHeader,
     ViewMessageRequestHeader,
 )
 from rmqspark.protocol.names import AUTO_CREATE_TOPIC
@@ -47,7 +57,7 @@ class BrokerAdmin:
 
     # --- topics ------------------------------------------------------------------------------------------------------
 
-    def put_topic(self, config: bodies.TopicConfig) -> None:
+    def put_topic(self, config: TopicConfig) -> None:
         """Creates the topic, or changes it to be like this."""
         header = CreateTopicRequestHeader(
             topic=config.topicName,
@@ -62,23 +72,23 @@ class BrokerAdmin:
         )
         self._call(RequestCode.UPDATE_AND_CREATE_TOPIC, header)
 
-    def topic_config(self, topic: str) -> bodies.TopicConfig:
+    def topic_config(self, topic: str) -> TopicConfig:
         response = self._call(RequestCode.GET_TOPIC_CONFIG, TopicRequestHeader(topic))
-        return bodies.TopicConfig.decode(response.body)
+        return TopicConfig.decode(response.body)
 
     def delete_topic(self, topic: str) -> None:
         """Returns when no crash of the broker brings it back."""
         self._call(RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequestHeader(topic))
 
-    def topic_stats(self, topic: str) -> bodies.TopicStatsTable:
+    def topic_stats(self, topic: str) -> TopicStatsTable:
         response = self._call(RequestCode.GET_TOPIC_STATS_INFO, TopicRequestHeader(topic))
-        return bodies.TopicStatsTable.decode(response.body)
+        return TopicStatsTable.decode(response.body)
 
     # --- groups ------------------------------------------------------------------------------------------------------
 
-    def groups(self) -> dict[str, bodies.SubscriptionGroupConfig]:
+    def groups(self) -> dict[str, SubscriptionGroupConfig]:
         response = self._call(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
-        return bodies.SubscriptionGroupTable.decode(response.body).subscriptionGroupTable
+        return SubscriptionGroupTable.decode(response.body).subscriptionGroupTable
 
     def delete_group(self, group: str) -> None:
         """Its committed offsets go with it."""
@@ -99,15 +109,15 @@ class BrokerAdmin:
             response = self._call(RequestCode.QUERY_TOPICS_BY_CONSUMER, header)
         except NotFound:
             return []
-        return bodies.TopicList.decode(response.body).topicList
+        return TopicList.decode(response.body).topicList
 
-    def group_members(self, group: str) -> list[bodies.Connection]:
+    def group_members(self, group: str) -> list[Connection]:
         """Its consumers that are connected here; empty where there are none."""
         try:
             response = self._call(RequestCode.GET_CONSUMER_CONNECTION_LIST, ConsumerGroupRequestHeader(group))
         except NotFound:
             return []
-        return bodies.ConsumerConnection.decode(response.body).connectionSet
+        return ConsumerConnection.decode(response.body).connectionSet
 
     def consumed_per_second(self, group: str) -> float:
         """How many messages a second it consumes here, lately; 0.0 too where the broker does not count that."""
@@ -115,7 +125,7 @@ class BrokerAdmin:
             response = self._call(RequestCode.GET_CONSUME_STATS, GetConsumeStatsRequestHeader(group))
         except NotFound:
             return 0.0
-        return bodies.ConsumeStats.decode(response.body).consumeTps
+        return ConsumeStats.decode(response.body).consumeTps
 
     # --- messages ----------------------------------------------------------------------------------------------------
 
@@ -159,4 +169,4 @@ class BrokerAdmin:
 
     def runtime(self) -> dict[str, str]:
         """Its counters and states (spec: requests, section 7, code 28)."""
-        return bodies.KVTable.decode(self._call(RequestCode.GET_BROKER_RUNTIME_INFO).body).table
+        return KVTable.decode(self._call(RequestCode.GET_BROKER_RUNTIME_INFO).body).table

@@ -16,10 +16,10 @@ from rmqspark.client.futures import then
 from rmqspark.clock import SystemClock
 from rmqspark.errors import NotFound, NotSupported, RequestTimeout
 from rmqspark.message_queue import MessageQueue
-from rmqspark.protocol.bodies_client import CapabilitiesBody, HeartbeatData, LockBatchBody, LockBatchResponseBody, Queue
+from rmqspark.protocol.bodies.client import CapabilitiesBody, HeartbeatData, LockBatchBody, LockBatchResponseBody, Queue
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.faults import from_response
-from rmqspark.protocol.headers_consume import (
+from rmqspark.protocol.headers.consume import (
     GetMaxOffsetRequestHeader,
     GetMinOffsetRequestHeader,
     HeartbeatRequestHeader,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from rmqspark.client.broker_line import Connect
     from rmqspark.client.bulk import BulkChunk, BulkReceipt
     from rmqspark.clock import Clock
-    from rmqspark.protocol.headers_produce import SendMessageRequestHeaderV2
+    from rmqspark.protocol.headers.produce import SendMessageRequestHeaderV2
     from rmqspark.remoting.blocking import BlockingConnection
     from rmqspark.remoting.reply import Body
     from rmqspark.remoting.response import Response

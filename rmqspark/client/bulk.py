@@ -1,6 +1,6 @@
 """Whole buffers of records to and from one broker: rmqspark's own requests, spoken only where `capabilities` says so.
 
-The only module of the client that needs NumPy at import. Layouts: `protocol/headers_bulk.py`.
+The only module of the client that needs NumPy at import. Layouts: `protocol/headers/bulk.py`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from rmqspark.client.futures import then
 from rmqspark.errors import BodyError, OffsetMoved
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.headers_bulk import (
+from rmqspark.protocol.headers.bulk import (
     BulkReadRequestHeader,
     BulkReadResponseHeader,
     BulkSendRequestHeader,
@@ -21,7 +21,7 @@ from rmqspark.protocol.headers_bulk import (
     TopicsSendRequestHeader,
     TopicsSendResponseHeader,
 )
-from rmqspark.protocol.record import MIN_RECORD_BYTES
+from rmqspark.protocol.records.record import MIN_RECORD_BYTES
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -81,7 +81,8 @@ def topics_send(
 ) -> Future[int]:
     """Stores `count` rows in so many queues, all or none; gives the physical offset of the first.
 
-    `body` is one buffer or several, laid out as `protocol/topic_rows.py` says; `crc` and lifetime as in `bulk_send`.
+    `body` is one buffer or several, laid out as `protocol/bulk/topic_rows.py` says; `crc` and lifetime as in
+    `bulk_send`.
     """
     header = TopicsSendRequestHeader(queues, count, crc, group, broker.name)
     answer = broker.submit(RequestCode.RMQ_TOPICS_SEND, header, body, timeout_ms=TIMEOUT_MS)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from rmqspark.clock import Clock
     from rmqspark.entropy import Entropy
     from rmqspark.message_queue import MessageQueue
-    from rmqspark.protocol.bodies_route import ClusterInfo
+    from rmqspark.protocol.bodies.route import ClusterInfo
     from rmqspark.remoting.blocking import BlockingConnection
 
 DEFAULT_TIMEOUT_MS = 3000  # RocketMQ's mqClientApiTimeout

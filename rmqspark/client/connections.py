@@ -16,7 +16,7 @@ from rmqspark.remoting.blocking import BlockingConnection
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rmqspark.protocol.command import Command
+    from rmqspark.protocol.commands.command import Command
     from rmqspark.remoting.reply import Reply
 
 OnBrokerRequest: TypeAlias = "Callable[[str, Command, memoryview], Reply | None]"

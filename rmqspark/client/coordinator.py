@@ -1,4 +1,4 @@
-"""Typed calls to the broker that owns a transactional id (docs/exactly-once.md; `protocol/headers_txn.py`).
+"""Typed calls to the broker that owns a transactional id (docs/exactly-once.md; `protocol/headers/txn.py`).
 
 Everybody finds it in the same way: by rendezvous over the names of all master brokers. Where another broker has owned
 the id for longer, the answer names that one. Whoever answered is asked first the next time, by all of a process: a task
@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from rmqspark.errors import BrokerNotRegistered, NotFound, NotSupported, ServerFault, Unreachable
-from rmqspark.protocol.bodies_txn import TxnDecision
+from rmqspark.protocol.bodies.txn import TxnDecision
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers_txn import (
+from rmqspark.protocol.headers.txn import (
     NO_EPOCH,
     TxnAbortRequestHeader,
     TxnAbortResponseHeader,

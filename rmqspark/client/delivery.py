@@ -31,7 +31,7 @@ from rmqspark.errors import (
 from rmqspark.model import SendReceipt, SendStatus
 from rmqspark.protocol.codes import ResponseCode
 from rmqspark.protocol.faults import PRODUCER_RETRY_CODES, from_response, to_response
-from rmqspark.protocol.headers import SendMessageRequestHeaderV2, SendMessageResponseHeader
+from rmqspark.protocol.headers.produce import SendMessageRequestHeaderV2, SendMessageResponseHeader
 from rmqspark.protocol.names import AUTO_CREATE_TOPIC
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from rmqspark.client.queries import SILENT_MS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from rmqspark.protocol.bodies_queries import KnownQuery, QueryReport
+    from rmqspark.protocol.bodies.queries import KnownQuery, QueryReport
 
 SMALL_BATCH_ROWS = 20_000  # below this the cost of a micro-batch hardly depends on its rows
 FIXED_COST_MS = 2_000  # what a micro-batch takes at most that has hardly any rows

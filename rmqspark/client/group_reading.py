@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from rmqspark.client.futures import then
 from rmqspark.errors import NotFound, ServerFault
 from rmqspark.message_queue import MessageQueue
-from rmqspark.protocol.bodies_admin import ResetOffsetBody
-from rmqspark.protocol.bodies_client import ConsumerListBody, GroupLeasesAnswerBody, GroupLeasesBody, LeasedQueue
+from rmqspark.protocol.bodies.admin import ResetOffsetBody
+from rmqspark.protocol.bodies.client import ConsumerListBody, GroupLeasesAnswerBody, GroupLeasesBody, LeasedQueue
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.headers_consume import (
+from rmqspark.protocol.headers.consume import (
     ConsumerGroupRequestHeader,
     GroupLeasesRequestHeader,
     OffsetResponseHeader,

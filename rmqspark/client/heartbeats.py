@@ -13,7 +13,7 @@ from concurrent.futures import wait
 from typing import TYPE_CHECKING
 
 from rmqspark.errors import RmqError
-from rmqspark.protocol.bodies_client import HeartbeatData, ProducerData
+from rmqspark.protocol.bodies.client import HeartbeatData, ProducerData
 
 if TYPE_CHECKING:
     from rmqspark.client.broker_client import BrokerClient

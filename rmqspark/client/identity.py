@@ -7,7 +7,7 @@ import socket
 import threading
 from typing import TYPE_CHECKING, Protocol
 
-from rmqspark.protocol.message_id import UniqueIds
+from rmqspark.protocol.records.message_id import UniqueIds
 
 if TYPE_CHECKING:
     from rmqspark.clock import Clock

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rmqspark.protocol.compression import decompress
 from rmqspark.protocol.names import MAX_BODY_BYTES
-from rmqspark.protocol.record import SysFlag
+from rmqspark.protocol.records.compression import decompress
+from rmqspark.protocol.records.record import SysFlag
 
 # A body that a producer compressed may have been larger than what this broker takes as it is.
 MAX_INFLATED_BYTES = 4 * MAX_BODY_BYTES

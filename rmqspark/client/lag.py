@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rmqspark.client.broker_client import NO_GROUP
 from rmqspark.errors import InvalidArgument, TopicNotFound
 from rmqspark.message_queue import MessageQueue
-from rmqspark.protocol.record import decode_record
+from rmqspark.protocol.records.record import decode_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from rmqspark.protocol.bodies_queries import QueryQueue, QueryReport
+    from rmqspark.protocol.bodies.queries import QueryQueue, QueryReport
 
 _Value = float | None
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.client.futures import then
 from rmqspark.errors import BodyError
-from rmqspark.protocol.bodies_bulk import MAX_MEASURED_QUEUES, QueueBudget, QueueBudgets, QueueExtents
+from rmqspark.protocol.bodies.bulk import MAX_MEASURED_QUEUES, QueueBudget, QueueBudgets, QueueExtents
 from rmqspark.protocol.codes import RequestCode
 
 if TYPE_CHECKING:

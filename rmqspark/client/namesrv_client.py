@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from rmqspark.errors import GoingAway, NotFound, NotSupported, RequestTimeout, Unreachable
-from rmqspark.protocol.bodies_route import ClusterInfo, TopicList, TopicRouteData
+from rmqspark.protocol.bodies.route import ClusterInfo, TopicList, TopicRouteData
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers_cluster import DeleteTopicFromNamesrvRequestHeader, GetRouteInfoRequestHeader
+from rmqspark.protocol.headers.cluster import DeleteTopicFromNamesrvRequestHeader, GetRouteInfoRequestHeader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

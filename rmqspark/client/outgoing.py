@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.client.message_kinds import check_body_kind, check_kinds
 from rmqspark.errors import InvalidArgument, InvalidMessage
-from rmqspark.protocol.batch import BatchElement, encode_batch
-from rmqspark.protocol.compression import compress
 from rmqspark.protocol.names import MAX_BODY_BYTES, RETRY_PREFIX, check_body, check_sendable
-from rmqspark.protocol.properties import Property, check_user_properties, encode_properties
-from rmqspark.protocol.record import SysFlag
+from rmqspark.protocol.records.batch import BatchElement, encode_batch
+from rmqspark.protocol.records.compression import compress
+from rmqspark.protocol.records.properties import Property, check_user_properties, encode_properties
+from rmqspark.protocol.records.record import SysFlag
 from rmqspark.settings import check_bounds, setting
 
 if TYPE_CHECKING:

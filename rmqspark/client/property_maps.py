@@ -11,14 +11,14 @@ from __future__ import annotations
 from itertools import repeat
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-from rmqspark.protocol.properties import PAIR_END, decode_properties
-from rmqspark.protocol.spans import Spans, equal_to, sliding
+from rmqspark.protocol.buffers.spans import Spans, equal_to, sliding
+from rmqspark.protocol.records.properties import PAIR_END, decode_properties
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rmqspark.protocol.record_batch import RecordBatch
-    from rmqspark.protocol.spans import Bytes
+    from rmqspark.protocol.buffers.spans import Bytes
+    from rmqspark.protocol.records.record_batch import RecordBatch
 
 T = TypeVar("T")
 _PAIR_END: Final = bytes((PAIR_END,))

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 from rmqspark.client.txn import INPUTS_TIMEOUT_MS, LIST_TIMEOUT_MS, able_brokers, input_keeper
 from rmqspark.errors import InvalidArgument, NotFound
-from rmqspark.protocol.bodies_queries import KnownQuery, QueryTable
+from rmqspark.protocol.bodies.queries import KnownQuery, QueryTable
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers_queries import QueryListRequestHeader
+from rmqspark.protocol.headers.queries import QueryListRequestHeader
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.protocol.bodies_queries import QueryReport
-    from rmqspark.protocol.bodies_txn import InputRange
+    from rmqspark.protocol.bodies.queries import QueryReport
+    from rmqspark.protocol.bodies.txn import InputRange
 
 
 SILENT_MS = 60_000  # a listener says something every ten seconds or so

@@ -15,12 +15,12 @@ from rmqspark.client.lag import figures, look
 from rmqspark.client.queries import SeenQuery, name_of
 from rmqspark.errors import GroupNotFound
 from rmqspark.message_queue import MessageQueue
-from rmqspark.protocol.bodies_queries import QueryReport
+from rmqspark.protocol.bodies.queries import QueryReport
 
 if TYPE_CHECKING:
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.client.descriptions import GroupDescription
-    from rmqspark.protocol.bodies_queries import KnownQuery
+    from rmqspark.protocol.bodies.queries import KnownQuery
 
 
 @dataclass(frozen=True, slots=True)

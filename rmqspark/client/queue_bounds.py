@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.client.futures import then
 from rmqspark.errors import BodyError
-from rmqspark.protocol.bodies_bulk import MAX_BOUNDED_QUEUES, BoundsOfQueues, QueueOfTopic, QueuesOfTopics
+from rmqspark.protocol.bodies.bulk import MAX_BOUNDED_QUEUES, BoundsOfQueues, QueueOfTopic, QueuesOfTopics
 from rmqspark.protocol.codes import RequestCode
 
 if TYPE_CHECKING:

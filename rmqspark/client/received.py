@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 from rmqspark.client.inflate import inflated
 from rmqspark.message_queue import MessageQueue
 from rmqspark.model import ReceivedMessage
-from rmqspark.protocol.message_id import offset_msg_id
-from rmqspark.protocol.properties import Property
-from rmqspark.protocol.record import decode_record
+from rmqspark.protocol.records.message_id import offset_msg_id
+from rmqspark.protocol.records.properties import Property
+from rmqspark.protocol.records.record import decode_record
 
 if TYPE_CHECKING:
     from numpy import int32
     from numpy.typing import NDArray
 
-    from rmqspark.protocol.record import Record
+    from rmqspark.protocol.records.record import Record
 
 SMALL_CHUNK_BYTES = 8192  # up to here the columns' fixed cost, about 0.3 ms, does not pay
 
@@ -54,7 +54,7 @@ def received_all(
     if len(records) <= SMALL_CHUNK_BYTES:
         return _one_by_one(records, broker_name)
     from rmqspark.client.received_columns import received_batch  # brings NumPy
-    from rmqspark.protocol.record_batch import RecordBatch
+    from rmqspark.protocol.records.record_batch import RecordBatch
 
     batch = RecordBatch.scan(records) if sizes is None else RecordBatch.from_sizes(records, sizes)
     return received_batch(batch, broker_name)

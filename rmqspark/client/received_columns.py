@@ -1,7 +1,7 @@
 """A chunk of thousands of records → messages, column by column. Same outcome as `received`, many times faster.
 
-NumPy finds every field of all records at once (`protocol/record_batch`); what is left per message is a slice for its
-body, a dict for its properties and the construction of the message, each a call in C where it can be.
+NumPy finds every field of all records at once (`protocol/records/record_batch`); what is left per message is a slice
+for its body, a dict for its properties and the construction of the message, each a call in C where it can be.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from rmqspark.client.inflate import inflated
 from rmqspark.client.property_maps import decoded_properties, slices, span_bytes, texts
 from rmqspark.message_queue import MessageQueue
 from rmqspark.model import ReceivedMessage
-from rmqspark.protocol.message_id import IPV4_HOST_BYTES
-from rmqspark.protocol.offset_ids import offset_msg_ids
-from rmqspark.protocol.properties import Property
-from rmqspark.protocol.record import SysFlag
-from rmqspark.protocol.spans import items_at
+from rmqspark.protocol.buffers.spans import items_at
+from rmqspark.protocol.records.message_id import IPV4_HOST_BYTES
+from rmqspark.protocol.records.offset_ids import offset_msg_ids
+from rmqspark.protocol.records.properties import Property
+from rmqspark.protocol.records.record import SysFlag
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from rmqspark.client.property_maps import DecodedProperties
-    from rmqspark.protocol.record_batch import RecordBatch
+    from rmqspark.protocol.records.record_batch import RecordBatch
 
 _SHORT_RUN: Final = 4  # equal numbers; to look for shorter ones on the average does not pay
 

@@ -18,7 +18,7 @@ from rmqspark.protocol.names import Perm
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rmqspark.protocol.bodies_route import TopicRouteData
+    from rmqspark.protocol.bodies.route import TopicRouteData
 
 MASTER_ID = 0
 ROUTE_FRESH_MS = 30_000  # RocketMQ's pollNameServerInterval

@@ -1,6 +1,6 @@
 """Records of many queues of one broker in one answer: rmqspark's own request, spoken only where `capabilities` says so.
 
-Layouts: `protocol/topic_ranges.py`. Needs NumPy at import.
+Layouts: `protocol/bulk/topic_ranges.py`. Needs NumPy at import.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 from rmqspark.client.bulk import TIMEOUT_MS
 from rmqspark.client.futures import then
 from rmqspark.errors import BodyError
+from rmqspark.protocol.bulk.topic_ranges import MAX_RANGES, decode_found, encode_ranges
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers_bulk import TopicsReadRequestHeader, TopicsReadResponseHeader
-from rmqspark.protocol.topic_ranges import MAX_RANGES, decode_found, encode_ranges
+from rmqspark.protocol.headers.bulk import TopicsReadRequestHeader, TopicsReadResponseHeader
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from concurrent.futures import Future
 
     from rmqspark.client.broker_client import BrokerClient
-    from rmqspark.protocol.topic_ranges import FoundRanges, TopicRange
+    from rmqspark.protocol.bulk.topic_ranges import FoundRanges, TopicRange
     from rmqspark.remoting.response import Response
 
 

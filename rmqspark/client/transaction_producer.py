@@ -33,12 +33,12 @@ from rmqspark.errors import (
 )
 from rmqspark.model import PreparedMessage, SendStatus, TransactionReceipt, TransactionState
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.header_fields import from_fields
-from rmqspark.protocol.headers import CheckTransactionStateRequestHeader, EndTransactionRequestHeader
-from rmqspark.protocol.message_id import parse_offset_msg_id
+from rmqspark.protocol.headers.fields import from_fields
+from rmqspark.protocol.headers.produce import CheckTransactionStateRequestHeader, EndTransactionRequestHeader
 from rmqspark.protocol.names import check_group
-from rmqspark.protocol.properties import Property, encode_properties
-from rmqspark.protocol.record import SysFlag, decode_record
+from rmqspark.protocol.records.message_id import parse_offset_msg_id
+from rmqspark.protocol.records.properties import Property, encode_properties
+from rmqspark.protocol.records.record import SysFlag, decode_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from rmqspark.entropy import Entropy
     from rmqspark.message_queue import MessageQueue
     from rmqspark.model import Message, ReceivedMessage, SendReceipt
-    from rmqspark.protocol.command import Command
+    from rmqspark.protocol.commands.command import Command
     from rmqspark.remoting.reply import Reply
 
 _CHECK_THREADS: Final = 2

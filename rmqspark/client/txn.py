@@ -1,6 +1,6 @@
 """Transactions of batches, besides what is asked of their coordinator: halves, input ranges, listings.
 
-Layouts: `protocol/headers_txn.py`, `protocol/bodies_txn.py`.
+Layouts: `protocol/headers/txn.py`, `protocol/bodies/txn.py`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from rmqspark.client.coordinator import chosen_broker, masters
 from rmqspark.client.futures import then
 from rmqspark.errors import RequestTimeout, RmqError, Unreachable
-from rmqspark.protocol.bodies_txn import AuditedBatches, InputRanges, TxnStates
+from rmqspark.protocol.bodies.txn import AuditedBatches, InputRanges, TxnStates
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers_txn import (
+from rmqspark.protocol.headers.txn import (
     TxnAuditRequestHeader,
     TxnHalfRequestHeader,
     TxnHalfResponseHeader,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from rmqspark.client.broker_client import BrokerClient
     from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.protocol.bodies_txn import AuditedBatch, HeldVersion, InputRange, TxnState
+    from rmqspark.protocol.bodies.txn import AuditedBatch, HeldVersion, InputRange, TxnState
     from rmqspark.remoting.reply import Body
     from rmqspark.remoting.response import Response
 

@@ -21,7 +21,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.errors import Busy, InvalidArgument, InvalidName, NoPermission, ServerFault
-from rmqspark.protocol.bodies import BrokerData, ClusterInfo, DataVersion, QueueData, TopicConfigTable, TopicRouteData
+from rmqspark.protocol.bodies.route import (
+    BrokerData,
+    ClusterInfo,
+    DataVersion,
+    QueueData,
+    TopicConfigTable,
+    TopicRouteData,
+)
 from rmqspark.protocol.names import Perm
 
 if TYPE_CHECKING:

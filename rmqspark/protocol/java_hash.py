@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from rmqspark.protocol.spans import sliding
+from rmqspark.protocol.buffers.spans import sliding
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

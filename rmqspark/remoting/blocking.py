@@ -29,7 +29,7 @@ from rmqspark.errors import (
 )
 from rmqspark.pacing import LARGE_BYTES, stop_pacing
 from rmqspark.protocol.codes import ResponseCode
-from rmqspark.protocol.command import (
+from rmqspark.protocol.commands.command import (
     MAX_RESPONSE_HEADER_BYTES,
     Command,
     decode_command,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     import msgspec
 
-    from rmqspark.protocol.command import RawCommand
+    from rmqspark.protocol.commands.command import RawCommand
     from rmqspark.remoting.reply import Body, Buffer
 
 OnRequest: TypeAlias = Callable[[Command, memoryview], Reply | None]

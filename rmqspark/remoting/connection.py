@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Self, cast
 import structlog
 
 from rmqspark.errors import ConnectionLost, DecodeError, NotSupported, Unreachable
-from rmqspark.protocol.command import (
+from rmqspark.protocol.commands.command import (
     MAX_RESPONSE_HEADER_BYTES,
     decode_command,
     encode_request,
     encode_response,
     split_frame,
 )
+from rmqspark.protocol.commands.frame import FrameDecoder
 from rmqspark.protocol.faults import to_response
-from rmqspark.protocol.frame import FrameDecoder
 from rmqspark.remoting.address import no_host_name, parse_address
 from rmqspark.remoting.pending import PendingCalls
 from rmqspark.remoting.response import Response
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     import msgspec
 
-    from rmqspark.protocol.command import Command
+    from rmqspark.protocol.commands.command import Command
     from rmqspark.remoting.reply import Body, Buffer
 
 _MAX_CALLS_UNDER_WAY = 1_024

@@ -11,7 +11,7 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from rmqspark.errors import FrameError
-from rmqspark.protocol.frame import MAX_FRAME_BYTES
+from rmqspark.protocol.commands.frame import MAX_FRAME_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable

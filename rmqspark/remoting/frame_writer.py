@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rmqspark.clock import Clock
-    from rmqspark.protocol.command import Buffer
+    from rmqspark.protocol.commands.command import Buffer
 
 _MAX_BUFFERS_PER_CALL = 512  # of the system's IOV_MAX, 1024 on Linux
 _TAKES_NOTHING_MS = 30_000  # without the peer taking a byte, though somebody waits for it: it has gone

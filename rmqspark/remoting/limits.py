@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rmqspark.protocol.frame import MAX_FRAME_BYTES
+from rmqspark.protocol.commands.frame import MAX_FRAME_BYTES
 from rmqspark.settings import check_bounds, setting
 
 _MIB = 1024 * 1024

@@ -15,7 +15,7 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from rmqspark.errors import Busy, FrameError
-from rmqspark.protocol.command import MAX_HEADER_BYTES, ROCKETMQ, RawCommand, split_frame
+from rmqspark.protocol.commands.command import MAX_HEADER_BYTES, ROCKETMQ, RawCommand, split_frame
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator

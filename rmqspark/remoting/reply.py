@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from rmqspark.protocol.command import Buffer
+from rmqspark.protocol.commands.command import Buffer
 
 if TYPE_CHECKING:
     import msgspec

@@ -10,7 +10,7 @@ from rmqspark.errors import HeaderError
 from rmqspark.protocol.faults import from_response
 
 if TYPE_CHECKING:
-    from rmqspark.protocol.command import Command
+    from rmqspark.protocol.commands.command import Command
     from rmqspark.remoting.reply import Buffer
 
 H = TypeVar("H", bound=msgspec.Struct)

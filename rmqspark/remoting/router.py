@@ -15,7 +15,7 @@ import msgspec
 
 from rmqspark.errors import HeaderError, InvalidArgument, NotSupported
 from rmqspark.protocol.codes import ACCESS, OWN_CODES, TRUNCATED_CODES, RequestCode
-from rmqspark.protocol.command import (
+from rmqspark.protocol.commands.command import (
     JSON,
     ONEWAY_FLAG,
     RESPONSE_FLAG,
@@ -34,7 +34,7 @@ from rmqspark.remoting.response import Response
 
 if TYPE_CHECKING:
     from rmqspark.errors import RmqError
-    from rmqspark.protocol.command import Command
+    from rmqspark.protocol.commands.command import Command
     from rmqspark.remoting.gathered import TakesTogether
 
 __all__ = ["Body", "Connection", "Reply", "Request", "Route", "Router", "Routes"]

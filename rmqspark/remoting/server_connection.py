@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 from rmqspark.errors import Busy, DecodeError, GoingAway, RmqError
 from rmqspark.pacing import LARGE_BYTES, stop_pacing
 from rmqspark.protocol.codes import Version
-from rmqspark.protocol.command import RawCommand, decode_command, encode_request
-from rmqspark.protocol.message_id import pack_ipv4_host
+from rmqspark.protocol.commands.command import RawCommand, decode_command, encode_request
+from rmqspark.protocol.records.message_id import pack_ipv4_host
 from rmqspark.remoting.address import format_address
 from rmqspark.remoting.gathered import Gathered
 from rmqspark.remoting.pending import PendingCalls

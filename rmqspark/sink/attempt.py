@@ -9,7 +9,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
 from rmqspark.errors import InvalidArgument
-from rmqspark.protocol.bodies_txn import HeldAttempt
+from rmqspark.protocol.bodies.txn import HeldAttempt
 from rmqspark.protocol.names import stream_transactional_id
 from rmqspark.streaming_batch import StreamingBatch, streaming_batch
 

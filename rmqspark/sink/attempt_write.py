@@ -13,7 +13,7 @@ from rmqspark.client.coordinator import Coordinator
 from rmqspark.client.patience import patiently
 from rmqspark.errors import Fenced
 from rmqspark.fault_points import fault_point
-from rmqspark.protocol.headers_txn import TxnOutcome
+from rmqspark.protocol.headers.txn import TxnOutcome
 from rmqspark.sink.attempt import Attempt, AttemptWritten
 from rmqspark.sink.checksum import RowChecksum
 from rmqspark.sink.half_batches import HalfBatches
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.protocol.headers_txn import TxnPrepareResponseHeader
+    from rmqspark.protocol.headers.txn import TxnPrepareResponseHeader
     from rmqspark.sink.options import SinkOptions
 
 

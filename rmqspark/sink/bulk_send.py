@@ -15,12 +15,12 @@ from isal.isal_zlib import crc32
 
 from rmqspark.client.futures import then
 from rmqspark.errors import NotSupported
-from rmqspark.protocol.batch import BatchElement, encode_batch
-from rmqspark.protocol.bulk_rows import AS_ROWS_WITH_PROPERTIES, BulkRows, brings_rows
-from rmqspark.protocol.headers_produce import SendMessageRequestHeaderV2
+from rmqspark.protocol.bulk.bulk_rows import AS_ROWS_WITH_PROPERTIES, BulkRows, brings_rows
+from rmqspark.protocol.headers.produce import SendMessageRequestHeaderV2
 from rmqspark.protocol.names import AUTO_CREATE_TOPIC
-from rmqspark.protocol.record_batch import RecordBatch
-from rmqspark.protocol.record_builder import EncodedRecords
+from rmqspark.protocol.records.batch import BatchElement, encode_batch
+from rmqspark.protocol.records.record_batch import RecordBatch
+from rmqspark.protocol.records.record_builder import EncodedRecords
 from rmqspark.sink.delays import DELAY_PROPERTIES
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from rmqspark.client.broker_client import BrokerClient
     from rmqspark.message_queue import MessageQueue
-    from rmqspark.protocol.spans import Bytes
+    from rmqspark.protocol.buffers.spans import Bytes
 
 PRODUCER_GROUP = "rmqspark-sink"
 STOCK_TIMEOUT_MS = 10_000

@@ -17,8 +17,8 @@ from rmqspark.client.patience import patiently
 from rmqspark.client.txn import audited_batch
 from rmqspark.errors import Busy, RmqError
 from rmqspark.fault_points import fault_point
-from rmqspark.protocol.bodies_txn import TxnDecision
-from rmqspark.protocol.headers_txn import NO_EPOCH, TxnOutcome
+from rmqspark.protocol.bodies.txn import TxnDecision
+from rmqspark.protocol.headers.txn import NO_EPOCH, TxnOutcome
 from rmqspark.sink.checksum import RowChecksum
 from rmqspark.sink.inputs import inputs_of, leased_queues, read_elsewhere
 from rmqspark.sink.refusals import (
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.protocol.bodies_txn import HeldAttempt, InputRange
+    from rmqspark.protocol.bodies.txn import HeldAttempt, InputRange
     from rmqspark.sink.attempt import Attempt, AttemptWritten
     from rmqspark.sink.transaction_options import TransactionOptions
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqspark.protocol.columns import Column
-from rmqspark.protocol.record import SysFlag
+from rmqspark.protocol.buffers.columns import Column
+from rmqspark.protocol.records.record import SysFlag
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,7 +24,7 @@ def compressed(bodies: Column, kind: str) -> tuple[Column, NDArray[np.int32]]:
     large = lengths >= COMPRESSED_FROM_BYTES
     if kind == "none" or not large.any():
         return bodies, sys_flags
-    from rmqspark.protocol.compression import compress  # brings the compressors, which most queries need not
+    from rmqspark.protocol.records.compression import compress  # brings the compressors, which most queries need not
 
     sys_flags[large] = SysFlag.COMPRESSED | _KINDS[kind]
     raw = bodies.values.data

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from rmqspark.protocol.columns import Column
+    from rmqspark.protocol.buffers.columns import Column
 
 SPREAD_ROWS = 8_192  # fewer are dealt evenly over all queues, unless more rows go before them
 

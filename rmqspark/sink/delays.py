@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from rmqspark.protocol.properties import Property
+from rmqspark.protocol.records.properties import Property
 from rmqspark.sink.unsendable import unsendable
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Protocol
 
-from rmqspark.protocol.message_id import UniqueIds
-from rmqspark.protocol.unique_keys import IdRange
+from rmqspark.protocol.records.message_id import UniqueIds
+from rmqspark.protocol.records.unique_keys import IdRange
 from rmqspark.sink.bulk_send import BulkSend
 
 if TYPE_CHECKING:
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from rmqspark.client.broker_client import BrokerClient
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.message_queue import MessageQueue
-    from rmqspark.protocol.bulk_rows import BulkRows
-    from rmqspark.protocol.record_builder import EncodedRecords
-    from rmqspark.protocol.spans import Bytes
+    from rmqspark.protocol.buffers.spans import Bytes
+    from rmqspark.protocol.bulk.bulk_rows import BulkRows
+    from rmqspark.protocol.records.record_builder import EncodedRecords
     from rmqspark.sink.rows import Rows
 
 

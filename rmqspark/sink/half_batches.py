@@ -14,11 +14,11 @@ from rmqspark.client.coordinator import require_transactions
 from rmqspark.client.txn import submit_half
 from rmqspark.errors import NotSupported
 from rmqspark.fault_points import fault_point
-from rmqspark.protocol.bodies_txn import HeldAttempt
-from rmqspark.protocol.bulk_rows import AS_ROWS_WITH_PROPERTIES
-from rmqspark.protocol.headers_txn import TxnHalfRequestHeader
-from rmqspark.protocol.message_id import UNIQUE_PREFIX_CHARACTERS
-from rmqspark.protocol.unique_keys import IdRange
+from rmqspark.protocol.bodies.txn import HeldAttempt
+from rmqspark.protocol.bulk.bulk_rows import AS_ROWS_WITH_PROPERTIES
+from rmqspark.protocol.headers.txn import TxnHalfRequestHeader
+from rmqspark.protocol.records.message_id import UNIQUE_PREFIX_CHARACTERS
+from rmqspark.protocol.records.unique_keys import IdRange
 from rmqspark.sink.bulk_send import BulkSend
 from rmqspark.sink.checksum import RowChecksum
 from rmqspark.sink.row_hashes import add_bodies, add_rows
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     from rmqspark.client.broker_client import BrokerClient
     from rmqspark.message_queue import MessageQueue
-    from rmqspark.protocol.bulk_rows import BulkRows
-    from rmqspark.protocol.record_builder import EncodedRecords
-    from rmqspark.protocol.spans import Bytes
+    from rmqspark.protocol.buffers.spans import Bytes
+    from rmqspark.protocol.bulk.bulk_rows import BulkRows
+    from rmqspark.protocol.records.record_builder import EncodedRecords
     from rmqspark.sink.attempt import Attempt
     from rmqspark.sink.rows import Rows
 

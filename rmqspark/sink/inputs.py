@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.protocol.bodies_txn import InputRange
+    from rmqspark.protocol.bodies.txn import InputRange
     from rmqspark.sink.attempt import Attempt
 
 _PAUSES_MS = (100, 200, 400, 800, 1_600)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from rmqspark.client.cluster_options import LATER, NAMESRV
 from rmqspark.options import Option, OptionTable, boolean, choice, integer, size_bytes
-from rmqspark.protocol.headers_txn import MAX_VERSION
+from rmqspark.protocol.headers.txn import MAX_VERSION
 from rmqspark.protocol.names import check_sendable, check_transactional
 from rmqspark.sink.kafka_names import KAFKA_NAMES
 

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.message_queue import MessageQueue
-    from rmqspark.protocol.bulk_rows import BulkRows
-    from rmqspark.protocol.record_builder import EncodedRecords
-    from rmqspark.protocol.spans import Bytes
+    from rmqspark.protocol.buffers.spans import Bytes
+    from rmqspark.protocol.bulk.bulk_rows import BulkRows
+    from rmqspark.protocol.records.record_builder import EncodedRecords
     from rmqspark.sink.delivery import Send
 
 UNACKNOWLEDGED = 2

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from rmqspark.errors import InvalidMessage, InvalidName
 from rmqspark.protocol.names import MAX_BODY_BYTES, check_sendable
-from rmqspark.protocol.properties import MAX_PROPERTIES_BYTES, RESERVED_NAMES, TRANSIENT_PREFIX
-from rmqspark.protocol.unique_keys import UNIQUE_KEY_PAIR_BYTES
+from rmqspark.protocol.records.properties import MAX_PROPERTIES_BYTES, RESERVED_NAMES, TRANSIENT_PREFIX
+from rmqspark.protocol.records.unique_keys import UNIQUE_KEY_PAIR_BYTES
 from rmqspark.sink.delays import check_delays
 from rmqspark.sink.rows import body_name, column
 from rmqspark.sink.unsendable import unsendable, without_queue
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from rmqspark.protocol.columns import Column
+    from rmqspark.protocol.buffers.columns import Column
 
 _BLANK = ord(" ")
 _SEPARATORS = re.compile(b"[\x01\x02]")

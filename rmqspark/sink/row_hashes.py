@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqspark.protocol.body_crcs import body_crcs
+from rmqspark.protocol.records.body_crcs import body_crcs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from rmqspark.protocol.columns import Column
+    from rmqspark.protocol.buffers.columns import Column
     from rmqspark.sink.checksum import RowChecksum
 
 _LENGTH_SHIFT = np.uint64(32)

@@ -12,15 +12,15 @@ import numpy as np
 import pyarrow as pa
 from isal.isal_zlib import crc32
 
-from rmqspark.protocol.body_crcs import body_crcs, crcs_of, long_rows
-from rmqspark.protocol.bulk_rows import BulkRows
-from rmqspark.protocol.columns import Column, MapColumn
-from rmqspark.protocol.properties import Property
-from rmqspark.protocol.property_builder import build_properties
-from rmqspark.protocol.record import CRC_MASK, MIN_RECORD_BYTES
-from rmqspark.protocol.record_builder import encode_records
-from rmqspark.protocol.row_properties import RowProperties
-from rmqspark.protocol.unique_keys import UNIQUE_KEY_PAIR_BYTES, unique_keys
+from rmqspark.protocol.buffers.columns import Column, MapColumn
+from rmqspark.protocol.bulk.bulk_rows import BulkRows
+from rmqspark.protocol.bulk.row_properties import RowProperties
+from rmqspark.protocol.records.body_crcs import body_crcs, crcs_of, long_rows
+from rmqspark.protocol.records.properties import Property
+from rmqspark.protocol.records.property_builder import build_properties
+from rmqspark.protocol.records.record import CRC_MASK, MIN_RECORD_BYTES
+from rmqspark.protocol.records.record_builder import encode_records
+from rmqspark.protocol.records.unique_keys import UNIQUE_KEY_PAIR_BYTES, unique_keys
 from rmqspark.sink.compression import compressed
 from rmqspark.sink.delays import DELAY_COLUMNS, delay_texts
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from rmqspark.message_queue import MessageQueue
-    from rmqspark.protocol.record_builder import EncodedRecords
-    from rmqspark.protocol.spans import Bytes
-    from rmqspark.protocol.unique_keys import IdRange
+    from rmqspark.protocol.buffers.spans import Bytes
+    from rmqspark.protocol.records.record_builder import EncodedRecords
+    from rmqspark.protocol.records.unique_keys import IdRange
 
 CRC_BYTES = 4
 CRC_BLOCK_ROWS = 1024  # bodies that are Python objects at the same time

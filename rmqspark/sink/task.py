@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from rmqspark.errors import InvalidMessage, InvalidQueue
 from rmqspark.gathering import gathered
-from rmqspark.protocol.message_id import pack_host
+from rmqspark.protocol.records.message_id import pack_host
 from rmqspark.sink.dealing import Run, by_queue_id, by_sharding_key, evenly, grouped, in_turn
 from rmqspark.sink.outbox import Outbox
 from rmqspark.sink.row_checks import check_queue_ids, check_rows, check_texts, check_topics
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.message_queue import MessageQueue
-    from rmqspark.protocol.spans import Positions
+    from rmqspark.protocol.buffers.spans import Positions
     from rmqspark.sink.delivery import Delivery
     from rmqspark.sink.options import SinkOptions
 

@@ -1,4 +1,4 @@
-"""Rows that a column divides among topics, sent for many queues at a time (`protocol/topic_rows.py`).
+"""Rows that a column divides among topics, sent for many queues at a time (`protocol/bulk/topic_rows.py`).
 
 Rows of ten thousand, or of some megabytes, are few for each of a thousand topics: sent queue by queue, the sends would
 cost far more than the rows. So what has no properties but its unique id, which is what most rows are, is brought
@@ -16,7 +16,7 @@ from isal.isal_zlib import crc32
 
 from rmqspark.client.bulk import topics_send
 from rmqspark.errors import NotSupported
-from rmqspark.protocol.topic_rows import TopicRun, encode_runs
+from rmqspark.protocol.bulk.topic_rows import TopicRun, encode_runs
 from rmqspark.sink.bulk_send import PRODUCER_GROUP
 from rmqspark.sink.dealing import evenly
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from rmqspark.client.broker_client import BrokerClient
     from rmqspark.model import MessageQueue
-    from rmqspark.protocol.bulk_rows import BulkRows
-    from rmqspark.protocol.spans import Positions
+    from rmqspark.protocol.buffers.spans import Positions
+    from rmqspark.protocol.bulk.bulk_rows import BulkRows
 
 
 class QueueRows(NamedTuple):

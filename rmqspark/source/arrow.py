@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from rmqspark.protocol.message_id import offset_msg_id
+from rmqspark.protocol.buffers.spans import gather_rows
 from rmqspark.protocol.names import MAX_BODY_BYTES
-from rmqspark.protocol.record import SysFlag
-from rmqspark.protocol.record_batch import RecordBatch
-from rmqspark.protocol.spans import gather_rows
+from rmqspark.protocol.records.message_id import offset_msg_id
+from rmqspark.protocol.records.record import SysFlag
+from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.source.arrow_spans import (
     binaries,
     binary_array,
@@ -102,7 +102,7 @@ def cut(records: RecordBatch, first: int, end: int) -> RecordBatch:
 
 
 def _plain_bodies(records: RecordBatch) -> Iterator[bytes]:
-    from rmqspark.protocol.compression import decompress  # brings the compressors, which most queries need not
+    from rmqspark.protocol.records.compression import decompress  # brings the compressors, which most queries need not
 
     raw = records.buffer.data
     starts, ends = records.bodies.starts.tolist(), records.bodies.ends.tolist()

@@ -18,14 +18,14 @@ import numpy as np
 import pyarrow as pa
 from pyarrow._compute import CastOptions, call_function  # where pyarrow.compute has them from
 
-from rmqspark.protocol.spans import sliding
+from rmqspark.protocol.buffers.spans import sliding
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from rmqspark.protocol.spans import Bytes, Spans
+    from rmqspark.protocol.buffers.spans import Bytes, Spans
 
 _INLINE_BYTES = 12
 _VIEW = np.dtype([("length", "<i4"), ("prefix", "<i4"), ("buffer", "<i4"), ("offset", "<i4")])

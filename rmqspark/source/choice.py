@@ -12,7 +12,7 @@ from rmqspark.protocol.filters import TagFilter
 from rmqspark.source.tags import matching
 
 if TYPE_CHECKING:
-    from rmqspark.protocol.record_batch import RecordBatch
+    from rmqspark.protocol.records.record_batch import RecordBatch
     from rmqspark.protocol.sql.filter import SqlFilter
     from rmqspark.source.task_options import TaskOptions
 

@@ -19,7 +19,7 @@ from rmqspark.client.queue_bounds import submit_bounds
 from rmqspark.client.user_topics import user_topics
 from rmqspark.errors import NotSupported, TopicNotFound
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers_consume import (
+from rmqspark.protocol.headers.consume import (
     GetMaxOffsetRequestHeader,
     GetMinOffsetRequestHeader,
     MaxOffsetResponseHeader,

@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from rmqspark.protocol.bodies_queries import QueryQueue, QueryReport
+from rmqspark.protocol.bodies.queries import QueryQueue, QueryReport
 
 if TYPE_CHECKING:
-    from rmqspark.protocol.bodies_queries import KnownQuery
+    from rmqspark.protocol.bodies.queries import KnownQuery
 
 MAX_TEXT: Final = 1_000  # characters of an exception that are told
 

@@ -20,7 +20,7 @@ from rmqspark.client.futures import then
 from rmqspark.client.patience import patiently
 from rmqspark.errors import OffsetMoved, TopicRemade
 from rmqspark.protocol.filters import TagFilter
-from rmqspark.protocol.record_batch import RecordBatch
+from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.source.asking import answer, ask
 from rmqspark.source.loss import BEYOND_THE_END, DAMAGED, REMADE, REMOVED, lose
 from rmqspark.source.tags import matching

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from rmqspark.errors import TopicRemade
 from rmqspark.protocol.filters import TagFilter
-from rmqspark.protocol.record_batch import RecordBatch
+from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.source.asking import answer, ask
 from rmqspark.source.fetch import CHUNK_BYTES, CHUNK_RECORDS, able, fetch
 from rmqspark.source.loss import BEYOND_THE_END, DAMAGED, REMADE, REMOVED, lose
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from rmqspark.client.broker_client import BrokerClient
     from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.protocol.topic_ranges import FoundRanges
+    from rmqspark.protocol.bulk.topic_ranges import FoundRanges
     from rmqspark.source.queue_range import QueueRange
     from rmqspark.source.task_options import TaskOptions
 
@@ -85,7 +85,7 @@ class _Rounds:
 
     def _request(self, ranges: Sequence[QueueRange]) -> Future[FoundRanges]:
         from rmqspark.client.topics_read import topics_read
-        from rmqspark.protocol.topic_ranges import TopicRange
+        from rmqspark.protocol.bulk.topic_ranges import TopicRange
 
         asked = [TopicRange(q.topic, q.queue_id, start, end, deleted_ms) for q, start, end, deleted_ms in ranges]
         return topics_read(self._broker, asked, max_count=CHUNK_RECORDS, max_bytes=CHUNK_BYTES, tags=self._options.tags)

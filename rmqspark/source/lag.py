@@ -25,7 +25,7 @@ from rmqspark.client.shared import shared_client
 from rmqspark.errors import InvalidArgument, RmqError
 from rmqspark.message_queue import MessageQueue
 from rmqspark.options import moment
-from rmqspark.protocol.bodies_queries import QueryLag, QueryQueue, QueryReport
+from rmqspark.protocol.bodies.queries import QueryLag, QueryQueue, QueryReport
 from rmqspark.source.failures import MAX_TEXT, early_failure, error_of
 from rmqspark.source.offsets import Offsets
 

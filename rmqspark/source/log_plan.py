@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rmqspark.message_queue import MessageQueue
-    from rmqspark.protocol.spans import Positions
+    from rmqspark.protocol.buffers.spans import Positions
     from rmqspark.store.direct.lanes import EntrySource
 
 _LOOKED_AT_IN_ONE_GO: Final = 1 << 15  # entries; 640 KiB

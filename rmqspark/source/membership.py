@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rmqspark.client.group_reading import LEASES_TIMEOUT_MS, Member, lease, members
 from rmqspark.errors import RmqError
-from rmqspark.protocol.bodies_client import CLUSTERING, CONSUME_ACTIVELY, ConsumerData, HeartbeatData, SubscriptionData
+from rmqspark.protocol.bodies.client import CLUSTERING, CONSUME_ACTIVELY, ConsumerData, HeartbeatData, SubscriptionData
 from rmqspark.rebalance.handover import Held, Steps
 
 if TYPE_CHECKING:

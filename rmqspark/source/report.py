@@ -17,7 +17,7 @@ from pyspark import TaskContext
 from rmqspark.client.patience import patiently
 from rmqspark.client.txn import input_keepers, report_input
 from rmqspark.errors import RmqError
-from rmqspark.protocol.bodies_txn import InputRange
+from rmqspark.protocol.bodies.txn import InputRange
 from rmqspark.streaming_batch import StreamingBatch, streaming_batch
 
 if TYPE_CHECKING:

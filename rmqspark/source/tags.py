@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqspark.protocol.spans import equal_to
+from rmqspark.protocol.buffers.spans import equal_to
 
 if TYPE_CHECKING:
     from rmqspark.protocol.filters import TagFilter
-    from rmqspark.protocol.record_batch import RecordBatch
+    from rmqspark.protocol.records.record_batch import RecordBatch
 
 
 def matching(records: RecordBatch, wanted: TagFilter) -> RecordBatch:

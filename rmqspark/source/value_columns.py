@@ -21,7 +21,7 @@ from rmqspark.source.value_schema import CORRUPT_RECORD, ValueSchema
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqspark.protocol.record_batch import RecordBatch
+    from rmqspark.protocol.records.record_batch import RecordBatch
     from rmqspark.source.bad_records import BadRecords
     from rmqspark.source.value_options import ValueOptions
 

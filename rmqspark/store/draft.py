@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from rmqspark.protocol.properties import Property
+from rmqspark.protocol.records.properties import Property
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rmqspark.protocol.bulk_rows import BulkRows
+    from rmqspark.protocol.bulk.bulk_rows import BulkRows
 
 
 class Draft(msgspec.Struct, gc=False):

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final, Unpack
 
 import structlog
 
-from rmqspark.protocol.message_id import ZERO_HOST
-from rmqspark.protocol.record_batch import RecordBatch
-from rmqspark.protocol.spans import as_bytes
+from rmqspark.protocol.buffers.spans import as_bytes
+from rmqspark.protocol.records.message_id import ZERO_HOST
+from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.store.appending.write_gate import WriteGate
 from rmqspark.store.appending.writer import Writer
 from rmqspark.store.checkpoint import CheckpointFile
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from rmqspark.clock import Clock
     from rmqspark.entropy import Entropy
-    from rmqspark.protocol.topic_ranges import FoundRanges, TopicRange
+    from rmqspark.protocol.bulk.topic_ranges import FoundRanges, TopicRange
     from rmqspark.store.appending.beside import Begin
     from rmqspark.store.appending.warming import WarmingPlan
     from rmqspark.store.config import StoreConfig

@@ -24,7 +24,7 @@ from rmqspark.model import MessageQueue
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rmqspark.protocol.bodies_txn import AuditedBatch
+    from rmqspark.protocol.bodies.txn import AuditedBatch
 
 _SHOWN = 10
 _PATIENCE_MS = 60_000

@@ -18,7 +18,7 @@ import msgspec
 
 from rmqspark.errors import ConnectionLost, FlushTimeout, RequestTimeout, RmqError, ServerFault
 from rmqspark.model import MessageQueue, SendStatus
-from rmqspark.protocol.properties import RESERVED_NAMES, Property
+from rmqspark.protocol.records.properties import RESERVED_NAMES, Property
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

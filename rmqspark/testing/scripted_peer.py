@@ -17,13 +17,13 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Self, TypeAlias
 
-from rmqspark.protocol.command import Command, decode_command, encode_request, encode_response, split_frame
-from rmqspark.protocol.frame import FrameDecoder
+from rmqspark.protocol.commands.command import Command, decode_command, encode_request, encode_response, split_frame
+from rmqspark.protocol.commands.frame import FrameDecoder
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from rmqspark.protocol.command import Buffer
+    from rmqspark.protocol.commands.command import Buffer
 
 _PATIENCE_S = 60
 

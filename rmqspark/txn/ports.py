@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rmqspark.protocol.bodies_txn import AttemptName, HeldAttempt, OutputRange
+    from rmqspark.protocol.bodies.txn import AttemptName, HeldAttempt, OutputRange
 
 
 class Vote(NamedTuple):

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from rmqspark.errors import DamagedFile, RecordError
-from rmqspark.protocol.record import SIZE_AT, decode_record
+from rmqspark.protocol.records.record import SIZE_AT, decode_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqspark.protocol.record import Record
+    from rmqspark.protocol.records.record import Record
     from rmqspark.store.message_store import MessageStore
 
 _CHUNK_RECORDS: Final = 128

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqspark.protocol.frame import FrameDecoder
+from rmqspark.protocol.commands.frame import FrameDecoder
 from rmqspark.remoting.frame_reader import FrameReader
 from rmqspark.remoting.receive import Budget, FrameReceiver
 from rmqspark.testing.fuzz.golden import golden_frames
@@ -16,7 +16,7 @@ from rmqspark.testing.fuzz.golden import golden_frames
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from rmqspark.protocol.command import RawCommand
+    from rmqspark.protocol.commands.command import RawCommand
 
 pytestmark = pytest.mark.golden
 

@@ -5,19 +5,22 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import importlib
 import json
+import pkgutil
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 
 from rmqspark.model import MessageQueue
 from rmqspark.protocol import bodies, headers
-from rmqspark.protocol.binary_header import BinaryHeader, decode_binary_header, encode_binary_header
+from rmqspark.protocol.bodies.register import decode_register_body, register_crc32
 from rmqspark.protocol.codes import Language, RequestCode
-from rmqspark.protocol.command import (
+from rmqspark.protocol.commands.binary_header import BinaryHeader, decode_binary_header, encode_binary_header
+from rmqspark.protocol.commands.command import (
     decode_command,
     decode_envelope,
     encode_request,
@@ -25,10 +28,13 @@ from rmqspark.protocol.command import (
     peek_code,
     split_frame,
 )
-from rmqspark.protocol.frame import FrameDecoder
-from rmqspark.protocol.header_fields import from_fields, to_fields
-from rmqspark.protocol.headers import REQUEST_HEADERS
-from rmqspark.protocol.register import decode_register_body, register_crc32
+from rmqspark.protocol.commands.frame import FrameDecoder
+from rmqspark.protocol.headers.fields import from_fields, to_fields
+from rmqspark.protocol.headers.produce import RecallMessageRequestHeader
+from rmqspark.protocol.headers.registry import REQUEST_HEADERS
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 pytestmark = pytest.mark.golden
 
@@ -38,6 +44,15 @@ _HERE = Path(__file__).parent
 def vectors(kind: str) -> list[Any]:
     files = sorted((_HERE / kind).glob("*.json"))
     return [pytest.param(json.loads(file.read_text()), id=file.stem) for file in files]
+
+
+def named(package: ModuleType, name: str) -> Any:
+    """The struct of this name in whichever family of headers or bodies has it."""
+    families = [
+        importlib.import_module(f"{package.__name__}.{family.name}")
+        for family in pkgutil.iter_modules(package.__path__)
+    ]
+    return next(vars(family)[name] for family in families if name in vars(family))
 
 
 def wire_of(vector: dict[str, Any]) -> bytes:
@@ -89,7 +104,7 @@ def test_a_golden_command_is_what_we_would_send(vector: dict[str, Any]) -> None:
 def test_a_golden_command_fits_its_header(vector: dict[str, Any]) -> None:
     """The typed header of a golden command loses none of its fields, and gives them back as they were."""
     meaning = vector["meaning"]
-    header_type = getattr(headers, meaning["header"])
+    header_type = named(headers, meaning["header"])
     raw = split_frame(wire_of(vector)[4:])
     envelope = decode_envelope(raw, header_type)
     assert envelope.code == meaning["code"]
@@ -132,16 +147,16 @@ def test_a_recall_handle_travels_unharmed(vector: dict[str, Any], serialize: Any
     words = ["v1", meaning["topic"], meaning["brokerName"], str(meaning["deliverTimestamp"]), meaning["uniqueId"]]
     handle = base64.urlsafe_b64encode(" ".join(words).encode())
     assert handle.hex() == vector["wire"]
-    sent = headers.RecallMessageRequestHeader(topic=meaning["topic"], recallHandle=handle.decode())
+    sent = RecallMessageRequestHeader(topic=meaning["topic"], recallHandle=handle.decode())
     wire = b"".join(encode_request(RequestCode.RECALL_MESSAGE, 1, sent, serialize=serialize))
-    assert decode_envelope(split_frame(wire[4:]), headers.RecallMessageRequestHeader).extFields == sent
+    assert decode_envelope(split_frame(wire[4:]), RecallMessageRequestHeader).extFields == sent
 
 
 def body_of(meaning: dict[str, Any]) -> Any:
     value = dict(meaning["value"])
     if meaning["type"] == "ConsumeStats":  # JSON has no maps with queues for keys: pairs stand for them
         value["offsetTable"] = {MessageQueue(*queue): offsets for queue, offsets in value["offsetTable"]}
-    return msgspec.convert(value, getattr(bodies, meaning["type"]), strict=False)
+    return msgspec.convert(value, named(bodies, meaning["type"]), strict=False)
 
 
 @pytest.mark.parametrize("vector", vectors("bodies"))

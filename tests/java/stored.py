@@ -5,8 +5,8 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqspark.protocol.properties import Property, decode_properties
-from rmqspark.protocol.record import decode_record
+from rmqspark.protocol.records.properties import Property, decode_properties
+from rmqspark.protocol.records.record import decode_record
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ from rmqspark.client.admin import AdminClient
 from rmqspark.client.transaction_producer import TransactionProducer
 from rmqspark.model import Message, TransactionState
 from rmqspark.protocol.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
-from rmqspark.protocol.record import decode_record
+from rmqspark.protocol.records.record import decode_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from conftest import Topic
     from pyspark.sql import DataFrame, SparkSession
 
-    from rmqspark.protocol.bodies_queries import KnownQuery
+    from rmqspark.protocol.bodies.queries import KnownQuery
     from rmqspark.testing import LocalCluster
 
 pytestmark = pytest.mark.spark

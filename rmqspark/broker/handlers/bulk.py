@@ -2,7 +2,7 @@
 
 These are rmqspark's own; stock brokers answer them with REQUEST_CODE_NOT_SUPPORTED. There is no Python per message:
 what comes in is checked, patched and appended as arrays, in the memory it was received into; what goes out is a slice
-of the log with the sizes of its records ahead. What a bulk must look like: `protocol/headers_bulk.py`.
+of the log with the sizes of its records ahead. What a bulk must look like: `protocol/headers/bulk.py`.
 Like every send, a bulk is answered when it is as safe as the flush mode promises. Unlike other sends it creates no
 topic, and its messages carry neither region nor cluster.
 """
@@ -15,10 +15,11 @@ from isal.isal_zlib import crc32
 
 from rmqspark.broker.subscriptions import parse_subscription
 from rmqspark.errors import InvalidFilter, InvalidQueue, NoPermission, NotSupported, OffsetMoved, RecordError, RmqError
-from rmqspark.protocol.bodies_client import SQL92, TAG
-from rmqspark.protocol.bulk_body import read_bulk
+from rmqspark.protocol.bodies.client import SQL92, TAG
+from rmqspark.protocol.bulk.bulk_body import read_bulk
+from rmqspark.protocol.bulk.topic_rows import decode_topic_rows
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.headers_bulk import (
+from rmqspark.protocol.headers.bulk import (
     BulkReadRequestHeader,
     BulkReadResponseHeader,
     BulkSendRequestHeader,
@@ -27,9 +28,8 @@ from rmqspark.protocol.headers_bulk import (
     TopicsSendResponseHeader,
 )
 from rmqspark.protocol.names import NOT_SENDABLE, RETRY_PREFIX, Perm
-from rmqspark.protocol.properties import Property
-from rmqspark.protocol.record_batch import RecordBatch
-from rmqspark.protocol.topic_rows import decode_topic_rows
+from rmqspark.protocol.records.properties import Property
+from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
 
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from rmqspark.broker.stats import BrokerStats
     from rmqspark.broker.subscriptions import Filter
     from rmqspark.broker.topics import TopicTable
-    from rmqspark.protocol.bulk_rows import BulkRows
-    from rmqspark.protocol.header_types import Header
-    from rmqspark.protocol.headers_txn import TxnHalfRequestHeader
+    from rmqspark.protocol.bulk.bulk_rows import BulkRows
+    from rmqspark.protocol.headers.txn import TxnHalfRequestHeader
+    from rmqspark.protocol.headers.types import Header
     from rmqspark.remoting.request import Request
     from rmqspark.store.message_store import MessageStore
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqspark import __version__
-from rmqspark.protocol.bodies import CapabilitiesBody
+from rmqspark.protocol.bodies.client import CapabilitiesBody
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqspark.errors import ServerFault
-from rmqspark.protocol.bodies import (
+from rmqspark.protocol.bodies.admin import (
     Connection,
     ConsumerConnection,
     ProducerConnection,
@@ -18,11 +18,11 @@ from rmqspark.protocol.bodies import (
     SubscriptionOfGroup,
 )
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.headers_admin import (
+from rmqspark.protocol.headers.admin import (
     GetProducerConnectionListRequestHeader,
     QuerySubscriptionByConsumerRequestHeader,
 )
-from rmqspark.protocol.headers_consume import ConsumerGroupRequestHeader
+from rmqspark.protocol.headers.consume import ConsumerGroupRequestHeader
 from rmqspark.remoting.address import format_address
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes

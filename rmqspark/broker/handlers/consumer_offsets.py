@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from rmqspark.broker.resets import GroupQueue
 from rmqspark.errors import GroupNotFound, InvalidArgument, InvalidQueue, NotSupported, OffsetNotFound, ServerFault
 from rmqspark.model import MessageQueue
-from rmqspark.protocol.bodies import ResetOffsetBody
+from rmqspark.protocol.bodies.admin import ResetOffsetBody
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers_admin import ResetOffsetRequestHeader
-from rmqspark.protocol.headers_consume import (
+from rmqspark.protocol.headers.admin import ResetOffsetRequestHeader
+from rmqspark.protocol.headers.consume import (
     ConsumerGroupRequestHeader,
     OffsetResponseHeader,
     QueryConsumerOffsetRequestHeader,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rmqspark.broker.config import BrokerConfig
     from rmqspark.broker.tables import BrokerTables
     from rmqspark.clock import Clock
-    from rmqspark.protocol.bodies import TopicConfig
+    from rmqspark.protocol.bodies.route import TopicConfig
     from rmqspark.remoting.request import Request
     from rmqspark.remoting.router import NoFields
     from rmqspark.store.message_store import MessageStore

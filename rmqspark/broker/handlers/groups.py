@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 from rmqspark.broker.paging import page_of
 from rmqspark.errors import InvalidArgument
-from rmqspark.protocol.bodies import SubscriptionGroupConfig, SubscriptionGroupList, SubscriptionGroupTable
+from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig, SubscriptionGroupList, SubscriptionGroupTable
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers_admin import (
+from rmqspark.protocol.headers.admin import (
     DeleteSubscriptionGroupRequestHeader,
     GetSubscriptionGroupConfigRequestHeader,
 )
-from rmqspark.protocol.headers_cluster import (
+from rmqspark.protocol.headers.cluster import (
     GetAllSubscriptionGroupRequestHeader,
     GetAllSubscriptionGroupResponseHeader,
 )

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Final
 from rmqspark.broker.clients import Member
 from rmqspark.broker.subscriptions import parse_subscription
 from rmqspark.errors import GroupNotFound, InvalidArgument, InvalidFilter, ServerFault
-from rmqspark.protocol.bodies import CheckClientConfigBody, ConsumerListBody, HeartbeatData
-from rmqspark.protocol.bodies_client import SQL92
+from rmqspark.protocol.bodies.client import SQL92, CheckClientConfigBody, ConsumerListBody, HeartbeatData
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.filters import MAX_EXPRESSION_BYTES, MAX_SQL_BYTES
-from rmqspark.protocol.headers_consume import ConsumerGroupRequestHeader, UnregisterClientRequestHeader
+from rmqspark.protocol.headers.consume import ConsumerGroupRequestHeader, UnregisterClientRequestHeader
 from rmqspark.protocol.names import check_client_id, check_group, check_topic
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from rmqspark.broker.topic_publisher import TopicPublisher
     from rmqspark.broker.topics import TopicTable
     from rmqspark.clock import Clock
-    from rmqspark.protocol.bodies import ConsumerData, SubscriptionData
+    from rmqspark.protocol.bodies.client import ConsumerData, SubscriptionData
     from rmqspark.remoting.request import Connection, Request
     from rmqspark.remoting.router import NoFields
 

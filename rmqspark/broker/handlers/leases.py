@@ -12,9 +12,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqspark.model import MessageQueue
-from rmqspark.protocol.bodies import GroupLeasesAnswerBody, GroupLeasesBody, LeasedQueue
+from rmqspark.protocol.bodies.client import GroupLeasesAnswerBody, GroupLeasesBody, LeasedQueue
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers import GroupLeasesRequestHeader
+from rmqspark.protocol.headers.consume import GroupLeasesRequestHeader
 from rmqspark.protocol.names import check_client_id
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqspark.model import MessageQueue
-from rmqspark.protocol.bodies import LockBatchBody, LockBatchResponseBody, Queue
+from rmqspark.protocol.bodies.client import LockBatchBody, LockBatchResponseBody, Queue
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.names import check_client_id
 from rmqspark.remoting.reply import Reply

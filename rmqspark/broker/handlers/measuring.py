@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.errors import InvalidArgument
-from rmqspark.protocol.bodies import MAX_MEASURED_QUEUES, QueueBudgets, QueueExtent, QueueExtents
+from rmqspark.protocol.bodies.bulk import MAX_MEASURED_QUEUES, QueueBudgets, QueueExtent, QueueExtents
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes

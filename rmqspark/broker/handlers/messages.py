@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from rmqspark.errors import MessageNotFound, NotFound
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.frame import MAX_FRAME_BYTES
-from rmqspark.protocol.headers_consume import (
+from rmqspark.protocol.commands.frame import MAX_FRAME_BYTES
+from rmqspark.protocol.headers.consume import (
     QueryMessageRequestHeader,
     QueryMessageResponseHeader,
     ViewMessageRequestHeader,

@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqspark.model import MessageQueue
-from rmqspark.protocol.bodies import ConsumeStats, GroupList, OffsetWrapper, TopicList, TopicOffset, TopicStatsTable
+from rmqspark.protocol.bodies.admin import ConsumeStats, GroupList, OffsetWrapper, TopicOffset, TopicStatsTable
+from rmqspark.protocol.bodies.route import TopicList
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers_admin import (
+from rmqspark.protocol.headers.admin import (
     GetConsumeStatsRequestHeader,
     QueryTopicsByConsumerRequestHeader,
     TopicRequestHeader,

@@ -25,9 +25,9 @@ from rmqspark.errors import (
     SubscriptionOutdated,
     TopicNotFound,
 )
-from rmqspark.protocol.bodies_client import SQL92
+from rmqspark.protocol.bodies.client import SQL92
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.headers_consume import PullFlag, PullMessageRequestHeader, PullMessageResponseHeader
+from rmqspark.protocol.headers.consume import PullFlag, PullMessageRequestHeader, PullMessageResponseHeader
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
 from rmqspark.store.reading.reader import ReadStatus
@@ -46,7 +46,8 @@ if TYPE_CHECKING:
     from rmqspark.broker.subscriptions import Filter
     from rmqspark.broker.topics import TopicTable
     from rmqspark.clock import Clock
-    from rmqspark.protocol.bodies import SubscriptionGroupConfig, TopicConfig
+    from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig
+    from rmqspark.protocol.bodies.route import TopicConfig
     from rmqspark.remoting.request import Request
     from rmqspark.store.dispatcher import Readable
     from rmqspark.store.message_store import MessageStore

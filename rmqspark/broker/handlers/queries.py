@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqspark.protocol.bodies_queries import QueryReport, QueryTable
+from rmqspark.protocol.bodies.queries import QueryReport, QueryTable
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers_queries import QueryListRequestHeader
+from rmqspark.protocol.headers.queries import QueryListRequestHeader
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rmqspark.clock import Clock
     from rmqspark.remoting.request import Request
     from rmqspark.remoting.router import NoFields
-    from rmqspark.txn.inputs import InputReports
+    from rmqspark.txn.coordinator.inputs import InputReports
 
 
 class QueryHandlers:

@@ -12,9 +12,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqspark.errors import InvalidArgument
-from rmqspark.protocol.bodies import MAX_BOUNDED_QUEUES, BoundsOfQueues, QueueBounds, QueuesOfTopics
+from rmqspark.protocol.bodies.bulk import MAX_BOUNDED_QUEUES, BoundsOfQueues, QueueBounds, QueuesOfTopics
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers_consume import (
+from rmqspark.protocol.headers.consume import (
     GetEarliestMsgStoretimeRequestHeader,
     GetEarliestMsgStoretimeResponseHeader,
     GetMaxOffsetRequestHeader,
@@ -27,7 +27,7 @@ from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
 
 if TYPE_CHECKING:
-    from rmqspark.protocol.bodies import QueueOfTopic
+    from rmqspark.protocol.bodies.bulk import QueueOfTopic
     from rmqspark.remoting.request import Request
     from rmqspark.remoting.router import NoFields
     from rmqspark.store.message_store import MessageStore

@@ -1,7 +1,7 @@
 """RMQ_TOPICS_READ (30005): ranges of many queues, of any topics, in one request.
 
 rmqspark's own; a stock broker answers REQUEST_CODE_NOT_SUPPORTED. What RMQ_BULK_READ does for one queue, but for SQL92:
-an expression costs so much more than a request that nothing would be gained. Layouts: `protocol/topic_ranges.py`.
+an expression costs so much more than a request that nothing would be gained. Layouts: `protocol/bulk/topic_ranges.py`.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from rmqspark.broker.subscriptions import parse_subscription
 from rmqspark.errors import RmqError
-from rmqspark.protocol.bodies_client import TAG
+from rmqspark.protocol.bodies.client import TAG
+from rmqspark.protocol.bulk.topic_ranges import decode_ranges, encode_found
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers_bulk import TopicsReadRequestHeader, TopicsReadResponseHeader
-from rmqspark.protocol.topic_ranges import decode_ranges, encode_found
+from rmqspark.protocol.headers.bulk import TopicsReadRequestHeader, TopicsReadResponseHeader
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rmqspark.broker.config import BrokerConfig
     from rmqspark.broker.stats import BrokerStats
     from rmqspark.broker.topics import TopicTable
-    from rmqspark.protocol.topic_ranges import TopicRange
+    from rmqspark.protocol.bulk.topic_ranges import TopicRange
     from rmqspark.remoting.request import Request
     from rmqspark.store.message_store import MessageStore
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rmqspark import __version__
-from rmqspark.protocol.bodies import KVTable
+from rmqspark.protocol.bodies.route import KVTable
 from rmqspark.protocol.codes import VERSION, RequestCode
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rmqspark.errors import NotSupported
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers_consume import ConsumerSendMsgBackRequestHeader
+from rmqspark.protocol.headers.consume import ConsumerSendMsgBackRequestHeader
 from rmqspark.remoting.router import Route, Routes
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from rmqspark.broker.sending.sends import AwaitedBatch, AwaitedSend, BatchSend, SingleSend
 from rmqspark.errors import RmqError, TopicNotFound
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers_produce import SendMessageRequestHeader, SendMessageRequestHeaderV2
+from rmqspark.protocol.headers.produce import SendMessageRequestHeader, SendMessageRequestHeaderV2
 from rmqspark.protocol.names import HALF_TOPIC, RETRY_PREFIX
 from rmqspark.remoting.router import Route, Routes
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rmqspark.errors import NoPermission
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers_admin import GetBrokerConfigResponseHeader
+from rmqspark.protocol.headers.admin import GetBrokerConfigResponseHeader
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
 from rmqspark.settings import as_properties
@@ -19,7 +19,7 @@ from rmqspark.settings import as_properties
 if TYPE_CHECKING:
     from rmqspark.broker.config import BrokerConfig
     from rmqspark.broker.whereabouts import Whereabouts
-    from rmqspark.protocol.bodies import DataVersion
+    from rmqspark.protocol.bodies.route import DataVersion
     from rmqspark.remoting.request import Request
     from rmqspark.remoting.router import NoFields
     from rmqspark.store.config import StoreConfig

@@ -17,10 +17,11 @@ from rmqspark.broker.attributes import MESSAGE_TYPE, change_attributes, check_at
 from rmqspark.broker.paging import page_of
 from rmqspark.broker.sending.intake import MULTI_TAG
 from rmqspark.errors import InvalidArgument, InvalidName
-from rmqspark.protocol.bodies import TopicConfig, TopicConfigList, TopicConfigTable, TopicList
+from rmqspark.protocol.bodies.admin import TopicConfigList
+from rmqspark.protocol.bodies.route import TopicConfig, TopicConfigTable, TopicList
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers_admin import CreateTopicRequestHeader, TopicRequestHeader
-from rmqspark.protocol.headers_cluster import GetAllTopicConfigRequestHeader, GetAllTopicConfigResponseHeader
+from rmqspark.protocol.headers.admin import CreateTopicRequestHeader, TopicRequestHeader
+from rmqspark.protocol.headers.cluster import GetAllTopicConfigRequestHeader, GetAllTopicConfigResponseHeader
 from rmqspark.protocol.names import Perm, check_topic
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes

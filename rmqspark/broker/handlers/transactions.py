@@ -14,13 +14,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers import EndTransactionRequestHeader
-from rmqspark.protocol.headers_admin import ResumeCheckHalfMessageRequestHeader
-from rmqspark.protocol.message_id import parse_offset_msg_id
-from rmqspark.protocol.record import SysFlag
+from rmqspark.protocol.headers.admin import ResumeCheckHalfMessageRequestHeader
+from rmqspark.protocol.headers.produce import EndTransactionRequestHeader
+from rmqspark.protocol.records.message_id import parse_offset_msg_id
+from rmqspark.protocol.records.record import SysFlag
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
-from rmqspark.txn.half_ledger import Outcome
+from rmqspark.txn.half_messages.half_ledger import Outcome
 
 if TYPE_CHECKING:
     from rmqspark.broker.half_messages import HalfMessages

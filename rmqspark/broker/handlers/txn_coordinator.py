@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqspark.errors import InvalidArgument
-from rmqspark.protocol.bodies_txn import BrokersSeen, InputRanges, TxnDecision
+from rmqspark.protocol.bodies.txn import BrokersSeen, InputRanges, TxnDecision
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers_txn import (
+from rmqspark.protocol.headers.txn import (
     TxnAbortRequestHeader,
     TxnAbortResponseHeader,
     TxnAuditRequestHeader,
@@ -33,17 +33,17 @@ from rmqspark.protocol.headers_txn import (
 from rmqspark.protocol.names import check_transactional
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
-from rmqspark.txn.report import MAX_LIMIT
+from rmqspark.txn.coordinator.report import MAX_LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rmqspark.broker.queries import SparkQueries
     from rmqspark.clock import Clock
-    from rmqspark.protocol.bodies_txn import HeldVersion
+    from rmqspark.protocol.bodies.txn import HeldVersion
     from rmqspark.remoting.request import Request
-    from rmqspark.txn.coordination import Coordination
-    from rmqspark.txn.coordinator import Ruling
+    from rmqspark.txn.coordinator.coordination import Coordination
+    from rmqspark.txn.coordinator.coordinator import Ruling
 
 
 class TxnCoordinatorHandlers:

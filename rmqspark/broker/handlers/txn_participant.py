@@ -14,10 +14,10 @@ import structlog
 
 from rmqspark.broker.handlers.bulk import check_target, open_bulk
 from rmqspark.errors import Fenced, InvalidArgument, RecordError, TransactionError
-from rmqspark.protocol.bodies_txn import OutputRanges, TxnComplete, TxnVote
-from rmqspark.protocol.bulk_rows import BulkRows
+from rmqspark.protocol.bodies.txn import OutputRanges, TxnComplete, TxnVote
+from rmqspark.protocol.bulk.bulk_rows import BulkRows
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers_txn import (
+from rmqspark.protocol.headers.txn import (
     TxnCompleteRequestHeader,
     TxnHalfRequestHeader,
     TxnHalfResponseHeader,
@@ -26,11 +26,11 @@ from rmqspark.protocol.headers_txn import (
     TxnVoteResponseHeader,
 )
 from rmqspark.protocol.names import check_transactional
-from rmqspark.protocol.properties import Property
+from rmqspark.protocol.records.properties import Property
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
 from rmqspark.store.appending.bulk_check import check_bulk, check_rows
-from rmqspark.txn.half_batch import half_of
+from rmqspark.txn.participant.half_batch import half_of
 from rmqspark.txn.ports import Complete, Vote
 
 if TYPE_CHECKING:
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 
     from rmqspark.broker.topics import TopicTable
     from rmqspark.errors import RmqError
-    from rmqspark.protocol.record_batch import RecordBatch
+    from rmqspark.protocol.records.record_batch import RecordBatch
     from rmqspark.remoting.request import Request
-    from rmqspark.txn.half_batch import HalfBatch
-    from rmqspark.txn.resolver import Resolver
+    from rmqspark.txn.participant.half_batch import HalfBatch
+    from rmqspark.txn.participant.resolver import Resolver
 
 _MOST_WARNED: Final = 10_000
 

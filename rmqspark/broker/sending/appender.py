@@ -17,7 +17,7 @@ import structlog
 from rmqspark.broker.sending.batch_appends import BatchAppends
 from rmqspark.broker.sending.usual_send import finish_all
 from rmqspark.errors import InvalidArgument, RmqError, ServerFault
-from rmqspark.protocol.bulk_rows import BulkRows
+from rmqspark.protocol.bulk.bulk_rows import BulkRows
 from rmqspark.store.draft import RowRun
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from rmqspark.broker.sending.batch_appends import BatchSending
     from rmqspark.broker.sending.usual_send import UsualSend
     from rmqspark.broker.stats import BrokerStats
-    from rmqspark.protocol.record_batch import RecordBatch
-    from rmqspark.protocol.topic_rows import TopicRun
+    from rmqspark.protocol.bulk.topic_rows import TopicRun
+    from rmqspark.protocol.records.record_batch import RecordBatch
     from rmqspark.store.appending.single_tables import SingleTable, StoredTable
     from rmqspark.store.draft import Appended, BulkAppended, Draft
     from rmqspark.store.message_store import MessageStore

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from rmqspark.broker.sending.batches import Batch
     from rmqspark.broker.stats import BrokerStats
-    from rmqspark.protocol.spans import Positions
+    from rmqspark.protocol.buffers.spans import Positions
     from rmqspark.store.message_store import MessageStore
 
 _LEAST_BULK_BYTES: Final = 8 * 1024  # below, making arrays of them costs more than it saves

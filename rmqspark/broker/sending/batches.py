@@ -15,14 +15,14 @@ import numpy as np
 
 from rmqspark.broker.sending.drafting import NOT_THERE_YET, Origin, draft_of, refuse_half
 from rmqspark.errors import DecodeError, InvalidMessage
-from rmqspark.protocol.batch import MAX_ELEMENTS, decode_batch
-from rmqspark.protocol.batch_columns import BatchColumns, batch_columns
-from rmqspark.protocol.batch_tables import ElementTable
-from rmqspark.protocol.columns import Pieces
-from rmqspark.protocol.properties import Property, decode_properties
-from rmqspark.protocol.record_batch import RecordBatch
-from rmqspark.protocol.record_builder import encode_records
-from rmqspark.protocol.spans import as_bytes
+from rmqspark.protocol.buffers.columns import Pieces
+from rmqspark.protocol.buffers.spans import as_bytes
+from rmqspark.protocol.records.batch import MAX_ELEMENTS, decode_batch
+from rmqspark.protocol.records.batch_columns import BatchColumns, batch_columns
+from rmqspark.protocol.records.batch_tables import ElementTable
+from rmqspark.protocol.records.properties import Property, decode_properties
+from rmqspark.protocol.records.record_batch import RecordBatch
+from rmqspark.protocol.records.record_builder import encode_records
 from rmqspark.store.draft import Run
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from rmqspark.protocol.spans import Bytes, Positions
+    from rmqspark.protocol.buffers.spans import Bytes, Positions
     from rmqspark.store.draft import Draft
 
 MAX_KEYS: Final = 1 << 17

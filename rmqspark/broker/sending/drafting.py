@@ -8,12 +8,12 @@ import msgspec
 
 from rmqspark.errors import InvalidMessage, NotSupported
 from rmqspark.protocol.java_hash import tags_code
-from rmqspark.protocol.properties import Property
-from rmqspark.protocol.record import encode_unplaced
+from rmqspark.protocol.records.properties import Property
+from rmqspark.protocol.records.record import encode_unplaced
 from rmqspark.store.draft import Draft, index_keys
 
 if TYPE_CHECKING:
-    from rmqspark.protocol.record import Buffer
+    from rmqspark.protocol.records.record import Buffer
 
 TIMER_PROPERTIES: Final = (Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS, Property.TIMER_DELIVER_MS)
 NOT_THERE_YET: Final = frozenset({Property.DELAY, *TIMER_PROPERTIES})

@@ -7,7 +7,7 @@ The checks come in RocketMQ's order, so that a request that is wrong in two ways
 - Messages that ask for a delay or a deliver time, and those that have used up their retries, are refused. Stored as
   they are, they would be delivered at once or for ever.
 A message of a transaction (TRAN_MSG) becomes a half message: it goes to RMQ_SYS_TRANS_HALF_TOPIC, queue 0, and says in
-its properties where it belongs (`txn/half_message.py` has what becomes of it).
+its properties where it belongs (`txn/half_messages/half_message.py` has what becomes of it).
 RocketMQ: SendMessageProcessor, AbstractSendMessageProcessor.
 """
 
@@ -29,7 +29,6 @@ from rmqspark.broker.sending.drafting import (
 )
 from rmqspark.broker.sending.usual_properties import BROKERS_NAMES, read_usual
 from rmqspark.errors import InvalidMessage, InvalidQueue, NoPermission, NotSupported
-from rmqspark.protocol.message_id import pack_host
 from rmqspark.protocol.names import (
     HALF_TOPIC,
     MAX_TOPIC_LENGTH,
@@ -39,7 +38,8 @@ from rmqspark.protocol.names import (
     check_body,
     check_topic,
 )
-from rmqspark.protocol.properties import (
+from rmqspark.protocol.records.message_id import pack_host
+from rmqspark.protocol.records.properties import (
     Property,
     decode_properties,
     encode_properties,
@@ -47,7 +47,7 @@ from rmqspark.protocol.properties import (
     parse_properties,
     without_properties,
 )
-from rmqspark.protocol.record import SysFlag, encode_unplaced
+from rmqspark.protocol.records.record import SysFlag, encode_unplaced
 from rmqspark.store.draft import Draft
 
 if TYPE_CHECKING:
@@ -56,9 +56,9 @@ if TYPE_CHECKING:
     from rmqspark.broker.topics import TopicTable
     from rmqspark.clock import Clock
     from rmqspark.entropy import Entropy
-    from rmqspark.protocol.bodies import TopicConfig
-    from rmqspark.protocol.headers import SendMessageRequestHeaderV2
-    from rmqspark.protocol.message_id import UniqueIds
+    from rmqspark.protocol.bodies.route import TopicConfig
+    from rmqspark.protocol.headers.produce import SendMessageRequestHeaderV2
+    from rmqspark.protocol.records.message_id import UniqueIds
 
 MULTI_TAG: Final = "MULTI_TAG"
 

@@ -16,11 +16,11 @@ import numpy as np
 
 from rmqspark.broker.sending.send_stencils import PLAIN
 from rmqspark.broker.sending.send_values import HEADER_AT, LOOKED_UP, Between, numbers_of, texts_of
-from rmqspark.protocol.body_crcs import crcs_of, cut_bodies
-from rmqspark.protocol.properties import Property
-from rmqspark.protocol.record import HEAD_BYTES, MAGIC_V1
-from rmqspark.protocol.record_heads import HEAD
-from rmqspark.protocol.spans import Spans, sliding
+from rmqspark.protocol.buffers.spans import Spans, sliding
+from rmqspark.protocol.records.body_crcs import crcs_of, cut_bodies
+from rmqspark.protocol.records.properties import Property
+from rmqspark.protocol.records.record import HEAD_BYTES, MAGIC_V1
+from rmqspark.protocol.records.record_heads import HEAD
 from rmqspark.store.appending.single_tables import SingleTable
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from rmqspark.broker.sending.send_stencils import SendStencil
-    from rmqspark.protocol.spans import Bytes, Positions
+    from rmqspark.protocol.buffers.spans import Bytes, Positions
     from rmqspark.store.appending.targets import Targets
 
 RAGGED: Final = frozenset({*LOOKED_UP, "opaque"})

@@ -16,8 +16,8 @@ from rmqspark.broker.sending.at_most import MOST_SHEETS, AtMost
 from rmqspark.broker.sending.ragged_sheets import RAGGED, RaggedSheet, can_be_read, in_order
 from rmqspark.broker.sending.send_values import HEADER_AT
 from rmqspark.errors import RmqError
-from rmqspark.protocol.command import JSON
-from rmqspark.protocol.spans import Spans
+from rmqspark.protocol.buffers.spans import Spans
+from rmqspark.protocol.commands.command import JSON
 from rmqspark.remoting.gathered import answer_each, close_unanswered, hosts_of, without_frames
 
 if TYPE_CHECKING:

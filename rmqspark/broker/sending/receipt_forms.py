@@ -8,15 +8,15 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rmqspark.protocol.binary_header import OPAQUE_AT, BinaryHeader, encode_binary_header
 from rmqspark.protocol.codes import VERSION, Language
-from rmqspark.protocol.command import RESPONSE_FLAG
+from rmqspark.protocol.commands.binary_header import OPAQUE_AT, BinaryHeader, encode_binary_header
+from rmqspark.protocol.commands.command import RESPONSE_FLAG
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 pack_prefix: Final = Struct(">II").pack
-"""Frame length; serialization type and header length; as in protocol/command.py."""
+"""Frame length; serialization type and header length; as in protocol/commands/command.py."""
 _INT32: Final = Struct(">i")
 _length: Final = _INT32.pack
 _MSG_ID_CHARACTERS: Final = 32

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from rmqspark.protocol.message_id import offset_msg_id
-from rmqspark.protocol.stencil import field_spot, find, opaque_spot, read_opaque
+from rmqspark.protocol.commands.stencil import field_spot, find, opaque_spot, read_opaque
+from rmqspark.protocol.records.message_id import offset_msg_id
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from rmqspark.broker.sending.receipt_forms import Form
-    from rmqspark.protocol.spans import Bytes, Positions
+    from rmqspark.protocol.buffers.spans import Bytes, Positions
 
 _HEADER_AT: Final = 8  # in a frame
 _OFFSET_DIGITS: Final = 16  # of the physical offset, which a message id ends with

@@ -14,12 +14,12 @@ from rmqspark.broker.sending.receipt_forms import BinaryForm, Form, Prefixes, js
 from rmqspark.broker.sending.receipt_sheets import ReceiptSheet
 from rmqspark.errors import FlushTimeout, RmqError
 from rmqspark.protocol.codes import ResponseCode
-from rmqspark.protocol.command import JSON, ROCKETMQ, encode_response
+from rmqspark.protocol.commands.command import JSON, ROCKETMQ, encode_response
+from rmqspark.protocol.commands.stencil import read_opaque
 from rmqspark.protocol.faults import to_response
-from rmqspark.protocol.headers_produce import SendMessageResponseHeader
-from rmqspark.protocol.message_id import offset_msg_id
-from rmqspark.protocol.offset_ids import offset_msg_ids
-from rmqspark.protocol.stencil import read_opaque
+from rmqspark.protocol.headers.produce import SendMessageResponseHeader
+from rmqspark.protocol.records.message_id import offset_msg_id
+from rmqspark.protocol.records.offset_ids import offset_msg_ids
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.request import SERIALIZE_NAMES
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from rmqspark.broker.sending.batches import Batch
     from rmqspark.broker.sending.intake import Admitted
-    from rmqspark.protocol.spans import Positions
+    from rmqspark.protocol.buffers.spans import Positions
     from rmqspark.remoting.request import Request
     from rmqspark.store.appending.single_tables import StoredTable
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from rmqspark.broker.sending.send_values import HEADER_AT, LOOKED_UP, ByLength, are_of, classes_of, numbers_of, texts_of
-from rmqspark.protocol.body_crcs import crcs_of
-from rmqspark.protocol.command import JSON
-from rmqspark.protocol.properties import Property
-from rmqspark.protocol.record import HEAD_BYTES, encode_unplaced
-from rmqspark.protocol.record_heads import HEAD
+from rmqspark.protocol.commands.command import JSON
+from rmqspark.protocol.records.body_crcs import crcs_of
+from rmqspark.protocol.records.properties import Property
+from rmqspark.protocol.records.record import HEAD_BYTES, encode_unplaced
+from rmqspark.protocol.records.record_heads import HEAD
 from rmqspark.store.appending.single_tables import SingleTable
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from rmqspark.broker.sending.send_stencils import Constant, SendStencil
-    from rmqspark.protocol.spans import Bytes, Positions
+    from rmqspark.protocol.buffers.spans import Bytes, Positions
     from rmqspark.store.appending.targets import Targets
 
 

@@ -1,8 +1,8 @@
 """Sends that say what one before them said, but for where they go, their time, id and keys: most that a client makes.
 
-What all of them say is read once, the usual way, and kept beside the stencil of the header (`protocol/stencil.py`).
-That it shows the right values is proved when it is cut: the header is read once more with others in their places, and
-must say just that.
+What all of them say is read once, the usual way, and kept beside the stencil of the header
+(`protocol/commands/stencil.py`). That it shows the right values is proved when it is cut: the header is read once more
+with others in their places, and must say just that.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ import msgspec
 from msgspec.structs import replace
 
 from rmqspark.errors import HeaderError
-from rmqspark.protocol.command import JSON, RawCommand, decode_envelope
-from rmqspark.protocol.headers_produce import SendMessageRequestHeaderV2
-from rmqspark.protocol.properties import Property
-from rmqspark.protocol.stencil import cut, field_spot, find, opaque_spot, other, property_spot, read_opaque
+from rmqspark.protocol.commands.command import JSON, RawCommand, decode_envelope
+from rmqspark.protocol.commands.stencil import cut, field_spot, find, opaque_spot, other, property_spot, read_opaque
+from rmqspark.protocol.headers.produce import SendMessageRequestHeaderV2
+from rmqspark.protocol.records.properties import Property
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from rmqspark.broker.sending.usual_properties import Outline
-    from rmqspark.protocol.command import Envelope
-    from rmqspark.protocol.stencil import Place, Spot
+    from rmqspark.protocol.commands.command import Envelope
+    from rmqspark.protocol.commands.stencil import Place, Spot
 
 PLAIN: Final = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ -_.:/@#"
 """What KEYS may be made of to vary: nothing that JSON would write in another way."""

@@ -17,7 +17,7 @@ from rmqspark.broker.sending.ragged_tables import RaggedTables
 from rmqspark.broker.sending.send_sheets import SendSheet
 from rmqspark.broker.sending.send_values import HEADER_AT, numbers_of, texts_of
 from rmqspark.errors import RmqError
-from rmqspark.protocol.properties import Property
+from rmqspark.protocol.records.properties import Property
 from rmqspark.remoting.gathered import answer_alike, answer_each, are_alike, close_unanswered, hosts_of, without_frames
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rmqspark.broker.sending.appender import Appender
     from rmqspark.broker.sending.receipts import Receipts
     from rmqspark.broker.sending.usual_sends import UsualSends
-    from rmqspark.protocol.spans import Bytes
+    from rmqspark.protocol.buffers.spans import Bytes
     from rmqspark.remoting.gathered import Gathered
     from rmqspark.store.appending.single_tables import StoredTable
 

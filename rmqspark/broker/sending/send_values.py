@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 import numpy as np
 
 from rmqspark.broker.sending.send_stencils import PLAIN
-from rmqspark.protocol.properties import Property
+from rmqspark.protocol.records.properties import Property
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from rmqspark.protocol.spans import Bytes
+    from rmqspark.protocol.buffers.spans import Bytes
 
 HEADER_AT: Final = 8  # in a frame
 LOOKED_UP: Final = ("topic", "queue_id")

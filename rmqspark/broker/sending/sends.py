@@ -14,8 +14,8 @@ from rmqspark.remoting.reply import Reply
 
 if TYPE_CHECKING:
     from rmqspark.errors import RmqError
-    from rmqspark.protocol.headers_produce import SendMessageRequestHeader, SendMessageRequestHeaderV2
-    from rmqspark.protocol.spans import Positions
+    from rmqspark.protocol.buffers.spans import Positions
+    from rmqspark.protocol.headers.produce import SendMessageRequestHeader, SendMessageRequestHeaderV2
     from rmqspark.remoting.request import Request
 
 SendRequest: TypeAlias = "Request[SendMessageRequestHeaderV2] | Request[SendMessageRequestHeader]"

@@ -14,7 +14,7 @@ import msgspec
 
 from rmqspark.broker.sending.drafting import NOT_THERE_YET, waits_for_flush
 from rmqspark.protocol.java_hash import tags_code
-from rmqspark.protocol.properties import Property, parse_properties
+from rmqspark.protocol.records.properties import Property, parse_properties
 
 BROKERS_NAMES: Final = frozenset({Property.MSG_REGION, Property.TRACE_ON, Property.CLUSTER, Property.POP_CK})
 """What a broker says of a message, whatever its sender says."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqspark.protocol.command import encode_response
-from rmqspark.protocol.record import encode_unplaced
-from rmqspark.protocol.stencil import read_opaque
+from rmqspark.protocol.commands.command import encode_response
+from rmqspark.protocol.commands.stencil import read_opaque
+from rmqspark.protocol.records.record import encode_unplaced
 from rmqspark.remoting.request import SERIALIZE_NAMES, Connection
 from rmqspark.store.appending.singles import Places, Single
 from rmqspark.store.draft import Draft

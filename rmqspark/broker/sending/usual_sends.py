@@ -19,12 +19,12 @@ from rmqspark.broker.sending.send_stencils import PLAIN, SendStencil, stencil_of
 from rmqspark.broker.sending.usual_properties import read_usual
 from rmqspark.broker.sending.usual_send import UsualSend
 from rmqspark.errors import InvalidName
-from rmqspark.protocol.by_length import MOST_HEADER_BYTES, ByLength
-from rmqspark.protocol.command import JSON, Envelope, RawCommand
-from rmqspark.protocol.headers_produce import SendMessageRequestHeaderV2
+from rmqspark.protocol.commands.by_length import MOST_HEADER_BYTES, ByLength
+from rmqspark.protocol.commands.command import JSON, Envelope, RawCommand
+from rmqspark.protocol.commands.stencil import opaque_value
+from rmqspark.protocol.headers.produce import SendMessageRequestHeaderV2
 from rmqspark.protocol.names import NOT_SENDABLE, RETRY_PREFIX, check_topic
-from rmqspark.protocol.record import MAX_V1_TOPIC_BYTES
-from rmqspark.protocol.stencil import opaque_value
+from rmqspark.protocol.records.record import MAX_V1_TOPIC_BYTES
 from rmqspark.store.appending.targets import Targets
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from rmqspark.broker.sending.send_values import SplitName
     from rmqspark.broker.sending.usual_properties import Outline
     from rmqspark.broker.topics import TopicTable
-    from rmqspark.protocol.bodies import DataVersion
+    from rmqspark.protocol.bodies.route import DataVersion
     from rmqspark.remoting.request import Connection
 
 _MOST_SPLITS: Final = 64

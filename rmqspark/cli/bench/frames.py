@@ -11,12 +11,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.client.delivery import DEFAULT_TOPIC_QUEUES
-from rmqspark.protocol.batch import BatchElement, encode_batch
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.command import encode_request
-from rmqspark.protocol.headers import SendMessageRequestHeaderV2
+from rmqspark.protocol.commands.command import encode_request
+from rmqspark.protocol.headers.produce import SendMessageRequestHeaderV2
 from rmqspark.protocol.names import AUTO_CREATE_TOPIC
-from rmqspark.protocol.properties import Property, encode_properties
+from rmqspark.protocol.records.batch import BatchElement, encode_batch
+from rmqspark.protocol.records.properties import Property, encode_properties
 
 if TYPE_CHECKING:
     from rmqspark.model import MessageQueue

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 from rmqspark.namesrv.kv_table import ORDER_TOPIC_CONFIG
 from rmqspark.namesrv.route_table import DEFAULT_TIMEOUT_MS, Registration
-from rmqspark.protocol.bodies import DataVersion, KVTable
+from rmqspark.protocol.bodies.register import decode_register_body
+from rmqspark.protocol.bodies.route import DataVersion, KVTable
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers import (
+from rmqspark.protocol.headers.cluster import (
     BrokerHeartbeatRequestHeader,
     QueryDataVersionResponseHeader,
     RegisterBrokerRequestHeader,
     RegisterBrokerResponseHeader,
     UnregisterBrokerRequestHeader,
 )
-from rmqspark.protocol.register import decode_register_body
 from rmqspark.remoting.address import parse_address
 from rmqspark.remoting.router import Reply, Request, Route, Routes
 

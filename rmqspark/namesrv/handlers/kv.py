@@ -7,9 +7,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqspark.errors import NotFound
-from rmqspark.protocol.bodies import KVTable
+from rmqspark.protocol.bodies.route import KVTable
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers import (
+from rmqspark.protocol.headers.cluster import (
     GetKVConfigRequestHeader,
     GetKVConfigResponseHeader,
     GetKVListByNamespaceRequestHeader,

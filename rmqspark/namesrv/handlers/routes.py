@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from rmqspark.errors import TopicNotFound
 from rmqspark.namesrv.kv_table import ORDER_TOPIC_CONFIG
-from rmqspark.protocol.bodies import BrokerMemberGroup, BrokerMemberGroupBody
+from rmqspark.protocol.bodies.route import BrokerMemberGroup, BrokerMemberGroupBody
 from rmqspark.protocol.codes import RequestCode, Version
-from rmqspark.protocol.headers import GetBrokerMemberGroupRequestHeader, GetRouteInfoRequestHeader
+from rmqspark.protocol.headers.cluster import GetBrokerMemberGroupRequestHeader, GetRouteInfoRequestHeader
 from rmqspark.remoting.router import Reply, Request, Route, Routes
 
 if TYPE_CHECKING:

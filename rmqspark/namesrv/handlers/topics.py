@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rmqspark.errors import ServerFault
-from rmqspark.protocol.bodies import TopicList, TopicRouteData
+from rmqspark.protocol.bodies.route import TopicList, TopicRouteData
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers import (
+from rmqspark.protocol.headers.cluster import (
     AddWritePermOfBrokerResponseHeader,
     DeleteTopicFromNamesrvRequestHeader,
     GetTopicsByClusterRequestHeader,

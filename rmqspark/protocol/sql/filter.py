@@ -9,7 +9,7 @@ import numpy as np
 
 from rmqspark.errors import InvalidFilter, RecordError
 from rmqspark.protocol.filters import MAX_SQL_BYTES
-from rmqspark.protocol.record_batch import RecordBatch
+from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.protocol.sql.compiled import Row, compile_tree
 from rmqspark.protocol.sql.syntax import MAX_DEPTH, parse, too_deep
 from rmqspark.protocol.sql.tree import Property, children
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from rmqspark.protocol.spans import Spans
+    from rmqspark.protocol.buffers.spans import Spans
     from rmqspark.protocol.sql.compiled import Evaluation
     from rmqspark.protocol.sql.tree import Node
 

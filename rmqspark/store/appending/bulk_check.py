@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.errors import InvalidMessage
+from rmqspark.protocol.bulk.topic_rows import records_bytes
 from rmqspark.protocol.names import MAX_TOPIC_LENGTH, check_topic
-from rmqspark.protocol.record import SysFlag
-from rmqspark.protocol.topic_rows import records_bytes
+from rmqspark.protocol.records.record import SysFlag
 from rmqspark.store.index.index_keys import has_more_keys, rows_have_more_keys
 
 if TYPE_CHECKING:
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from rmqspark.protocol.bulk_rows import BulkRows
-    from rmqspark.protocol.record_batch import RecordBatch
-    from rmqspark.protocol.topic_rows import TopicRun
+    from rmqspark.protocol.bulk.bulk_rows import BulkRows
+    from rmqspark.protocol.bulk.topic_rows import TopicRun
+    from rmqspark.protocol.records.record_batch import RecordBatch
 
 MAX_KEYS: Final = 1 << 18
 """Keys of one bulk: each is two bytes of it at least, and some sixty while it is being entered."""

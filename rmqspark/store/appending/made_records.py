@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqspark.protocol.bulk_rows import properties_of_rows, records_of_rows
+from rmqspark.protocol.bulk.bulk_rows import properties_of_rows, records_of_rows
+from rmqspark.protocol.bulk.topic_rows import records_bytes, records_of_topic_rows
 from rmqspark.protocol.java_hash import java_hash_spans
-from rmqspark.protocol.record_batch import RecordBatch
-from rmqspark.protocol.record_builder import mark_committed
-from rmqspark.protocol.topic_rows import records_bytes, records_of_topic_rows
+from rmqspark.protocol.records.record_batch import RecordBatch
+from rmqspark.protocol.records.record_builder import mark_committed
 from rmqspark.store.appending.vouchers import SECTOR_BYTES
 from rmqspark.store.draft import Run
 from rmqspark.store.index.index_keys import keys_of_records, keys_of_rows, keys_of_topic_rows
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from rmqspark.protocol.bulk_rows import BulkRows
-    from rmqspark.protocol.row_properties import RowProperties
-    from rmqspark.protocol.spans import Bytes, Positions
-    from rmqspark.protocol.topic_rows import TopicRun
+    from rmqspark.protocol.buffers.spans import Bytes, Positions
+    from rmqspark.protocol.bulk.bulk_rows import BulkRows
+    from rmqspark.protocol.bulk.row_properties import RowProperties
+    from rmqspark.protocol.bulk.topic_rows import TopicRun
     from rmqspark.store.draft import RowRun
     from rmqspark.store.index.index_keys import KeyBatch
 

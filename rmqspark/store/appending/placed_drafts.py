@@ -8,7 +8,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
-from rmqspark.protocol.record import QUEUE_OFFSET_AT, STORE_TIMESTAMP_AT, SYS_FLAG_AT, SysFlag, patch_record
+from rmqspark.protocol.records.record import QUEUE_OFFSET_AT, STORE_TIMESTAMP_AT, SYS_FLAG_AT, SysFlag, patch_record
 from rmqspark.store.appending.single_entries import SingleEntries
 from rmqspark.store.draft import Appended
 from rmqspark.store.queues.consume_queue import ENTRY

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from rmqspark.protocol.record_builder import patch
+from rmqspark.protocol.records.record_builder import patch
 from rmqspark.store.appending.single_entries import SingleEntries
 from rmqspark.store.dispatcher import QueuedEntries
 from rmqspark.store.index.index_keys import keys_of_tables
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from rmqspark.protocol.spans import Bytes, Positions
+    from rmqspark.protocol.buffers.spans import Bytes, Positions
     from rmqspark.store.appending.targets import Targets
     from rmqspark.store.dispatcher import Queued
     from rmqspark.store.index.index_keys import KeyBatch

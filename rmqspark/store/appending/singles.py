@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 from isal.isal_zlib import crc32
 
-from rmqspark.protocol.record import CRC_MASK, HEAD, HEAD_BYTES
+from rmqspark.protocol.records.record import CRC_MASK, HEAD, HEAD_BYTES
 from rmqspark.store.queues.consume_queue import ENTRY
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import numpy as np
 
 from rmqspark.protocol.java_hash import java_hash
 from rmqspark.protocol.names import SCHEDULE_TOPIC
-from rmqspark.protocol.record import topic_field
+from rmqspark.protocol.records.record import topic_field
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -18,16 +18,16 @@ import numpy as np
 from isal.isal_zlib import crc32
 
 from rmqspark.protocol.names import VOUCHER_TOPIC
-from rmqspark.protocol.record import SysFlag, encode_record, properties_of
-from rmqspark.protocol.record_batch import RecordBatch
+from rmqspark.protocol.records.record import SysFlag, encode_record, properties_of
+from rmqspark.protocol.records.record_batch import RecordBatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from rmqspark.protocol.record import Buffer
-    from rmqspark.protocol.spans import Bytes, Positions
+    from rmqspark.protocol.buffers.spans import Bytes, Positions
+    from rmqspark.protocol.records.record import Buffer
     from rmqspark.store.appending.single_tables import SingleTable
     from rmqspark.store.appending.singles import Single
 

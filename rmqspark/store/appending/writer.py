@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from rmqspark.errors import InvalidMessage, NotWritable
-from rmqspark.protocol.message_id import ZERO_HOST
-from rmqspark.protocol.record import patch_record
-from rmqspark.protocol.record_builder import patch
+from rmqspark.protocol.records.message_id import ZERO_HOST
+from rmqspark.protocol.records.record import patch_record
+from rmqspark.protocol.records.record_builder import patch
 from rmqspark.store.appending.beside import WriteBeside, at_once
 from rmqspark.store.appending.bulk_check import check_bulk, check_keys, check_rows, check_topic_rows
 from rmqspark.store.appending.made_records import Room, made_of_records, made_of_rows, made_of_topic_rows
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rmqspark.clock import Clock
-    from rmqspark.protocol.bulk_rows import BulkRows
-    from rmqspark.protocol.record_batch import RecordBatch
-    from rmqspark.protocol.spans import Positions
-    from rmqspark.protocol.topic_rows import TopicRun
+    from rmqspark.protocol.buffers.spans import Positions
+    from rmqspark.protocol.bulk.bulk_rows import BulkRows
+    from rmqspark.protocol.bulk.topic_rows import TopicRun
+    from rmqspark.protocol.records.record_batch import RecordBatch
     from rmqspark.store.appending.beside import Begin, Work
     from rmqspark.store.appending.made_records import MadeRecords
     from rmqspark.store.appending.single_tables import SingleTable, StoredTable

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 import numpy as np
 
 from rmqspark.errors import StoreError
-from rmqspark.protocol.frame import MAX_FRAME_BYTES
-from rmqspark.protocol.record import MIN_RECORD_BYTES
+from rmqspark.protocol.commands.frame import MAX_FRAME_BYTES
+from rmqspark.protocol.records.record import MIN_RECORD_BYTES
 from rmqspark.store.queues.consume_queue import NO_MESSAGE_SIZE
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from rmqspark.protocol.spans import Positions
+    from rmqspark.protocol.buffers.spans import Positions
     from rmqspark.store.queues.consume_queue import Entries
 
 _FEWEST_IN_WINDOW: Final = 64

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.errors import StoreError
-from rmqspark.protocol.record import MIN_RECORD_BYTES, PHYSICAL_OFFSET_AT
+from rmqspark.protocol.records.record import MIN_RECORD_BYTES, PHYSICAL_OFFSET_AT
 from rmqspark.store.checkpoint import CHECKPOINT_BYTES, Checkpoint, read_checkpoint
 from rmqspark.store.checkpoint import PATH as CHECKPOINT
 from rmqspark.store.deletions import Deletions

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from rmqspark.errors import RecordError, StoreError
-from rmqspark.protocol.record_batch import RecordBatch
-from rmqspark.protocol.spans import equal_to
+from rmqspark.protocol.buffers.spans import equal_to
+from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.store.direct.lanes import Lane, in_log_order
 from rmqspark.store.direct.tails import NO_TAILS, with_tail
 from rmqspark.store.reading.collect import Collector
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from rmqspark.protocol.spans import Bytes
+    from rmqspark.protocol.buffers.spans import Bytes
     from rmqspark.store.deletions import Deletion
     from rmqspark.store.direct.lanes import Block
     from rmqspark.store.direct.tails import Tail

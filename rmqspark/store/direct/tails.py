@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from rmqspark.protocol.record import SysFlag
+from rmqspark.protocol.records.record import SysFlag
 from rmqspark.store.queues.consume_queue import ENTRY, ENTRY_BYTES, ENTRY_DTYPE, NO_MESSAGE_SIZE
 from rmqspark.store.queues.entries import entries_of
 from rmqspark.store.recovery.redispatch import by_queue, undeleted
@@ -20,7 +20,7 @@ from rmqspark.store.recovery.scan import LogScan, Records
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from rmqspark.protocol.record_batch import RecordBatch
+    from rmqspark.protocol.records.record_batch import RecordBatch
     from rmqspark.store.deletions import Deletions
     from rmqspark.store.direct.lanes import EntrySource
     from rmqspark.store.log.commit_log import CommitLog

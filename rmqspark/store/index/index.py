@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rmqspark.clock import Clock
-    from rmqspark.protocol.record_batch import RecordBatch
-    from rmqspark.protocol.spans import Positions
+    from rmqspark.protocol.buffers.spans import Positions
+    from rmqspark.protocol.records.record_batch import RecordBatch
     from rmqspark.store.config import StoreConfig
     from rmqspark.store.files import FileSystem
 

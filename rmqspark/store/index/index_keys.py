@@ -12,23 +12,23 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from rmqspark.protocol.buffers.spans import Spans, copy_spans, gather_rows, spacing, words_at
 from rmqspark.protocol.java_hash import hash_and_measure, hash_ascii_rows, java_hash, java_hash_spans
-from rmqspark.protocol.record import SysFlag
-from rmqspark.protocol.spans import Spans, copy_spans, gather_rows, spacing, words_at
-from rmqspark.protocol.unique_keys import unique_key_hashes
+from rmqspark.protocol.records.record import SysFlag
+from rmqspark.protocol.records.unique_keys import unique_key_hashes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from rmqspark.protocol.bulk_rows import BulkRows
-    from rmqspark.protocol.columns import Pieces
-    from rmqspark.protocol.record_batch import RecordBatch
-    from rmqspark.protocol.row_properties import RowProperties
-    from rmqspark.protocol.spans import Bytes, Positions
-    from rmqspark.protocol.topic_rows import TopicRun
-    from rmqspark.protocol.unique_keys import IdRange
+    from rmqspark.protocol.buffers.columns import Pieces
+    from rmqspark.protocol.buffers.spans import Bytes, Positions
+    from rmqspark.protocol.bulk.bulk_rows import BulkRows
+    from rmqspark.protocol.bulk.row_properties import RowProperties
+    from rmqspark.protocol.bulk.topic_rows import TopicRun
+    from rmqspark.protocol.records.record_batch import RecordBatch
+    from rmqspark.protocol.records.unique_keys import IdRange
 
 _BLANK = ord(" ")  # separates the tokens of KEYS
 _LOW_32 = 0xFFFFFFFF

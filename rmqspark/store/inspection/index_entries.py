@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from rmqspark.protocol.record_batch import RecordBatch
+    from rmqspark.protocol.records.record_batch import RecordBatch
     from rmqspark.store.index.index_file import IndexLayout
     from rmqspark.store.inspection.read_only import ReadOnlyFiles
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from rmqspark.protocol.spans import Positions
+    from rmqspark.protocol.buffers.spans import Positions
     from rmqspark.store.queues.consume_queue import ConsumeQueue, Entries
 
 _CHUNK_ENTRIES: Final = 1 << 16

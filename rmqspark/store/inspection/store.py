@@ -15,7 +15,7 @@ import numpy as np
 
 from rmqspark.errors import StoreError
 from rmqspark.protocol.names import SCHEDULE_TOPIC
-from rmqspark.protocol.record import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, SysFlag
+from rmqspark.protocol.records.record import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, SysFlag
 from rmqspark.store.checkpoint import PATH as CHECKPOINT
 from rmqspark.store.config import parse_delay_levels
 from rmqspark.store.inspection.findings import Finding, Kind, StoreReport
@@ -37,7 +37,7 @@ from rmqspark.store.recovery.scan import LogScan, Records
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rmqspark.protocol.bodies import TopicConfigTable
+    from rmqspark.protocol.bodies.route import TopicConfigTable
     from rmqspark.store.checkpoint import Checkpoint
     from rmqspark.store.files import File, FileSystem
     from rmqspark.store.recovery.scan import Damage

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from rmqspark.errors import DamagedFile, DecodeError
 from rmqspark.protocol import fastjson
-from rmqspark.protocol.bodies import ConsumerOffsetTable, QueueLeaseTable, SubscriptionGroupTable, TopicConfigTable
+from rmqspark.protocol.bodies.admin import ConsumerOffsetTable, SubscriptionGroupTable
+from rmqspark.protocol.bodies.client import QueueLeaseTable
+from rmqspark.protocol.bodies.route import TopicConfigTable
 from rmqspark.store import checkpoint, deletions, identity
 from rmqspark.store.checkpoint import CHECKPOINT_BYTES, Checkpoint
 from rmqspark.store.inspection.findings import Finding, Findings, Kind

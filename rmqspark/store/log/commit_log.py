@@ -11,7 +11,14 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqspark.errors import InvalidMessage, MessageNotFound, NotWritable, RecordError
-from rmqspark.protocol.record import BLANK_BYTES, MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES, blank_record, decode_record
+from rmqspark.protocol.records.record import (
+    BLANK_BYTES,
+    MAGIC_V1,
+    MAGIC_V2,
+    MIN_RECORD_BYTES,
+    blank_record,
+    decode_record,
+)
 from rmqspark.store.disk_errors import advice
 from rmqspark.store.log.segment import Segment
 from rmqspark.store.log.segment_log import SegmentLog

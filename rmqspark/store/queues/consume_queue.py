@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from rmqspark.errors import DamagedFile
-from rmqspark.protocol.record import topic_field
+from rmqspark.protocol.records.record import topic_field
 from rmqspark.store.config import CONSUME_QUEUE_ENTRY_BYTES
 from rmqspark.store.queues.write_behind import WaitingTail
 

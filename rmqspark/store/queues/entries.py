@@ -9,7 +9,7 @@ import numpy as np
 from rmqspark.store.queues.consume_queue import ENTRY_DTYPE
 
 if TYPE_CHECKING:
-    from rmqspark.protocol.spans import Positions
+    from rmqspark.protocol.buffers.spans import Positions
     from rmqspark.store.queues.consume_queue import Entries
 
 

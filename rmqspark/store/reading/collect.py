@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from rmqspark.protocol.record import PHYSICAL_OFFSET_AT
-from rmqspark.protocol.spans import Spans, copy_spans, gather
+from rmqspark.protocol.buffers.spans import Spans, copy_spans, gather
+from rmqspark.protocol.records.record import PHYSICAL_OFFSET_AT
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from rmqspark.protocol.spans import Bytes, Positions
+    from rmqspark.protocol.buffers.spans import Bytes, Positions
     from rmqspark.store.log.segment_log import SegmentLog
 
 _BRIDGED_GAP_BYTES: Final = 8 << 10  # reading that much from the page cache costs about what a read call costs

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import numpy as np
 
-from rmqspark.protocol.record_batch import RecordBatch
-from rmqspark.protocol.spans import Spans, copy_spans
+from rmqspark.protocol.buffers.spans import Spans, copy_spans
+from rmqspark.protocol.records.record_batch import RecordBatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from rmqspark.protocol.spans import Bytes, Positions
+    from rmqspark.protocol.buffers.spans import Bytes, Positions
     from rmqspark.store.queues.consume_queue import ConsumeQueue, Entries
     from rmqspark.store.reading.collect import Collector
 

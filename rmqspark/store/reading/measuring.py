@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from rmqspark.protocol.record import MIN_RECORD_BYTES
+from rmqspark.protocol.records.record import MIN_RECORD_BYTES
 
 if TYPE_CHECKING:
-    from rmqspark.protocol.spans import Positions
+    from rmqspark.protocol.buffers.spans import Positions
     from rmqspark.store.log.commit_log import CommitLog
     from rmqspark.store.queues.consume_queue import ConsumeQueue, Entries
 

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from rmqspark.errors import DamagedFile
-from rmqspark.protocol.topic_ranges import FoundRanges
+from rmqspark.protocol.bulk.topic_ranges import FoundRanges
 from rmqspark.store.queues.consume_queue import ENTRY_DTYPE
 from rmqspark.store.reading.wanted_entries import as_wanted, rows_wanted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rmqspark.protocol.spans import Positions
-    from rmqspark.protocol.topic_ranges import TopicRange
+    from rmqspark.protocol.buffers.spans import Positions
+    from rmqspark.protocol.bulk.topic_ranges import TopicRange
     from rmqspark.store.log.commit_log import CommitLog
     from rmqspark.store.queues.consume_queue import Entries
     from rmqspark.store.queues.consume_queues import ConsumeQueues

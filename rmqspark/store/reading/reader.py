@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmqspark.errors import DamagedFile, OffsetMoved
-from rmqspark.protocol.record import MIN_RECORD_BYTES, PHYSICAL_OFFSET_AT
+from rmqspark.protocol.records.record import MIN_RECORD_BYTES, PHYSICAL_OFFSET_AT
 from rmqspark.store.queues.consume_queue import ENTRY_BYTES
 from rmqspark.store.reading.filtered_scan import FilteredScan, Found, Limits, RecordFilter
 from rmqspark.store.reading.wanted_entries import as_wanted, rows_wanted
 
 if TYPE_CHECKING:
-    from rmqspark.protocol.spans import Positions
+    from rmqspark.protocol.buffers.spans import Positions
     from rmqspark.store.log.commit_log import CommitLog
     from rmqspark.store.queues.consume_queue import ConsumeQueue
     from rmqspark.store.queues.consume_queues import ConsumeQueues

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Literal
 
 from rmqspark.errors import DamagedFile
-from rmqspark.protocol.record import MIN_RECORD_BYTES, SYS_FLAG_AT, store_timestamp_at
+from rmqspark.protocol.records.record import MIN_RECORD_BYTES, SYS_FLAG_AT, store_timestamp_at
 from rmqspark.store.queues.consume_queue import NO_MESSAGE_SIZE
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from rmqspark.protocol.record import MIN_RECORD_BYTES
+from rmqspark.protocol.records.record import MIN_RECORD_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

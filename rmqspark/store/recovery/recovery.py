@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from rmqspark.errors import DamagedFile, RecordError
-from rmqspark.protocol.record import check_record, store_timestamp_at
-from rmqspark.protocol.record_batch import RecordBatch
+from rmqspark.protocol.records.record import check_record, store_timestamp_at
+from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.store.recovery.redispatch import Redispatcher
 from rmqspark.store.recovery.scan import Damage, LogScan
 

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from rmqspark.errors import InvalidName, InvalidQueue
+from rmqspark.protocol.buffers.spans import equal_to
 from rmqspark.protocol.java_hash import java_hash_spans
-from rmqspark.protocol.record import MIN_RECORD_BYTES, SysFlag
-from rmqspark.protocol.spans import equal_to
+from rmqspark.protocol.records.record import MIN_RECORD_BYTES, SysFlag
 from rmqspark.store.queues.entries import entries_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rmqspark.protocol.record_batch import RecordBatch
-    from rmqspark.protocol.spans import Positions
+    from rmqspark.protocol.buffers.spans import Positions
+    from rmqspark.protocol.records.record_batch import RecordBatch
     from rmqspark.store.deletions import Deletions
     from rmqspark.store.queues.consume_queue import ConsumeQueue, Entries
     from rmqspark.store.queues.consume_queues import ConsumeQueues

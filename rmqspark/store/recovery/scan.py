@@ -21,7 +21,8 @@ import numpy as np
 from isal.isal_zlib import crc32
 
 from rmqspark.errors import RecordError
-from rmqspark.protocol.record import (
+from rmqspark.protocol.buffers.spans import have_zeros
+from rmqspark.protocol.records.record import (
     BLANK_BYTES,
     MAGIC_BLANK,
     MAGIC_V1,
@@ -30,14 +31,13 @@ from rmqspark.protocol.record import (
     PHYSICAL_OFFSET_AT,
     check_record,
 )
-from rmqspark.protocol.record_batch import RecordBatch
-from rmqspark.protocol.spans import have_zeros
+from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.store.appending.vouchers import SECTOR_BYTES, vouched_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqspark.protocol.spans import Bytes, Positions
+    from rmqspark.protocol.buffers.spans import Bytes, Positions
     from rmqspark.store.log.segment import Segment
     from rmqspark.store.log.segment_log import SegmentLog
 

@@ -12,15 +12,15 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.command import MAX_RESPONSE_HEADER_BYTES, decode_command, encode_request, split_frame
-from rmqspark.protocol.frame import FrameDecoder
+from rmqspark.protocol.commands.command import MAX_RESPONSE_HEADER_BYTES, decode_command, encode_request, split_frame
+from rmqspark.protocol.commands.frame import FrameDecoder
 from rmqspark.remoting.address import parse_address
 from rmqspark.testing.fuzz.requests import Requests
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from rmqspark.protocol.command import Command
+    from rmqspark.protocol.commands.command import Command
 
 FRAMES: Final = 25
 """At most so many on one connection. They follow from the seed and the number of the connection."""

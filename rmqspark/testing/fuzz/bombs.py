@@ -12,21 +12,20 @@ import struct
 import zlib
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rmqspark.protocol.batch import BatchElement, encode_batch
-from rmqspark.protocol.bodies_base import MAX_LOOSE_REQUEST_VALUES, MAX_REQUEST_CONTAINERS, MAX_REQUEST_VALUES
+from rmqspark.protocol.bodies.base import MAX_LOOSE_REQUEST_VALUES, MAX_REQUEST_CONTAINERS, MAX_REQUEST_VALUES
+from rmqspark.protocol.bodies.register import MAX_TOPICS, register_crc32
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.command import encode_request
-from rmqspark.protocol.headers import (
+from rmqspark.protocol.commands.command import encode_request
+from rmqspark.protocol.headers.bulk import (
     BulkReadRequestHeader,
     BulkSendRequestHeader,
-    PullFlag,
-    PullMessageRequestHeader,
-    SendMessageRequestHeaderV2,
     TopicsReadRequestHeader,
     TopicsSendRequestHeader,
 )
-from rmqspark.protocol.record import encode_record
-from rmqspark.protocol.register import MAX_TOPICS, register_crc32
+from rmqspark.protocol.headers.consume import PullFlag, PullMessageRequestHeader
+from rmqspark.protocol.headers.produce import SendMessageRequestHeaderV2
+from rmqspark.protocol.records.batch import BatchElement, encode_batch
+from rmqspark.protocol.records.record import encode_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

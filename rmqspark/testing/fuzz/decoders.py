@@ -11,22 +11,29 @@ from rmqspark.broker.handlers.bulk import open_bulk
 from rmqspark.broker.subscriptions import parse_subscription
 from rmqspark.errors import RmqError
 from rmqspark.protocol import fastjson
-from rmqspark.protocol.batch import decode_batch
-from rmqspark.protocol.bulk_rows import BulkRows
+from rmqspark.protocol.bodies.register import decode_register_body
+from rmqspark.protocol.bulk.bulk_rows import BulkRows
+from rmqspark.protocol.bulk.topic_ranges import decode_found, decode_ranges, encode_ranges
+from rmqspark.protocol.bulk.topic_rows import decode_topic_rows, records_bytes, records_of_topic_rows
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.command import Envelope, RawCommand, decode_command, decode_envelope, peek_code, split_frame
-from rmqspark.protocol.compression import decompress
+from rmqspark.protocol.commands.command import (
+    Envelope,
+    RawCommand,
+    decode_command,
+    decode_envelope,
+    peek_code,
+    split_frame,
+)
+from rmqspark.protocol.commands.frame import FrameDecoder
 from rmqspark.protocol.faults import from_response
-from rmqspark.protocol.frame import FrameDecoder
-from rmqspark.protocol.headers import REQUEST_HEADERS
-from rmqspark.protocol.headers_bulk import BulkSendRequestHeader, TopicsReadRequestHeader, TopicsSendRequestHeader
-from rmqspark.protocol.headers_cluster import RegisterBrokerRequestHeader
-from rmqspark.protocol.properties import decode_properties
-from rmqspark.protocol.record import decode_record
-from rmqspark.protocol.record_batch import RecordBatch
-from rmqspark.protocol.register import decode_register_body
-from rmqspark.protocol.topic_ranges import decode_found, decode_ranges, encode_ranges
-from rmqspark.protocol.topic_rows import decode_topic_rows, records_bytes, records_of_topic_rows
+from rmqspark.protocol.headers.bulk import BulkSendRequestHeader, TopicsReadRequestHeader, TopicsSendRequestHeader
+from rmqspark.protocol.headers.cluster import RegisterBrokerRequestHeader
+from rmqspark.protocol.headers.registry import REQUEST_HEADERS
+from rmqspark.protocol.records.batch import decode_batch
+from rmqspark.protocol.records.compression import decompress
+from rmqspark.protocol.records.properties import decode_properties
+from rmqspark.protocol.records.record import decode_record
+from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.remoting.response import Response
 from rmqspark.store.appending.bulk_check import check_bulk, check_rows, check_topic_rows
 from rmqspark.testing.fuzz.requests import BODIES

@@ -11,13 +11,30 @@ import struct
 import zlib
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from rmqspark.protocol import bodies, bodies_queries, bodies_txn
-from rmqspark.protocol.batch import BatchElement, encode_batch
-from rmqspark.protocol.binary_header import BinaryHeader, encode_binary_header
+from rmqspark.protocol.bodies import queries as bodies_queries
+from rmqspark.protocol.bodies import txn as bodies_txn
+from rmqspark.protocol.bodies.admin import (
+    ResetOffsetBody,
+    SubscriptionGroupConfig,
+    SubscriptionGroupList,
+    TopicConfigList,
+)
+from rmqspark.protocol.bodies.bulk import QueueBudgets, QueuesOfTopics
+from rmqspark.protocol.bodies.client import (
+    CheckClientConfigBody,
+    GroupLeasesBody,
+    HeartbeatData,
+    LockBatchBody,
+    MessageRequestModeBody,
+    QueryAssignmentBody,
+)
+from rmqspark.protocol.bodies.route import DataVersion, RegisterBrokerBody, TopicRouteData
 from rmqspark.protocol.codes import Language, RequestCode
-from rmqspark.protocol.command import JSON, MAX_HEADER_BYTES, ROCKETMQ
-from rmqspark.protocol.headers import REQUEST_HEADERS
-from rmqspark.protocol.record import encode_record
+from rmqspark.protocol.commands.binary_header import BinaryHeader, encode_binary_header
+from rmqspark.protocol.commands.command import JSON, MAX_HEADER_BYTES, ROCKETMQ
+from rmqspark.protocol.headers.registry import REQUEST_HEADERS
+from rmqspark.protocol.records.batch import BatchElement, encode_batch
+from rmqspark.protocol.records.record import encode_record
 from rmqspark.testing.fuzz import hostile
 from rmqspark.testing.fuzz.shapes import Names, fields_of, members_of
 
@@ -25,23 +42,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from random import Random
 
-BODIES: Final[Mapping[RequestCode, type[bodies.Body]]] = {
-    RequestCode.HEART_BEAT: bodies.HeartbeatData,
-    RequestCode.CHECK_CLIENT_CONFIG: bodies.CheckClientConfigBody,
-    RequestCode.LOCK_BATCH_MQ: bodies.LockBatchBody,
-    RequestCode.UNLOCK_BATCH_MQ: bodies.LockBatchBody,
-    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: bodies.TopicConfigList,
-    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: bodies.SubscriptionGroupConfig,
-    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: bodies.SubscriptionGroupList,
-    RequestCode.QUERY_DATA_VERSION: bodies.DataVersion,
-    RequestCode.REGISTER_BROKER: bodies.RegisterBrokerBody,
-    RequestCode.REGISTER_TOPIC_IN_NAMESRV: bodies.TopicRouteData,
-    RequestCode.QUERY_ASSIGNMENT: bodies.QueryAssignmentBody,
-    RequestCode.SET_MESSAGE_REQUEST_MODE: bodies.MessageRequestModeBody,
-    RequestCode.RMQ_MEASURE: bodies.QueueBudgets,
-    RequestCode.RMQ_QUEUE_BOUNDS: bodies.QueuesOfTopics,
-    RequestCode.RMQ_GROUP_RESETS: bodies.ResetOffsetBody,
-    RequestCode.RMQ_GROUP_LEASES: bodies.GroupLeasesBody,
+    from rmqspark.protocol.bodies.base import Body
+
+BODIES: Final[Mapping[RequestCode, type[Body]]] = {
+    RequestCode.HEART_BEAT: HeartbeatData,
+    RequestCode.CHECK_CLIENT_CONFIG: CheckClientConfigBody,
+    RequestCode.LOCK_BATCH_MQ: LockBatchBody,
+    RequestCode.UNLOCK_BATCH_MQ: LockBatchBody,
+    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: TopicConfigList,
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: SubscriptionGroupConfig,
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: SubscriptionGroupList,
+    RequestCode.QUERY_DATA_VERSION: DataVersion,
+    RequestCode.REGISTER_BROKER: RegisterBrokerBody,
+    RequestCode.REGISTER_TOPIC_IN_NAMESRV: TopicRouteData,
+    RequestCode.QUERY_ASSIGNMENT: QueryAssignmentBody,
+    RequestCode.SET_MESSAGE_REQUEST_MODE: MessageRequestModeBody,
+    RequestCode.RMQ_MEASURE: QueueBudgets,
+    RequestCode.RMQ_QUEUE_BOUNDS: QueuesOfTopics,
+    RequestCode.RMQ_GROUP_RESETS: ResetOffsetBody,
+    RequestCode.RMQ_GROUP_LEASES: GroupLeasesBody,
     RequestCode.RMQ_TXN_DECIDE: bodies_txn.TxnDecision,
     RequestCode.RMQ_TXN_VOTE: bodies_txn.TxnVote,
     RequestCode.RMQ_TXN_COMPLETE: bodies_txn.TxnComplete,
@@ -321,7 +340,7 @@ def _described(rng: Random, fields: dict[str, str], body: bytes, queue_id: int, 
 
 
 def _registration(rng: Random, fields: dict[str, str], names: Names) -> bytes:
-    table = members_of(rng, bodies.RegisterBrokerBody, names)
+    table = members_of(rng, RegisterBrokerBody, names)
     compressed = rng.random() < 0.4
     body = _compressed(rng, table) if compressed else written(rng, table)
     if rng.random() < 0.9:

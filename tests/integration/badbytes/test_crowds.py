@@ -15,7 +15,8 @@ from rmqspark.client.admin import AdminClient
 from rmqspark.client.producer import Producer
 from rmqspark.model import Message
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.headers import BulkReadRequestHeader, PullFlag, PullMessageRequestHeader
+from rmqspark.protocol.headers.bulk import BulkReadRequestHeader
+from rmqspark.protocol.headers.consume import PullFlag, PullMessageRequestHeader
 from rmqspark.testing.fuzz.canary import TOPIC, Canary
 from rmqspark.testing.fuzz.victim import Victim
 

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from rmqspark.protocol.bodies import HeartbeatData, ProducerData
+from rmqspark.protocol.bodies.client import HeartbeatData, ProducerData
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.command import decode_command, encode_request, split_frame
-from rmqspark.protocol.frame import FrameDecoder
-from rmqspark.protocol.headers import HeartbeatRequestHeader, SendMessageRequestHeaderV2
+from rmqspark.protocol.commands.command import decode_command, encode_request, split_frame
+from rmqspark.protocol.commands.frame import FrameDecoder
+from rmqspark.protocol.headers.consume import HeartbeatRequestHeader
+from rmqspark.protocol.headers.produce import SendMessageRequestHeaderV2
 from rmqspark.remoting.address import parse_address
 from rmqspark.testing.fuzz.canary import TOPIC, Canary
 from rmqspark.testing.fuzz.victim import Victim, waited_seconds

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from rmqspark.protocol.codes import ACCESS, TRUNCATED_CODES, RequestCode, ResponseCode
-from rmqspark.protocol.command import encode_request
+from rmqspark.protocol.commands.command import encode_request
 from rmqspark.testing.fuzz.attack import converse, served_codes
 from rmqspark.testing.fuzz.victim import Victim
 

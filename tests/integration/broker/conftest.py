@@ -15,15 +15,11 @@ from rmqspark.entropy import SystemEntropy
 from rmqspark.namesrv.config import NamesrvConfig
 from rmqspark.namesrv.server import NameServer
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers import (
-    CreateTopicRequestHeader,
-    HeartbeatRequestHeader,
-    PullFlag,
-    PullMessageRequestHeader,
-    SendMessageRequestHeaderV2,
-)
-from rmqspark.protocol.properties import encode_properties
-from rmqspark.protocol.record import Record, decode_record
+from rmqspark.protocol.headers.admin import CreateTopicRequestHeader
+from rmqspark.protocol.headers.consume import HeartbeatRequestHeader, PullFlag, PullMessageRequestHeader
+from rmqspark.protocol.headers.produce import SendMessageRequestHeaderV2
+from rmqspark.protocol.records.properties import encode_properties
+from rmqspark.protocol.records.record import Record, decode_record
 from rmqspark.remoting.connection import AsyncConnection
 from rmqspark.store.config import StoreConfig
 from rmqspark.testing.memory_files import MemoryFileSystem
@@ -33,7 +29,7 @@ if TYPE_CHECKING:
 
     import msgspec
 
-    from rmqspark.protocol.bodies import HeartbeatData
+    from rmqspark.protocol.bodies.client import HeartbeatData
     from rmqspark.remoting.response import Response
 
 PATIENCE_MS = 60_000

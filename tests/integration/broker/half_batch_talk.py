@@ -9,25 +9,25 @@ from zlib import crc32
 import numpy as np
 
 from rmqspark.clock import SystemClock
-from rmqspark.protocol.bodies_txn import (
+from rmqspark.protocol.bodies.txn import (
     AttemptName,
     HeldAttempt,
     TxnComplete,
     TxnDecision,
     TxnVote,
 )
-from rmqspark.protocol.body_crcs import body_crcs
-from rmqspark.protocol.bulk_rows import AS_ROWS, BulkRows
+from rmqspark.protocol.buffers.columns import Column
+from rmqspark.protocol.bulk.bulk_rows import AS_ROWS, BulkRows
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.columns import Column
-from rmqspark.protocol.headers_txn import (
+from rmqspark.protocol.headers.txn import (
     TxnCompleteRequestHeader,
     TxnHalfRequestHeader,
     TxnVoteRequestHeader,
 )
-from rmqspark.protocol.record import encode_record
-from rmqspark.protocol.unique_keys import IdRange
-from rmqspark.txn.events import Decided, EpochClosed, RunOpened, VersionBegun
+from rmqspark.protocol.records.body_crcs import body_crcs
+from rmqspark.protocol.records.record import encode_record
+from rmqspark.protocol.records.unique_keys import IdRange
+from rmqspark.txn.coordinator.events import Decided, EpochClosed, RunOpened, VersionBegun
 
 T = "spark-1"
 

@@ -8,22 +8,47 @@ import copy
 import msgspec
 import pytest
 
-from rmqspark.protocol import bodies
+from rmqspark.protocol.bodies.admin import (
+    ConsumerConnection,
+    ConsumerOffsetTable,
+    ConsumeStats,
+    GroupList,
+    ProducerConnection,
+    ProducerTable,
+    SubscriptionGroupConfig,
+    SubscriptionGroupTable,
+    SubscriptionOfGroup,
+    TopicConfigList,
+    TopicStatsTable,
+)
+from rmqspark.protocol.bodies.client import (
+    CheckClientConfigBody,
+    ConsumerData,
+    HeartbeatData,
+    LockBatchBody,
+    LockBatchResponseBody,
+    ProducerData,
+    Queue,
+    SubscriptionData,
+)
+from rmqspark.protocol.bodies.route import KVTable, TopicConfig, TopicConfigTable, TopicList
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.headers import (
-    ConsumerGroupRequestHeader,
-    ConsumerSendMsgBackRequestHeader,
+from rmqspark.protocol.headers.admin import (
     DeleteSubscriptionGroupRequestHeader,
-    GetAllTopicConfigRequestHeader,
     GetConsumeStatsRequestHeader,
-    GetMaxOffsetRequestHeader,
     GetProducerConnectionListRequestHeader,
     GetSubscriptionGroupConfigRequestHeader,
-    QueryMessageRequestHeader,
     QuerySubscriptionByConsumerRequestHeader,
     QueryTopicsByConsumerRequestHeader,
     ResetOffsetRequestHeader,
     TopicRequestHeader,
+)
+from rmqspark.protocol.headers.cluster import GetAllTopicConfigRequestHeader
+from rmqspark.protocol.headers.consume import (
+    ConsumerGroupRequestHeader,
+    ConsumerSendMsgBackRequestHeader,
+    GetMaxOffsetRequestHeader,
+    QueryMessageRequestHeader,
     UnregisterClientRequestHeader,
     UpdateConsumerOffsetRequestHeader,
     ViewMessageRequestHeader,
@@ -34,9 +59,9 @@ from rmqspark.testing.memory_files import MemoryFileSystem
 pytestmark = pytest.mark.integration
 
 
-def consumer(client_id: str, *topics: str, group: str = "g", version: int = 1) -> bodies.HeartbeatData:
-    subscriptions = [bodies.SubscriptionData(topic, subVersion=version) for topic in topics]
-    return bodies.HeartbeatData(client_id, [], [bodies.ConsumerData(group, subscriptionDataSet=subscriptions)])
+def consumer(client_id: str, *topics: str, group: str = "g", version: int = 1) -> HeartbeatData:
+    subscriptions = [SubscriptionData(topic, subVersion=version) for topic in topics]
+    return HeartbeatData(client_id, [], [ConsumerData(group, subscriptionDataSet=subscriptions)])
 
 
 # --- topics ---------------------------------------------------------------------------------------------------------
@@ -51,7 +76,7 @@ def test_a_topic_is_made_changed_and_deleted(on_broker) -> None:
         assert (await client.create_topic("orders", 2, attributes="", order=True)).code == 0
         assert (await client.create_topic("orders", 3)).code == 0
         config = await client.ask(RequestCode.GET_TOPIC_CONFIG, TopicRequestHeader("orders"))
-        topic = bodies.TopicConfig.decode(config.body)
+        topic = TopicConfig.decode(config.body)
         assert (topic.readQueueNums, topic.order, topic.attributes) == (3, False, {"message.type": "FIFO"})
         await client.send("orders")
         await client.pull("orders")
@@ -141,7 +166,7 @@ def test_offsets_that_went_with_a_deletion_stay_away_after_a_kill(on_broker, del
 
     async def look(bench) -> None:
         client = await bench.connect()
-        offsets = bodies.ConsumerOffsetTable.decode((await client.ask(RequestCode.GET_ALL_CONSUMER_OFFSET)).body)
+        offsets = ConsumerOffsetTable.decode((await client.ask(RequestCode.GET_ALL_CONSUMER_OFFSET)).body)
         assert offsets.offsetTable == {}
         assert (await client.pull("orders")).code == 0
 
@@ -214,15 +239,15 @@ def test_a_list_of_topics_is_taken_as_a_whole(on_broker) -> None:
         client = await bench.connect()
 
         async def create(*names: str) -> int:
-            body = bodies.TopicConfigList([bodies.TopicConfig(topicName=name, readQueueNums=1) for name in names])
+            body = TopicConfigList([TopicConfig(topicName=name, readQueueNums=1) for name in names])
             return (await client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, body=body.encode())).code
 
         assert await create("a", "b/c") == ResponseCode.INVALID_PARAMETER
         assert await create("d", "e") == 0
-        names = bodies.TopicList.decode((await client.ask(RequestCode.GET_TOPIC_NAME_LIST)).body).topicList
+        names = TopicList.decode((await client.ask(RequestCode.GET_TOPIC_NAME_LIST)).body).topicList
         assert {"d", "e", "TBW102"} <= set(names)
         assert "a" not in names
-        system = bodies.TopicList.decode((await client.ask(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)).body)
+        system = TopicList.decode((await client.ask(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)).body)
         assert "BenchmarkTest" in system.topicList
         assert "d" not in system.topicList
 
@@ -237,7 +262,7 @@ def test_the_topic_table_comes_as_a_whole_or_in_pages(on_broker) -> None:
 
         async def ask(header=None):
             answer = await client.ask(RequestCode.GET_ALL_TOPIC_CONFIG, header)
-            return answer, bodies.TopicConfigTable.decode(answer.body)
+            return answer, TopicConfigTable.decode(answer.body)
 
         whole, table = await ask()
         names = sorted(table.topicConfigTable)
@@ -259,7 +284,7 @@ def test_topic_stats_show_each_queue(on_broker) -> None:
         await client.create_topic("orders", 2)
         await client.send("orders", e=1)
         answer = await client.ask(RequestCode.GET_TOPIC_STATS_INFO, TopicRequestHeader("orders"))
-        stats = bodies.TopicStatsTable.decode(answer.body)
+        stats = TopicStatsTable.decode(answer.body)
         extents = {queue.queue_id: offset for queue, offset in stats.offsetTable.items()}
         assert [(extents[queue].minOffset, extents[queue].maxOffset) for queue in (0, 1)] == [(0, 0), (0, 1)]
         assert extents[0].lastUpdateTimestamp == 0
@@ -281,7 +306,7 @@ def test_a_group_is_made_changed_and_deleted(on_broker) -> None:
         await client.create_topic("orders")
 
         async def put(**fields) -> int:
-            body = bodies.SubscriptionGroupConfig(**fields).encode()
+            body = SubscriptionGroupConfig(**fields).encode()
             return (await client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)).code
 
         async def get():
@@ -291,7 +316,7 @@ def test_a_group_is_made_changed_and_deleted(on_broker) -> None:
 
         assert await put(groupName="../g") == ResponseCode.INVALID_PARAMETER
         assert await put(groupName="g", retryMaxTimes=3) == 0
-        assert bodies.SubscriptionGroupConfig.decode((await get()).body).retryMaxTimes == 3
+        assert SubscriptionGroupConfig.decode((await get()).body).retryMaxTimes == 3
         assert await put(groupName="g", consumeEnable=False) == 0
         assert (await client.pull("orders")).code == ResponseCode.NO_PERMISSION
         await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, UpdateConsumerOffsetRequestHeader("g", "orders", 0, 5))
@@ -302,7 +327,7 @@ def test_a_group_is_made_changed_and_deleted(on_broker) -> None:
             offsets = await client.ask(RequestCode.GET_ALL_CONSUMER_OFFSET)
             assert (b'"orders@g":{0:5}' in bytes(offsets.body)) is left
         everything = await client.ask(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
-        table = bodies.SubscriptionGroupTable.decode(everything.body).subscriptionGroupTable
+        table = SubscriptionGroupTable.decode(everything.body).subscriptionGroupTable
         assert "TOOLS_CONSUMER" in table
         assert "g" not in table
 
@@ -322,7 +347,7 @@ def test_consume_stats_show_how_far_a_group_is(on_broker) -> None:
 
         async def stats(**fields):
             header = GetConsumeStatsRequestHeader("g", **fields)
-            return bodies.ConsumeStats.decode((await client.ask(RequestCode.GET_CONSUME_STATS, header)).body)
+            return ConsumeStats.decode((await client.ask(RequestCode.GET_CONSUME_STATS, header)).body)
 
         for fields in ({}, {"topic": "orders"}, {"topicList": "orders;unknown"}):
             ((queue, progress),) = (await stats(**fields)).offsetTable.items()
@@ -334,9 +359,9 @@ def test_consume_stats_show_how_far_a_group_is(on_broker) -> None:
         assert (await stats()).offsetTable == {}
 
         who = await client.ask(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, TopicRequestHeader("orders"))
-        assert bodies.GroupList.decode(who.body).groupList == ["g"]
+        assert GroupList.decode(who.body).groupList == ["g"]
         what = await client.ask(RequestCode.QUERY_TOPICS_BY_CONSUMER, QueryTopicsByConsumerRequestHeader("g"))
-        assert bodies.TopicList.decode(what.body).topicList == ["orders"]
+        assert TopicList.decode(what.body).topicList == ["orders"]
 
     on_broker(talk)
 
@@ -350,7 +375,7 @@ def test_heartbeats_make_clients_known(on_broker) -> None:
     async def talk(bench) -> None:
         client = await bench.connect()
         data = consumer("c1", "orders")
-        data.producerDataSet = [bodies.ProducerData("p")]
+        data.producerDataSet = [ProducerData("p")]
         answer = await client.heartbeat(data)
         assert (answer.code, answer.version) == (0, 479)
         assert answer.fields == {"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": "true"}
@@ -358,24 +383,24 @@ def test_heartbeats_make_clients_known(on_broker) -> None:
         members = await client.ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, group)
         assert bytes(members.body) == b'{"consumerIdList":["c1"]}'
         online = await client.ask(RequestCode.GET_CONSUMER_CONNECTION_LIST, group)
-        connection = bodies.ConsumerConnection.decode(online.body)
+        connection = ConsumerConnection.decode(online.body)
         assert [entry.clientId for entry in connection.connectionSet] == ["c1"]
         assert list(connection.subscriptionTable) == ["orders"]
         assert connection.messageModel == "CLUSTERING"
         producers = await client.ask(
             RequestCode.GET_PRODUCER_CONNECTION_LIST, GetProducerConnectionListRequestHeader("p")
         )
-        assert [entry.clientId for entry in bodies.ProducerConnection.decode(producers.body).connectionSet] == ["c1"]
+        assert [entry.clientId for entry in ProducerConnection.decode(producers.body).connectionSet] == ["c1"]
         everybody = await client.ask(RequestCode.GET_ALL_PRODUCER_INFO)
-        assert [info.clientId for info in bodies.ProducerTable.decode(everybody.body).data["p"]] == ["c1"]
+        assert [info.clientId for info in ProducerTable.decode(everybody.body).data["p"]] == ["c1"]
         subscription = await client.ask(
             RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, QuerySubscriptionByConsumerRequestHeader("g", "orders")
         )
-        found = bodies.SubscriptionOfGroup.decode(subscription.body).subscriptionData
+        found = SubscriptionOfGroup.decode(subscription.body).subscriptionData
         assert found is not None
         assert found.topic == "orders"
         retry = await client.ask(RequestCode.GET_TOPIC_CONFIG, TopicRequestHeader("%RETRY%g"))
-        assert bodies.TopicConfig.decode(retry.body).perm == 6
+        assert TopicConfig.decode(retry.body).perm == 6
 
     on_broker(talk)
 
@@ -433,8 +458,8 @@ def test_what_is_not_there_or_not_allowed_has_its_code(on_broker, code, header, 
     [
         b"",
         b"no json",
-        bodies.HeartbeatData("").encode(),
-        bodies.HeartbeatData("c", [bodies.ProducerData("../p")]).encode(),
+        HeartbeatData("").encode(),
+        HeartbeatData("c", [ProducerData("../p")]).encode(),
         consumer("c", "a/b").encode(),
         consumer("c", *map(str, range(1025))).encode(),
     ],
@@ -446,7 +471,7 @@ def test_heartbeats_that_cannot_be_are_refused_as_a_whole(on_broker, body) -> No
         client = await bench.connect()
         assert (await client.ask(RequestCode.HEART_BEAT, body=body)).code != 0
         everybody = await client.ask(RequestCode.GET_ALL_PRODUCER_INFO)
-        assert bodies.ProducerTable.decode(everybody.body).data == {}
+        assert ProducerTable.decode(everybody.body).data == {}
 
     on_broker(talk)
 
@@ -502,8 +527,8 @@ def test_clients_learn_at_start_whether_the_broker_can_filter_for_them(on_broker
 
     async def talk(bench) -> None:
         client = await bench.connect()
-        subscription = bodies.SubscriptionData("orders", subString=expression, expressionType=kind)
-        body = bodies.CheckClientConfigBody("c1", "g", subscription).encode()
+        subscription = SubscriptionData("orders", subString=expression, expressionType=kind)
+        body = CheckClientConfigBody("c1", "g", subscription).encode()
         assert (await client.ask(RequestCode.CHECK_CLIENT_CONFIG, body=body)).code == code
 
     on_broker(talk)
@@ -517,12 +542,12 @@ def test_queues_are_locked_for_one_consumer(on_broker) -> None:
         await client.create_topic("orders", 2)
 
         async def lock(client_id: str, *queues: tuple[str, str, int], code=RequestCode.LOCK_BATCH_MQ):
-            body = bodies.LockBatchBody("g", client_id, [bodies.Queue(*queue) for queue in queues])
+            body = LockBatchBody("g", client_id, [Queue(*queue) for queue in queues])
             answer = await client.ask(code, body=body.encode())
             assert answer.code == 0
             if not answer.body:
                 return None
-            return [queue.queueId for queue in bodies.LockBatchResponseBody.decode(answer.body).lockOKMQSet]
+            return [queue.queueId for queue in LockBatchResponseBody.decode(answer.body).lockOKMQSet]
 
         here = [("orders", "broker-a", queue_id) for queue_id in range(3)]
         elsewhere = [("orders", "broker-b", 0), ("unknown", "broker-a", 0)]
@@ -613,7 +638,7 @@ def test_figures_are_all_there_and_count(on_broker) -> None:
         for _ in range(3):
             await client.send("orders")
         await client.pull("orders")
-        table = bodies.KVTable.decode((await client.ask(RequestCode.GET_BROKER_RUNTIME_INFO)).body).table
+        table = KVTable.decode((await client.ask(RequestCode.GET_BROKER_RUNTIME_INFO)).body).table
         assert set(read_by_cluster_list) <= table.keys()
         assert (table["msgPutTotalTodayNow"], table["msgGetTotalTodayNow"]) == ("3", "3")
         assert int(table["commitLogMaxOffset"]) == int(table["putMessageSizeTotal"])

@@ -15,22 +15,18 @@ import numpy as np
 import pytest
 
 from rmqspark.errors import StoreError
-from rmqspark.protocol.bodies import (
-    MAX_MEASURED_QUEUES,
-    CapabilitiesBody,
-    QueueBudget,
-    QueueBudgets,
-    QueueExtents,
-)
-from rmqspark.protocol.body_crcs import body_crcs
-from rmqspark.protocol.bulk_rows import BulkRows
+from rmqspark.protocol.bodies.bulk import MAX_MEASURED_QUEUES, QueueBudget, QueueBudgets, QueueExtents
+from rmqspark.protocol.bodies.client import CapabilitiesBody
+from rmqspark.protocol.buffers.columns import Column
+from rmqspark.protocol.bulk.bulk_rows import BulkRows
+from rmqspark.protocol.bulk.row_properties import RowProperties
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.columns import Column
-from rmqspark.protocol.headers import BulkReadRequestHeader, BulkSendRequestHeader, GetMaxOffsetRequestHeader
-from rmqspark.protocol.properties import encode_properties
-from rmqspark.protocol.record import encode_record
-from rmqspark.protocol.row_properties import RowProperties
-from rmqspark.protocol.unique_keys import IdRange
+from rmqspark.protocol.headers.bulk import BulkReadRequestHeader, BulkSendRequestHeader
+from rmqspark.protocol.headers.consume import GetMaxOffsetRequestHeader
+from rmqspark.protocol.records.body_crcs import body_crcs
+from rmqspark.protocol.records.properties import encode_properties
+from rmqspark.protocol.records.record import encode_record
+from rmqspark.protocol.records.unique_keys import IdRange
 from rmqspark.testing.memory_files import MemoryFileSystem
 
 if TYPE_CHECKING:

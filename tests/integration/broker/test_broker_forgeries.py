@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from structlog.testing import capture_logs
 
-from rmqspark.protocol.bodies_txn import BrokersSeen, HeldAttempt
+from rmqspark.protocol.bodies.txn import BrokersSeen, HeldAttempt
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.headers_txn import TxnFindRequestHeader
+from rmqspark.protocol.headers.txn import TxnFindRequestHeader
 
 from .half_batch_talk import T, bodies, close, complete, decide, half, hand_out, held, hold, ready, vote
 

@@ -8,18 +8,19 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from rmqspark.protocol.bodies import OutputRanges
-from rmqspark.protocol.bodies_txn import (
+from rmqspark.protocol.bodies.txn import (
     AuditedBatches,
     BrokersSeen,
     HeldAttempt,
+    OutputRanges,
     TxnDecision,
     TxnVote,
 )
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.headers import BulkReadRequestHeader, GetMaxOffsetRequestHeader
-from rmqspark.protocol.headers_admin import TopicRequestHeader
-from rmqspark.protocol.headers_txn import (
+from rmqspark.protocol.headers.admin import TopicRequestHeader
+from rmqspark.protocol.headers.bulk import BulkReadRequestHeader
+from rmqspark.protocol.headers.consume import GetMaxOffsetRequestHeader
+from rmqspark.protocol.headers.txn import (
     TxnAbortRequestHeader,
     TxnAuditRequestHeader,
     TxnDecideRequestHeader,
@@ -28,9 +29,9 @@ from rmqspark.protocol.headers_txn import (
     TxnVoteRequestHeader,
 )
 from rmqspark.protocol.names import HALF_BATCH_TOPIC, HIDDEN_TOPICS
-from rmqspark.protocol.properties import encode_properties
+from rmqspark.protocol.records.properties import encode_properties
 from rmqspark.testing.memory_files import MemoryFileSystem
-from rmqspark.txn.output_ranges import most_bytes
+from rmqspark.txn.participant.output_ranges import most_bytes
 
 from .half_batch_talk import T, bodies, close, complete, decide, half, half_of_rows, hand_out, held, hold, ready, vote
 from .transaction_talk import eventually

@@ -6,17 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rmqspark.protocol.bodies import (
-    ConsumerData,
-    HeartbeatData,
-    LockBatchBody,
-    SubscriptionData,
-    SubscriptionGroupConfig,
-    TopicConfig,
-    TopicConfigList,
-)
+from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig, TopicConfigList
+from rmqspark.protocol.bodies.client import ConsumerData, HeartbeatData, LockBatchBody, SubscriptionData
+from rmqspark.protocol.bodies.route import TopicConfig
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.headers import GetConsumeStatsRequestHeader, GetSubscriptionGroupConfigRequestHeader
+from rmqspark.protocol.headers.admin import GetConsumeStatsRequestHeader, GetSubscriptionGroupConfigRequestHeader
 
 if TYPE_CHECKING:
     from collections.abc import Callable

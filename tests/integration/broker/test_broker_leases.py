@@ -7,22 +7,15 @@ import copy
 import pytest
 
 from rmqspark.model import MessageQueue
-from rmqspark.protocol.bodies import (
-    ConsumerOffsetTable,
-    GroupLeasesAnswerBody,
-    GroupLeasesBody,
-    LeasedQueue,
-    QueueLeaseTable,
-    ResetOffsetBody,
-)
+from rmqspark.protocol.bodies.admin import ConsumerOffsetTable, ResetOffsetBody
+from rmqspark.protocol.bodies.client import GroupLeasesAnswerBody, GroupLeasesBody, LeasedQueue, QueueLeaseTable
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers import (
-    ConsumerGroupRequestHeader,
-    GroupLeasesRequestHeader,
+from rmqspark.protocol.headers.admin import (
+    DeleteSubscriptionGroupRequestHeader,
     ResetOffsetRequestHeader,
     TopicRequestHeader,
 )
-from rmqspark.protocol.headers_admin import DeleteSubscriptionGroupRequestHeader
+from rmqspark.protocol.headers.consume import ConsumerGroupRequestHeader, GroupLeasesRequestHeader
 from rmqspark.testing.memory_files import MemoryFileSystem
 
 pytestmark = pytest.mark.integration

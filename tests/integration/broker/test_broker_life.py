@@ -15,13 +15,14 @@ from rmqspark.clock import SystemClock
 from rmqspark.errors import InvalidArgument, PortInUse, StoreError, StoreLocked
 from rmqspark.namesrv.config import NamesrvConfig
 from rmqspark.namesrv.server import NameServer
-from rmqspark.protocol.bodies import ConsumerData, HeartbeatData, TopicConfig, TopicRouteData
+from rmqspark.protocol.bodies.client import ConsumerData, HeartbeatData
+from rmqspark.protocol.bodies.route import TopicConfig, TopicRouteData
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.headers import (
+from rmqspark.protocol.headers.admin import TopicRequestHeader
+from rmqspark.protocol.headers.cluster import GetRouteInfoRequestHeader
+from rmqspark.protocol.headers.consume import (
     GetMaxOffsetRequestHeader,
-    GetRouteInfoRequestHeader,
     QueryConsumerOffsetRequestHeader,
-    TopicRequestHeader,
     UpdateConsumerOffsetRequestHeader,
 )
 from rmqspark.protocol.names import TXN_LEDGER_TOPIC

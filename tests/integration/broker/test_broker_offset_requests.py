@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from rmqspark.protocol.bodies import (
-    BoundsOfQueues,
-    ConsumerData,
-    HeartbeatData,
-    QueueBounds,
-    QueueOfTopic,
-    QueuesOfTopics,
-    SubscriptionData,
-)
+from rmqspark.protocol.bodies.bulk import BoundsOfQueues, QueueBounds, QueueOfTopic, QueuesOfTopics
+from rmqspark.protocol.bodies.client import ConsumerData, HeartbeatData, SubscriptionData
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.headers import (
+from rmqspark.protocol.headers.admin import ResetOffsetRequestHeader
+from rmqspark.protocol.headers.consume import (
     GetEarliestMsgStoretimeRequestHeader,
     GetMaxOffsetRequestHeader,
     GetMinOffsetRequestHeader,
     QueryConsumerOffsetRequestHeader,
-    ResetOffsetRequestHeader,
     SearchOffsetRequestHeader,
     UpdateConsumerOffsetRequestHeader,
 )

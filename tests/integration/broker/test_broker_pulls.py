@@ -8,14 +8,10 @@ from collections import Counter
 import pytest
 
 from rmqspark.broker.long_poll import ParkedPulls
-from rmqspark.protocol.bodies import ConsumerData, HeartbeatData, SubscriptionData
+from rmqspark.protocol.bodies.client import ConsumerData, HeartbeatData, SubscriptionData
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.headers import (
-    PullFlag,
-    QueryConsumerOffsetRequestHeader,
-    ResetOffsetRequestHeader,
-    TopicRequestHeader,
-)
+from rmqspark.protocol.headers.admin import ResetOffsetRequestHeader, TopicRequestHeader
+from rmqspark.protocol.headers.consume import PullFlag, QueryConsumerOffsetRequestHeader
 from rmqspark.store.message_store import MessageStore
 
 pytestmark = pytest.mark.integration

@@ -8,16 +8,13 @@ import itertools
 import pytest
 
 from rmqspark.broker.sending.send_tables import SendTables
-from rmqspark.protocol.batch import BatchElement, encode_batch
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.headers import (
-    GetMaxOffsetRequestHeader,
-    SendMessageRequestHeader,
-    TopicRequestHeader,
-    ViewMessageRequestHeader,
-)
-from rmqspark.protocol.message_id import parse_offset_msg_id
+from rmqspark.protocol.headers.admin import TopicRequestHeader
+from rmqspark.protocol.headers.consume import GetMaxOffsetRequestHeader, ViewMessageRequestHeader
+from rmqspark.protocol.headers.produce import SendMessageRequestHeader
 from rmqspark.protocol.names import MAX_BODY_BYTES
+from rmqspark.protocol.records.batch import BatchElement, encode_batch
+from rmqspark.protocol.records.message_id import parse_offset_msg_id
 
 pytestmark = pytest.mark.integration
 

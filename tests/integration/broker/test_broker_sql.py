@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from rmqspark.protocol.bodies import CheckClientConfigBody, ConsumerData, HeartbeatData, SubscriptionData
+from rmqspark.protocol.bodies.client import CheckClientConfigBody, ConsumerData, HeartbeatData, SubscriptionData
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.headers import BulkReadRequestHeader
+from rmqspark.protocol.headers.bulk import BulkReadRequestHeader
 
 pytestmark = pytest.mark.integration
 UNSUPPORTED = "The broker does not support consumer to filter message by SQL92"

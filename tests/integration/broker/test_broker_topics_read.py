@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from rmqspark.protocol.bulk.topic_ranges import FoundRanges, TopicRange, decode_found, encode_ranges
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.headers import (
-    BulkReadRequestHeader,
-    GetMaxOffsetRequestHeader,
-    TopicRequestHeader,
-    TopicsReadRequestHeader,
-)
-from rmqspark.protocol.record_batch import RecordBatch
-from rmqspark.protocol.topic_ranges import FoundRanges, TopicRange, decode_found, encode_ranges
+from rmqspark.protocol.headers.admin import TopicRequestHeader
+from rmqspark.protocol.headers.bulk import BulkReadRequestHeader, TopicsReadRequestHeader
+from rmqspark.protocol.headers.consume import GetMaxOffsetRequestHeader
+from rmqspark.protocol.records.record_batch import RecordBatch
 
 pytestmark = pytest.mark.integration
 

@@ -7,13 +7,14 @@ from zlib import crc32
 import numpy as np
 import pytest
 
-from rmqspark.protocol.body_crcs import body_crcs
-from rmqspark.protocol.bulk_rows import BulkRows
+from rmqspark.protocol.buffers.columns import Column
+from rmqspark.protocol.bulk.bulk_rows import BulkRows
+from rmqspark.protocol.bulk.topic_rows import TopicRun, encode_runs
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.columns import Column
-from rmqspark.protocol.headers import GetMaxOffsetRequestHeader, TopicsSendRequestHeader
-from rmqspark.protocol.topic_rows import TopicRun, encode_runs
-from rmqspark.protocol.unique_keys import IdRange
+from rmqspark.protocol.headers.bulk import TopicsSendRequestHeader
+from rmqspark.protocol.headers.consume import GetMaxOffsetRequestHeader
+from rmqspark.protocol.records.body_crcs import body_crcs
+from rmqspark.protocol.records.unique_keys import IdRange
 
 pytestmark = pytest.mark.integration
 

@@ -19,18 +19,22 @@ from rmqspark.errors import Busy, InvalidArgument
 from rmqspark.fault_points import arm
 from rmqspark.namesrv.config import NamesrvConfig
 from rmqspark.namesrv.server import NameServer
-from rmqspark.protocol.bodies import (
+from rmqspark.protocol.bodies.txn import (
     AuditedBatches,
     HeldAttempt,
     InputRange,
     InputRanges,
+    ManualDecision,
     OutputRange,
     TxnDecision,
+    TxnState,
     TxnStates,
 )
-from rmqspark.protocol.bodies_txn import ManualDecision, TxnState
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.headers import (
+from rmqspark.protocol.headers.admin import CreateTopicRequestHeader
+from rmqspark.protocol.headers.bulk import BulkReadRequestHeader, BulkReadResponseHeader
+from rmqspark.protocol.headers.consume import QueryConsumerOffsetRequestHeader
+from rmqspark.protocol.headers.txn import (
     TxnAbortRequestHeader,
     TxnAuditRequestHeader,
     TxnDecideRequestHeader,
@@ -46,10 +50,7 @@ from rmqspark.protocol.headers import (
     TxnStatusRequestHeader,
     TxnStatusResponseHeader,
 )
-from rmqspark.protocol.headers_admin import CreateTopicRequestHeader
-from rmqspark.protocol.headers_bulk import BulkReadRequestHeader, BulkReadResponseHeader
-from rmqspark.protocol.headers_consume import QueryConsumerOffsetRequestHeader
-from rmqspark.protocol.record import encode_record
+from rmqspark.protocol.records.record import encode_record
 from rmqspark.remoting.connection import AsyncConnection
 from rmqspark.store.config import StoreConfig
 from rmqspark.testing.memory_files import MemoryFileSystem

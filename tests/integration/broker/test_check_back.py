@@ -12,16 +12,16 @@ from rmqspark.clock import SystemClock
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import StoreError
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.headers_admin import ResumeCheckHalfMessageRequestHeader
-from rmqspark.protocol.message_id import offset_msg_id, parse_offset_msg_id
+from rmqspark.protocol.headers.admin import ResumeCheckHalfMessageRequestHeader
 from rmqspark.protocol.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
-from rmqspark.protocol.properties import encode_properties
-from rmqspark.protocol.record import BODY_LENGTH_AT, HEAD_BYTES, decode_record
+from rmqspark.protocol.records.message_id import offset_msg_id, parse_offset_msg_id
+from rmqspark.protocol.records.properties import encode_properties
+from rmqspark.protocol.records.record import BODY_LENGTH_AT, HEAD_BYTES, decode_record
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.message_store import MessageStore
 from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.memory_files import MemoryFileSystem
-from rmqspark.txn.half_message import HalfMessage, committed_draft
+from rmqspark.txn.half_messages.half_message import HalfMessage, committed_draft
 
 from .transaction_talk import (
     COMMIT,

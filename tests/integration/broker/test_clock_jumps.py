@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqspark.clock import SteadyClock
-from rmqspark.protocol.bodies import (
+from rmqspark.protocol.bodies.client import (
     ConsumerData,
     HeartbeatData,
     LockBatchBody,
     LockBatchResponseBody,
     Queue,
     SubscriptionData,
-    TxnStates,
 )
+from rmqspark.protocol.bodies.txn import TxnStates
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.headers import ConsumerGroupRequestHeader, TxnListRequestHeader, TxnPrepareRequestHeader
+from rmqspark.protocol.headers.consume import ConsumerGroupRequestHeader
+from rmqspark.protocol.headers.txn import TxnListRequestHeader, TxnPrepareRequestHeader
 from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.memory_files import MemoryFileSystem
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from rmqspark.protocol.batch import BatchElement, encode_batch
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
+from rmqspark.protocol.records.batch import BatchElement, encode_batch
 
 from .transaction_talk import (
     COMMIT,

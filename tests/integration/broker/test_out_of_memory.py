@@ -14,9 +14,10 @@ import structlog
 import rmqspark.broker
 import rmqspark.store
 from rmqspark.errors import ConnectionLost
-from rmqspark.protocol.batch import BatchElement, encode_batch
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.headers import BulkReadRequestHeader, QueryMessageRequestHeader
+from rmqspark.protocol.headers.bulk import BulkReadRequestHeader
+from rmqspark.protocol.headers.consume import QueryMessageRequestHeader
+from rmqspark.protocol.records.batch import BatchElement, encode_batch
 from rmqspark.testing.memory_files import MemoryFileSystem
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from rmqspark.broker.registration import BrokerIdentity, Registrar
-from rmqspark.protocol.bodies import RegisterBrokerBody
+from rmqspark.protocol.bodies.route import RegisterBrokerBody
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers import RegisterBrokerRequestHeader
+from rmqspark.protocol.headers.cluster import RegisterBrokerRequestHeader
 from rmqspark.remoting.connection import AsyncConnection
 from rmqspark.remoting.limits import Limits
 from rmqspark.remoting.router import Reply, Route, Router

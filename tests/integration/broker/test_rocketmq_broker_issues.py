@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from rmqspark.broker.registration import BrokerIdentity, Registrar
-from rmqspark.protocol.bodies import RegisterBrokerBody
+from rmqspark.protocol.bodies.route import RegisterBrokerBody
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.remoting.limits import Limits
 from rmqspark.remoting.router import Reply, Route, Router

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from rmqspark.protocol.bodies import HeartbeatData, ProducerData
+from rmqspark.protocol.bodies.client import HeartbeatData, ProducerData
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers import EndTransactionRequestHeader, QueryConsumerOffsetRequestHeader
-from rmqspark.protocol.message_id import parse_offset_msg_id
+from rmqspark.protocol.headers.consume import QueryConsumerOffsetRequestHeader
+from rmqspark.protocol.headers.produce import EndTransactionRequestHeader
 from rmqspark.protocol.names import HALF_TOPIC, OP_HALF_TOPIC
-from rmqspark.protocol.record import decode_record
+from rmqspark.protocol.records.message_id import parse_offset_msg_id
+from rmqspark.protocol.records.record import decode_record
 
 if TYPE_CHECKING:
-    from rmqspark.protocol.record import Record
+    from rmqspark.protocol.records.record import Record
     from rmqspark.remoting.response import Response
 
 UNIQUE_KEY = "C0A8010A1F9018B4AAC25E0BE0F50007"

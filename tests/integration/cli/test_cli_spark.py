@@ -10,8 +10,8 @@ from rmqspark import PullConsumer
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.queries import report_query
 from rmqspark.client.txn import input_keeper, report_input
-from rmqspark.protocol.bodies_queries import QueryLag, QueryQueue, QueryReport
-from rmqspark.protocol.bodies_txn import InputRange
+from rmqspark.protocol.bodies.queries import QueryLag, QueryQueue, QueryReport
+from rmqspark.protocol.bodies.txn import InputRange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,8 +13,8 @@ from rmqspark.cli.audit import _output
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.queries import report_query
 from rmqspark.client.txn import input_keeper, report_input
-from rmqspark.protocol.bodies_queries import QueryQueue, QueryReport
-from rmqspark.protocol.bodies_txn import InputRange, OutputRange
+from rmqspark.protocol.bodies.queries import QueryQueue, QueryReport
+from rmqspark.protocol.bodies.txn import InputRange, OutputRange
 from rmqspark.sink.attempt import Attempt, AttemptWritten
 from rmqspark.sink.attempt_write import write_attempt
 from rmqspark.sink.commit import commit

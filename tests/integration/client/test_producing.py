@@ -14,9 +14,9 @@ from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.pull_consumer import PullConsumer
 from rmqspark.client.selection import queue_for_shard
 from rmqspark.errors import AlreadyClosed, InvalidMessage, RmqError, TopicNotFound
-from rmqspark.protocol.bodies import ProducerConnection
+from rmqspark.protocol.bodies.admin import ProducerConnection
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers import GetProducerConnectionListRequestHeader
+from rmqspark.protocol.headers.admin import GetProducerConnectionListRequestHeader
 from rmqspark.testing import cluster
 
 if TYPE_CHECKING:

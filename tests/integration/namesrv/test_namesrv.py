@@ -15,7 +15,8 @@ from rmqspark.clock import SystemClock
 from rmqspark.errors import InvalidArgument, PortInUse
 from rmqspark.namesrv.config import NamesrvConfig
 from rmqspark.namesrv.server import NameServer
-from rmqspark.protocol.bodies import (
+from rmqspark.protocol.bodies.register import register_crc32
+from rmqspark.protocol.bodies.route import (
     ClusterInfo,
     DataVersion,
     KVTable,
@@ -27,8 +28,8 @@ from rmqspark.protocol.bodies import (
     TopicRouteData,
 )
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.command import decode_command, encode_request, split_frame
-from rmqspark.protocol.headers import (
+from rmqspark.protocol.commands.command import decode_command, encode_request, split_frame
+from rmqspark.protocol.headers.cluster import (
     BrokerHeartbeatRequestHeader,
     DeleteTopicFromNamesrvRequestHeader,
     GetBrokerMemberGroupRequestHeader,
@@ -45,7 +46,6 @@ from rmqspark.protocol.headers import (
     WipeWritePermOfBrokerResponseHeader,
     WritePermOfBrokerRequestHeader,
 )
-from rmqspark.protocol.register import register_crc32
 from rmqspark.remoting.connection import AsyncConnection
 from rmqspark.testing.manual_clock import ManualClock
 

@@ -13,10 +13,10 @@ from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.protocol.codes import ResponseCode
-from rmqspark.protocol.command import decode_command, split_frame
-from rmqspark.protocol.frame import FrameDecoder
-from rmqspark.protocol.message_id import parse_offset_msg_id
-from rmqspark.protocol.record import MAGIC_BLANK
+from rmqspark.protocol.commands.command import decode_command, split_frame
+from rmqspark.protocol.commands.frame import FrameDecoder
+from rmqspark.protocol.records.message_id import parse_offset_msg_id
+from rmqspark.protocol.records.record import MAGIC_BLANK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

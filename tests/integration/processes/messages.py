@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqspark.model import Message
-from rmqspark.protocol.columns import Column
-from rmqspark.protocol.message_id import pack_host
-from rmqspark.protocol.property_builder import build_properties
-from rmqspark.protocol.record_builder import encode_records
-from rmqspark.protocol.unique_keys import unique_keys
+from rmqspark.protocol.buffers.columns import Column
+from rmqspark.protocol.records.message_id import pack_host
+from rmqspark.protocol.records.property_builder import build_properties
+from rmqspark.protocol.records.record_builder import encode_records
+from rmqspark.protocol.records.unique_keys import unique_keys
 from rmqspark.sink.bulk_send import BulkSend
 
 if TYPE_CHECKING:

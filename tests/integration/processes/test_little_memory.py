@@ -18,8 +18,8 @@ from rmqspark.client.producer import Producer
 from rmqspark.errors import RmqError
 from rmqspark.model import Message
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.command import encode_request
-from rmqspark.protocol.headers import BulkReadRequestHeader
+from rmqspark.protocol.commands.command import encode_request
+from rmqspark.protocol.headers.bulk import BulkReadRequestHeader
 from rmqspark.remoting.address import parse_address
 
 from .load import QUEUES, TOPIC

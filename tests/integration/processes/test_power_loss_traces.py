@@ -13,7 +13,7 @@ import pytest
 
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import RmqError
-from rmqspark.protocol.record import PHYSICAL_OFFSET_AT, encode_record
+from rmqspark.protocol.records.record import PHYSICAL_OFFSET_AT, encode_record
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.draft import Draft
 from rmqspark.store.message_store import MessageStore

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqspark.protocol.command import encode_response
-from rmqspark.protocol.headers import BulkSendResponseHeader, SendMessageResponseHeader
-from rmqspark.protocol.message_id import offset_msg_id
-from rmqspark.protocol.record import blank_record, encode_record
+from rmqspark.protocol.commands.command import encode_response
+from rmqspark.protocol.headers.bulk import BulkSendResponseHeader
+from rmqspark.protocol.headers.produce import SendMessageResponseHeader
+from rmqspark.protocol.records.message_id import offset_msg_id
+from rmqspark.protocol.records.record import blank_record, encode_record
 
 from .durability import Acknowledgement, LogFiles, acknowledgements, premature
 from .strace import parse

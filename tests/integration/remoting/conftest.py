@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 import uvloop
 
-from rmqspark.protocol.command import decode_command, encode_request, split_frame
-from rmqspark.protocol.frame import FrameDecoder
+from rmqspark.protocol.commands.command import decode_command, encode_request, split_frame
+from rmqspark.protocol.commands.frame import FrameDecoder
 from rmqspark.remoting.router import Router
 from rmqspark.remoting.server import RemotingServer
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from concurrent.futures import Future
 
-    from rmqspark.protocol.command import Command
+    from rmqspark.protocol.commands.command import Command
     from rmqspark.remoting.router import Routes
 
 PATIENCE_S = 60

@@ -14,7 +14,7 @@ import pytest
 
 from rmqspark.errors import ConnectionLost, InvalidArgument, NoPermission, RequestTimeout, Unreachable
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.headers import OffsetResponseHeader
+from rmqspark.protocol.headers.consume import OffsetResponseHeader
 from rmqspark.remoting.blocking import BlockingConnection
 from rmqspark.remoting.limits import Limits
 from rmqspark.remoting.reply import Reply
@@ -34,7 +34,7 @@ from rmqspark.testing.scripted_peer import (
 )
 
 if TYPE_CHECKING:
-    from rmqspark.protocol.command import Command
+    from rmqspark.protocol.commands.command import Command
 
 pytestmark = pytest.mark.integration
 

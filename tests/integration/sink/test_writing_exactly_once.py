@@ -13,7 +13,7 @@ from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.txn import audited_batches, input_keeper, report_input, transactions
 from rmqspark.errors import Fenced, InvalidArgument, NotCommitted, ReplayMismatch, RmqError, StaleVersion
 from rmqspark.message_queue import MessageQueue
-from rmqspark.protocol.bodies import InputRange
+from rmqspark.protocol.bodies.txn import InputRange
 from rmqspark.sink.attempt import Attempt, AttemptWritten
 from rmqspark.sink.attempt_write import write_attempt
 from rmqspark.sink.commit import abort, commit
@@ -30,7 +30,7 @@ from rmqspark.testing.rmq import Rmq
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqspark.protocol.bodies_txn import TxnState
+    from rmqspark.protocol.bodies.txn import TxnState
 
 pytestmark = pytest.mark.integration
 

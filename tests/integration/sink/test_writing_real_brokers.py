@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from rmqspark.client.broker_client import BrokerClient
     from rmqspark.model import MessageQueue, ReceivedMessage
-    from rmqspark.protocol.bulk_rows import BulkRows
-    from rmqspark.protocol.record_builder import EncodedRecords
+    from rmqspark.protocol.bulk.bulk_rows import BulkRows
+    from rmqspark.protocol.records.record_builder import EncodedRecords
     from rmqspark.sink.bulk_send import BulkSend
     from rmqspark.testing import LocalCluster
 

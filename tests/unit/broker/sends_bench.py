@@ -22,11 +22,11 @@ from rmqspark.broker.stats import BrokerStats
 from rmqspark.broker.topics import TopicTable
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import HeaderError, NotWritable
-from rmqspark.protocol.bodies import TopicConfig
+from rmqspark.protocol.bodies.route import TopicConfig
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.command import encode_request
-from rmqspark.protocol.headers import SendMessageRequestHeaderV2
-from rmqspark.protocol.message_id import UniqueIds, pack_ipv4_host
+from rmqspark.protocol.commands.command import encode_request
+from rmqspark.protocol.headers.produce import SendMessageRequestHeaderV2
+from rmqspark.protocol.records.message_id import UniqueIds, pack_ipv4_host
 from rmqspark.remoting.gathered import Gathered
 from rmqspark.remoting.router import Router
 from rmqspark.store.config import StoreConfig

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from rmqspark.broker.sending.batches import Batch, records_of
 from rmqspark.broker.sending.drafting import Origin
 from rmqspark.errors import RmqError
-from rmqspark.protocol.batch import BatchElement, decode_batch, encode_batch
-from rmqspark.protocol.batch_columns import batch_columns
-from rmqspark.protocol.batch_tables import ElementTable
-from rmqspark.protocol.record_batch import RecordBatch
-from rmqspark.protocol.spans import as_bytes
+from rmqspark.protocol.buffers.spans import as_bytes
+from rmqspark.protocol.records.batch import BatchElement, decode_batch, encode_batch
+from rmqspark.protocol.records.batch_columns import batch_columns
+from rmqspark.protocol.records.batch_tables import ElementTable
+from rmqspark.protocol.records.record_batch import RecordBatch
 
 ELEMENTS = st.builds(
     BatchElement,

@@ -14,7 +14,7 @@ from rmqspark.broker.sending.batches import Batch
 from rmqspark.broker.sending.drafting import Origin
 from rmqspark.broker.stats import BrokerStats
 from rmqspark.entropy import SystemEntropy
-from rmqspark.protocol.batch import BatchElement, encode_batch
+from rmqspark.protocol.records.batch import BatchElement, encode_batch
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.message_store import MessageStore
 from rmqspark.testing.manual_clock import ManualClock
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rmqspark.errors import RmqError
-    from rmqspark.protocol.spans import Positions
+    from rmqspark.protocol.buffers.spans import Positions
 
 CONFIG = StoreConfig(
     mapped_file_size_commit_log=1 << 16, mapped_file_size_consume_queue=400, max_hash_slot_num=50, max_index_num=200

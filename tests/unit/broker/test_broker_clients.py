@@ -8,7 +8,7 @@ import pytest
 
 from rmqspark.broker.clients import ClientRegistry, Member
 from rmqspark.errors import Busy
-from rmqspark.protocol.bodies import ConsumerData, SubscriptionData
+from rmqspark.protocol.bodies.client import ConsumerData, SubscriptionData
 
 
 def member(connection: int, client: str = "", seen_ms: int = 0) -> Member:

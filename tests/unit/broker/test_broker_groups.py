@@ -6,7 +6,7 @@ import pytest
 
 from rmqspark.broker.groups import SubscriptionGroups
 from rmqspark.errors import GroupNotFound, InvalidName, NoPermission
-from rmqspark.protocol.bodies import SubscriptionGroupConfig, SubscriptionGroupTable
+from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig, SubscriptionGroupTable
 
 
 def table_of(*, auto_create: bool = True, max_groups: int = 100) -> SubscriptionGroups:

@@ -15,12 +15,12 @@ from rmqspark.broker.sending.intake import Intake
 from rmqspark.broker.topics import TopicTable
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import InvalidMessage, InvalidName, RmqError
-from rmqspark.protocol.batch import BatchElement, encode_batch
-from rmqspark.protocol.bodies import TopicConfig
-from rmqspark.protocol.headers import SendMessageRequestHeaderV2
+from rmqspark.protocol.bodies.route import TopicConfig
+from rmqspark.protocol.headers.produce import SendMessageRequestHeaderV2
 from rmqspark.protocol.java_hash import tags_code
-from rmqspark.protocol.message_id import UniqueIds
-from rmqspark.protocol.record import SysFlag, decode_record
+from rmqspark.protocol.records.batch import BatchElement, encode_batch
+from rmqspark.protocol.records.message_id import UniqueIds
+from rmqspark.protocol.records.record import SysFlag, decode_record
 from rmqspark.testing.manual_clock import ManualClock
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from rmqspark.broker import locks as broker_locks
 from rmqspark.broker.locks import LEASE_MEMORY_MS, QueueLocks
 from rmqspark.errors import Busy, LeaseLost
 from rmqspark.model import MessageQueue
-from rmqspark.protocol.bodies import QueueLeaseTable
+from rmqspark.protocol.bodies.client import QueueLeaseTable
 
 FIRST, SECOND = MessageQueue("orders", "broker-a", 0), MessageQueue("orders", "broker-a", 1)
 

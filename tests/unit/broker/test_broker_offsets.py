@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rmqspark.broker.offsets import ConsumerOffsets, GroupQueue
-from rmqspark.protocol.bodies import ConsumerOffsetTable
+from rmqspark.protocol.bodies.admin import ConsumerOffsetTable
 
 
 def test_never_committed_is_unknown() -> None:

@@ -13,9 +13,9 @@ from rmqspark.broker.sending.intake import Admitted
 from rmqspark.broker.sending.receipts import Receipts
 from rmqspark.errors import FlushTimeout, NotWritable
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.command import RawCommand, decode_command, encode_request, split_frame
-from rmqspark.protocol.headers import SendMessageRequestHeaderV2
-from rmqspark.protocol.stencil import opaque_value
+from rmqspark.protocol.commands.command import RawCommand, decode_command, encode_request, split_frame
+from rmqspark.protocol.commands.stencil import opaque_value
+from rmqspark.protocol.headers.produce import SendMessageRequestHeaderV2
 from rmqspark.remoting.router import Route, Router
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from rmqspark.broker.tables import BrokerTables
 from rmqspark.broker.topic_deletion import TopicDeletion
 from rmqspark.errors import NotWritable
 from rmqspark.model import MessageQueue
-from rmqspark.protocol.bodies import SubscriptionGroupConfig, TopicConfig
+from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig
+from rmqspark.protocol.bodies.route import TopicConfig
 from rmqspark.testing.disk_faults import CHANGES, ProcessDied
 
 from ..store.store_bench import StoreBench

@@ -7,7 +7,7 @@ import asyncio
 from rmqspark.broker.expiry_rounds import ExpiryRounds
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import FlushTimeout
-from rmqspark.protocol.record import encode_record
+from rmqspark.protocol.records.record import encode_record
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.draft import Draft
 from rmqspark.store.message_store import MessageStore

@@ -27,19 +27,20 @@ from rmqspark.broker.offsets import ConsumerOffsets
 from rmqspark.broker.topics import TopicTable
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import NotWritable, TransactionError
-from rmqspark.protocol.bodies import ConsumerOffsetTable, TopicConfig
-from rmqspark.protocol.headers import EndTransactionRequestHeader
+from rmqspark.protocol.bodies.admin import ConsumerOffsetTable
+from rmqspark.protocol.bodies.route import TopicConfig
+from rmqspark.protocol.headers.produce import EndTransactionRequestHeader
 from rmqspark.protocol.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
-from rmqspark.protocol.properties import encode_properties
-from rmqspark.protocol.record import Record, SysFlag, decode_record, encode_record
+from rmqspark.protocol.records.properties import encode_properties
+from rmqspark.protocol.records.record import Record, SysFlag, decode_record, encode_record
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.draft import Draft, index_keys
 from rmqspark.store.message_store import MessageStore
 from rmqspark.testing.disk_faults import ProcessDied
 from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.memory_files import MemoryFileSystem
-from rmqspark.txn.half_ledger import CheckRules, Outcome, SetAside
-from rmqspark.txn.half_operations import decode_operation
+from rmqspark.txn.half_messages.half_ledger import CheckRules, Outcome, SetAside
+from rmqspark.txn.half_messages.half_operations import decode_operation
 
 pytestmark = [pytest.mark.property, pytest.mark.faults]
 
@@ -226,8 +227,11 @@ TestHalfMessages = HalfMessageMachine.TestCase
 
 
 SWITCHED_OFF = {
-    "the idempotence check": ("rmqspark.txn.half_ledger.HalfLedger.is_open", lambda ledger, offset: True),
-    "the scan for committed messages": ("rmqspark.txn.half_recovery.prepared_offsets", lambda store, offset: set()),
+    "the idempotence check": ("rmqspark.txn.half_messages.half_ledger.HalfLedger.is_open", lambda ledger, offset: True),
+    "the scan for committed messages": (
+        "rmqspark.txn.half_messages.half_recovery.prepared_offsets",
+        lambda store, offset: set(),
+    ),
 }
 
 

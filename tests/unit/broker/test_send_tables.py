@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from rmqspark.broker.sending.receipt_sheets import ReceiptSheet
 from rmqspark.broker.sending.receipts import Receipts
 from rmqspark.errors import FlushTimeout, NotWritable
-from rmqspark.protocol.batch import BatchElement, encode_batch
-from rmqspark.protocol.bodies import TopicConfig
+from rmqspark.protocol.bodies.route import TopicConfig
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.command import decode_command, split_frame
+from rmqspark.protocol.commands.command import decode_command, split_frame
+from rmqspark.protocol.records.batch import BatchElement, encode_batch
 
 from .sends_bench import USUAL, Bench, Send
 

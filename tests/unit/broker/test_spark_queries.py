@@ -11,9 +11,9 @@ from rmqspark.broker.consumption import WINDOW_MS, ConsumptionRates
 from rmqspark.broker.offsets import ConsumerOffsets
 from rmqspark.broker.queries import FORGOTTEN_AFTER_MS, MAX_HISTORY, SparkQueries
 from rmqspark.errors import InvalidArgument
-from rmqspark.protocol.bodies_queries import QueryQueue, QueryReport, QueryTable
-from rmqspark.protocol.bodies_txn import InputRange
-from rmqspark.protocol.frame import MAX_FRAME_BYTES
+from rmqspark.protocol.bodies.queries import QueryQueue, QueryReport, QueryTable
+from rmqspark.protocol.bodies.txn import InputRange
+from rmqspark.protocol.commands.frame import MAX_FRAME_BYTES
 
 
 def nothing(query_id: str, batch_id: int) -> list[InputRange]:

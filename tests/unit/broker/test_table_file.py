@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rmqspark.broker.offsets import ConsumerOffsets
 from rmqspark.broker.table_file import TableFile
-from rmqspark.protocol.bodies import ConsumerOffsetTable
+from rmqspark.protocol.bodies.admin import ConsumerOffsetTable
 from rmqspark.store.json_table import JsonTable
 from rmqspark.testing.memory_files import MemoryFileSystem
 

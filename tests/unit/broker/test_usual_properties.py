@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rmqspark.broker.sending.drafting import NOT_THERE_YET, waits_for_flush
 from rmqspark.broker.sending.usual_properties import BROKERS_NAMES, read_usual
 from rmqspark.protocol.java_hash import tags_code
-from rmqspark.protocol.properties import parse_properties
+from rmqspark.protocol.records.properties import parse_properties
 from rmqspark.store.draft import index_keys
 
 PIECES = ["UNIQ_KEY", "KEYS", "TAGS", "WAIT", "XKEYS", "TRAN_MSG", "DELAY", "CLUSTER", "false", "a b", " ", "ü", "x"]

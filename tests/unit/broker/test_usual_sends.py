@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from rmqspark.errors import FlushTimeout, InvalidName, NotWritable, RmqError
-from rmqspark.protocol.bodies import TopicConfig
+from rmqspark.protocol.bodies.route import TopicConfig
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.record import encode_record
+from rmqspark.protocol.records.record import encode_record
 from rmqspark.store.draft import Draft
 
 from .sends_bench import PROPERTIES, USUAL, Bench, Send, alike

@@ -15,13 +15,13 @@ import pytest
 
 from rmqspark.entropy import SystemEntropy
 from rmqspark.model import MessageQueue
-from rmqspark.protocol.bulk_rows import BulkRows
-from rmqspark.protocol.message_id import pack_host
-from rmqspark.protocol.properties import encode_properties
-from rmqspark.protocol.record import encode_record
-from rmqspark.protocol.record_batch import RecordBatch
-from rmqspark.protocol.topic_ranges import TopicRange, decode_found, encode_found
-from rmqspark.protocol.unique_keys import IdRange
+from rmqspark.protocol.bulk.bulk_rows import BulkRows
+from rmqspark.protocol.bulk.topic_ranges import TopicRange, decode_found, encode_found
+from rmqspark.protocol.records.message_id import pack_host
+from rmqspark.protocol.records.properties import encode_properties
+from rmqspark.protocol.records.record import encode_record
+from rmqspark.protocol.records.record_batch import RecordBatch
+from rmqspark.protocol.records.unique_keys import IdRange
 from rmqspark.sink.rows import Rows
 from rmqspark.source.arrow import ArrowColumns
 from rmqspark.source.schema import default_schema

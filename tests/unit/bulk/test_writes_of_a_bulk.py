@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from rmqspark.entropy import SystemEntropy
-from rmqspark.protocol.message_id import pack_host
-from rmqspark.protocol.record import encode_record
+from rmqspark.protocol.records.message_id import pack_host
+from rmqspark.protocol.records.record import encode_record
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.message_store import MessageStore
 from rmqspark.testing.disk_faults import CHANGES

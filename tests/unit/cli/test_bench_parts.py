@@ -17,11 +17,11 @@ from rmqspark.cli.bench.frames import SendFrame
 from rmqspark.cli.bench.load import Lane, SendLoad
 from rmqspark.errors import ConnectionLost
 from rmqspark.model import MessageQueue
-from rmqspark.protocol.batch import decode_batch
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.command import decode_command, encode_response, split_frame
-from rmqspark.protocol.frame import FrameDecoder
-from rmqspark.protocol.properties import Property, decode_properties
+from rmqspark.protocol.commands.command import decode_command, encode_response, split_frame
+from rmqspark.protocol.commands.frame import FrameDecoder
+from rmqspark.protocol.records.batch import decode_batch
+from rmqspark.protocol.records.properties import Property, decode_properties
 from rmqspark.testing.scripted_peer import ScriptedPeer, answer, cut, expect, send_bytes
 
 QUEUE = MessageQueue("t", "broker-a", 3)

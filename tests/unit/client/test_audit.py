@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rmqspark.client.audit import Kind, findings, resets, unwritten
-from rmqspark.protocol.bodies import AuditedBatch, InputRange, OutputRange
+from rmqspark.protocol.bodies.txn import AuditedBatch, InputRange, OutputRange
 
 BY_A_RESET = ": its group was set there, its topic was made anew, or its broker lost the end of its store."
 

@@ -15,7 +15,7 @@ from rmqspark.client.delivery import Delivery, Parcel
 from rmqspark.client.outgoing import Outgoing
 from rmqspark.client.selection import Target
 from rmqspark.errors import AlreadyClosed, Unreachable
-from rmqspark.protocol.bodies import BrokerData, QueueData, TopicRouteData
+from rmqspark.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.testing.scripted_peer import ScriptedPeer, answer, expect, wait_for_close
 

@@ -6,7 +6,7 @@ import pytest
 
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.errors import ConnectionLost, FlushTimeout, NotWritable, RmqError
-from rmqspark.protocol.bodies import BrokerData, QueueData, TopicRouteData
+from rmqspark.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.testing.scripted_peer import ScriptedPeer, Step, answer, cut, expect, wait_for_close
 

@@ -11,9 +11,9 @@ from rmqspark.client.coordinator import Coordinator, Run, chosen_broker
 from rmqspark.client.known_coordinators import KnownCoordinators
 from rmqspark.client.txn import audited_batches, transactions
 from rmqspark.errors import BrokerNotRegistered, ConnectionLost, NotSupported, ServerFault, Unreachable
-from rmqspark.protocol.bodies import AuditedBatch, AuditedBatches, BrokerData, ClusterInfo, TxnDecision, TxnState
-from rmqspark.protocol.bodies import TxnStates as States
-from rmqspark.protocol.bodies_txn import HeldVersion
+from rmqspark.protocol.bodies.route import BrokerData, ClusterInfo
+from rmqspark.protocol.bodies.txn import AuditedBatch, AuditedBatches, HeldVersion, TxnDecision, TxnState
+from rmqspark.protocol.bodies.txn import TxnStates as States
 from rmqspark.protocol.rendezvous import chosen
 from rmqspark.remoting.response import Response
 

@@ -27,7 +27,7 @@ from rmqspark.errors import (
     Unreachable,
 )
 from rmqspark.model import Message, MessageQueue, SendStatus
-from rmqspark.protocol.bodies import BrokerData, ClusterInfo, QueueData, TopicRouteData
+from rmqspark.protocol.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRouteData
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.scripted_peer import ScriptedPeer, answer, cut, expect, wait_for_close

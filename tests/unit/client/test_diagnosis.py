@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rmqspark.client.diagnosis import diagnose
 from rmqspark.client.drain import seconds_to_catch_up
-from rmqspark.protocol.bodies_queries import BatchFigures, KnownQuery, QueryQueue, QueryReport
+from rmqspark.protocol.bodies.queries import BatchFigures, KnownQuery, QueryQueue, QueryReport
 
 
 def query(

@@ -13,9 +13,9 @@ from rmqspark.client.identity import MessageIds
 from rmqspark.client.outgoing import SendConfig, outgoing, outgoing_batch
 from rmqspark.errors import InvalidMessage, InvalidName
 from rmqspark.model import Message
-from rmqspark.protocol.batch import decode_batch
-from rmqspark.protocol.properties import decode_properties
-from rmqspark.protocol.record import SysFlag
+from rmqspark.protocol.records.batch import decode_batch
+from rmqspark.protocol.records.properties import decode_properties
+from rmqspark.protocol.records.record import SysFlag
 from rmqspark.testing.manual_clock import ManualClock
 
 CONFIG = SendConfig()

@@ -8,7 +8,7 @@ from rmqspark.client.broker_client import BrokerClient
 from rmqspark.client.queue_bounds import Bounds, submit_bounds
 from rmqspark.errors import BodyError
 from rmqspark.model import MessageQueue
-from rmqspark.protocol.bodies import MAX_BOUNDED_QUEUES, BoundsOfQueues, QueueBounds
+from rmqspark.protocol.bodies.bulk import MAX_BOUNDED_QUEUES, BoundsOfQueues, QueueBounds
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.remoting.blocking import BlockingConnection
 from rmqspark.testing.scripted_peer import ScriptedPeer, answer, expect, wait_for_close

@@ -26,12 +26,13 @@ from rmqspark.errors import (
     Unreachable,
 )
 from rmqspark.model import MessageQueue
-from rmqspark.protocol.bodies import BrokerData, CapabilitiesBody, ClusterInfo
+from rmqspark.protocol.bodies.client import CapabilitiesBody
+from rmqspark.protocol.bodies.route import BrokerData, ClusterInfo
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.faults import SQL_UNSUPPORTED
-from rmqspark.protocol.message_id import offset_msg_id, pack_host
-from rmqspark.protocol.properties import encode_properties
-from rmqspark.protocol.record import SysFlag, encode_record
+from rmqspark.protocol.records.message_id import offset_msg_id, pack_host
+from rmqspark.protocol.records.properties import encode_properties
+from rmqspark.protocol.records.record import SysFlag, encode_record
 from rmqspark.remoting.blocking import BlockingConnection
 from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.scripted_peer import ScriptedPeer, answer, cut, expect, wait_for_close

@@ -12,11 +12,11 @@ from rmqspark.client.received import received_all
 from rmqspark.client.received_columns import received_batch
 from rmqspark.errors import RecordError
 from rmqspark.model import MessageQueue, ReceivedMessage
-from rmqspark.protocol.compression import compress
-from rmqspark.protocol.message_id import pack_host
-from rmqspark.protocol.properties import decode_properties, encode_properties
-from rmqspark.protocol.record import SysFlag, encode_record
-from rmqspark.protocol.record_batch import RecordBatch
+from rmqspark.protocol.records.compression import compress
+from rmqspark.protocol.records.message_id import pack_host
+from rmqspark.protocol.records.properties import decode_properties, encode_properties
+from rmqspark.protocol.records.record import SysFlag, encode_record
+from rmqspark.protocol.records.record_batch import RecordBatch
 
 HOST = pack_host("192.168.1.20", 10911)
 

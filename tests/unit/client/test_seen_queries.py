@@ -6,7 +6,7 @@ import pytest
 
 from rmqspark.client.queries import PAST_MS, SILENT_MS, SeenQuery, by_state, check_named, only_living
 from rmqspark.errors import InvalidArgument
-from rmqspark.protocol.bodies_queries import KnownQuery, QueryReport
+from rmqspark.protocol.bodies.queries import KnownQuery, QueryReport
 
 
 def seen(query_id: str, state: str | None, silent_ms: int = 0) -> SeenQuery:

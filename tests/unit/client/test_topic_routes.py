@@ -8,7 +8,7 @@ import pytest
 
 from rmqspark.client.routes import BORROWED_FRESH_MS, ROUTE_FRESH_MS, RouteCache, borrowed_route, topic_route
 from rmqspark.errors import BodyError
-from rmqspark.protocol.bodies import BrokerData, QueueData, TopicRouteData
+from rmqspark.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 
 if TYPE_CHECKING:
     from rmqspark.model import MessageQueue

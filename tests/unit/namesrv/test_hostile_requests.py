@@ -13,15 +13,15 @@ from structlog.testing import capture_logs
 from rmqspark.errors import DecodeError
 from rmqspark.namesrv.config import NamesrvConfig
 from rmqspark.namesrv.server import NameServer
-from rmqspark.protocol.bodies import RegisterBrokerBody, TopicConfig, TopicConfigTable, TopicRouteData
+from rmqspark.protocol.bodies.route import RegisterBrokerBody, TopicConfig, TopicConfigTable, TopicRouteData
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.command import decode_command, encode_request, split_frame
+from rmqspark.protocol.commands.command import decode_command, encode_request, split_frame
 from rmqspark.testing.manual_clock import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rmqspark.protocol.command import Buffer
+    from rmqspark.protocol.commands.command import Buffer
     from rmqspark.remoting.response import Response
 
 pytestmark = pytest.mark.property

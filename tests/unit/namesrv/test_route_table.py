@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rmqspark.errors import Busy, InvalidArgument, InvalidName, NoPermission, ServerFault
 from rmqspark.namesrv.route_table import Master, Registration, RouteTable
-from rmqspark.protocol.bodies import DataVersion, QueueData, TopicConfig, TopicConfigTable
+from rmqspark.protocol.bodies.route import DataVersion, QueueData, TopicConfig, TopicConfigTable
 
 A_MASTER = "10.0.0.1:10911"
 A_SLAVE = "10.0.0.2:10911"

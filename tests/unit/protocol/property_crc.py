@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 from isal.isal_zlib import crc32
 
-from rmqspark.protocol.properties import PAIR_END, Property
-from rmqspark.protocol.record import CRC_MASK, check_record
+from rmqspark.protocol.records.properties import PAIR_END, Property
+from rmqspark.protocol.records.record import CRC_MASK, check_record
 
 if TYPE_CHECKING:
-    from rmqspark.protocol.record import Buffer
+    from rmqspark.protocol.records.record import Buffer
 
 CRC_PROPERTY_BYTES: Final = 20
 

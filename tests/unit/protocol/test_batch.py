@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqspark.errors import BodyError, InvalidMessage
-from rmqspark.protocol.batch import BatchElement, decode_batch, encode_batch
+from rmqspark.protocol.records.batch import BatchElement, decode_batch, encode_batch
 
 elements = st.builds(BatchElement, st.binary(max_size=30), st.binary(max_size=30), st.integers(-(2**31), 2**31 - 1))
 

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqspark.errors import HeaderError
-from rmqspark.protocol.binary_header import (
+from rmqspark.protocol.codes import Language, RequestCode
+from rmqspark.protocol.commands.binary_header import (
     FIXED,
     MAX_FIELDS,
     BinaryHeader,
     decode_binary_header,
     encode_binary_header,
 )
-from rmqspark.protocol.codes import Language, RequestCode
 
 
 def header(fields: dict[str, str], *, code: int = 105, flag: int = 0, remark: str | None = None) -> BinaryHeader:

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqspark.protocol.binary_header import FIXED, BinaryHeader, decode_binary_header, encode_binary_header
-from rmqspark.protocol.binary_shapes import BinaryShapes
 from rmqspark.protocol.codes import Language
+from rmqspark.protocol.commands.binary_header import FIXED, BinaryHeader, decode_binary_header, encode_binary_header
+from rmqspark.protocol.commands.binary_shapes import BinaryShapes
 
 if TYPE_CHECKING:
-    from rmqspark.protocol.binary_shapes import PlainHeader
+    from rmqspark.protocol.commands.binary_shapes import PlainHeader
 
 
 def encoded(fields: dict[str, str], *, opaque: int = 1, remark: str | None = None) -> memoryview:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from contextlib import suppress
 from typing import Any
 
@@ -13,32 +15,39 @@ from hypothesis import strategies as st
 from rmqspark.errors import BodyError
 from rmqspark.model import MessageQueue
 from rmqspark.protocol import bodies
-from rmqspark.protocol.bodies import (
-    Body,
-    BrokerData,
-    ClusterInfo,
+from rmqspark.protocol.bodies.admin import ConsumerOffsetTable, ResetOffsetBody, TopicOffset, TopicStatsTable
+from rmqspark.protocol.bodies.base import Body
+from rmqspark.protocol.bodies.client import (
     ConsumerData,
-    ConsumerOffsetTable,
-    DataVersion,
     HeartbeatData,
-    KVTable,
     LockBatchBody,
     LockBatchResponseBody,
     ProducerData,
     QueryAssignmentResponseBody,
     Queue,
-    ResetOffsetBody,
     SubscriptionData,
+)
+from rmqspark.protocol.bodies.route import (
+    BrokerData,
+    ClusterInfo,
+    DataVersion,
+    KVTable,
     TopicConfig,
     TopicConfigTable,
     TopicList,
-    TopicOffset,
     TopicRouteData,
-    TopicStatsTable,
 )
 
+FAMILIES = [
+    importlib.import_module(f"{bodies.__name__}.{family.name}") for family in pkgutil.iter_modules(bodies.__path__)
+]
 BODIES = sorted(
-    (kind for kind in vars(bodies).values() if isinstance(kind, type) and issubclass(kind, Body) and kind is not Body),
+    {
+        kind
+        for family in FAMILIES
+        for kind in vars(family).values()
+        if isinstance(kind, type) and issubclass(kind, Body) and kind is not Body
+    },
     key=lambda kind: kind.__name__,
 )
 

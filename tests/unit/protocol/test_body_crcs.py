@@ -7,9 +7,9 @@ import zlib
 import numpy as np
 import pytest
 
-from rmqspark.protocol.body_crcs import body_crcs, long_rows
-from rmqspark.protocol.record import CRC_MASK
-from rmqspark.protocol.spans import Spans
+from rmqspark.protocol.buffers.spans import Spans
+from rmqspark.protocol.records.body_crcs import body_crcs, long_rows
+from rmqspark.protocol.records.record import CRC_MASK
 
 BUFFER = np.random.default_rng(7).integers(0, 256, 20_000, dtype=np.uint8)
 SHAPES = {  # starts, lengths, whether they are taken where they lie

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqspark.errors import RecordError
-from rmqspark.protocol.body_crcs import body_crcs
-from rmqspark.protocol.bulk_rows import BulkRows, records_of_rows
-from rmqspark.protocol.columns import Column
+from rmqspark.protocol.buffers.columns import Column
+from rmqspark.protocol.bulk.bulk_rows import BulkRows, records_of_rows
 from rmqspark.protocol.java_hash import java_hash
-from rmqspark.protocol.message_id import MAX_SEQUENCE, unique_id
-from rmqspark.protocol.properties import encode_properties
-from rmqspark.protocol.record import SysFlag, encode_record
-from rmqspark.protocol.unique_keys import IdRange, unique_key_hashes
+from rmqspark.protocol.records.body_crcs import body_crcs
+from rmqspark.protocol.records.message_id import MAX_SEQUENCE, unique_id
+from rmqspark.protocol.records.properties import encode_properties
+from rmqspark.protocol.records.record import SysFlag, encode_record
+from rmqspark.protocol.records.unique_keys import IdRange, unique_key_hashes
 
 PREFIX = "7F0000011F9018B4AAC2"
 HOST = bytes([10, 0, 0, 1, 0, 0, 0x2A, 0x9F])

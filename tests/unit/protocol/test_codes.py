@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rmqspark.protocol.codes import ACCESS, TRUNCATED_CODES, Access, Language, RequestCode, ResponseCode
-from rmqspark.protocol.headers import REQUEST_HEADERS
+from rmqspark.protocol.headers.registry import REQUEST_HEADERS
 
 
 @pytest.mark.parametrize("code", RequestCode)

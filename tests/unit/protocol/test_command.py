@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from rmqspark.errors import DecodeError, FrameError, HeaderError, InvalidArgument
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.command import (
+from rmqspark.protocol.commands.command import (
     JSON,
     MAX_HEADER_BYTES,
     MAX_RESPONSE_HEADER_BYTES,
@@ -29,18 +29,19 @@ from rmqspark.protocol.command import (
     peek_code,
     split_frame,
 )
-from rmqspark.protocol.header_fields import to_fields
-from rmqspark.protocol.headers import (
-    REQUEST_HEADERS,
-    GetRouteInfoRequestHeader,
-    Header,
+from rmqspark.protocol.headers.cluster import GetRouteInfoRequestHeader
+from rmqspark.protocol.headers.consume import (
     HeartbeatRequestHeader,
     OffsetResponseHeader,
     PullMessageRequestHeader,
     QueryConsumerOffsetRequestHeader,
-    SendMessageRequestHeaderV2,
-    SendMessageResponseHeader,
 )
+from rmqspark.protocol.headers.fields import to_fields
+from rmqspark.protocol.headers.produce import SendMessageRequestHeaderV2, SendMessageResponseHeader
+from rmqspark.protocol.headers.registry import REQUEST_HEADERS
+
+if TYPE_CHECKING:
+    from rmqspark.protocol.headers.types import Header
 
 
 def raw_json(header: bytes | str | dict[str, Any]) -> RawCommand:

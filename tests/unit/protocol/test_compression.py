@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqspark.errors import InvalidArgument, RecordError
-from rmqspark.protocol.compression import compress, decompress
-from rmqspark.protocol.record import SysFlag
+from rmqspark.protocol.records.compression import compress, decompress
+from rmqspark.protocol.records.record import SysFlag
 
 KINDS = (SysFlag.COMPRESSION_LZ4, SysFlag.COMPRESSION_ZSTD, SysFlag.COMPRESSION_ZLIB)
 MIB = 1024 * 1024

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqspark.errors import DecodeError, FrameError
-from rmqspark.protocol.command import encode_request, split_frame
-from rmqspark.protocol.frame import MAX_FRAME_BYTES, FrameDecoder
-from rmqspark.protocol.headers import GetRouteInfoRequestHeader
+from rmqspark.protocol.commands.command import encode_request, split_frame
+from rmqspark.protocol.commands.frame import MAX_FRAME_BYTES, FrameDecoder
+from rmqspark.protocol.headers.cluster import GetRouteInfoRequestHeader
 
 
 def framed(content: bytes) -> bytes:

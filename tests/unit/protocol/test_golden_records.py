@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from rmqspark.errors import InvalidArgument
-from rmqspark.protocol.batch import BatchElement, decode_batch, encode_batch
 from rmqspark.protocol.java_hash import java_hash, java_hash_spans, tags_code
-from rmqspark.protocol.message_id import (
+from rmqspark.protocol.records.batch import BatchElement, decode_batch, encode_batch
+from rmqspark.protocol.records.message_id import (
     UniqueIds,
     offset_msg_id,
     pack_host,
@@ -20,9 +20,9 @@ from rmqspark.protocol.message_id import (
     unique_id,
     unpack_host,
 )
-from rmqspark.protocol.properties import decode_properties, encode_properties
-from rmqspark.protocol.record import blank_record, check_record, decode_record, encode_record, patch_record
-from rmqspark.protocol.record_batch import RecordBatch
+from rmqspark.protocol.records.properties import decode_properties, encode_properties
+from rmqspark.protocol.records.record import blank_record, check_record, decode_record, encode_record, patch_record
+from rmqspark.protocol.records.record_batch import RecordBatch
 
 from .property_crc import fill_property_crc, has_valid_property_crc, reserve_property_crc
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqspark.protocol.laying import Fixed, Piece, Varying, lay, piece_of
-from rmqspark.protocol.spans import Spans
+from rmqspark.protocol.buffers.laying import Fixed, Piece, Varying, lay, piece_of
+from rmqspark.protocol.buffers.spans import Spans
 
 HEAD = 5
 texts = st.binary(max_size=9) | st.binary(min_size=3, max_size=3) | st.integers(0, 400).map(lambda size: b"w" * size)

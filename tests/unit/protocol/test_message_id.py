@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqspark.errors import InvalidArgument
-from rmqspark.protocol.message_id import (
+from rmqspark.protocol.records.message_id import (
     UniqueIds,
     offset_msg_id,
     pack_host,
@@ -16,7 +16,7 @@ from rmqspark.protocol.message_id import (
     unique_id,
     unpack_host,
 )
-from rmqspark.protocol.unique_keys import unique_keys
+from rmqspark.protocol.records.unique_keys import unique_keys
 
 MONTH_START_MS = 1_698_796_800_000  # 2023-11-01 00:00 UTC
 

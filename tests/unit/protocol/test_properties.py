@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqspark.errors import InvalidMessage
-from rmqspark.protocol.properties import (
+from rmqspark.protocol.records.properties import (
     RESERVED_NAMES,
     check_user_properties,
     decode_properties,

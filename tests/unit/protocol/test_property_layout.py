@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmqspark.protocol.buffers.spans import Spans
 from rmqspark.protocol.java_hash import tags_code
-from rmqspark.protocol.properties import decode_properties
-from rmqspark.protocol.property_layout import Layout
-from rmqspark.protocol.record import encode_record
-from rmqspark.protocol.record_batch import RecordBatch
-from rmqspark.protocol.record_properties import RecordProperties
-from rmqspark.protocol.spans import Spans
+from rmqspark.protocol.records.properties import decode_properties
+from rmqspark.protocol.records.property_layout import Layout
+from rmqspark.protocol.records.record import encode_record
+from rmqspark.protocol.records.record_batch import RecordBatch
+from rmqspark.protocol.records.record_properties import RecordProperties
 
 from .test_record_batch import maps_of, texts
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqspark.errors import InvalidMessage, RecordError
-from rmqspark.protocol.record import (
+from rmqspark.protocol.records.record import (
     BODY_LENGTH_AT,
     HEAD_BYTES,
     MIN_RECORD_BYTES,

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqspark.errors import RecordError
+from rmqspark.protocol.buffers.spans import Spans
 from rmqspark.protocol.java_hash import tags_code
-from rmqspark.protocol.properties import decode_properties
-from rmqspark.protocol.record import decode_record, encode_record
-from rmqspark.protocol.record_batch import RecordBatch
-from rmqspark.protocol.spans import Spans
+from rmqspark.protocol.records.properties import decode_properties
+from rmqspark.protocol.records.record import decode_record, encode_record
+from rmqspark.protocol.records.record_batch import RecordBatch
 
 from .record_strategies import encoded_records
 from .test_record import BAD_RECORDS, SAMPLE

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqspark.errors import InvalidMessage
-from rmqspark.protocol.columns import Column, MapColumn
-from rmqspark.protocol.properties import RESERVED_NAMES, decode_properties, encode_properties
-from rmqspark.protocol.property_builder import build_properties
-from rmqspark.protocol.record import body_crc, encode_record, patch_record
-from rmqspark.protocol.record_batch import RecordBatch
-from rmqspark.protocol.record_builder import encode_records, patch
+from rmqspark.protocol.buffers.columns import Column, MapColumn
+from rmqspark.protocol.records.properties import RESERVED_NAMES, decode_properties, encode_properties
+from rmqspark.protocol.records.property_builder import build_properties
+from rmqspark.protocol.records.record import body_crc, encode_record, patch_record
+from rmqspark.protocol.records.record_batch import RecordBatch
+from rmqspark.protocol.records.record_builder import encode_records, patch
 
 BORN_HOST = bytes([10, 0, 0, 1, 0, 0, 0, 80])
 STORE_HOST = bytes([10, 0, 0, 2, 0, 0, 42, 159])

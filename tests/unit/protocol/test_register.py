@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqspark.errors import BodyError
-from rmqspark.protocol.bodies import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigTable
+from rmqspark.protocol.bodies.register import MAX_INFLATED_BYTES, decode_register_body, register_crc32
+from rmqspark.protocol.bodies.route import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigTable
 from rmqspark.protocol.codes import VERSION
-from rmqspark.protocol.register import MAX_INFLATED_BYTES, decode_register_body, register_crc32
 
 BODY = RegisterBrokerBody(
     TopicConfigTable(

@@ -9,11 +9,12 @@ import pytest
 
 from rmqspark.errors import BodyError, HeaderError
 from rmqspark.protocol import fastjson
-from rmqspark.protocol.bodies import HeartbeatData, RegisterBrokerBody, TopicConfig, TopicConfigTable
-from rmqspark.protocol.bodies_base import MAX_LOOSE_REQUEST_BYTES, MAX_REQUEST_CONTAINERS, MAX_REQUEST_VALUES
+from rmqspark.protocol.bodies.base import MAX_LOOSE_REQUEST_BYTES, MAX_REQUEST_CONTAINERS, MAX_REQUEST_VALUES
+from rmqspark.protocol.bodies.client import HeartbeatData
+from rmqspark.protocol.bodies.register import MAX_TOPICS, decode_register_body
+from rmqspark.protocol.bodies.route import RegisterBrokerBody, TopicConfig, TopicConfigTable
 from rmqspark.protocol.codes import VERSION
-from rmqspark.protocol.command import decode_command, split_frame
-from rmqspark.protocol.register import MAX_TOPICS, decode_register_body
+from rmqspark.protocol.commands.command import decode_command, split_frame
 
 
 @pytest.mark.parametrize(

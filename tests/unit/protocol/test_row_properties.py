@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqspark.errors import RecordError
-from rmqspark.protocol.body_crcs import body_crcs
-from rmqspark.protocol.bulk_rows import AS_ROWS_WITH_PROPERTIES, BulkRows, records_of_rows
-from rmqspark.protocol.columns import Column
-from rmqspark.protocol.message_id import unique_id
-from rmqspark.protocol.properties import encode_properties
-from rmqspark.protocol.record import SysFlag, encode_record
-from rmqspark.protocol.row_properties import RowProperties
-from rmqspark.protocol.unique_keys import IdRange
+from rmqspark.protocol.buffers.columns import Column
+from rmqspark.protocol.bulk.bulk_rows import AS_ROWS_WITH_PROPERTIES, BulkRows, records_of_rows
+from rmqspark.protocol.bulk.row_properties import RowProperties
+from rmqspark.protocol.records.body_crcs import body_crcs
+from rmqspark.protocol.records.message_id import unique_id
+from rmqspark.protocol.records.properties import encode_properties
+from rmqspark.protocol.records.record import SysFlag, encode_record
+from rmqspark.protocol.records.unique_keys import IdRange
 
 PREFIX = "7F0000011F9018B4AAC2"
 AHEAD = 52 + 2 * 4  # of the properties of two rows with bodies of one length

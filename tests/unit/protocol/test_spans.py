@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqspark.protocol.spans import Spans, have_zeros
+from rmqspark.protocol.buffers.spans import Spans, have_zeros
 
 
 @pytest.mark.property

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqspark.protocol.properties import decode_properties, encode_properties
-from rmqspark.protocol.record import encode_record
-from rmqspark.protocol.record_batch import RecordBatch
+from rmqspark.protocol.records.properties import decode_properties, encode_properties
+from rmqspark.protocol.records.record import encode_record
+from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.protocol.sql.filter import SqlFilter
 
 _EXPRESSIONS = (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rmqspark.protocol.by_length import ByLength
-from rmqspark.protocol.command import JSON, ROCKETMQ, encode_request, split_frame
-from rmqspark.protocol.stencil import (
+from rmqspark.protocol.commands.by_length import ByLength
+from rmqspark.protocol.commands.command import JSON, ROCKETMQ, encode_request, split_frame
+from rmqspark.protocol.commands.stencil import (
     Spot,
     cut,
     field_spot,

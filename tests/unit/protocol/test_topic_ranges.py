@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqspark.errors import BodyError
-from rmqspark.protocol.record import encode_record
-from rmqspark.protocol.topic_ranges import (
+from rmqspark.protocol.bulk.topic_ranges import (
     MAX_RANGES,
     FoundRanges,
     TopicRange,
@@ -20,6 +19,7 @@ from rmqspark.protocol.topic_ranges import (
     encode_found,
     encode_ranges,
 )
+from rmqspark.protocol.records.record import encode_record
 
 ORDERS, CAFE = TopicRange("orders", 3, 5, 9, 7), TopicRange("café", 0, 0, 1 << 62)
 ASKED = bytes.fromhex("0000000000000005 0000000000000009 0000000000000007 00000003 06") + b"orders"

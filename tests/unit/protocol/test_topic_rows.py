@@ -10,17 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqspark.errors import RecordError
-from rmqspark.protocol.body_crcs import body_crcs
-from rmqspark.protocol.bulk_rows import BulkRows
-from rmqspark.protocol.columns import Column
-from rmqspark.protocol.topic_rows import (
+from rmqspark.protocol.buffers.columns import Column
+from rmqspark.protocol.bulk.bulk_rows import BulkRows
+from rmqspark.protocol.bulk.topic_rows import (
     TopicRun,
     decode_topic_rows,
     encode_runs,
     records_bytes,
     records_of_topic_rows,
 )
-from rmqspark.protocol.unique_keys import IdRange
+from rmqspark.protocol.records.body_crcs import body_crcs
+from rmqspark.protocol.records.unique_keys import IdRange
 from rmqspark.store.index.index_keys import keys_of_rows, keys_of_topic_rows
 
 HOST = bytes([10, 0, 0, 1, 0, 0, 42, 159])

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqspark.errors import DecodeError, HeaderError
-from rmqspark.protocol.command import decode_command, split_frame
+from rmqspark.protocol.commands.command import decode_command, split_frame
 from rmqspark.remoting.receive import Budget, FrameReceiver
 
 _FIXED = struct.pack(">hbhii", 10, 0, 479, 1, 0)

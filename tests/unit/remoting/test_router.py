@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from rmqspark.errors import HeaderError, TopicNotFound
 from rmqspark.protocol.codes import ACCESS, RequestCode, ResponseCode
-from rmqspark.protocol.command import (
+from rmqspark.protocol.commands.command import (
     Buffer,
     Command,
     RawCommand,
@@ -20,7 +20,7 @@ from rmqspark.protocol.command import (
     encode_response,
     split_frame,
 )
-from rmqspark.protocol.headers_txn import TxnPrepareRequestHeader
+from rmqspark.protocol.headers.txn import TxnPrepareRequestHeader
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Router
 

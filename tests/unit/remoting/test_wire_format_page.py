@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from rmqspark.protocol import bodies_queries, bodies_txn, headers_queries, headers_txn
-from rmqspark.protocol.bodies_base import Body
+from rmqspark.protocol.bodies import queries as bodies_queries
+from rmqspark.protocol.bodies import txn as bodies_txn
+from rmqspark.protocol.bodies.base import Body
 from rmqspark.protocol.codes import ACCESS, RequestCode
-from rmqspark.protocol.header_types import Header
-from rmqspark.protocol.headers_bulk import (
+from rmqspark.protocol.headers import queries as headers_queries
+from rmqspark.protocol.headers import txn as headers_txn
+from rmqspark.protocol.headers.bulk import (
     BulkReadRequestHeader,
     BulkReadResponseHeader,
     BulkSendRequestHeader,
@@ -21,6 +23,7 @@ from rmqspark.protocol.headers_bulk import (
     TopicsSendRequestHeader,
     TopicsSendResponseHeader,
 )
+from rmqspark.protocol.headers.types import Header
 from rmqspark.remoting.limits import Limits
 
 PAGE = (Path(__file__).parents[3] / "docs" / "wire-format.md").read_text(encoding="utf-8")

@@ -24,16 +24,8 @@ from rmqspark.errors import (
     StaleVersion,
     TransactionError,
 )
-from rmqspark.protocol.bodies import (
-    AuditedBatch,
-    AuditedBatches,
-    BrokerData,
-    ClusterInfo,
-    HeldAttempt,
-    InputRange,
-    InputRanges,
-    TxnDecision,
-)
+from rmqspark.protocol.bodies.route import BrokerData, ClusterInfo
+from rmqspark.protocol.bodies.txn import AuditedBatch, AuditedBatches, HeldAttempt, InputRange, InputRanges, TxnDecision
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.remoting.response import Response
 from rmqspark.sink.attempt import Attempt, AttemptWritten
@@ -41,7 +33,7 @@ from rmqspark.sink.commit import PAUSES_MS, abort, commit
 from rmqspark.sink.inputs import joined, leased_queues
 from rmqspark.sink.transaction_options import TransactionOptions
 from rmqspark.testing.manual_clock import ManualClock
-from rmqspark.txn.decisions import figures
+from rmqspark.txn.coordinator.decisions import figures
 
 if TYPE_CHECKING:
     import msgspec

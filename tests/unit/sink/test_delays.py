@@ -10,8 +10,8 @@ import pytest
 
 from rmqspark.errors import InvalidMessage
 from rmqspark.model import MessageQueue
-from rmqspark.protocol.record import decode_record
-from rmqspark.protocol.unique_keys import IdRange
+from rmqspark.protocol.records.record import decode_record
+from rmqspark.protocol.records.unique_keys import IdRange
 from rmqspark.sink.delays import check_delays
 from rmqspark.sink.rows import Rows
 

@@ -14,9 +14,9 @@ from rmqspark.client.broker_client import Capabilities
 from rmqspark.errors import InvalidArgument, NotSupported
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.message_id import parse_offset_msg_id
-from rmqspark.protocol.record_builder import EncodedRecords
-from rmqspark.protocol.unique_keys import IdRange, unique_keys
+from rmqspark.protocol.records.message_id import parse_offset_msg_id
+from rmqspark.protocol.records.record_builder import EncodedRecords
+from rmqspark.protocol.records.unique_keys import IdRange, unique_keys
 from rmqspark.sink.attempt import Attempt
 from rmqspark.sink.checksum import RowChecksum
 from rmqspark.sink.half_batches import HalfBatches, key_prefix
@@ -26,7 +26,7 @@ from rmqspark.sink.rows import Rows, column
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rmqspark.protocol.headers import TxnHalfRequestHeader
+    from rmqspark.protocol.headers.txn import TxnHalfRequestHeader
 
 ATTEMPT = Attempt("T", "run-1", 7, 2, "11-ab", epoch=4)
 A0, B0 = MessageQueue("t", "a", 0), MessageQueue("t", "b", 0)

@@ -8,7 +8,8 @@ import pytest
 
 from rmqspark.client.broker_client import Capabilities
 from rmqspark.errors import NotCommitted, RmqError, Unreachable
-from rmqspark.protocol.bodies import BrokerData, ClusterInfo, InputRange, InputRanges
+from rmqspark.protocol.bodies.route import BrokerData, ClusterInfo
+from rmqspark.protocol.bodies.txn import InputRange, InputRanges
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.remoting.response import Response
 from rmqspark.sink.attempt import Attempt

@@ -13,13 +13,13 @@ from rmqspark.client.broker_client import Capabilities
 from rmqspark.client.bulk import BulkReceipt
 from rmqspark.errors import ConnectionLost, NotWritable, RmqError, TopicNotFound
 from rmqspark.model import MessageQueue
-from rmqspark.protocol.body_crcs import body_crcs
-from rmqspark.protocol.bulk_body import read_bulk
-from rmqspark.protocol.bulk_rows import BulkRows
-from rmqspark.protocol.columns import Column
-from rmqspark.protocol.record_builder import EncodedRecords
-from rmqspark.protocol.row_properties import RowProperties
-from rmqspark.protocol.unique_keys import IdRange
+from rmqspark.protocol.buffers.columns import Column
+from rmqspark.protocol.bulk.bulk_body import read_bulk
+from rmqspark.protocol.bulk.bulk_rows import BulkRows
+from rmqspark.protocol.bulk.row_properties import RowProperties
+from rmqspark.protocol.records.body_crcs import body_crcs
+from rmqspark.protocol.records.record_builder import EncodedRecords
+from rmqspark.protocol.records.unique_keys import IdRange
 from rmqspark.sink.bulk_send import BulkSend
 from rmqspark.sink.outbox import RETRY_PAUSES_MS, UNACKNOWLEDGED, Outbox
 from rmqspark.testing.manual_clock import ManualClock

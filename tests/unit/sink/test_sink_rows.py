@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from rmqspark.model import MessageQueue
-from rmqspark.protocol.bulk_rows import BulkRows
-from rmqspark.protocol.compression import decompress
-from rmqspark.protocol.record import Record, decode_record
-from rmqspark.protocol.record_builder import EncodedRecords
-from rmqspark.protocol.unique_keys import IdRange
+from rmqspark.protocol.bulk.bulk_rows import BulkRows
+from rmqspark.protocol.records.compression import decompress
+from rmqspark.protocol.records.record import Record, decode_record
+from rmqspark.protocol.records.record_builder import EncodedRecords
+from rmqspark.protocol.records.unique_keys import IdRange
 from rmqspark.sink.dealing import evenly
 from rmqspark.sink.rows import Rows
 from rmqspark.store.appending.bulk_check import check_rows

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from rmqspark.client.broker_client import Capabilities
 from rmqspark.errors import NotSupported
 from rmqspark.model import MessageQueue
-from rmqspark.protocol.bulk_rows import BulkRows
-from rmqspark.protocol.columns import Column
-from rmqspark.protocol.unique_keys import IdRange
+from rmqspark.protocol.buffers.columns import Column
+from rmqspark.protocol.bulk.bulk_rows import BulkRows
+from rmqspark.protocol.records.unique_keys import IdRange
 from rmqspark.sink.topic_sends import QueueRows, TopicsSend, by_broker, full_sends, shared_out
 
 if TYPE_CHECKING:

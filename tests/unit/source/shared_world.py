@@ -24,7 +24,8 @@ from rmqspark.client.group_reading import Member, lease
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import LeaseLost, RmqError
 from rmqspark.model import MessageQueue
-from rmqspark.protocol.bodies import QueueLeaseTable, ResetOffsetBody
+from rmqspark.protocol.bodies.admin import ResetOffsetBody
+from rmqspark.protocol.bodies.client import QueueLeaseTable
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.faults import to_response
 from rmqspark.rebalance.handover import Steps

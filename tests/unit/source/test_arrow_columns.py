@@ -13,11 +13,11 @@ from pyspark.sql.types import StructType
 
 from rmqspark.errors import InvalidArgument
 from rmqspark.model import MessageQueue
-from rmqspark.protocol.compression import compress
-from rmqspark.protocol.message_id import offset_msg_id, pack_host
-from rmqspark.protocol.properties import encode_properties
-from rmqspark.protocol.record import SysFlag, encode_record
-from rmqspark.protocol.record_batch import RecordBatch
+from rmqspark.protocol.records.compression import compress
+from rmqspark.protocol.records.message_id import offset_msg_id, pack_host
+from rmqspark.protocol.records.properties import encode_properties
+from rmqspark.protocol.records.record import SysFlag, encode_record
+from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.source.arrow import INFLATED_BYTES, NARROW_ROWS, ArrowColumns
 from rmqspark.source.schema import COLUMNS, check_schema, default_schema
 

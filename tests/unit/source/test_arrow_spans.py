@@ -45,11 +45,11 @@ _READ = """
 import sys
 import numpy, pyarrow, pyspark.sql.pandas.types
 from rmqspark.model import MessageQueue
-from rmqspark.protocol.compression import compress
-from rmqspark.protocol.message_id import pack_host
-from rmqspark.protocol.properties import encode_properties
-from rmqspark.protocol.record import SysFlag, encode_record
-from rmqspark.protocol.record_batch import RecordBatch
+from rmqspark.protocol.records.compression import compress
+from rmqspark.protocol.records.message_id import pack_host
+from rmqspark.protocol.records.properties import encode_properties
+from rmqspark.protocol.records.record import SysFlag, encode_record
+from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.source.arrow import ArrowColumns
 from rmqspark.source.schema import default_schema
 host = pack_host("10.1.2.3", 10911)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from rmqspark.client.audit import findings, resets
 from rmqspark.message_queue import MessageQueue
-from rmqspark.protocol.bodies import AuditedBatch, InputRange
+from rmqspark.protocol.bodies.txn import AuditedBatch, InputRange
 from rmqspark.source.offsets import Offsets, StoreIdentity
 from rmqspark.source.planner import Snapshot, advance, needing_begin, ranges
 

@@ -21,8 +21,8 @@ from rmqspark.errors import ConnectionLost, DataLoss, RmqError
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.filters import TagFilter
 from rmqspark.protocol.java_hash import tags_code
-from rmqspark.protocol.properties import encode_properties
-from rmqspark.protocol.record import encode_record
+from rmqspark.protocol.records.properties import encode_properties
+from rmqspark.protocol.records.record import encode_record
 from rmqspark.protocol.sql.filter import SqlFilter
 from rmqspark.source import direct, log_plan
 from rmqspark.source.options import RetryPolicy, SourceOptions, Subscription

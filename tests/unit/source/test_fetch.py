@@ -23,8 +23,8 @@ from rmqspark.errors import (
     Unreachable,
 )
 from rmqspark.model import MessageQueue
-from rmqspark.protocol.properties import encode_properties
-from rmqspark.protocol.record import encode_record
+from rmqspark.protocol.records.properties import encode_properties
+from rmqspark.protocol.records.record import encode_record
 from rmqspark.source.fetch import fetch
 from rmqspark.source.planner import QueueRange
 from rmqspark.source.retry import RetryPolicy

@@ -12,10 +12,10 @@ import pytest
 from rmqspark.client.broker_client import Capabilities
 from rmqspark.errors import BodyError, ConnectionLost, DataLoss, NoPermission, RequestTimeout, RmqError, TopicRemade
 from rmqspark.model import MessageQueue
+from rmqspark.protocol.bulk.topic_ranges import FoundRanges, TopicRange, decode_ranges, encode_found
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.properties import encode_properties
-from rmqspark.protocol.record import encode_record
-from rmqspark.protocol.topic_ranges import FoundRanges, TopicRange, decode_ranges, encode_found
+from rmqspark.protocol.records.properties import encode_properties
+from rmqspark.protocol.records.record import encode_record
 from rmqspark.remoting.response import Response
 from rmqspark.source.fetch_together import fetch_together
 from rmqspark.source.planner import QueueRange
@@ -26,7 +26,7 @@ from rmqspark.testing.manual_clock import ManualClock
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rmqspark.protocol.headers_bulk import TopicsReadRequestHeader
+    from rmqspark.protocol.headers.bulk import TopicsReadRequestHeader
 
 A, B, C = (MessageQueue(topic, "broker-a", 0) for topic in "abc")
 

@@ -10,7 +10,8 @@ import pytest
 from rmqspark.client.broker_client import Capabilities
 from rmqspark.errors import BrokerNotRegistered, RmqError, ServerFault, Unreachable
 from rmqspark.model import MessageQueue
-from rmqspark.protocol.bodies import BrokerData, ClusterInfo, InputRange, InputRanges
+from rmqspark.protocol.bodies.route import BrokerData, ClusterInfo
+from rmqspark.protocol.bodies.txn import InputRange, InputRanges
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.remoting.response import Response
 from rmqspark.source.offsets import Offsets
@@ -21,7 +22,7 @@ from rmqspark.streaming_batch import StreamingBatch, streaming_batch
 from rmqspark.testing.manual_clock import ManualClock
 
 if TYPE_CHECKING:
-    from rmqspark.protocol.headers import TxnReportInputRequestHeader
+    from rmqspark.protocol.headers.txn import TxnReportInputRequestHeader
 
 READ = [QueueRange(MessageQueue("orders", "broker-b", queue_id), 10, 20) for queue_id in (3, 4)]
 BILLING, NOBODY = [QueueLease("billing", "", 0)] * 2, [QueueLease("", "", 0)] * 2

@@ -17,7 +17,7 @@ from rmqspark.source.lag import LagListener, Spark, add_lag, positions_of, repor
 from rmqspark.source.offsets import Offsets
 
 if TYPE_CHECKING:
-    from rmqspark.protocol.bodies_queries import QueryReport
+    from rmqspark.protocol.bodies.queries import QueryReport
 
 Q0, Q1 = MessageQueue("orders", "broker-a", 0), MessageQueue("orders", "broker-b", 0)
 QUERY, RUN = uuid.UUID(int=1), uuid.UUID(int=2)

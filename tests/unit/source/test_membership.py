@@ -12,7 +12,7 @@ import pytest
 from rmqspark.client.group_reading import Member
 from rmqspark.errors import ServerFault, Unreachable
 from rmqspark.model import MessageQueue
-from rmqspark.protocol.bodies import GroupLeasesAnswerBody, GroupLeasesBody, HeartbeatData
+from rmqspark.protocol.bodies.client import GroupLeasesAnswerBody, GroupLeasesBody, HeartbeatData
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.remoting.response import Response
 from rmqspark.source.membership import BEATS_IN_A_LEASE, Membership

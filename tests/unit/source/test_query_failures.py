@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rmqspark.protocol.bodies_queries import KnownQuery, QueryQueue, QueryReport
-from rmqspark.protocol.bodies_txn import InputRange
+from rmqspark.protocol.bodies.queries import KnownQuery, QueryQueue, QueryReport
+from rmqspark.protocol.bodies.txn import InputRange
 from rmqspark.source.failures import MAX_TEXT, early_failure, error_of
 
 AT_START = """\

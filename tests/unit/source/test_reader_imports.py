@@ -12,7 +12,7 @@ _PLAN_READING = (
     "import pickle; from rmqspark.datasource import RmqDataSource as D;"
     "pickle.dumps(D({'subscribe': 't'}).streamReader(BODY))"
 )
-_FOR_FEW = ("lz4", "zstandard", "rmqspark.model", "rmqspark.protocol.bodies_admin", "rmqspark.rebalance.handover")
+_FOR_FEW = ("lz4", "zstandard", "rmqspark.model", "rmqspark.protocol.bodies.admin", "rmqspark.rebalance.handover")
 _OPTIONS = ("rmqspark.options", "rmqspark.source.options", "rmqspark.source.positions", "rmqspark.source.sharing")
 _PLAN_WRITING = "from rmqspark.datasource import RmqDataSource as D; D({'topic': 't'}).streamWriter(BODY, False)"
 
@@ -23,7 +23,7 @@ _PLAN_WRITING = "from rmqspark.datasource import RmqDataSource as D; D({'topic':
         (_PLAN_READING, (_CLIENT, "rmqspark.source.progress", "rmqspark.source.task", "msgspec", *_OPTIONS)),
         (_PLAN_WRITING, (_CLIENT, "rmqspark.sink.commit", "rmqspark.sink.attempt_write", "difflib", "numpy")),
         ("import rmqspark.source.driver", ("pyarrow.compute", "rmqspark.source.arrow", "rmqspark.source.fetch")),
-        ("import rmqspark.source.driver", ("rmqspark.protocol.record_batch", "rmqspark.source.shared", "lark")),
+        ("import rmqspark.source.driver", ("rmqspark.protocol.records.record_batch", "rmqspark.source.shared", "lark")),
         (
             "import rmqspark.sink.writer, rmqspark.sink.attempt_write",
             ("rmqspark.client.descriptions", "html", "difflib"),

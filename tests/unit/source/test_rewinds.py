@@ -9,7 +9,7 @@ from rmqspark.broker.offsets import ConsumerOffsets
 from rmqspark.broker.resets import GroupQueue
 from rmqspark.client.broker_client import Capabilities
 from rmqspark.model import MessageQueue
-from rmqspark.protocol.bodies import ResetOffsetBody
+from rmqspark.protocol.bodies.admin import ResetOffsetBody
 from rmqspark.remoting.response import Response
 from rmqspark.source.offsets import Offsets
 from rmqspark.source.options import RetryPolicy
@@ -17,7 +17,7 @@ from rmqspark.source.rewinds import IDLE_LOOK_MS, Rewinds
 from rmqspark.testing.manual_clock import ManualClock
 
 if TYPE_CHECKING:
-    from rmqspark.protocol.headers import ConsumerGroupRequestHeader
+    from rmqspark.protocol.headers.consume import ConsumerGroupRequestHeader
 
 Q0, Q1 = MessageQueue("t", "broker-a", 0), MessageQueue("t", "broker-a", 1)
 QUIET = RetryPolicy(0, 0)

@@ -12,8 +12,8 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, Str
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import DataLoss, InvalidArgument, StoreError, TopicNotFound
 from rmqspark.protocol.java_hash import tags_code
-from rmqspark.protocol.properties import encode_properties
-from rmqspark.protocol.record import encode_record
+from rmqspark.protocol.records.properties import encode_properties
+from rmqspark.protocol.records.record import encode_record
 from rmqspark.source import store_reader
 from rmqspark.source.options import SourceOptions
 from rmqspark.source.store_reader import RmqStoreReader, StorePartition

@@ -11,10 +11,10 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from rmqspark.errors import UnparsableBody
 from rmqspark.model import MessageQueue
-from rmqspark.protocol.compression import compress
-from rmqspark.protocol.properties import encode_properties
-from rmqspark.protocol.record import SysFlag, encode_record
-from rmqspark.protocol.record_batch import RecordBatch
+from rmqspark.protocol.records.compression import compress
+from rmqspark.protocol.records.properties import encode_properties
+from rmqspark.protocol.records.record import SysFlag, encode_record
+from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.source.bad_records import MAX_REASON_LETTERS, MAX_SENT_BYTES, BadRecord, message
 from rmqspark.source.schema import COLUMNS
 from rmqspark.source.value_columns import ValueColumns

@@ -9,9 +9,9 @@ import numpy as np
 
 from rmqspark.entropy import SystemEntropy
 from rmqspark.protocol.java_hash import tags_code
-from rmqspark.protocol.message_id import pack_host
-from rmqspark.protocol.properties import encode_properties
-from rmqspark.protocol.record import Record, decode_record, encode_record
+from rmqspark.protocol.records.message_id import pack_host
+from rmqspark.protocol.records.properties import encode_properties
+from rmqspark.protocol.records.record import Record, decode_record, encode_record
 from rmqspark.store.appending.made_records import made_of_committed
 from rmqspark.store.appending.single_tables import SingleTable
 from rmqspark.store.appending.singles import Single
@@ -25,7 +25,7 @@ from rmqspark.testing.memory_files import MemoryFileSystem
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rmqspark.protocol.record_batch import RecordBatch
+    from rmqspark.protocol.records.record_batch import RecordBatch
     from rmqspark.store.draft import BulkAppended
     from rmqspark.store.files import FileSystem
 

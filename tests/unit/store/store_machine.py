@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from rmqspark.broker.offsets import ConsumerOffsets
 from rmqspark.errors import NotWritable, StoreError
-from rmqspark.protocol.record import MIN_RECORD_BYTES, decode_record
+from rmqspark.protocol.records.record import MIN_RECORD_BYTES, decode_record
 from rmqspark.store.checkpoint import Checkpoint
 from rmqspark.store.config import StoreConfig
 from rmqspark.testing.disk_faults import ProcessDied

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqspark.errors import NotWritable
-from rmqspark.protocol.record_batch import RecordBatch
+from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.store.appending.made_records import made_of_committed
 from rmqspark.store.draft import Run
 from rmqspark.store.posix_files import PosixFileSystem

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqspark.protocol.java_hash import tags_code
-from rmqspark.protocol.record import decode_record
+from rmqspark.protocol.records.record import decode_record
 from rmqspark.store.direct.lanes import Lane, in_log_order
 from rmqspark.store.direct.read import Limits, Unread, Wanted, read_ranges
 from rmqspark.store.direct.view import StoreView, identity_of
@@ -22,7 +22,7 @@ from .store_bench import StoreBench
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rmqspark.protocol.record_batch import RecordBatch
+    from rmqspark.protocol.records.record_batch import RecordBatch
 
 ALL = Limits(1_000, 1 << 20)
 TRUSTING = {"check_crc": False, "pages_may_come_late": False}

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqspark.protocol.properties import encode_properties
-from rmqspark.protocol.record import SysFlag, encode_record
-from rmqspark.protocol.record_batch import RecordBatch
+from rmqspark.protocol.records.properties import encode_properties
+from rmqspark.protocol.records.record import SysFlag, encode_record
+from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.index.index import Index
 from rmqspark.store.index.index_keys import key_hash, keys_of_records

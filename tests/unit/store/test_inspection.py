@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqspark.protocol.record import SysFlag
-from rmqspark.protocol.record_batch import RecordBatch
+from rmqspark.protocol.records.record import SysFlag
+from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.store.checkpoint import Checkpoint
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.inspection.findings import MOST_PER_KIND, Finding, Findings, Kind

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqspark.errors import StoreError
-from rmqspark.protocol.record import SysFlag, decode_record
+from rmqspark.protocol.records.record import SysFlag, decode_record
 from rmqspark.store.direct.offline import OfflineStore
 from rmqspark.store.direct.read import Limits, Unread, Wanted, read_ranges
 from rmqspark.store.queues.consume_queue import ENTRY

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqspark.errors import DamagedFile, OffsetMoved
+from rmqspark.protocol.bulk.topic_ranges import TopicRange
 from rmqspark.protocol.java_hash import tags_code
-from rmqspark.protocol.topic_ranges import TopicRange
 from rmqspark.store.config import StoreConfig
 
 from .store_bench import EVERYTHING, QUEUE_FILE_ENTRIES, SMALL, StoreBench
@@ -20,7 +20,7 @@ from .store_bench import EVERYTHING, QUEUE_FILE_ENTRIES, SMALL, StoreBench
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rmqspark.protocol.topic_ranges import FoundRanges
+    from rmqspark.protocol.bulk.topic_ranges import FoundRanges
     from rmqspark.store.message_store import MessageStore
 
 TAGS = ["a", "b", None]

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from rmqspark.errors import InvalidMessage, InvalidName
-from rmqspark.protocol.body_crcs import body_crcs
-from rmqspark.protocol.bulk_rows import BulkRows
-from rmqspark.protocol.columns import Column
-from rmqspark.protocol.message_id import unique_id
-from rmqspark.protocol.record import SysFlag
-from rmqspark.protocol.record_batch import RecordBatch
-from rmqspark.protocol.row_properties import RowProperties
-from rmqspark.protocol.unique_keys import IdRange
+from rmqspark.protocol.buffers.columns import Column
+from rmqspark.protocol.bulk.bulk_rows import BulkRows
+from rmqspark.protocol.bulk.row_properties import RowProperties
+from rmqspark.protocol.records.body_crcs import body_crcs
+from rmqspark.protocol.records.message_id import unique_id
+from rmqspark.protocol.records.record import SysFlag
+from rmqspark.protocol.records.record_batch import RecordBatch
+from rmqspark.protocol.records.unique_keys import IdRange
 from rmqspark.store.appending.bulk_check import check_rows
 from rmqspark.store.draft import RowRun
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from rmqspark.protocol.columns import Column
-from rmqspark.protocol.property_builder import build_properties
-from rmqspark.protocol.record_builder import encode_records, patch
+from rmqspark.protocol.buffers.columns import Column
+from rmqspark.protocol.records.property_builder import build_properties
+from rmqspark.protocol.records.record_builder import encode_records, patch
 from rmqspark.store.log.segment import SegmentFiles
 from rmqspark.store.log.segment_log import SegmentLog
 from rmqspark.store.recovery.scan import Damage, LogScan, Records

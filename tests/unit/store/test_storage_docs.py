@@ -6,7 +6,7 @@ import re
 import struct
 from pathlib import Path
 
-from rmqspark.protocol import record
+from rmqspark.protocol.records import record
 from rmqspark.store import checkpoint, deletions, identity
 from rmqspark.store.index import index_file
 from rmqspark.store.queues import consume_queue

@@ -7,8 +7,8 @@ import errno
 import pytest
 
 from rmqspark.errors import InvalidMessage, NotWritable
-from rmqspark.protocol.record import HEAD_BYTES, SysFlag, decode_record, encode_record
-from rmqspark.protocol.record_batch import RecordBatch
+from rmqspark.protocol.records.record import HEAD_BYTES, SysFlag, decode_record, encode_record
+from rmqspark.protocol.records.record_batch import RecordBatch
 
 from .store_bench import SMALL, StoreBench, bulk
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqspark.protocol.record import decode_record, encode_record
+from rmqspark.protocol.records.record import decode_record, encode_record
 from rmqspark.protocol.sql.filter import SqlFilter
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.reading.reader import ReadStatus
@@ -19,7 +19,7 @@ from .store_bench import EVERYTHING, QUEUE_FILE_ENTRIES, StoreBench
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from rmqspark.protocol.record_batch import RecordBatch
+    from rmqspark.protocol.records.record_batch import RecordBatch
 
 COUNT = 24
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rmqspark.protocol.record import blank_record, decode_record
+from rmqspark.protocol.records.record import blank_record, decode_record
 from rmqspark.store.checkpoint import CHECKPOINT_BYTES, Checkpoint
 from rmqspark.store.config import StoreConfig, parse_delay_levels
 from rmqspark.store.queues.consume_queue import ENTRY, NO_MESSAGE_SIZE

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rmqspark.errors import MessageNotFound, OffsetMoved
 from rmqspark.protocol.java_hash import tags_code
-from rmqspark.protocol.record import decode_record
+from rmqspark.protocol.records.record import decode_record
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.queues.consume_queue import ENTRY_BYTES
 from rmqspark.store.reading.reader import ReadStatus

@@ -7,13 +7,13 @@ import pytest
 
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import StoreError, StoreLocked
-from rmqspark.protocol.body_crcs import body_crcs
-from rmqspark.protocol.bulk_rows import BulkRows
-from rmqspark.protocol.columns import Column
-from rmqspark.protocol.record import encode_record
-from rmqspark.protocol.record_batch import RecordBatch
-from rmqspark.protocol.row_properties import RowProperties
-from rmqspark.protocol.unique_keys import IdRange
+from rmqspark.protocol.buffers.columns import Column
+from rmqspark.protocol.bulk.bulk_rows import BulkRows
+from rmqspark.protocol.bulk.row_properties import RowProperties
+from rmqspark.protocol.records.body_crcs import body_crcs
+from rmqspark.protocol.records.record import encode_record
+from rmqspark.protocol.records.record_batch import RecordBatch
+from rmqspark.protocol.records.unique_keys import IdRange
 from rmqspark.store.appending.single_tables import SingleTable
 from rmqspark.store.appending.singles import Single
 from rmqspark.store.appending.targets import Targets

@@ -8,7 +8,7 @@ import pytest
 from rmqspark.errors import InvalidName
 from rmqspark.protocol.java_hash import java_hash
 from rmqspark.protocol.names import SCHEDULE_TOPIC
-from rmqspark.protocol.record import topic_field
+from rmqspark.protocol.records.record import topic_field
 from rmqspark.store.appending.targets import Targets
 
 from .store_bench import StoreBench, table

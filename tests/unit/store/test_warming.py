@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqspark.protocol.record import encode_record
+from rmqspark.protocol.records.record import encode_record
 from rmqspark.store.appending.warming import (
     DEAR_NS_PER_MIB,
     LEAST_WRITTEN_BYTES,

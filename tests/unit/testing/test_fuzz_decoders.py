@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.command import decode_command, split_frame
+from rmqspark.protocol.commands.command import decode_command, split_frame
 from rmqspark.testing.fuzz import decoders
 from rmqspark.testing.fuzz.decoding import ROUND, Escaped, run_decoders
 from rmqspark.testing.fuzz.golden import golden_frames

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from isal.isal_zlib import crc32
 
 from rmqspark.errors import RmqError
-from rmqspark.protocol.bodies_txn import HeldAttempt, TxnDecision
+from rmqspark.protocol.bodies.txn import HeldAttempt, TxnDecision
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers_txn import (
+from rmqspark.protocol.headers.txn import (
     TxnAbortRequestHeader,
     TxnAbortResponseHeader,
     TxnDecideRequestHeader,
@@ -27,7 +27,7 @@ from rmqspark.protocol.headers_txn import (
     TxnStatusRequestHeader,
     TxnStatusResponseHeader,
 )
-from rmqspark.protocol.record import encode_record
+from rmqspark.protocol.records.record import encode_record
 
 if TYPE_CHECKING:
     from .exactly_once_world import World

@@ -16,24 +16,24 @@ from rmqspark.broker.participation import verdict
 from rmqspark.broker.queries import SparkQueries
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import RmqError
-from rmqspark.protocol.bodies_txn import OutputRanges, TxnComplete, TxnVote
+from rmqspark.protocol.bodies.txn import OutputRanges, TxnComplete, TxnVote
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.header_fields import from_fields, to_fields
-from rmqspark.protocol.headers_txn import TxnHalfResponseHeader, TxnOutcome, TxnVoteResponseHeader
-from rmqspark.protocol.record import decode_record, encode_record
+from rmqspark.protocol.headers.fields import from_fields, to_fields
+from rmqspark.protocol.headers.txn import TxnHalfResponseHeader, TxnOutcome, TxnVoteResponseHeader
+from rmqspark.protocol.records.record import decode_record, encode_record
 from rmqspark.remoting.reply import Reply
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.draft import Draft
 from rmqspark.store.message_store import MessageStore
 from rmqspark.testing.disk_faults import ProcessDied
 from rmqspark.testing.memory_files import MemoryFileSystem
-from rmqspark.txn.completer import Completer
-from rmqspark.txn.coordination import Coordination, CoordinationConfig
-from rmqspark.txn.half_batch import Batch, half_of
-from rmqspark.txn.half_store import HalfStore
-from rmqspark.txn.participant import Participant
+from rmqspark.txn.coordinator.coordination import Coordination, CoordinationConfig
+from rmqspark.txn.participant.completer import Completer
+from rmqspark.txn.participant.half_batch import Batch, half_of
+from rmqspark.txn.participant.half_store import HalfStore
+from rmqspark.txn.participant.participant import Participant
+from rmqspark.txn.participant.resolver import Resolver, Verdict
 from rmqspark.txn.ports import Complete, Vote
-from rmqspark.txn.resolver import Resolver, Verdict
 
 from .exactly_once_driver import TOPIC, rows_of
 from .exactly_once_topic import TargetTopic

@@ -18,20 +18,20 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqspark.errors import Busy, RmqError
-from rmqspark.protocol.bodies_txn import AttemptName, HeldAttempt, TxnDecision
-from rmqspark.protocol.headers_txn import TxnOutcome
+from rmqspark.protocol.bodies.txn import AttemptName, HeldAttempt, TxnDecision
+from rmqspark.protocol.headers.txn import TxnOutcome
 from rmqspark.testing.manual_clock import ManualClock
-from rmqspark.txn.completer import Completer
-from rmqspark.txn.events import Event, decode_event, encode_event
-from rmqspark.txn.half_batch import Batch, HalfBatch, HalfName
-from rmqspark.txn.held import AppendedRows
-from rmqspark.txn.ledger import Ledger
-from rmqspark.txn.participant import Participant
-from rmqspark.txn.participant_events import Summary
-from rmqspark.txn.participant_events import decode_event as decode_participant_event
-from rmqspark.txn.participant_events import encode_event as encode_participant_event
+from rmqspark.txn.coordinator.events import Event, decode_event, encode_event
+from rmqspark.txn.coordinator.ledger import Ledger
+from rmqspark.txn.participant.completer import Completer
+from rmqspark.txn.participant.half_batch import Batch, HalfBatch, HalfName
+from rmqspark.txn.participant.held import AppendedRows
+from rmqspark.txn.participant.participant import Participant
+from rmqspark.txn.participant.participant_events import Summary
+from rmqspark.txn.participant.participant_events import decode_event as decode_participant_event
+from rmqspark.txn.participant.participant_events import encode_event as encode_participant_event
+from rmqspark.txn.participant.resolver import Resolver
 from rmqspark.txn.ports import Complete, Vote, VoteAnswer
-from rmqspark.txn.resolver import Resolver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence

@@ -12,13 +12,13 @@ from .exactly_once_driver import TOPIC
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rmqspark.protocol.bodies_txn import HeldAttempt
+    from rmqspark.protocol.bodies.txn import HeldAttempt
     from rmqspark.protocol.codes import RequestCode
     from rmqspark.store.deletions import Deletion
     from rmqspark.store.files import FileSystem
     from rmqspark.store.message_store import MessageStore
-    from rmqspark.txn.half_batch import HalfName
-    from rmqspark.txn.participant_events import AttemptKey
+    from rmqspark.txn.participant.half_batch import HalfName
+    from rmqspark.txn.participant.participant_events import AttemptKey
 
 
 class AwaitedDeletion(NamedTuple):

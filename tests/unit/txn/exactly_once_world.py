@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqspark.errors import RequestTimeout
 from rmqspark.fault_points import arm, disarm
-from rmqspark.protocol.header_fields import to_fields
+from rmqspark.protocol.headers.fields import to_fields
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.response import Response
 from rmqspark.testing.manual_clock import ManualClock
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     import msgspec
 
-    from rmqspark.protocol.bodies_txn import HeldAttempt, TxnDecision
+    from rmqspark.protocol.bodies.txn import HeldAttempt, TxnDecision
     from rmqspark.protocol.codes import RequestCode
     from rmqspark.testing.disk_faults import ProcessDied
 

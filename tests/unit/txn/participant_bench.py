@@ -10,25 +10,25 @@ from isal.isal_zlib import crc32
 
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import RmqError, TopicNotFound
-from rmqspark.protocol.bodies_txn import AttemptName, HeldAttempt
-from rmqspark.protocol.body_crcs import body_crcs
-from rmqspark.protocol.bulk_rows import BulkRows
-from rmqspark.protocol.columns import Column
-from rmqspark.protocol.message_id import pack_host
-from rmqspark.protocol.properties import encode_properties
-from rmqspark.protocol.record import HEAD_BYTES, Record, decode_record, encode_record
-from rmqspark.protocol.row_properties import RowProperties
-from rmqspark.protocol.unique_keys import IdRange
+from rmqspark.protocol.bodies.txn import AttemptName, HeldAttempt
+from rmqspark.protocol.buffers.columns import Column
+from rmqspark.protocol.bulk.bulk_rows import BulkRows
+from rmqspark.protocol.bulk.row_properties import RowProperties
+from rmqspark.protocol.records.body_crcs import body_crcs
+from rmqspark.protocol.records.message_id import pack_host
+from rmqspark.protocol.records.properties import encode_properties
+from rmqspark.protocol.records.record import HEAD_BYTES, Record, decode_record, encode_record
+from rmqspark.protocol.records.unique_keys import IdRange
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.message_store import MessageStore
 from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.memory_files import MemoryFileSystem
-from rmqspark.txn.completer import Completer
-from rmqspark.txn.half_batch import Batch, HalfBatch, HalfName
-from rmqspark.txn.half_store import HalfStore
-from rmqspark.txn.participant import Participant
+from rmqspark.txn.participant.completer import Completer
+from rmqspark.txn.participant.half_batch import Batch, HalfBatch, HalfName
+from rmqspark.txn.participant.half_store import HalfStore
+from rmqspark.txn.participant.participant import Participant
+from rmqspark.txn.participant.resolver import Resolver, Verdict
 from rmqspark.txn.ports import Complete, Vote
-from rmqspark.txn.resolver import Resolver, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqspark.errors import InvalidArgument
-from rmqspark.protocol.bodies_txn import HeldAttempt, InputRange, TxnDecision
-from rmqspark.protocol.frame import MAX_FRAME_BYTES
+from rmqspark.protocol.bodies.txn import HeldAttempt, InputRange, TxnDecision
+from rmqspark.protocol.commands.frame import MAX_FRAME_BYTES
 from rmqspark.testing.manual_clock import ManualClock
-from rmqspark.txn.events import Decided, RunOpened, encode_event
-from rmqspark.txn.ledger import Ledger
-from rmqspark.txn.report import Reports
-from rmqspark.txn.rollout import Rollout
-from rmqspark.txn.uptime import Uptime
+from rmqspark.txn.coordinator.events import Decided, RunOpened, encode_event
+from rmqspark.txn.coordinator.ledger import Ledger
+from rmqspark.txn.coordinator.report import Reports
+from rmqspark.txn.coordinator.rollout import Rollout
+from rmqspark.txn.coordinator.uptime import Uptime
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqspark.txn.events import Event
+    from rmqspark.txn.coordinator.events import Event
 
 T = "spark-q"
 WIDE = [InputRange("g" * 40, "orders", "broker-a", queue, 10**9, 10**9 + 1) for queue in range(5_000)]

@@ -10,19 +10,19 @@ from structlog.testing import capture_logs
 
 from rmqspark.client.coordinator import DECIDE_TIMEOUT_MS
 from rmqspark.errors import FlushTimeout, GroupNotFound, NotSupported, TopicNotFound, TwoCoordinators, Unreachable
-from rmqspark.protocol.bodies_txn import BrokersSeen, HeldAttempt, InputRange, OutputRange, TxnDecision
+from rmqspark.protocol.bodies.txn import BrokersSeen, HeldAttempt, InputRange, OutputRange, TxnDecision
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.header_fields import to_fields
-from rmqspark.protocol.headers_consume import OffsetResponseHeader
-from rmqspark.protocol.headers_txn import TxnFindResponseHeader
+from rmqspark.protocol.headers.consume import OffsetResponseHeader
+from rmqspark.protocol.headers.fields import to_fields
+from rmqspark.protocol.headers.txn import TxnFindResponseHeader
 from rmqspark.remoting.response import Response
 from rmqspark.testing.manual_clock import ManualClock
-from rmqspark.txn.events import Decided, Finished, RunOpened
-from rmqspark.txn.input_offsets import InputOffsets
-from rmqspark.txn.ledger import Ledger
-from rmqspark.txn.owners import Adoption, Owners
-from rmqspark.txn.remote_participant import COMPLETE_TIMEOUT_MS, VOTE_TIMEOUT_MS
-from rmqspark.txn.rollout import FIRST_REST_MS, Rollout
+from rmqspark.txn.coordinator.events import Decided, Finished, RunOpened
+from rmqspark.txn.coordinator.input_offsets import InputOffsets
+from rmqspark.txn.coordinator.ledger import Ledger
+from rmqspark.txn.coordinator.owners import Adoption, Owners
+from rmqspark.txn.coordinator.remote_participant import COMPLETE_TIMEOUT_MS, VOTE_TIMEOUT_MS
+from rmqspark.txn.coordinator.rollout import FIRST_REST_MS, Rollout
 
 if TYPE_CHECKING:
     from collections.abc import Collection

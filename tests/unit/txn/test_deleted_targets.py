@@ -12,10 +12,10 @@ from structlog.testing import capture_logs
 from rmqspark.broker.handlers.txn_participant import TxnParticipantHandlers
 from rmqspark.broker.topics import TopicTable
 from rmqspark.errors import NotWritable, TopicNotFound
-from rmqspark.protocol.bodies import TopicConfig
-from rmqspark.protocol.headers_txn import TxnHalfRequestHeader
+from rmqspark.protocol.bodies.route import TopicConfig
+from rmqspark.protocol.headers.txn import TxnHalfRequestHeader
 from rmqspark.store.deletions import Deletion, Deletions
-from rmqspark.txn.half_batch import Batch
+from rmqspark.txn.participant.half_batch import Batch
 
 from .participant_bench import ParticipantBench, Sent, T, make_half, run
 

@@ -14,16 +14,16 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.testing.disk_faults import ProcessDied
-from rmqspark.txn.completer import Completer
-from rmqspark.txn.half_store import HalfStore
-from rmqspark.txn.held import HeldTransaction
-from rmqspark.txn.journal import Journal
-from rmqspark.txn.ledger import Ledger, is_open
-from rmqspark.txn.participant import Participant
+from rmqspark.txn.coordinator.journal import Journal
+from rmqspark.txn.coordinator.ledger import Ledger, is_open
+from rmqspark.txn.coordinator.rollout import Rollout
+from rmqspark.txn.coordinator.voting import Voting
+from rmqspark.txn.participant.completer import Completer
+from rmqspark.txn.participant.half_store import HalfStore
+from rmqspark.txn.participant.held import HeldTransaction
+from rmqspark.txn.participant.participant import Participant
+from rmqspark.txn.participant.retention import Retention
 from rmqspark.txn.ports import VoteAnswer
-from rmqspark.txn.retention import Retention
-from rmqspark.txn.rollout import Rollout
-from rmqspark.txn.voting import Voting
 
 from .exactly_once_chance import AMID, STEPS_OF_A_WORLD, Story, broken_at
 from .exactly_once_driver import CHECKPOINT, T

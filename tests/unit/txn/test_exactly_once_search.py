@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rmqspark.txn.held import HeldTransaction
-from rmqspark.txn.ledger import Ledger
-from rmqspark.txn.participant import Participant
+from rmqspark.txn.coordinator.ledger import Ledger
+from rmqspark.txn.participant.held import HeldTransaction
+from rmqspark.txn.participant.participant import Participant
 from rmqspark.txn.ports import VoteAnswer
 
 from . import exactly_once_search as search_module

@@ -7,10 +7,10 @@ import contextlib
 import pytest
 
 from rmqspark.errors import Busy, Fenced, ForgedDecision, ForgedEpoch, RequestTimeout, RmqError, Unreachable
-from rmqspark.protocol.bodies_txn import AttemptName, HeldAttempt
-from rmqspark.txn.half_batch import Batch
+from rmqspark.protocol.bodies.txn import AttemptName, HeldAttempt
+from rmqspark.txn.participant.half_batch import Batch
+from rmqspark.txn.participant.resolver import Verdict
 from rmqspark.txn.ports import Complete, Vote
-from rmqspark.txn.resolver import Verdict
 
 from .participant_bench import ParticipantBench, Sent, T, make_half, run
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqspark.txn.half_ledger import REMEMBERED, Ask, CheckRules, HalfLedger, Outcome, SetAside
+from rmqspark.txn.half_messages.half_ledger import REMEMBERED, Ask, CheckRules, HalfLedger, Outcome, SetAside
 
 RULES = CheckRules(timeout_ms=6_000, interval_ms=60_000, max_checks=15, reserved_ms=72 * 3_600_000)
 ALL = 1000

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from rmqspark.errors import InvalidMessage, InvalidName
 from rmqspark.protocol.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
-from rmqspark.protocol.properties import MAX_PROPERTIES_BYTES, encode_properties
-from rmqspark.protocol.record import Record, decode_record, encode_record
-from rmqspark.txn.half_message import (
+from rmqspark.protocol.records.properties import MAX_PROPERTIES_BYTES, encode_properties
+from rmqspark.protocol.records.record import Record, decode_record, encode_record
+from rmqspark.txn.half_messages.half_message import (
     HalfMessage,
     committed_draft,
     immunity_ms,
@@ -21,7 +21,12 @@ from rmqspark.txn.half_message import (
     resumed_draft,
     set_aside_draft,
 )
-from rmqspark.txn.half_operations import OperationQueue, decode_operation, encode_operation, operation_draft
+from rmqspark.txn.half_messages.half_operations import (
+    OperationQueue,
+    decode_operation,
+    encode_operation,
+    operation_draft,
+)
 
 VECTOR = json.loads(
     (Path(__file__).parents[2] / "golden" / "half_message_operation" / "three_offsets.json").read_text()

@@ -8,16 +8,16 @@ import pytest
 
 from rmqspark.entropy import SystemEntropy
 from rmqspark.protocol.names import HALF_TOPIC
-from rmqspark.protocol.properties import encode_properties
-from rmqspark.protocol.record import decode_record, encode_record
+from rmqspark.protocol.records.properties import encode_properties
+from rmqspark.protocol.records.record import decode_record, encode_record
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.draft import Draft, index_keys
 from rmqspark.store.message_store import MessageStore
 from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.memory_files import MemoryFileSystem
-from rmqspark.txn.half_message import HalfMessage, committed_draft
-from rmqspark.txn.half_operations import operation_draft
-from rmqspark.txn.half_recovery import recover_halves, was_committed
+from rmqspark.txn.half_messages.half_message import HalfMessage, committed_draft
+from rmqspark.txn.half_messages.half_operations import operation_draft
+from rmqspark.txn.half_messages.half_recovery import recover_halves, was_committed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

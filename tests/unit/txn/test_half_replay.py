@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rmqspark.txn.half_message import HalfMessage, Identity
-from rmqspark.txn.half_replay import HalfReplay
+from rmqspark.txn.half_messages.half_message import HalfMessage, Identity
+from rmqspark.txn.half_messages.half_replay import HalfReplay
 
 
 def half(queue_offset: int, key: str = "", *, checks: int = 0) -> HalfMessage:

@@ -9,11 +9,11 @@ import pytest
 
 from rmqspark.errors import Busy, LeaseLost, TransactionError, Unreachable
 from rmqspark.model import MessageQueue
-from rmqspark.protocol.bodies import GroupLeasesAnswerBody, GroupLeasesBody
-from rmqspark.protocol.bodies_txn import InputRange
+from rmqspark.protocol.bodies.client import GroupLeasesAnswerBody, GroupLeasesBody
+from rmqspark.protocol.bodies.txn import InputRange
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.remoting.response import Response
-from rmqspark.txn.input_leases import InputLeases
+from rmqspark.txn.coordinator.input_leases import InputLeases
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

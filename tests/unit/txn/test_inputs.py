@@ -6,10 +6,10 @@ import pytest
 from msgspec import structs
 
 from rmqspark.errors import Busy, InvalidArgument
-from rmqspark.protocol.bodies_txn import InputRange
-from rmqspark.txn import inputs as inputs_module
-from rmqspark.txn.events import InputReported, encode_event
-from rmqspark.txn.inputs import InputReports
+from rmqspark.protocol.bodies.txn import InputRange
+from rmqspark.txn.coordinator import inputs as inputs_module
+from rmqspark.txn.coordinator.events import InputReported, encode_event
+from rmqspark.txn.coordinator.inputs import InputReports
 
 
 def at(queue_id: int, begin: int, end: int) -> InputRange:

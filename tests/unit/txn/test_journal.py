@@ -12,16 +12,16 @@ from structlog.testing import capture_logs
 
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import DamagedFile, FlushTimeout, InvalidMessage, NotWritable
-from rmqspark.protocol.bodies_txn import HeldAttempt, InputRange, TxnDecision
+from rmqspark.protocol.bodies.txn import HeldAttempt, InputRange, TxnDecision
 from rmqspark.protocol.names import TXN_LEDGER_TOPIC
-from rmqspark.protocol.record import encode_record
+from rmqspark.protocol.records.record import encode_record
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.draft import Draft
 from rmqspark.store.message_store import MessageStore
 from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.memory_files import MemoryFileSystem
-from rmqspark.txn import journal as journal_module
-from rmqspark.txn.events import (
+from rmqspark.txn.coordinator import journal as journal_module
+from rmqspark.txn.coordinator.events import (
     BrokerCompleted,
     Decided,
     EpochClosed,
@@ -30,8 +30,8 @@ from rmqspark.txn.events import (
     RunOpened,
     VersionBegun,
 )
-from rmqspark.txn.journal import Journal
-from rmqspark.txn.ledger import Ledger
+from rmqspark.txn.coordinator.journal import Journal
+from rmqspark.txn.coordinator.ledger import Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable

@@ -6,11 +6,11 @@ import pytest
 from msgspec import structs
 
 from rmqspark.errors import Busy, ForgedEpoch, TransactionError, UnknownTransaction
-from rmqspark.protocol.bodies_txn import HeldAttempt, InputRange, OutputRange, TxnDecision
-from rmqspark.protocol.headers_txn import TxnOutcome
-from rmqspark.txn import ledger as ledger_module
-from rmqspark.txn.events import BrokerCompleted, EpochClosed, Finished, decode_event, encode_event
-from rmqspark.txn.ledger import CLOCK, DRIVER, Answer, Ledger, is_open
+from rmqspark.protocol.bodies.txn import HeldAttempt, InputRange, OutputRange, TxnDecision
+from rmqspark.protocol.headers.txn import TxnOutcome
+from rmqspark.txn.coordinator import ledger as ledger_module
+from rmqspark.txn.coordinator.events import BrokerCompleted, EpochClosed, Finished, decode_event, encode_event
+from rmqspark.txn.coordinator.ledger import CLOCK, DRIVER, Answer, Ledger, is_open
 
 T = "spark-1"
 ONE = TxnDecision("q", {"a": [HeldAttempt(0, "x", 1, 10, 100, 7)]}, rows=10, bytes=100, checksum="3")

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqspark.protocol.bodies_txn import OutputRange
-from rmqspark.txn.held import AppendedRows
-from rmqspark.txn.output_ranges import most_bytes, output_ranges
+from rmqspark.protocol.bodies.txn import OutputRange
+from rmqspark.txn.participant.held import AppendedRows
+from rmqspark.txn.participant.output_ranges import most_bytes, output_ranges
 from rmqspark.txn.ports import Vote
 
 from .participant_bench import ParticipantBench, Sent, other_message, run

@@ -20,13 +20,13 @@ from rmqspark.errors import (
     TwoCoordinators,
     Unreachable,
 )
-from rmqspark.protocol.bodies_txn import AttemptName, HeldAttempt
+from rmqspark.protocol.bodies.txn import AttemptName, HeldAttempt
 from rmqspark.protocol.java_hash import tags_code
-from rmqspark.protocol.record import SysFlag
-from rmqspark.txn import completer
-from rmqspark.txn.half_batch import Batch
+from rmqspark.protocol.records.record import SysFlag
+from rmqspark.txn.participant import completer
+from rmqspark.txn.participant.half_batch import Batch
+from rmqspark.txn.participant.resolver import Verdict
 from rmqspark.txn.ports import Complete
-from rmqspark.txn.resolver import Verdict
 
 from .participant_bench import SMALL, ParticipantBench, Sent, T, make_half, other_message, run
 

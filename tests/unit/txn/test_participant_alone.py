@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from rmqspark.errors import Fenced, NotWritable, TopicNotFound, Unreachable
-from rmqspark.protocol.bodies_txn import AttemptName, HeldAttempt
-from rmqspark.txn import retention as retention_module
-from rmqspark.txn.half_batch import Batch
-from rmqspark.txn.resolver import Verdict
+from rmqspark.protocol.bodies.txn import AttemptName, HeldAttempt
+from rmqspark.txn.participant import retention as retention_module
+from rmqspark.txn.participant.half_batch import Batch
+from rmqspark.txn.participant.resolver import Verdict
 
 from .participant_bench import SMALL, ParticipantBench, Sent, T, other_message
 

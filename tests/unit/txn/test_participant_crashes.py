@@ -11,12 +11,12 @@ import pytest
 
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import NotWritable, StoreError
-from rmqspark.protocol.bodies_txn import HeldAttempt
-from rmqspark.protocol.record import HEAD_BYTES, encode_record
+from rmqspark.protocol.bodies.txn import HeldAttempt
+from rmqspark.protocol.records.record import HEAD_BYTES, encode_record
 from rmqspark.testing.disk_faults import ProcessDied
-from rmqspark.txn.completer import Completer, TornBatch
-from rmqspark.txn.half_batch import Batch
-from rmqspark.txn.half_store import HalfStore
+from rmqspark.txn.participant.completer import Completer, TornBatch
+from rmqspark.txn.participant.half_batch import Batch
+from rmqspark.txn.participant.half_store import HalfStore
 
 from .participant_bench import SMALL, ParticipantBench, Sent, T
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from rmqspark.entropy import SystemEntropy
-from rmqspark.protocol.record import SysFlag, encode_record
+from rmqspark.protocol.records.record import SysFlag, encode_record
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.draft import Draft
 from rmqspark.store.message_store import MessageStore
 from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.memory_files import MemoryFileSystem
-from rmqspark.txn.prepared_scan import prepared_offsets
+from rmqspark.txn.half_messages.prepared_scan import prepared_offsets
 
 SEGMENT_BYTES = 4096
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rmqspark.protocol.bodies_txn import TxnDecision
-from rmqspark.txn.proposals import _MOST, Proposals
+from rmqspark.protocol.bodies.txn import TxnDecision
+from rmqspark.txn.coordinator.proposals import _MOST, Proposals
 
 OLD, NEW = TxnDecision("old"), TxnDecision("new")
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqspark.entropy import SystemEntropy
-from rmqspark.protocol.properties import encode_properties
-from rmqspark.protocol.record import BODY_LENGTH_AT, encode_record
+from rmqspark.protocol.records.properties import encode_properties
+from rmqspark.protocol.records.record import BODY_LENGTH_AT, encode_record
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.draft import Draft
 from rmqspark.store.message_store import MessageStore
@@ -19,7 +19,7 @@ from rmqspark.txn.queue_reader import QueueReader
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqspark.protocol.record import Record
+    from rmqspark.protocol.records.record import Record
     from rmqspark.store.files import File
 
 TOPIC = "queue"

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from rmqspark.errors import NotWritable, RequestTimeout
-from rmqspark.protocol.bodies_txn import HeldAttempt, OutputRange, TxnDecision
-from rmqspark.protocol.headers_txn import TxnOutcome
+from rmqspark.protocol.bodies.txn import HeldAttempt, OutputRange, TxnDecision
+from rmqspark.protocol.headers.txn import TxnOutcome
 from rmqspark.testing.manual_clock import ManualClock
-from rmqspark.txn.coordinator import Coordinator
-from rmqspark.txn.events import Decided, RunOpened, VersionBegun
-from rmqspark.txn.ledger import Ledger
+from rmqspark.txn.coordinator.coordinator import Coordinator
+from rmqspark.txn.coordinator.events import Decided, RunOpened, VersionBegun
+from rmqspark.txn.coordinator.ledger import Ledger
+from rmqspark.txn.coordinator.rollout import FIRST_REST_MS, Rollout
+from rmqspark.txn.coordinator.uptime import Uptime
 from rmqspark.txn.ports import VoteAnswer
-from rmqspark.txn.rollout import FIRST_REST_MS, Rollout
-from rmqspark.txn.uptime import Uptime
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rmqspark.txn.events import Event
+    from rmqspark.txn.coordinator.events import Event
     from rmqspark.txn.ports import Complete, Vote
 
 T = "spark-q"

@@ -1,0 +1,215 @@
+"""Bodies of administration: groups, offsets, statistics, connections (spec: requests, sections 1, 6 and 7)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from rmqspark.message_queue import MessageQueue
+from rmqspark.protocol.bodies.base import Body
+from rmqspark.protocol.bodies.client import Queue, SubscriptionData
+from rmqspark.protocol.bodies.route import DataVersion, TopicConfig
+from rmqspark.protocol.headers.types import Int32, Int64
+
+
+class GroupRetryPolicy(Body):
+    type: str = "CUSTOMIZED"
+
+
+class SubscriptionGroupConfig(Body):
+    """One consumer group as a broker keeps it."""
+
+    groupName: str = ""
+    consumeEnable: bool = True
+    consumeFromMinEnable: bool = True
+    consumeBroadcastEnable: bool = True
+    consumeMessageOrderly: bool = False
+    retryQueueNums: Int32 = 1
+    retryMaxTimes: Int32 = 16
+    groupRetryPolicy: GroupRetryPolicy = msgspec.field(default_factory=GroupRetryPolicy)
+    brokerId: Int64 = 0
+    whichBrokerWhenConsumeSlowly: Int64 = 1
+    notifyConsumerIdsChangedEnable: bool = True
+    groupSysFlag: Int32 = 0
+    consumeTimeoutMinute: Int32 = 15
+    subscriptionDataSet: list[SubscriptionData] | None = None
+    attributes: dict[str, str] = {}
+
+
+class SubscriptionGroupTable(Body):
+    """A broker's groups, as answered to GET_ALL_SUBSCRIPTIONGROUP_CONFIG and kept in subscriptionGroup.json."""
+
+    subscriptionGroupTable: dict[str, SubscriptionGroupConfig] = {}
+    forbiddenTable: dict[str, dict[str, Int32]] = {}
+    dataVersion: DataVersion = msgspec.field(default_factory=DataVersion)
+
+
+class SubscriptionGroupList(Body):
+    """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST."""
+
+    groupConfigList: list[SubscriptionGroupConfig] = []
+
+
+class TopicConfigList(Body):
+    """UPDATE_AND_CREATE_TOPIC_LIST."""
+
+    topicConfigList: list[TopicConfig] = []
+
+
+class ConsumerOffsetTable(Body):
+    """Committed offsets by `topic@group` and queue id, as answered to GET_ALL_CONSUMER_OFFSET and kept on disk.
+
+    `knownDeletionMs` is ours, and only on disk: the newest deletion of a topic that the table has heard of.
+    """
+
+    offsetTable: dict[str, dict[Int32, Int64]] = {}
+    dataVersion: DataVersion | None = None
+    knownDeletionMs: Int64 | None = None
+
+
+class TopicOffset(Body):
+    minOffset: Int64 = 0
+    maxOffset: Int64 = 0
+    lastUpdateTimestamp: Int64 = 0  # ms; 0 if nothing was ever stored
+
+
+class TopicStatsTable(Body):
+    """Answers GET_TOPIC_STATS_INFO."""
+
+    offsetTable: dict[MessageQueue, TopicOffset] = {}
+    topicPutTps: float = 0.0
+
+
+class OffsetWrapper(Body):
+    """How far a group is in one queue. `lastTimestamp` is the store time of the last message consumed, ms."""
+
+    brokerOffset: Int64 = 0
+    consumerOffset: Int64 = 0
+    pullOffset: Int64 = 0
+    lastTimestamp: Int64 = 0
+
+
+class ConsumeStats(Body):
+    """Answers GET_CONSUME_STATS."""
+
+    offsetTable: dict[MessageQueue, OffsetWrapper] = {}
+    consumeTps: float = 0.0
+
+
+class ResetOffsetBody(Body):
+    """Answers INVOKE_BROKER_TO_RESET_OFFSET, and is RESET_CONSUMER_CLIENT_OFFSET's body.
+
+    RMQ_GROUP_RESETS has one both ways: what the reader has carried out, and what is still to be.
+    """
+
+    offsetTable: dict[MessageQueue, Int64] = {}
+
+
+class QueueOffset(Body):
+    topic: str = ""
+    brokerName: str = ""
+    queueId: Int32 = 0
+    offset: Int64 = 0
+
+
+class ResetOffsetBodyForCpp(Body):
+    """ResetOffsetBody as clients that call themselves CPP want it."""
+
+    offsetTable: list[QueueOffset] = []
+
+
+class ConsumerStatusBody(Body):
+    """Answers GET_CONSUMER_STATUS_FROM_CLIENT (the first map) and INVOKE_BROKER_TO_GET_CONSUMER_STATUS (the second)."""
+
+    messageQueueTable: dict[MessageQueue, Int64] | None = None
+    consumerTable: dict[str, dict[MessageQueue, Int64]] | None = None
+
+
+class Connection(Body):
+    clientId: str = ""
+    clientAddr: str = ""
+    language: str = "JAVA"
+    version: Int32 = 0
+
+
+class ConsumerConnection(Body):
+    """Answers GET_CONSUMER_CONNECTION_LIST."""
+
+    connectionSet: list[Connection] = []
+    subscriptionTable: dict[str, SubscriptionData] = {}
+    consumeType: str | None = None
+    messageModel: str | None = None
+    consumeFromWhere: str | None = None
+
+
+class ProducerConnection(Body):
+    """Answers GET_PRODUCER_CONNECTION_LIST."""
+
+    connectionSet: list[Connection] = []
+
+
+class ProducerInfo(Body):
+    clientId: str = ""
+    remoteIP: str = ""
+    language: str = "JAVA"
+    version: Int32 = 0
+    lastUpdateTimestamp: Int64 = 0  # ms
+
+
+class ProducerTable(Body):
+    """Answers GET_ALL_PRODUCER_INFO."""
+
+    data: dict[str, list[ProducerInfo]] = {}
+
+
+class GroupList(Body):
+    """Answers QUERY_TOPIC_CONSUME_BY_WHO."""
+
+    groupList: list[str] = []
+
+
+class SubscriptionOfGroup(Body):
+    """Answers QUERY_SUBSCRIPTION_BY_CONSUMER."""
+
+    group: str = ""
+    topic: str = ""
+    subscriptionData: SubscriptionData | None = None
+
+
+class QueueTimeSpan(Body):
+    """Times in ms; `delayTime` is how long the next message to consume has been waiting."""
+
+    messageQueue: Queue = msgspec.field(default_factory=Queue)
+    minTimeStamp: Int64 = 0
+    maxTimeStamp: Int64 = 0
+    consumeTimeStamp: Int64 = 0
+    delayTime: Int64 = 0
+
+
+class ConsumeTimeSpans(Body):
+    """Answers QUERY_CONSUME_TIME_SPAN."""
+
+    consumeTimeSpanSet: list[QueueTimeSpan] = []
+
+
+class BrokerStatsItem(Body):
+    sum: Int64 = 0
+    tps: float = 0.0
+    avgpt: float = 0.0
+
+
+class BrokerStatsData(Body):
+    """Answers VIEW_BROKER_STATS_DATA."""
+
+    statsMinute: BrokerStatsItem = msgspec.field(default_factory=BrokerStatsItem)
+    statsHour: BrokerStatsItem = msgspec.field(default_factory=BrokerStatsItem)
+    statsDay: BrokerStatsItem = msgspec.field(default_factory=BrokerStatsItem)
+
+
+class ConsumeMessageDirectlyResult(Body):
+    """Answers CONSUME_MESSAGE_DIRECTLY. `consumeResult` is CR_SUCCESS, CR_LATER, CR_THROW_EXCEPTION and the like."""
+
+    consumeResult: str | None = None
+    order: bool = False
+    autoCommit: bool = True
+    remark: str | None = None
+    spentTimeMills: Int64 = 0

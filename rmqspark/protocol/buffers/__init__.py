@@ -1,0 +1,1 @@
+"""Buffers of many byte strings, handled all at once."""

@@ -1,0 +1,1 @@
+"""Commands and the frames around them: what a connection carries, decoded and encoded."""

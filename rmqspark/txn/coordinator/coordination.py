@@ -1,0 +1,196 @@
+"""Everything a broker needs to coordinate, lined up: ledger → journal → owners, rollout → coordinator, reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from rmqspark.errors import RmqError, TransactionError
+from rmqspark.protocol.bodies.txn import TxnDecision
+from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.headers.txn import TxnOutcome, TxnStatusRequestHeader, TxnStatusResponseHeader
+from rmqspark.protocol.names import MAX_TRANSACTIONAL_ID_LENGTH
+from rmqspark.txn.coordinator.coordinator import Coordinator, Ruling
+from rmqspark.txn.coordinator.events import InputReported, PeerSeen
+from rmqspark.txn.coordinator.input_leases import InputLeases
+from rmqspark.txn.coordinator.input_offsets import InputOffsets
+from rmqspark.txn.coordinator.inputs import InputReports
+from rmqspark.txn.coordinator.journal import Journal
+from rmqspark.txn.coordinator.ledger import Answer, Ledger
+from rmqspark.txn.coordinator.owners import Owners
+from rmqspark.txn.coordinator.remote_participant import RemoteParticipant
+from rmqspark.txn.coordinator.report import Reports
+from rmqspark.txn.coordinator.rollout import Rollout
+from rmqspark.txn.coordinator.uptime import Uptime
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+    from rmqspark.clock import Clock
+    from rmqspark.store.files import FileSystem
+    from rmqspark.store.message_store import MessageStore
+    from rmqspark.txn.coordinator.events import Event
+    from rmqspark.txn.coordinator.input_leases import LeasesHere
+    from rmqspark.txn.coordinator.journal import Append
+    from rmqspark.txn.coordinator.peers import Peers
+    from rmqspark.txn.ports import ParticipantHere, ParticipantPort
+
+_PEERS_INTERVAL_MS: Final = 30_000
+_STATUS_TIMEOUT_MS: Final = 10_000
+_MOST_PEERS: Final = 1_000  # each is asked before an id is adopted
+
+log = structlog.get_logger("rmqspark.txn")
+
+
+@dataclass(frozen=True)
+class CoordinationConfig:
+    """What a coordinator can be told. Times in ms."""
+
+    broker_name: str
+    retired_brokers: tuple[str, ...]
+    max_open_ms: int  # of uptime: a version of which no attempt was heard for so long is closed
+    expiration_ms: int  # of uptime: an id that nobody has used for so long is forgotten
+    max_decision_bytes: int  # with all its output ranges
+    restate_after_bytes: int
+
+
+class Coordination:
+    """Replays the ledger when it is made. Raises DamagedFile for one that cannot be read."""
+
+    def __init__(
+        self,
+        config: CoordinationConfig,
+        store: MessageStore,
+        files: FileSystem,
+        clock: Clock,
+        *,
+        peers: Peers,
+        append: Append,
+        flush_to: Callable[[int], Awaitable[None]],
+        participant_here: ParticipantHere,
+        commit_here: Callable[[str, str, int, int], None],
+        leases_here: LeasesHere,
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._here = participant_here
+        self._peers_due_ms = clock.monotonic_ms()
+        self.ledger = Ledger()
+        self.inputs = InputReports(max_event_bytes=config.max_decision_bytes)
+        self.peers = peers
+        self._offsets = InputOffsets(config.broker_name, commit_here, self.peers)
+        self.journal = Journal(
+            store,
+            files,
+            clock,
+            append=append,
+            flush_to=flush_to,
+            apply=self._apply,
+            max_decision_bytes=config.max_decision_bytes,
+            restate_after_bytes=config.restate_after_bytes,
+        )
+        self.owners = Owners(
+            config.broker_name, self.ledger, self.peers, config.retired_brokers, participant_here.newest_epoch
+        )
+        self.rollout = Rollout(self.ledger, self._participant, clock, self.journal.flushed)
+        leases = InputLeases(config.broker_name, leases_here, self.peers)
+        self.journal.replay()
+        self.ledger.start()
+        self.uptime = Uptime(clock, self.ledger.uptime_ms)
+        self.coordinator = Coordinator(
+            self.ledger,
+            self.journal,
+            self.owners,
+            self.rollout,
+            self._participant,
+            leases,
+            self._offsets.want,
+            clock,
+            self.uptime,
+        )
+        self.reports = Reports(config.broker_name, self.ledger, self.journal, self.rollout, self.uptime)
+        self._move_again()
+
+    @property
+    def needed_offset(self) -> int:
+        """Physical offset from which on the log must be kept for the ledger."""
+        return self.journal.needed_offset
+
+    async def tick(self) -> None:
+        """A round of everything that no request asks for, about once a second. Raises what the disk raises."""
+        await self.journal.restate(self._alive)  # first: it lets files go, and on a full disk the others fail
+        config = self._config
+        self.coordinator.close_overdue(config.max_open_ms)
+        self.journal.record(self.ledger.disused(self.uptime.now_ms(), config.expiration_ms))
+        if self._clock.monotonic_ms() >= self._peers_due_ms:
+            await self._look_around()
+        await self.coordinator.complete_pending()
+        await self._offsets.move()
+
+    async def status_of(self, transactional_id: str, epoch: int, version: int) -> Ruling:
+        """A participant's question, to whichever broker coordinates the id. UNKNOWN while that cannot be told.
+
+        Raises what the way there raises.
+        """
+        ruling = await self.coordinator.status(transactional_id, epoch, version, fence=False)
+        if ruling.coordinator is None:
+            return ruling
+        header = TxnStatusRequestHeader(transactional_id, epoch, version, fence=False)
+        response = await self.peers.call(
+            ruling.coordinator, RequestCode.RMQ_TXN_STATUS, header, timeout_ms=_STATUS_TIMEOUT_MS
+        )
+        told = response.header(TxnStatusResponseHeader)
+        if told.outcome not in (TxnOutcome.COMMITTED, TxnOutcome.FENCED):
+            return Ruling(Answer(TxnOutcome.UNKNOWN, told.epoch))
+        decision = TxnDecision.decode(response.body) if response.body else None
+        return Ruling(Answer(TxnOutcome(told.outcome), told.epoch, told.lastVersion, decision))
+
+    def note_broker(self, name: str) -> None:
+        """Remembers a broker that has been heard of. Raises NotWritable, TransactionError for one too many."""
+        if name == self._config.broker_name or name in self.ledger.peers:
+            return
+        if len(self.ledger.peers) >= _MOST_PEERS or not 0 < len(name) <= MAX_TRANSACTIONAL_ID_LENGTH:
+            raise TransactionError(f"Broker {name[:32]!r} is not one of this cluster, or one too many.")
+        self.journal.record([PeerSeen(name)])
+
+    async def close(self) -> None:
+        """Ends what goes on beside the requests, and all connections."""
+        await self.coordinator.close()
+        await self.peers.close()
+
+    def _move_again(self) -> None:
+        """Moves groups to where the last decisions say: this broker may have died before it did, or forgotten it."""
+        for txn in self.ledger:
+            for pending in txn.pending:
+                self._offsets.want(pending.decision.inputs)
+
+    async def _look_around(self) -> None:
+        """Remembers every broker ever seen: it may own an id (see `owners`)."""
+        self._peers_due_ms = self._clock.monotonic_ms() + _PEERS_INTERVAL_MS
+        await self.peers.refresh()
+        try:
+            self.journal.record([PeerSeen(name) for name in self.peers.names() if name not in self.ledger.peers])
+        except RmqError as error:
+            log.warning("brokers seen could not be noted", reason=str(error))
+
+    def _participant(self, broker: str) -> ParticipantPort:
+        own_name = self._config.broker_name
+        return self._here if broker == own_name else RemoteParticipant(broker, own_name, self.peers)
+
+    def _apply(self, event: Event) -> None:
+        if isinstance(event, InputReported):
+            self.inputs.apply(event)
+        else:
+            self.ledger.apply(event)
+
+    def _alive(self) -> Iterable[Callable[[], Sequence[Event]]]:
+        """All there is to restate: each gives its events when it is asked, none if it has gone meanwhile."""
+        brokers = [PeerSeen(name) for name in (self._config.broker_name, *self.ledger.peers)]
+        yield lambda: brokers
+        for txn in self.ledger:
+            yield partial(self.ledger.restated, txn.transactional_id)
+        for query_id in self.inputs:
+            yield partial(self.inputs.restated, query_id)

@@ -1,0 +1,302 @@
+"""The coordinator: asks the ledger, writes what it decides, flushes, and only then answers (docs/exactly-once.md).
+
+    PREPARE   ledger → events on disk → may this attempt write?
+    DECIDE    ledger → leases of shared groups → votes of all brokers → decision on disk → completion → answer
+    STATUS    ledger → (asked by a driver: closed on disk) → how it stands
+    ABORT     the same, asked by a driver that gives up
+
+Everything about one transactional id happens one after the other, so what the ledger says holds until it is written.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import structlog
+
+from rmqspark.errors import Busy, InvalidName, RmqError, TransactionError, UnknownTransaction
+from rmqspark.fault_points import fault_point
+from rmqspark.protocol.headers.txn import NO_VERSION, TxnOutcome
+from rmqspark.protocol.names import check_transactional
+from rmqspark.txn.coordinator.confirmations import Confirmations
+from rmqspark.txn.coordinator.events import RunOpened
+from rmqspark.txn.coordinator.ledger import CLOCK, DRIVER, Answer, is_open
+from rmqspark.txn.coordinator.proposals import Proposals
+from rmqspark.txn.coordinator.turns import Turns
+from rmqspark.txn.coordinator.voting import Voting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from rmqspark.clock import Clock
+    from rmqspark.protocol.bodies.txn import InputRange, TxnDecision
+    from rmqspark.txn.coordinator.events import Transaction
+    from rmqspark.txn.coordinator.input_leases import InputLeases
+    from rmqspark.txn.coordinator.journal import Journal
+    from rmqspark.txn.coordinator.ledger import Ledger
+    from rmqspark.txn.coordinator.owners import Owners
+    from rmqspark.txn.coordinator.rollout import Rollout
+    from rmqspark.txn.coordinator.uptime import Uptime
+    from rmqspark.txn.ports import ParticipantPort
+
+_MAX_PARTICIPANTS: Final = 1_000
+
+log = structlog.get_logger("rmqspark.txn")
+
+
+class Ruling(NamedTuple):
+    """What a client is told. `coordinator` is who to ask instead, with REDIRECT; `unreadable` names the brokers on
+    which rows cannot be read yet; `remark` says in words what an outcome alone does not."""
+
+    answer: Answer
+    coordinator: str | None = None
+    unreadable: frozenset[str] = frozenset()
+    remark: str | None = None
+
+
+class Coordinator:
+    """Requests about transactional ids that this broker owns, or may adopt."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        journal: Journal,
+        owners: Owners,
+        rollout: Rollout,
+        participant: Callable[[str], ParticipantPort],
+        leases: InputLeases,
+        on_decided: Callable[[Sequence[InputRange]], None],
+        clock: Clock,
+        uptime: Uptime,
+    ) -> None:
+        self._ledger = ledger
+        self._journal = journal
+        self._owners = owners
+        self._rollout = rollout
+        self._voting = Voting(rollout, participant)
+        self._leases = leases
+        self._on_decided = on_decided
+        self._clock = clock
+        self._uptime = uptime
+        self._confirmations = Confirmations(self._confirm)
+        self._pending: set[tuple[str, int]] = set()  # at the last round: ids, and their oldest version
+        self._turns = Turns()
+        self._proposals = Proposals()
+        self._warned: set[tuple[str, str]] = set()
+
+    # --- requests ----------------------------------------------------------------------------------------------------
+
+    async def prepare(self, transactional_id: str, run: str, version: int, query_id: str) -> Ruling:
+        """May an attempt of `run` write `version`? WRITE, ALREADY_COMMITTED, FENCED, STALE or REDIRECT."""
+        check_transactional("transactional id", transactional_id)
+        check_transactional("run", run)
+        if query_id:
+            check_transactional("query id", query_id)
+        if version < 0:
+            raise TransactionError(f"{version} is no version; they begin at 0.")
+        adoption = await self._owners.adopt(transactional_id)
+        if adoption.owner is not None:
+            return _redirect(adoption.owner)
+        async with self._turns.of(transactional_id):
+            # Where nobody can be asked any more who remembers older epochs of the id, the time is above those, too.
+            first_epoch = max(self._clock.now_ms(), adoption.newest_epoch + 1)
+            answer = self._ledger.prepare(
+                transactional_id, run, version, query_id, self._uptime.now_ms(), first_epoch=first_epoch
+            )
+            if transactional_id in self._ledger and any(isinstance(event, RunOpened) for event in answer.events):
+                await self._owners.refuse_second(transactional_id)
+            return await self._give(answer)
+
+    async def decide(self, transactional_id: str, run: str, epoch: int, version: int, decision: TxnDecision) -> Ruling:
+        """Commits a version, if every broker has what is said. COMMITTED, ALREADY_COMMITTED, FENCED, STALE, REFUSED.
+
+        Raises Busy, with the version still open, where a broker cannot be asked now: it may be restarting.
+        """
+        if (other := await self._owners.elsewhere(transactional_id)) is not None:
+            return _redirect(other)
+        if len(decision.participants) > _MAX_PARTICIPANTS:
+            raise TransactionError(f"A decision names {_MAX_PARTICIPANTS} brokers at most.")
+        async with self._turns.of(transactional_id):
+            with self._warning(transactional_id):
+                answer = self._ledger.decide(transactional_id, run, epoch, version, decision)
+            if answer is not None:
+                return await self._finish(transactional_id, version, await self._give(answer))
+            return await self._put_to_vote(transactional_id, epoch, version, decision)
+
+    async def status(self, transactional_id: str, epoch: int, version: int, *, fence: bool) -> Ruling:
+        """How a version stands. With `fence` it is not open any more when the answer goes out.
+
+        Without, COMMITTED means that this very epoch committed it: who asks has halves of it.
+        """
+        if fence:
+            return await self.abort(transactional_id, epoch, version)
+        if transactional_id not in self._ledger:
+            return await self._status_of_unknown(transactional_id)
+        answer = self._ledger.status(transactional_id, epoch, version)
+        if answer.outcome is TxnOutcome.COMMITTED and answer.epoch != epoch:
+            newest = self._ledger.require(transactional_id).epoch
+            answer = Answer(TxnOutcome.FENCED, newest, answer.last_version)
+        return await self._give(answer)
+
+    async def abort(self, transactional_id: str, epoch: int, version: int, by: str = DRIVER) -> Ruling:
+        """Closes a version unless it is decided: FENCED, with what earlier ones wait for, or COMMITTED."""
+        if (other := await self._owners.elsewhere(transactional_id)) is not None:
+            return _redirect(other)
+        if transactional_id not in self._ledger:  # nobody's: no epoch was ever handed out, so nothing can be decided
+            return Ruling(Answer(TxnOutcome.FENCED))
+        async with self._turns.of(transactional_id):
+            with self._warning(transactional_id):
+                answer = self._ledger.close(transactional_id, epoch, version, self._clock.now_ms(), by)
+            ruling = await self._finish(transactional_id, version, await self._give(answer))
+            if answer.outcome is not TxnOutcome.FENCED or answer.epoch != epoch or ruling.remark:
+                return ruling
+            return ruling._replace(remark=self._rollout.obstacles(self._ledger.require(transactional_id)) or None)
+
+    async def resolve(self, transactional_id: str, version: int, *, commit: bool, who: str) -> Ruling:
+        """An operator's decision for a version that is open. COMMITTED, FENCED, or REFUSED with the reason."""
+        if (other := await self._owners.elsewhere(transactional_id)) is not None:
+            return _redirect(other)
+        if check_transactional("name of who decides", who) in (DRIVER, CLOCK):
+            raise InvalidName(f"{who!r} is not who decides by hand.", hint="Give your name: ann@host.")
+        async with self._turns.of(transactional_id):
+            txn = self._ledger.require(transactional_id)
+            if self._ledger.is_decided(txn, version):
+                return await self._decided_before(txn, version)
+            if not is_open(txn) or txn.open_version != version:
+                return _refused(f"Version {version} is not open.")
+            if commit:
+                return await self._commit_by_hand(txn, version, who)
+            answer = self._ledger.close(transactional_id, txn.epoch, version, self._clock.now_ms(), who)
+            return await self._give(answer)
+
+    # --- what goes on beside the requests ----------------------------------------------------------------------------
+
+    async def complete_pending(self) -> None:
+        """Has decisions completed, and confirmed to be on disk, that no later batch does it for: those that were
+        pending a round ago, too."""
+        await self._journal.flushed()
+        pending = {(txn.transactional_id, txn.pending[0].version): txn for txn in self._ledger if txn.pending}
+        due: dict[str, list[Transaction]] = {}
+        for txn in (pending[key] for key in pending if key in self._pending):
+            for broker in txn.brokers_left():
+                due.setdefault(broker, []).append(txn)
+        self._pending = set(pending)
+        await self._confirmations.ask(due)
+        self._rollout.forget_finished()
+
+    async def _confirm(self, broker: str, txn: Transaction) -> None:
+        """Takes no turn: a broker that hangs must not keep a driver waiting, and COMPLETE again is the same as once."""
+        if not self._turns.is_taken(txn.transactional_id):
+            self._journal.record(await self._rollout.complete(txn, [broker], durable=True, patient=True))
+
+    async def close(self) -> None:
+        """Ends what goes on beside the requests."""
+        await self._confirmations.close()
+
+    def close_overdue(self, max_open_ms: int) -> None:
+        """Closes what no attempt has been heard of for so long: its driver is dead."""
+        events = self._ledger.overdue(self._uptime.now_ms(), max_open_ms, self._clock.now_ms())
+        self._journal.record([event for event in events if not self._turns.is_taken(event.transactional_id)])
+
+    # --- steps -------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _warning(self, transactional_id: str) -> Iterator[None]:
+        """What contradicts the ledger is refused; the first time it is logged, too."""
+        try:
+            yield
+        except TransactionError as error:
+            self._warn_once(transactional_id, error)
+            raise
+
+    async def _put_to_vote(
+        self, transactional_id: str, epoch: int, version: int, decision: TxnDecision, by: str = DRIVER
+    ) -> Ruling:
+        """Leases, votes, decision, completion."""
+        txn = self._ledger.require(transactional_id)
+        lost = await self._leases.lost(decision.inputs)
+        if lost is not None:
+            return _refused(lost, txn)
+        ballot = await self._voting.ballot(txn, epoch, version, decision)
+        confirmed = self._rollout.confirmations(txn, ballot.confirmed)
+        if refusals := ballot.refusals:
+            self._journal.record(confirmed)
+            self._proposals.note(transactional_id, epoch, version, decision)
+            if ballot.may_pass:
+                raise Busy(f"Version {version} of {transactional_id!r} cannot be decided now. {refusals}")
+            return _refused(refusals, txn)
+        now_ms = self._clock.now_ms()
+        answer = self._ledger.record(
+            transactional_id, epoch, version, decision, now_ms, by, output_bytes=ballot.output_bytes
+        )
+        return await self._decided(txn, version, decision, answer._replace(events=(*confirmed, *answer.events)))
+
+    async def _decided(self, txn: Transaction, version: int, decision: TxnDecision, answer: Answer) -> Ruling:
+        """What follows from a vote of all brokers, whether or not the version was closed while they voted."""
+        ruling = await self._give(answer)
+        self._proposals.forget(txn.transactional_id)
+        fault_point("after_decide")
+        if answer.outcome is TxnOutcome.COMMITTED:
+            self._on_decided(decision.inputs)
+        return await self._finish(txn.transactional_id, version, ruling)
+
+    async def _commit_by_hand(self, txn: Transaction, version: int, who: str) -> Ruling:
+        decision = self._proposals.of(txn.transactional_id, txn.epoch, version)
+        if decision is None:
+            return _refused(
+                f"The driver has not said which attempts of version {version} count: it can only be rolled back."
+            )
+        return await self._put_to_vote(txn.transactional_id, txn.epoch, version, decision, by=who)
+
+    async def _decided_before(self, txn: Transaction, version: int) -> Ruling:
+        """What an operator is told who comes too late: REFUSED where it is not remembered, so not for us to say how."""
+        ruling = await self._give(self._ledger.status(txn.transactional_id, txn.epoch, version))
+        if ruling.answer.outcome is not TxnOutcome.COMMITTED:
+            return _refused(
+                f"Version {version} is older than {txn.last_version}, which is committed: what became of it stands."
+            )
+        unreadable = sorted(self._rollout.unreadable(txn, version))
+        story = f"readable everywhere but on {', '.join(unreadable)}" if unreadable else "complete"
+        return ruling._replace(remark=f"Version {version} is committed and {story}: that stands.")
+
+    async def _give(self, answer: Answer) -> Ruling:
+        """Nothing is told that could be forgotten again."""
+        self._journal.record(answer.events)
+        await self._journal.flushed()
+        return Ruling(answer, remark=answer.reason)
+
+    async def _finish(self, transactional_id: str, version: int, ruling: Ruling) -> Ruling:
+        """What is decided is completed before it is told: on the brokers of this version, with what comes first there.
+        What others still lack of earlier ones may take long, and no reader of this version waits for it."""
+        if ruling.answer.outcome not in (TxnOutcome.COMMITTED, TxnOutcome.ALREADY_COMMITTED):
+            return ruling
+        txn = self._ledger.require(transactional_id)
+        brokers = [broker for pending in txn.pending if pending.version == version for broker in pending.brokers_left()]
+        await self._rollout.complete(txn, brokers)
+        return ruling._replace(unreadable=frozenset(self._rollout.unreadable(txn, version)))
+
+    async def _status_of_unknown(self, transactional_id: str) -> Ruling:
+        """What a participant is told of halves whose id we never heard of."""
+        try:
+            other = await self._owners.elsewhere(transactional_id)
+        except RmqError as error:
+            return Ruling(Answer(TxnOutcome.UNKNOWN), remark=str(error))
+        if other is not None:
+            return _redirect(other)
+        self._warn_once(transactional_id, UnknownTransaction(f"Nobody knows {transactional_id!r}."))
+        return Ruling(Answer(TxnOutcome.FENCED))
+
+    def _warn_once(self, transactional_id: str, error: TransactionError) -> None:
+        key = (transactional_id, type(error).__name__)
+        if key not in self._warned and len(self._warned) < 10_000:
+            self._warned.add(key)
+            log.warning("refused", transactional_id=transactional_id, error=type(error).__name__, reason=str(error))
+
+
+def _redirect(coordinator: str) -> Ruling:
+    return Ruling(Answer(TxnOutcome.REDIRECT), coordinator)
+
+
+def _refused(remark: str, txn: Transaction | None = None) -> Ruling:
+    return Ruling(Answer(TxnOutcome.REFUSED, last_version=txn.last_version if txn else NO_VERSION), remark=remark)

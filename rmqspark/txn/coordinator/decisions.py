@@ -1,0 +1,77 @@
+"""Decisions as a ledger has them: looked at before they are taken, told to auditors, and in short when all is done."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from rmqspark.errors import TransactionError
+from rmqspark.protocol.bodies.txn import AuditedBatch, TxnDecision
+from rmqspark.protocol.names import MAX_TRANSACTIONAL_ID_LENGTH
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rmqspark.protocol.bodies.txn import OutputRange
+    from rmqspark.txn.coordinator.events import Pending, Transaction
+
+_CHECKSUM: Final = re.compile("[0-9]{1,20}")  # of 64 bits
+
+
+def check_decision(decision: TxnDecision) -> None:
+    """Raises TransactionError unless each partition counts once: all its rows come from one attempt, on whichever
+    brokers. And what is remembered of a decision for good has the length that such things have."""
+    texts = [decision.queryId, decision.topic, decision.leasedQueues, decision.run, *decision.participants]
+    if max(map(len, texts)) > MAX_TRANSACTIONAL_ID_LENGTH or not _CHECKSUM.fullmatch(decision.checksum):
+        raise TransactionError("The decision has names, or a checksum, that are none.")
+    attempts: dict[int, str] = {}
+    rows = 0
+    for broker, held in decision.participants.items():
+        if not held:
+            raise TransactionError(f"The decision names {broker!r}, and no attempt there.")
+        if len({attempt.partition for attempt in held}) != len(held):
+            raise TransactionError(f"The decision names a partition on {broker!r} twice.")
+        for attempt in held:
+            if attempt.halves < 1 or attempt.rows < 1:
+                raise TransactionError(f"Attempt {attempt.attempt} of partition {attempt.partition} counts no rows.")
+            if attempts.setdefault(attempt.partition, attempt.attempt) != attempt.attempt:
+                raise TransactionError(f"The decision names two attempts of partition {attempt.partition}.")
+            rows += attempt.rows
+    if rows != decision.rows:
+        raise TransactionError(f"The decision is about {decision.rows} rows, its attempts have {rows}.")
+
+
+def audited(
+    txn: Transaction, pending: Pending, outputs: Mapping[str, list[OutputRange]], *, completed: bool
+) -> AuditedBatch:
+    """What an audit is told of a decision, with the outputs known so far, by broker."""
+    decision = pending.decision
+    return AuditedBatch(
+        transactionalId=txn.transactional_id,
+        queryId=decision.queryId,
+        version=pending.version,
+        decidedAtMs=pending.at_ms,
+        decidedBy=pending.by,
+        rows=decision.rows,
+        bytes=decision.bytes,
+        checksum=decision.checksum,
+        inputs=decision.inputs,
+        outputs=[output for some in outputs.values() for output in some],
+        completed=completed,
+        ownVersion=decision.ownVersion,
+    )
+
+
+def figures(decision: TxnDecision) -> TxnDecision:
+    """What a run that repeats the version compares itself with, and where the rows went."""
+    return TxnDecision(
+        queryId=decision.queryId,
+        participants={broker: [] for broker in decision.participants},
+        rows=decision.rows,
+        bytes=decision.bytes,
+        checksum=decision.checksum,
+        topic=decision.topic,
+        leasedQueues=decision.leasedQueues,
+        run=decision.run,
+        batchId=decision.batchId,
+    )

@@ -1,0 +1,136 @@
+"""Moves the committed offsets of consumer groups to where a decided batch has read. Never backwards.
+
+Whoever takes over a query's group goes on where its decided batches end. What cannot be moved now (its broker is down,
+or belongs to another cluster) is tried again for a while; the next batch moves it farther anyway. A move that comes so
+late may undo a reset that the query has carried out meanwhile, until the query says with its next batch where it is.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import structlog
+
+from rmqspark.errors import GroupNotFound, NotFound, RmqError
+from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.headers.consume import (
+    OffsetResponseHeader,
+    PullFlag,
+    PullMessageRequestHeader,
+    QueryConsumerOffsetRequestHeader,
+    UpdateConsumerOffsetRequestHeader,
+)
+from rmqspark.txn.coordinator.peers import unlisted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from rmqspark.protocol.bodies.txn import InputRange
+    from rmqspark.txn.coordinator.peers import Peers
+
+_TIMEOUT_MS: Final = 3_000
+_MAX_TRIES: Final = 60
+_MAX_WAITING: Final = 100_000
+
+log = structlog.get_logger("rmqspark.txn")
+
+
+class _Place(NamedTuple):
+    broker: str
+    group: str
+    topic: str
+    queue_id: int
+
+
+class InputOffsets:
+    """What is still to be moved. `commit_here(group, topic, queue_id, offset)` moves one of this broker."""
+
+    def __init__(self, own_name: str, commit_here: Callable[[str, str, int, int], None], peers: Peers) -> None:
+        self._own_name = own_name
+        self._commit_here = commit_here
+        self._peers = peers
+        self._waiting: dict[_Place, tuple[int, int]] = {}  # -> offset, tries so far
+
+    def want(self, inputs: Iterable[InputRange]) -> None:
+        """Takes note of a decision's inputs, and moves those of this broker at once."""
+        for each in inputs:
+            if not each.group:
+                continue
+            place = _Place(each.brokerName, each.group, each.topic, each.queueId)
+            if each.brokerName == self._own_name:
+                self._move_here(place, each.toOffset)
+            elif place in self._waiting or len(self._waiting) < _MAX_WAITING:
+                offset, _ = self._waiting.get(place, (0, 0))
+                self._waiting[place] = max(offset, each.toOffset), 0
+
+    async def move(self) -> None:
+        """Tries what waits, once; a broker that fails is left alone for this time."""
+        if not self._waiting:
+            return
+        listed = await self._peers.listed({place.broker for place in self._waiting})
+        failed: dict[str, RmqError] = {}
+        for place, (offset, tries) in list(self._waiting.items()):
+            try:
+                if place.broker not in listed:
+                    raise unlisted(place.broker)
+                if place.broker in failed:
+                    raise failed[place.broker]
+                await self._move_there(place, offset)
+            except RmqError as error:
+                failed[place.broker] = error
+                if self._waiting.get(place) == (offset, tries):
+                    self._note_failure(place, offset, tries + 1, error)
+            else:
+                if self._waiting.get(place, (offset, 0))[0] == offset:
+                    self._waiting.pop(place, None)
+
+    def _move_here(self, place: _Place, offset: int) -> None:
+        try:
+            self._commit_here(place.group, place.topic, place.queue_id, offset)
+        except RmqError as error:
+            log.warning("a group's offset was not moved", place=str(place), offset=offset, reason=str(error))
+
+    async def _move_there(self, place: _Place, offset: int) -> None:
+        asked = QueryConsumerOffsetRequestHeader(place.group, place.topic, place.queue_id, setZeroIfNotFound=False)
+        try:
+            response = await self._peers.call(
+                place.broker, RequestCode.QUERY_CONSUMER_OFFSET, asked, timeout_ms=_TIMEOUT_MS
+            )
+            committed = response.header(OffsetResponseHeader).offset
+        except NotFound:
+            committed = -1
+        if committed < offset:
+            header = UpdateConsumerOffsetRequestHeader(place.group, place.topic, place.queue_id, offset)
+            try:
+                await self._update(place, header)
+            except GroupNotFound:
+                await self._introduce(place, offset)
+                await self._update(place, header)
+
+    async def _update(self, place: _Place, header: UpdateConsumerOffsetRequestHeader) -> None:
+        await self._peers.call(place.broker, RequestCode.UPDATE_CONSUMER_OFFSET, header, timeout_ms=_TIMEOUT_MS)
+
+    async def _introduce(self, place: _Place, offset: int) -> None:
+        """A broker keeps no offset of a group it does not know; a pull makes it known, whatever comes of it."""
+        header = PullMessageRequestHeader(
+            consumerGroup=place.group,
+            topic=place.topic,
+            queueId=place.queue_id,
+            queueOffset=offset,
+            maxMsgNums=1,
+            sysFlag=PullFlag.SUBSCRIPTION,
+            commitOffset=0,
+            suspendTimeoutMillis=0,
+            subVersion=0,
+            subscription="*",
+        )
+        with suppress(RmqError):
+            await self._peers.call(place.broker, RequestCode.PULL_MESSAGE, header, timeout_ms=_TIMEOUT_MS)
+
+    def _note_failure(self, place: _Place, offset: int, tries: int, error: RmqError) -> None:
+        if tries < _MAX_TRIES:
+            self._waiting[place] = offset, tries
+            return
+        del self._waiting[place]
+        log.warning("a group's offset could not be moved", place=str(place), offset=offset, reason=str(error))

@@ -1,0 +1,164 @@
+"""Which broker coordinates a transactional id: whoever has it in its ledger; nobody can be two.
+
+Clients agree on a broker by rendezvous, but brokers come and go, and then it is another one that they agree on. So a
+broker that is asked for an id it does not know asks all others before it adopts it, also those it has seen only once:
+one that is down may own the id, and has to be started, or declared gone for good (`retired_brokers`), first. It asks
+them whom they have seen, too: a broker that has only just joined knows of none that is away, and neither does a name
+server that was restarted.
+
+Two that adopt the same id at the same time answer each other "mine"; both give up, and the clients try again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import structlog
+
+from rmqspark.errors import NotSupported, RmqError, TwoCoordinators, Unreachable
+from rmqspark.protocol.bodies.txn import BrokersSeen
+from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.headers.txn import NO_EPOCH, TxnFindRequestHeader, TxnFindResponseHeader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from rmqspark.txn.coordinator.ledger import Ledger
+    from rmqspark.txn.coordinator.peers import Peers
+
+_FIND_TIMEOUT_MS: Final = 3_000
+
+log = structlog.get_logger("rmqspark.txn")
+
+
+class _Told(NamedTuple):
+    """What a broker says of an id: that it has it in its ledger, or is about to; below which epoch it takes nothing;
+    and which brokers it has ever seen."""
+
+    owns: bool = False
+    adopts: bool = False
+    newest_epoch: int = NO_EPOCH
+    seen: tuple[str, ...] = ()
+
+
+class Adoption(NamedTuple):
+    """The other broker that owns an id. None if it is ours, or about to be, and then the newest epoch that any broker
+    remembers: it was forgotten, or its coordinator is gone for good, and new epochs have to be above that."""
+
+    owner: str | None
+    newest_epoch: int = NO_EPOCH
+
+
+class Owners:
+    """Finds the coordinator of an id. `retired` are brokers that will never come back; `epoch_here` says below which
+    epoch of an id this broker takes nothing itself."""
+
+    def __init__(
+        self, own_name: str, ledger: Ledger, peers: Peers, retired: Iterable[str], epoch_here: Callable[[str], int]
+    ) -> None:
+        self.own_name = own_name
+        self._ledger = ledger
+        self._peers = peers
+        self._retired = frozenset(retired)
+        self.epoch_here = epoch_here
+        self._adopting: dict[str, int] = {}  # id -> how many requests are asking around for it
+        self._disputed: dict[str, str] = {}  # id -> the other owner, once it was logged
+
+    def is_mine(self, transactional_id: str) -> bool:
+        """What FIND is answered: also yes while this broker is about to adopt the id."""
+        return transactional_id in self._ledger or self.is_adopting(transactional_id)
+
+    def is_adopting(self, transactional_id: str) -> bool:
+        """Whether it is asking around for an id that it does not own yet."""
+        return transactional_id in self._adopting and transactional_id not in self._ledger
+
+    def seen(self) -> list[str]:
+        """The brokers that may own something, as far as this one knows."""
+        return sorted({*self._ledger.peers, *self._peers.names()} - self._retired)
+
+    async def elsewhere(self, transactional_id: str) -> str | None:
+        """The other broker that owns the id; None if it is ours, or nobody's.
+
+        Raises Unreachable naming a broker that cannot be asked.
+        """
+        if transactional_id in self._ledger:
+            return None
+        return _owner(transactional_id, *await self._ask_all(transactional_id))
+
+    async def adopt(self, transactional_id: str) -> Adoption:
+        """The same, of an id that is about to be ours if it is nobody's. Raises Unreachable."""
+        if transactional_id in self._ledger:
+            return Adoption(None)
+        self._adopting[transactional_id] = self._adopting.get(transactional_id, 0) + 1
+        try:
+            told, is_listed = await self._ask_all(transactional_id)
+            remembered = (answer.newest_epoch for answer in told.values() if answer is not None)
+            newest_epoch = max([self.epoch_here(transactional_id), *remembered])
+            return Adoption(_owner(transactional_id, told, is_listed), newest_epoch)
+        finally:
+            self._adopting[transactional_id] -= 1
+            if not self._adopting[transactional_id]:
+                del self._adopting[transactional_id]
+
+    async def refuse_second(self, transactional_id: str) -> None:
+        """Raises TwoCoordinators if another broker that can be asked owns what we own. One that is about to adopt it
+        is asking us at this moment, and will not."""
+        told, _ = await self._ask_all(transactional_id)
+        other = next((name for name, answer in told.items() if answer is not None and answer.owns), None)
+        if other is None:
+            return
+        error = TwoCoordinators(
+            f"Brokers {self.own_name!r} and {other!r} both coordinate the transactional id {transactional_id!r}.",
+            hint="Go on with a new transactionalId, after a look at what both have committed (rmq txn describe).",
+        )
+        if self._disputed.get(transactional_id) != other:
+            self._disputed[transactional_id] = other
+            log.error("two coordinators", transactional_id=transactional_id, other=other)
+        raise error
+
+    async def _ask_all(self, transactional_id: str) -> tuple[dict[str, _Told | None], bool]:
+        """What everybody says, by name (None for those that do not answer), and whether a name server could be asked
+        who everybody is. Those are asked, too, whom only others have seen."""
+        is_listed = await self._peers.refresh()
+        told: dict[str, _Told | None] = {}
+        names = {*self._ledger.peers, *self._peers.names()}
+        while unasked := sorted(names - told.keys() - self._retired - {self.own_name}):
+            answers = await asyncio.gather(*(self._ask(name, transactional_id) for name in unasked))
+            told.update(zip(unasked, answers, strict=True))
+            names.update(name for answer in answers if answer is not None for name in answer.seen)
+        return dict(sorted(told.items())), is_listed
+
+    async def _ask(self, broker: str, transactional_id: str) -> _Told | None:
+        """None where there is no telling. A stock broker owns nothing."""
+        header = TxnFindRequestHeader(transactional_id)
+        try:
+            response = await self._peers.call(broker, RequestCode.RMQ_TXN_FIND, header, timeout_ms=_FIND_TIMEOUT_MS)
+            answer = response.header(TxnFindResponseHeader)
+            if answer.brokerName != broker:
+                raise Unreachable(f"Broker {answer.brokerName!r} answers where {broker!r} was.", address=broker)
+            seen = BrokersSeen.decode(response.body).brokers
+        except NotSupported:
+            return _Told()
+        except RmqError as error:
+            log.info("a broker cannot be asked", broker=broker, reason=str(error))
+            return None
+        return _Told(answer.found and not answer.adopting, answer.adopting, answer.newestEpoch, tuple(seen))
+
+
+def _owner(transactional_id: str, told: Mapping[str, _Told | None], is_listed: bool) -> str | None:
+    found = next((name for name, answer in told.items() if answer is not None and (answer.owns or answer.adopts)), None)
+    silent = next((name for name, answer in told.items() if answer is None), None)
+    if found is None and silent is not None:
+        raise Unreachable(
+            f"Broker {silent!r} may own the transactional id {transactional_id!r}, and cannot be asked.",
+            address=silent,
+            hint="Start it. If it is gone for good, name it in the setting retired_brokers of the other brokers.",
+        )
+    if found is None and not is_listed:
+        raise Unreachable(
+            f"No name server says which brokers there are; one may own the transactional id {transactional_id!r}.",
+            address="name servers",
+            hint="Is a name server running? Ask rmq doctor.",
+        )
+    return found

@@ -1,0 +1,314 @@
+"""Committed half batches into their topics, over any crash: each message once.
+
+A completion is an event that it has begun, the messages, and an event that it has ended. Every message names its half
+batch (RocketMQ's preparedTransactionOffset), so whoever finds a completion begun and not ended can tell which messages
+are there, and appends the others and no other. At a start that happens before anybody reads (`restore`), so readers
+see all messages of a half batch, or none.
+
+A half batch whose topic was deleted since it came is passed over: its messages have gone with the topic, as they would
+if they had been there before, and a topic made anew under the name has nothing to do with them.
+
+While messages are appended the store publishes nothing, so a transaction becomes readable at once. A large one does so
+in several steps, each of whole half batches: other readers wait no longer than one step takes.
+"""
+
+from __future__ import annotations
+
+from itertools import chain, groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from rmqspark.errors import InvalidMessage, NotWritable, RmqError, StoreError, TransactionError
+from rmqspark.fault_points import fault_point
+from rmqspark.protocol.bulk.bulk_rows import brings_rows
+from rmqspark.txn.participant.output_ranges import deleted_ranges, most_bytes, output_ranges
+from rmqspark.txn.participant.participant_events import Completed, CompletionBegun, Dismissed, Dropped, Summary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+
+    from rmqspark.txn.participant.half_batch import Batch, HalfBatch
+    from rmqspark.txn.participant.half_store import HalfStore
+    from rmqspark.txn.participant.held import Completion
+    from rmqspark.txn.participant.participant import Participant
+    from rmqspark.txn.participant.participant_events import AttemptKey, Event
+    from rmqspark.txn.participant.preparation import Preparation
+
+_PUBLISHED_TOGETHER_BYTES: Final = 32 << 20  # some 200,000 messages of 100 bytes: tens of milliseconds
+_APPENDED_TOGETHER_BYTES: Final = 2 << 20  # a millisecond; two large half batches cost more together than each alone
+_SUMMARY_EVERY_EVENTS: Final = 256
+
+log = structlog.get_logger("rmqspark.txn")
+
+
+def _nothing() -> None: ...
+
+
+class TornBatch(StoreError):
+    """Readers would see a part of a half batch, and the rest cannot be written."""
+
+
+class Completer:
+    """The only one who tells the participant what has happened. `check_target` raises what forbids sending to a queue
+    of a topic; `broker_name` stands in the output ranges; `on_appended` counts rows and bytes of half batches."""
+
+    def __init__(
+        self,
+        participant: Participant,
+        halves: HalfStore,
+        *,
+        check_target: Callable[[str, int], None],
+        broker_name: str,
+        on_appended: Callable[[int, int], None] = lambda _rows, _bytes: None,
+    ) -> None:
+        self._participant = participant
+        self._halves = halves
+        self._check_target = check_target
+        self._broker_name = broker_name
+        self._on_appended = on_appended
+        self._events = 0  # since the newest summary
+        self.needed_offset: int | None = None  # physical: of the newest summary, or of the first event before any
+
+    # --- what happens ------------------------------------------------------------------------------------------------
+
+    def note(self, event: Event) -> None:
+        """Writes an event, and has the participant take it over. Raises NotWritable."""
+        log_offset = self._halves.record(event)
+        self._participant.apply(event, log_offset)
+        self._events += 1
+        if self.needed_offset is None:
+            self.needed_offset = log_offset
+
+    def summarize(self, *, at_once: bool = False) -> None:
+        """Writes a summary, if it is time for one: a start then reads no more than it and what follows."""
+        is_due = self.needed_offset is not None if at_once else self._events >= _SUMMARY_EVERY_EVENTS
+        if not is_due:
+            return
+        try:
+            self.needed_offset = self._record_summary()
+            self._events = 0
+        except (NotWritable, InvalidMessage) as error:  # a start reads more events instead
+            log.warning("half batches could not be summarized", reason=str(error))
+
+    def _record_summary(self) -> int:
+        next_half = self._halves.next_half
+        try:
+            return self._halves.record(self._participant.summary(next_half))
+        except InvalidMessage:  # too large; without a summary the log could never expire
+            return self._halves.record(self._participant.summary(next_half, with_outputs=False))
+
+    def most_output_bytes(self, batch: Batch, attempts: Sequence[AttemptKey]) -> int:
+        """How long the account of where these attempts' messages went will be in an event, at most."""
+        return most_bytes(_queues(self._participant.sent_by(batch, attempts)), self._broker_name)
+
+    def barred(self, batch: Batch, attempts: Sequence[AttemptKey]) -> str:
+        """What stands against appending what these attempts have sent for its queues; empty if nothing does."""
+        halves = self._participant.sent_by(batch, attempts)
+        for half in halves:
+            if self._halves.was_deleted(half):
+                return f"Topic {half.topic!r} was deleted after rows for it had been sent."
+        try:
+            self._check_targets(halves)
+        except RmqError as error:
+            return error.message
+        return ""
+
+    def _check_targets(self, halves: Iterable[HalfBatch]) -> None:
+        for queue in sorted(_queues(halves)):
+            self._check_target(*queue)
+
+    def _undeleted(self, halves: Iterable[HalfBatch]) -> list[HalfBatch]:
+        return [half for half in halves if not self._halves.was_deleted(half)]
+
+    def begin(self, batch: Batch, attempts: Sequence[AttemptKey]) -> Completion:
+        """The completion of a version, begun now if it was not before.
+
+        Raises TransactionError where something is not held, what stands against sending to one of the topics (none
+        that was deleted), and NotWritable where there is no room.
+        """
+        completion = self._participant.completion(batch)
+        if completion is not None and sorted(completion.attempts) != sorted(attempts):
+            raise TransactionError(f"{batch} was committed before, with other attempts.")
+        halves = self._undeleted(self._participant.halves_of(batch, attempts))
+        self._check_targets(halves)
+        self._halves.check_room(sum(half.messages_bytes for half in halves))
+        if completion is None:
+            self.note(CompletionBegun(batch.transactional_id, batch.epoch, batch.version, list(attempts)))
+            completion = self._participant.completion(batch)
+        assert completion is not None
+        return completion
+
+    def steps(self, completion: Completion) -> Generator[None]:
+        """Appends what is missing, one large half batch a step, or many small ones: the messages of the next are made
+        while they are written. Raises NotWritable, and what stands against sending to a topic by now; may be tried
+        again then. A topic that is deleted between two steps takes its messages along."""
+        groups = [list(_appended_together(group)) for group in _published_together(self._missing(completion))]
+        preparations = (self._prepare(completion, halves) for halves in chain.from_iterable(groups))
+        ready = next(preparations, None)
+        for group in groups:
+            with self._halves.publishing_together():
+                for _ in group:
+                    assert ready is not None
+                    coming = next(preparations, None)
+                    self._append_new(completion, ready, meanwhile=coming.run if coming is not None else _nothing)
+                    ready = coming
+                    yield
+
+    def end(self, completion: Completion) -> None:
+        """Notes that all is appended but what went with topics, and drops everything else up to this version."""
+        fault_point("mid_complete")
+        batch, halves = completion.batch, self._participant.halves_of(completion.batch, completion.attempts)
+        gone = [half for half in halves if self._halves.was_deleted(half)]
+        appended = [
+            (half.topic, half.queue_id, completion.appended[half.physical_offset]) for half in self._undeleted(halves)
+        ]
+        outputs = output_ranges(appended, self._broker_name) + deleted_ranges(gone, self._broker_name)
+        self.note(Completed(batch.transactional_id, batch.epoch, batch.version, outputs))
+        _tell_deleted(batch, gone)
+        self.summarize()
+
+    def drop(self, batch: Batch) -> None:
+        """Drops a version and what falls with it. Raises TransactionError if it is committed."""
+        self._refuse_if_begun(batch)
+        if self._participant.would_drop(batch):
+            self.note(Dropped(batch.transactional_id, batch.epoch, batch.version))
+            self.summarize()
+
+    def dismiss(self, batch: Batch) -> None:
+        """Drops a version of one epoch and nothing else. Raises TransactionError if it is committed."""
+        self._refuse_if_begun(batch)
+        self.note(Dismissed(batch.transactional_id, batch.epoch, batch.version))
+        self.summarize()
+
+    def _refuse_if_begun(self, batch: Batch) -> None:
+        if self._participant.completion(batch) is not None:
+            raise TransactionError(f"{batch} is committed, it cannot be dropped.")
+
+    # --- at a start --------------------------------------------------------------------------------------------------
+
+    def restore(self) -> None:
+        """Brings back what the log says, and finishes what was begun. To be called once, before anybody reads.
+
+        Raises TornBatch where readers would see a part of a half batch, since there is no room for the rest.
+        """
+        events = self._halves.events()
+        self.needed_offset = events[0][1] if events else None
+        summary = events[0][0] if events and isinstance(events[0][0], Summary) else None
+        if summary is not None:
+            self._participant.apply(*events.pop(0))
+        for half in self._halves.find(summary):
+            self._participant.hold(half)
+        for event, log_offset in events:
+            self._participant.apply(event, log_offset)
+        self._events = len(events)
+        for completion in self._participant.completions():
+            self._resume(completion)
+        try:
+            self._halves.flush()  # with SYNC_FLUSH, only then what was mended is readable as the rest is already
+        except OSError as error:
+            raise TornBatch(f"What was completed could not be written to the disk: {error}.") from error
+        self.summarize(at_once=True)
+
+    def _resume(self, completion: Completion) -> None:
+        try:
+            halves = self._participant.halves_of(completion.batch, completion.attempts)
+            present = {half.physical_offset for half in halves}
+            completion.appended = self._halves.rows_present(completion.log_offset, present)
+            self._mend(completion, self._undeleted(halves))
+            self.begin(completion.batch, completion.attempts)
+            for _ in self.steps(completion):
+                pass
+            self.end(completion)
+        except TornBatch:
+            raise
+        except RmqError as error:  # what is there is whole, or cannot be mended; the rest follows if the reason goes
+            log.error("a committed batch cannot be completed yet", batch=str(completion.batch), reason=str(error))
+
+    def _mend(self, completion: Completion, halves: Sequence[HalfBatch]) -> None:
+        """Completes the half batch in whose messages the last run ended."""
+        for half in halves:
+            if 0 < completion.rows_of(half) < half.rows:
+                try:
+                    self._append(completion, self._prepare(completion, [half]))
+                except NotWritable as error:
+                    raise TornBatch(
+                        f"{half.topic}/{half.queue_id} ends in the middle of a batch, and the rest cannot be written: "
+                        f"{error.message}",
+                        hint="Free some space on the disk of the store, then start the broker again.",
+                    ) from error
+
+    # --- steps -------------------------------------------------------------------------------------------------------
+
+    def _missing(self, completion: Completion) -> list[HalfBatch]:
+        halves = self._participant.halves_of(completion.batch, completion.attempts)
+        return [half for half in self._undeleted(halves) if completion.rows_of(half) < half.rows]
+
+    def _prepare(self, completion: Completion, halves: Sequence[HalfBatch]) -> Preparation:
+        """Several at once are new, a single one may be there in part."""
+        return self._halves.prepare(halves, completion.rows_of(halves[0]) if len(halves) == 1 else 0)
+
+    def _append_new(
+        self, completion: Completion, preparation: Preparation, meanwhile: Callable[[], None] = _nothing
+    ) -> None:
+        if self._halves.was_deleted(preparation.halves[0]):  # between two steps, and all are for one topic
+            return
+        self._check_targets(preparation.halves)
+        self._append(completion, preparation, meanwhile)
+
+    def _append(
+        self, completion: Completion, preparation: Preparation, meanwhile: Callable[[], None] = _nothing
+    ) -> None:
+        for half, new in zip(preparation.halves, self._halves.append(preparation, meanwhile), strict=True):
+            self._on_appended(new.rows, half.messages_bytes)
+            known = completion.appended.get(half.physical_offset)
+            appended = new if known is None else known._replace(rows=known.rows + new.rows)
+            completion.appended[half.physical_offset] = appended
+
+
+def _queues(halves: Iterable[HalfBatch]) -> set[tuple[str, int]]:
+    """The queues (topic, queue id) that these half batches are for."""
+    return {(half.topic, half.queue_id) for half in halves}
+
+
+def _tell_deleted(batch: Batch, halves: Sequence[HalfBatch]) -> None:
+    """What a decided version has lost, topic by topic."""
+    for topic in sorted({half.topic for half in halves}):
+        rows = sum(half.rows for half in halves if half.topic == topic)
+        log.warning("rows of a committed batch went with their topic", batch=str(batch), topic=topic, rows=rows)
+
+
+def _published_together(halves: Sequence[HalfBatch]) -> Iterator[list[HalfBatch]]:
+    """Half batches that become readable together."""
+    group: list[HalfBatch] = []
+    size = 0
+    for half in halves:
+        group.append(half)
+        size += half.messages_bytes
+        if size >= _PUBLISHED_TOGETHER_BYTES:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
+def _appended_together(halves: Sequence[HalfBatch]) -> Iterator[list[HalfBatch]]:
+    """Half batches that are appended together: small ones of rows for one topic. The order in each queue stays.
+
+    A micro-batch of few rows has one for each task and queue, and each alone costs as much as some thousand rows.
+    """
+    for _, of_topic in groupby(sorted(halves, key=attrgetter("topic", "queue_id")), attrgetter("topic")):
+        together: list[HalfBatch] = []
+        size = 0
+        for half in of_topic:
+            size += half.messages_bytes
+            if together and (size > _APPENDED_TOGETHER_BYTES or not brings_rows(half.record_size)):
+                yield together
+                together, size = [], half.messages_bytes
+            together.append(half)
+            if not brings_rows(half.record_size):
+                yield together
+                together, size = [], 0
+        if together:
+            yield together

@@ -1,0 +1,319 @@
+"""A broker as a participant: takes half batches, votes, completes and drops, and asks about what nobody speaks of.
+
+The thin, waiting side. What may be done says `participant.py`, how it is done `completer.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import closing
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+import structlog
+
+from rmqspark.errors import Busy, ForgedDecision, ForgedEpoch, RmqError
+from rmqspark.protocol.bodies.txn import AttemptName
+from rmqspark.protocol.headers.txn import NO_EPOCH
+from rmqspark.txn.participant.check_backs import CheckBacks
+from rmqspark.txn.participant.half_batch import Batch
+from rmqspark.txn.participant.participant import too_late
+from rmqspark.txn.participant.participant_events import VotedFor
+from rmqspark.txn.participant.retention import Retention
+from rmqspark.txn.ports import Complete, VoteAnswer
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from rmqspark.clock import Clock
+    from rmqspark.protocol.bodies.txn import HeldVersion, OutputRange
+    from rmqspark.txn.participant.completer import Completer
+    from rmqspark.txn.participant.half_batch import HalfBatch
+    from rmqspark.txn.participant.half_store import HalfStore
+    from rmqspark.txn.participant.participant import Participant
+    from rmqspark.txn.participant.participant_events import AttemptKey
+    from rmqspark.txn.ports import Vote
+
+_ASKED_AT_ONCE: Final = 16
+_FIRST_WRITTEN_BACK_BYTES: Final = 512 << 10  # of small batches too little would be left for the vote to wait for
+_MOST_WRITTEN_BACK_BYTES: Final = 16 << 20
+
+log = structlog.get_logger("rmqspark.txn")
+
+
+class Verdict(NamedTuple):
+    """What a coordinator says of a batch: `is_open`, or for good the attempts of this broker that count, if any do.
+    `newest_epoch`: that it has handed out, or of the decision; 0 where there is no telling."""
+
+    is_open: bool
+    attempts: Sequence[AttemptName] = ()
+    newest_epoch: int = NO_EPOCH
+
+    def allows(self, request: Complete) -> bool:
+        """Whether this is what the coordinator says. The request is about the same batch."""
+        if request.commit:
+            return bool(request.attempts) and _names(request.attempts) == _names(self.attempts)
+        return not self.is_open and not self.attempts and request.epoch <= self.newest_epoch
+
+
+class Disk(Protocol):
+    """The way to the disk, as far as a participant needs it."""
+
+    async def flushed(self, end_offset: int) -> None:
+        """Returns when the log is on disk up to there. Raises FlushTimeout, NotWritable."""
+
+    def hurry(self) -> None:
+        """Has what is written so far go to the disk soon."""
+
+
+class Resolver:
+    """All methods belong to the event loop's thread. `reads_unsynced` says whether messages are readable before they
+    are on disk (ASYNC_FLUSH); `max_output_bytes` how long the account of where a version went may be."""
+
+    def __init__(
+        self,
+        participant: Participant,
+        halves: HalfStore,
+        completer: Completer,
+        disk: Disk,
+        clock: Clock,
+        *,
+        ask: Callable[[Batch], Awaitable[Verdict]],
+        timeout_ms: int,
+        check_interval_ms: int,
+        reads_unsynced: bool,
+        max_output_bytes: int,
+    ) -> None:
+        self._participant = participant
+        self._halves = halves
+        self._completer = completer
+        self._disk = disk
+        self._clock = clock
+        self._ask = ask
+        self._reads_unsynced = reads_unsynced
+        self._max_output_bytes = max_output_bytes
+        self._check_backs = CheckBacks(timeout_ms=timeout_ms, interval_ms=check_interval_ms)
+        self._one_at_a_time = asyncio.Lock()
+        self._bytes_to_write_back = 0
+        self._write_back_at_bytes = _FIRST_WRITTEN_BACK_BYTES
+        self._retention = Retention(participant, halves, completer, clock)
+
+    def recover(self) -> None:
+        """Brings back what the log says and finishes what was begun; to be called once, before anybody reads.
+
+        Raises TornBatch where readers would see a part of a half batch.
+        """
+        self._completer.restore()
+        for batch in self._participant.batches():
+            self._check_backs.hurry(batch, self._clock.monotonic_ms())
+
+    # --- half batches ------------------------------------------------------------------------------------------------
+
+    def is_announced(self, batch: Batch) -> bool:
+        """Whether half batches of it may be taken at once; else it is to be introduced first."""
+        return self._participant.is_announced(batch)
+
+    async def introduce(self, batch: Batch) -> None:
+        """Asks its coordinator about an epoch that is new here: a forged one is refused, a real one fences the older.
+
+        Raises ForgedEpoch, Fenced. While there is no telling the epoch stays new: its half batches are taken and fence
+        nobody, and the check-back settles them.
+        """
+        try:
+            verdict = await self._ask(batch)
+        except RmqError as error:
+            log.info("the coordinator of a new epoch cannot be asked", batch=str(batch), reason=str(error))
+            return
+        if verdict.is_open:
+            if verdict.newest_epoch == batch.epoch:
+                self._participant.announce(batch)
+        elif batch.epoch > verdict.newest_epoch:
+            raise ForgedEpoch(f"Epoch {batch.epoch} of {batch.transactional_id!r} was never handed out.")
+        else:
+            raise too_late(batch)
+
+    def known(self, half: HalfBatch) -> HalfBatch | None:
+        """The same half batch, if it is held already. Raises Fenced, Busy, TransactionError for one not to be taken."""
+        held = self._participant.find(half)
+        if held is None:
+            self._participant.admit(half)
+        return held
+
+    def take(self, half: HalfBatch, body: memoryview) -> HalfBatch:
+        """Stores a half batch that is new and whose body has been checked. Raises NotWritable.
+
+        Its bytes begin their way to the disk, so that the vote's fsync finds little to do.
+        """
+        held = self._halves.put(half, body)
+        self._participant.hold(held)
+        self._check_backs.expect(half.name.batch, self._clock.monotonic_ms())
+        self._bytes_to_write_back += half.body_bytes
+        if self._bytes_to_write_back >= self._write_back_at_bytes:
+            self._bytes_to_write_back = 0
+            self._write_back_at_bytes = min(2 * self._write_back_at_bytes, _MOST_WRITTEN_BACK_BYTES)
+            self._disk.hurry()
+        return held
+
+    def newest_epoch(self, transactional_id: str) -> int:
+        """Of an id: those below it are fenced here. 0 if its coordinator never spoke of it."""
+        return self._participant.newest_epoch(transactional_id)
+
+    def held_versions(self, transactional_id: str | None) -> list[HeldVersion]:
+        """What is held undecided: of one transactional id, or of all."""
+        return self._participant.held_versions(transactional_id)
+
+    # --- what comes over the network, where anybody can say that he is the coordinator -------------------------------
+
+    async def check_vote(self, request: Vote) -> None:
+        """An epoch that is new here is asked about, as it is for half batches. Raises ForgedEpoch, Fenced."""
+        batch = Batch(request.transactional_id, request.epoch, request.version)
+        if not self.is_announced(batch):
+            await self.introduce(batch)
+
+    async def check_complete(self, request: Complete) -> None:
+        """What was not voted for here was hardly decided: its coordinator is asked whether it was, and for which
+        attempts. Raises ForgedDecision, Busy where there is no telling."""
+        batch = Batch(request.transactional_id, request.epoch, request.version)
+        if request.commit and (self._participant.is_completed(batch) or self._participant.has_voted(batch)):
+            return
+        try:
+            verdict = await self._ask(batch)
+        except RmqError as error:
+            raise Busy(f"The coordinator of {batch} cannot be asked about it: {error}") from error
+        if verdict.is_open and verdict.newest_epoch == NO_EPOCH:
+            raise Busy(f"The coordinator of {batch} cannot be asked about it.")
+        if not verdict.allows(request):
+            raise ForgedDecision(f"The coordinator of {batch} has not decided this.")
+
+    # --- ParticipantPort ---------------------------------------------------------------------------------------------
+
+    async def vote(self, request: Vote) -> VoteAnswer:
+        """Yes when all that is asked for is held, and on disk with everything stored before it."""
+        batch = Batch(request.transactional_id, request.epoch, request.version)
+        if refusal := self.refusal(request):
+            return VoteAnswer(yes=False, remark=refusal)
+        output_bytes = self._completer.most_output_bytes(
+            batch, [(each.partition, each.attempt) for each in request.attempts]
+        )
+        if output_bytes > self._max_output_bytes:
+            return VoteAnswer(yes=False, remark=_too_many_queues(output_bytes, self._max_output_bytes))
+        halves = sum(attempt.halves for attempt in request.attempts)
+        if not self._participant.has_voted(batch, halves):
+            self._completer.note(VotedFor(*batch, halves))
+        await self._disk.flushed(self._halves.end_offset)
+        self._write_back_at_bytes = _FIRST_WRITTEN_BACK_BYTES
+        refusal = self.refusal(request)  # it may have been dropped meanwhile, or have expired
+        return VoteAnswer(not refusal, refusal, output_bytes)
+
+    async def complete(self, request: Complete) -> list[OutputRange]:
+        """Completes or drops a version; returns where its messages are, as soon as they are readable.
+
+        Raises Busy while an older version that was voted for is neither completed nor dropped, TransactionError where
+        this contradicts what was done or something is not held (any more), and what stands against the appending.
+        """
+        batch = Batch(request.transactional_id, request.epoch, request.version)
+        attempts = [(attempt.partition, attempt.attempt) for attempt in request.attempts]
+        if request.commit:
+            outputs = await self._commit(batch, attempts)
+        else:
+            outputs = await self._drop(batch)
+        if request.durable or not self._reads_unsynced:
+            await self._disk.flushed(self._halves.end_offset)
+        return outputs
+
+    def refusal(self, request: Vote) -> str:
+        """Why the answer is no, as things are now; empty for yes."""
+        self._retention.forget_expired()
+        batch = Batch(request.transactional_id, request.epoch, request.version)
+        if not request.attempts or any(each.halves < 1 for each in request.attempts):
+            return "It names no attempt, or one that has sent nothing."
+        if not self._participant.is_completed(batch._replace(version=request.completed)):
+            return f"Version {request.completed} is not complete here."
+        missing = self._participant.missing(batch, request.attempts)
+        return missing or self._completer.barred(batch, [(each.partition, each.attempt) for each in request.attempts])
+
+    def _check_order(self, batch: Batch) -> None:
+        first = self._participant.comes_first(batch)
+        if first is not None:
+            self._check_backs.hurry(first, self._clock.monotonic_ms())
+            raise Busy(f"{first} was voted for, and comes first.")
+
+    async def _commit(self, batch: Batch, attempts: Sequence[tuple[int, str]]) -> list[OutputRange]:
+        self._participant.check_decision(batch)
+        if not self._participant.is_completed(batch):  # else there is no need to wait for others
+            async with self._one_at_a_time:
+                if not self._participant.is_completed(batch) and (attempts or self._participant.concerns(batch)):
+                    self._check_order(batch)
+                    await self._append(batch, attempts)
+        return self._participant.outputs(batch)
+
+    async def _append(self, batch: Batch, attempts: Sequence[tuple[int, str]]) -> None:
+        completion = self._completer.begin(batch, attempts)
+        with closing(self._completer.steps(completion)) as steps:
+            for _ in steps:
+                await asyncio.sleep(0)
+        self._completer.end(completion)
+
+    async def _drop(self, batch: Batch) -> list[OutputRange]:
+        async with self._one_at_a_time:
+            self._completer.drop(batch)
+        return []
+
+    # --- what goes on beside the requests ----------------------------------------------------------------------------
+
+    async def check_back(self) -> None:
+        """One round: asks the coordinators of what is due, and completes or drops by the answers."""
+        self._tidy()
+        now_ms = self._clock.monotonic_ms()
+        due = self._check_backs.due(now_ms)
+        for first in range(0, len(due), _ASKED_AT_ONCE):
+            await asyncio.gather(*map(self._check_one, due[first : first + _ASKED_AT_ONCE]))
+
+    async def _check_one(self, batch: Batch) -> None:
+        if not self._participant.holds(batch):
+            self._check_backs.forget(batch)
+            return
+        had_voted = self._participant.has_voted(batch)
+        try:
+            verdict = await self._verdict(batch)
+            if verdict.is_open:
+                return
+            if verdict.attempts:
+                await self.complete(Complete(*batch, commit=True, attempts=verdict.attempts))
+            else:
+                await self._dismiss(batch, had_voted)
+            log.info("settled what its driver left", batch=str(batch), committed=bool(verdict.attempts))
+        except RmqError as error:
+            log.warning("a batch stays in doubt", batch=str(batch), reason=str(error))
+
+    async def _verdict(self, batch: Batch) -> Verdict:
+        """Nobody needs to be asked about what was begun."""
+        begun = self._participant.completion(batch)
+        if begun is not None:
+            return Verdict(is_open=False, attempts=[AttemptName(*attempt) for attempt in begun.attempts])
+        return await self._ask(batch)
+
+    async def _dismiss(self, batch: Batch, had_voted: bool) -> None:
+        """Unless it was voted for since the coordinator was asked: its epoch may not have been handed out then."""
+        async with self._one_at_a_time:
+            if self._participant.holds(batch) and self._participant.has_voted(batch) == had_voted:
+                self._completer.dismiss(batch)
+
+    def _tidy(self) -> None:
+        """Lets go of what retention has taken, and renews the summary before that takes it, too."""
+        self._retention.forget_expired()
+        self._retention.renew_summary()
+
+    def needed_offset(self) -> int | None:
+        """Physical offset from which on the log is needed. None if all of it may go."""
+        return self._retention.needed_offset()
+
+
+def _names(attempts: Sequence[AttemptName]) -> set[AttemptKey]:
+    return {(each.partition, each.attempt) for each in attempts}
+
+
+def _too_many_queues(output_bytes: int, max_bytes: int) -> str:
+    return (
+        f"The list of the queues its rows are for takes {output_bytes} bytes, over the limit of {max_bytes}: write to "
+        "fewer topics or queues in one batch, or raise max_message_size."
+    )
