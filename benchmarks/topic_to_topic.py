@@ -6,9 +6,9 @@
 - `writes`: a batch job of --rows rows, at-least-once and exactly-once (transactionalId and transactionVersion).
 - `pipelines`: a streaming query with Trigger.AvailableNow from a topic of --rows rows to another, from start() to its
   end; ours exactly-once and at-least-once, Kafka's connector at-least-once (it has nothing else), defaults everywhere;
-  ours exactly-once with readMode=direct, whose tasks read the broker's files themselves, and in large sends (what
-  docs/spark.md advises for rows of a kilobyte); and Python on both ends that does nothing, which is as fast as a Python
-  source and sink can be.
+  ours exactly-once with readMode=direct, whose tasks read the broker's files themselves, in large sends (what
+  docs/spark.md advises for rows of a kilobyte), and with both; and Python on both ends that does nothing, which is as
+  fast as a Python source and sink can be.
 - `commits`: what a micro-batch of 10,000 rows takes in a stream, exactly-once and at-least-once, from its progress:
   `triggerExecution` is the whole batch, `addBatch` its tasks and the sink's commit.
 - `memory`: peak memory of broker and Python workers while one exactly-once batch is written, and read again with all
@@ -94,8 +94,9 @@ class Bench:
             plain = Path("topic to topic, at-least-once", ours, AT_LEAST_ONCE)
             direct = Path("topic to topic, exactly-once, direct", ours, {}, DIRECT)
             large = Path("topic to topic, exactly-once, in large sends", ours, LARGE_SENDS)
+            both = Path("topic to topic, exactly-once, direct, in large sends", ours, LARGE_SENDS, DIRECT)
             bridge = Path("topic to topic, the bridge alone", self._nothing(), {})
-            return self._paired([connector, exact, plain, direct, large, bridge], self._copy)
+            return self._paired([connector, exact, plain, direct, large, both, bridge], self._copy)
 
     def _nothing(self) -> Nothing:
         return Nothing(self._spark, self._given.rows, self._given.queues, self._given.body_bytes)
