@@ -1,6 +1,6 @@
 """A broker: the order in which its parts start, and the same reversed (RocketMQ's BrokerController).
 
-    store → tables → parts → flusher, rounds → what the store holds of transactions → server → registration
+    store → tables → parts → flusher, rounds → what the store holds of transactions and delays → server → registration
 
 One event loop owns all of it; only fsyncs and the writing of tables leave its thread. Which parts there are is in
 `parts.py`, which requests they answer in `requests.py`, what they do by the clock in `rounds.py`.
@@ -122,6 +122,7 @@ class Broker:
 
         parts.set_store_host(self._whereabouts.store_host)
         parts.halves.recover()
+        parts.delays.recover()
         parts.resolver.recover()
         store.look_at_disk(given.clock.now_ms())  # the first round of the clock comes too late for the first message
         await running.enter_async_context(server)

@@ -76,6 +76,11 @@ class QueueLocks:
         if not locks:
             self._groups.pop(group, None)
 
+    def has_live(self, group: str, now_ms: int) -> bool:
+        """Whether a member of the group that consumes in order owns any queue; leases of queries do not count."""
+        locks = self._groups.get(group, {}).values()
+        return any(not lock.number and not self._has_expired(lock, now_ms) for lock in locks)
+
     def forget_topics(self, topics: Collection[str]) -> None:
         """Ends all that is held of them: the next one of a name has other messages in queues called the same."""
         for group, locks in list(self._groups.items()):

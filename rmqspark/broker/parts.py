@@ -1,6 +1,6 @@
 """What a broker is made of, and which part knows which; nothing is started yet.
 
-    store, tables → flusher, appender → half messages, transactions → those who act by request and by the clock
+    store, tables → flusher, appender → half messages, delays, transactions → those who act by request and by the clock
 
 A part is handed exactly the parts it uses. `requests.py` lays the families of requests over them.
 """
@@ -13,6 +13,7 @@ from rmqspark.broker.check_back import CheckBack
 from rmqspark.broker.clients import ClientRegistry
 from rmqspark.broker.consumption import ConsumptionRates
 from rmqspark.broker.coordinating import coordination
+from rmqspark.broker.delays.delayed_messages import DelayedMessages
 from rmqspark.broker.expiry_rounds import ExpiryRounds
 from rmqspark.broker.flusher import Flusher
 from rmqspark.broker.half_messages import HalfMessages
@@ -26,6 +27,7 @@ from rmqspark.broker.sending.receipts import Receipts
 from rmqspark.broker.stats import BrokerStats
 from rmqspark.broker.topic_publisher import TopicPublisher
 from rmqspark.client.addresses import parse_addresses
+from rmqspark.store.config import parse_delay_levels
 from rmqspark.txn.half_messages.half_ledger import CheckRules
 
 if TYPE_CHECKING:
@@ -61,6 +63,15 @@ class Given(NamedTuple):
     whereabouts: Whereabouts
 
     @property
+    def delays_ms(self) -> tuple[int, ...]:
+        """Of the levels of delayed messages, the first one first."""
+        return parse_delay_levels(self.store_config.message_delay_level)
+
+    @property
+    def delay_levels(self) -> int:
+        return len(self.delays_ms)
+
+    @property
     def syncs_flush(self) -> bool:
         return self.store_config.flush_disk_type == "SYNC_FLUSH"
 
@@ -94,6 +105,10 @@ class Parts:
         )
         self.check_back = CheckBack(self.halves, self.clients, self.publisher, broker_name=config.broker_name)
 
+        self.delays = DelayedMessages(
+            store, self.appender.append_together, topics, tables.delays, clock, given.delays_ms
+        )
+
         self.resolver = participation(
             config,
             store,
@@ -117,8 +132,8 @@ class Parts:
         store.on_readable = self.pulls.messages_arrived
 
     def needed_offset(self) -> int:
-        """Physical offset from which on transactions need the log, as things are now."""
-        needed = (self.coordination.needed_offset, self.resolver.needed_offset())
+        """Physical offset from which on transactions and delayed messages need the log, as things are now."""
+        needed = (self.coordination.needed_offset, self.resolver.needed_offset(), self.delays.needed_offset)
         return min(offset for offset in needed if offset is not None)
 
     def set_store_host(self, host: bytes) -> None:

@@ -6,6 +6,7 @@ import os
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
+from rmqspark.broker.dead_letters import DeadLetters
 from rmqspark.broker.group_deletion import GroupDeletion
 from rmqspark.broker.handlers.bulk import BulkHandlers
 from rmqspark.broker.handlers.capabilities import CapabilityHandlers
@@ -77,14 +78,34 @@ def _about_sends(given: Given, parts: Parts, usual: UsualSends) -> Iterator[Rout
         topics,
         groups,
         max_body_bytes=given.store_config.max_message_size,
+        delay_levels=given.delay_levels,
         unique_ids=UniqueIds(entropy.token(4), os.getpid(), given.whereabouts.ip),
         clock=clock,
         entropy=entropy,
     )
+    dead_letters = DeadLetters(groups, parts.tables.locks, clock)
     yield SendHandlers(
-        intake, usual, parts.appender, parts.receipts, parts.halves, topics, groups, parts.publisher, clock
+        intake,
+        usual,
+        parts.appender,
+        parts.receipts,
+        parts.halves,
+        dead_letters,
+        topics,
+        groups,
+        parts.publisher,
+        clock,
     ).routes()
-    yield SendBackHandlers(groups).routes()
+    yield SendBackHandlers(
+        parts.store,
+        parts.appender,
+        topics,
+        groups,
+        parts.publisher,
+        clock,
+        entropy,
+        delay_levels=given.delay_levels,
+    ).routes()
     yield TransactionHandlers(parts.halves, parts.appender).routes()
     yield BulkHandlers(config, parts.store, topics, parts.appender, parts.stats).routes()
 

@@ -17,6 +17,7 @@ log = structlog.get_logger("rmqspark.broker")
 
 _CLEANING_INTERVAL_MS: Final = 10_000
 _CHECK_BACK_INTERVAL_MS: Final = 200
+_DELAY_INTERVAL_MS: Final = 100
 _TRANSACTION_INTERVAL_MS: Final = 1_000
 
 
@@ -32,6 +33,7 @@ def rounds(given: Given, parts: Parts) -> list[Coroutine[Any, Any, None]]:
         _every(_CLEANING_INTERVAL_MS, lambda: parts.stats.sample(clock.now_ms())),
         _every(_CLEANING_INTERVAL_MS, parts.expiry.run),
         _every(_CHECK_BACK_INTERVAL_MS, parts.check_back.run_round),
+        _every(_DELAY_INTERVAL_MS, parts.delays.run_round),
         _every(_TRANSACTION_INTERVAL_MS, parts.resolver.check_back),
         _every(_TRANSACTION_INTERVAL_MS, parts.coordination.tick),
         _every(given.config.flush_consumer_offset_interval, tables.save),

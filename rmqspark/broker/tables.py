@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import msgspec
 import structlog
 
+from rmqspark.broker.delays.delay_table import DelayTable
 from rmqspark.broker.groups import SubscriptionGroups
 from rmqspark.broker.locks import QueueLocks
 from rmqspark.broker.offsets import ConsumerOffsets
 from rmqspark.broker.table_file import TableFile
 from rmqspark.broker.topics import TopicTable
-from rmqspark.protocol.bodies.admin import ConsumerOffsetTable, SubscriptionGroupTable
+from rmqspark.protocol.bodies.admin import ConsumerOffsetTable, DelayOffsetTable, SubscriptionGroupTable
 from rmqspark.protocol.bodies.client import QueueLeaseTable
 from rmqspark.protocol.bodies.route import TopicConfigTable
 from rmqspark.store.json_table import JsonTable
@@ -40,7 +41,8 @@ class Loaded(NamedTuple):
 
 
 class BrokerTables:
-    """Topics, groups, consumer offsets and leases, loaded when made. Raises DamagedFile where a file cannot be read.
+    """Topics, groups, consumer offsets, leases and delays, loaded when made. Raises DamagedFile where a file cannot be
+    read.
 
     The store has a deletion of a topic on disk at once, the tables have it when they are saved next. A topic made anew
     before that may have messages that were acknowledged, and what a file says of its name after a kill is of the one
@@ -63,7 +65,9 @@ class BrokerTables:
         locks = QueueLocks(lease_ms=config.consume_group_lock_live_time)
         monotonic_ms = clock.monotonic_ms()
         leases_json = _load(files, "queueLeases.json", QueueLeaseTable, lambda table: locks.load(table, monotonic_ms))
-        self.topics, self.groups, self.offsets, self.locks = topics, groups, offsets, locks
+        delays = DelayTable()
+        delays_json = _load(files, "delayOffset.json", DelayOffsetTable, delays.load)
+        self.topics, self.groups, self.offsets, self.locks, self.delays = topics, groups, offsets, locks, delays
         self.known_deletion_ms: int | None = None
         """The newest deletion of a topic that these tables have heard of, by its time in the store."""
         self._of_topics = (
@@ -82,6 +86,7 @@ class BrokerTables:
             self.lease_file,
             TableFile(groups_json.file, groups, groups.table),
             TableFile(topics_json.file, topics, self._dated(topics.table)),
+            TableFile(delays_json.file, delays, delays.table),
         )
         self._saving = asyncio.Lock()
         self._asked = self._saved = 0  # who asked for a save so far, and who of them has it

@@ -7,7 +7,7 @@ RocketMQ: TopicConfigManager; spec: semantics, section 2.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -21,11 +21,13 @@ from rmqspark.protocol.names import (
     OFFSET_MOVED_EVENT_TOPIC,
     OP_HALF_TOPIC,
     RETRY_PREFIX,
+    SCHEDULE_TOPIC,
     SELF_TEST_TOPIC,
     TRACE_TOPIC,
     Perm,
     check_broker_name,
     check_topic,
+    dead_letter_topic,
     is_system_topic,
     retry_topic,
 )
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from rmqspark.broker.config import BrokerConfig
 
 READ_WRITE = int(Perm.READ | Perm.WRITE)
+DELAY_QUEUES: Final = 18  # as many levels as RocketMQ has; more of them get queues all the same
 TEMPLATE = int(Perm.READ | Perm.WRITE | Perm.INHERIT)
 
 
@@ -131,6 +134,13 @@ class TopicTable:
             TopicConfig(topicName=topic, readQueueNums=queues, writeQueueNums=queues, perm=READ_WRITE), now_ms
         )
 
+    def ensure_dead_letters(self, group: str, now_ms: int) -> bool:
+        """Sees to it that the group's dead letter topic exists; returns whether it had to be made."""
+        topic = dead_letter_topic(group)
+        if topic in self._topics:
+            return False
+        return self.put(TopicConfig(topicName=topic, readQueueNums=1, writeQueueNums=1, perm=READ_WRITE), now_ms)
+
     def restore(self, topic: str, queues: int, now_ms: int) -> bool:
         """Puts a topic that messages are stored of; False, with nothing put, for a known one and for the broker's own.
 
@@ -188,6 +198,7 @@ def system_topics(config: BrokerConfig) -> list[TopicConfig]:
         (config.broker_name, 1, own if config.broker_topic_enable else closed),
         (OFFSET_MOVED_EVENT_TOPIC, 1, READ_WRITE),
         (f"{config.broker_cluster_name}_REPLY_TOPIC", 1, READ_WRITE),
+        (SCHEDULE_TOPIC, DELAY_QUEUES, READ_WRITE),
         (HALF_TOPIC, 1, READ_WRITE),
         (OP_HALF_TOPIC, 1, READ_WRITE),
     ]

@@ -95,6 +95,11 @@ def retry_topic(group: str) -> str:
     return RETRY_PREFIX + group
 
 
+def dead_letter_topic(group: str) -> str:
+    """Where the messages of `group` lie that were consumed in vain as often as it allows."""
+    return DLQ_PREFIX + group
+
+
 def check_topic(name: str) -> str:
     """Returns `name` if a topic may be called so; raises InvalidName saying what would be right."""
     if not isinstance(name, str):

@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from rmqspark.protocol.records.properties import Property
+from rmqspark.protocol.java_hash import tags_code
+from rmqspark.protocol.records.properties import Property, decode_properties
+from rmqspark.protocol.records.record import encode_record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rmqspark.protocol.bulk.bulk_rows import BulkRows
+    from rmqspark.protocol.records.record import Record
 
 
 class Draft(msgspec.Struct, gc=False):
@@ -35,6 +38,33 @@ def index_keys(properties: Mapping[str, str]) -> tuple[str, ...]:
     if unique_key and keys and " " not in keys:
         return unique_key, keys
     return tuple(filter(None, (unique_key, *keys.split(" "))))
+
+
+def redraft(
+    record: Record,
+    topic: str,
+    queue_id: int,
+    properties: bytes,
+    *,
+    sys_flag: int | None = None,
+    reconsume_times: int | None = None,
+    prepared_transaction_offset: int = 0,
+) -> Draft:
+    """A stored message for another queue, with other properties; what else is not given stays as it is."""
+    encoded = encode_record(
+        topic=topic,
+        body=record.body,
+        properties=properties,
+        queue_id=queue_id,
+        flag=record.flag,
+        sys_flag=record.sys_flag if sys_flag is None else sys_flag,
+        born_timestamp_ms=record.born_timestamp_ms,
+        born_host=record.born_host,
+        reconsume_times=record.reconsume_times if reconsume_times is None else reconsume_times,
+        prepared_transaction_offset=prepared_transaction_offset,
+    )
+    found = decode_properties(properties)
+    return Draft(topic, queue_id, encoded, tags_code(found.get(Property.TAGS)), index_keys(found))
 
 
 class Run(NamedTuple):

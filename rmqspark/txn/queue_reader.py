@@ -22,18 +22,26 @@ log = structlog.get_logger("rmqspark.txn")
 
 
 class QueueReader:
-    """Queue 0 of `topic`, from `next_offset` on. What is damaged is logged and stepped over."""
+    """A queue of `topic`, from `next_offset` on, up to `end_offset` if that is given. What is damaged is logged and
+    stepped over."""
 
-    def __init__(self, store: MessageStore, topic: str, next_offset: int) -> None:
+    def __init__(
+        self, store: MessageStore, topic: str, next_offset: int, *, queue_id: int = 0, end_offset: int | None = None
+    ) -> None:
         self._store = store
         self._topic = topic
+        self._queue_id = queue_id
+        self._end_offset = end_offset
         self.next_offset = next_offset
 
     def chunk(self) -> list[Record]:
-        """The next records; none at the end of the queue."""
+        """The next records; none at the end."""
         while True:
             first = self.next_offset
-            found = self._store.read(self._topic, 0, first, max_count=_CHUNK_RECORDS, max_bytes=_CHUNK_BYTES)
+            count = _CHUNK_RECORDS if self._end_offset is None else min(_CHUNK_RECORDS, self._end_offset - first)
+            if count <= 0:
+                return []
+            found = self._store.read(self._topic, self._queue_id, first, max_count=count, max_bytes=_CHUNK_BYTES)
             self.next_offset = max(first, found.next_offset)
             records = list(self._decode(bytes(found.body), found.count, first))
             if records or self.next_offset == first:
@@ -64,5 +72,8 @@ class QueueReader:
 
         Raises RecordError where the queue has another record there, DamagedFile.
         """
-        if self._store.queues.locate(self._topic, 0, record.queue_offset) != (record.physical_offset, record.size):
+        if self._store.queues.locate(self._topic, self._queue_id, record.queue_offset) != (
+            record.physical_offset,
+            record.size,
+        ):
             raise RecordError(f"The record at {record.physical_offset} is not in place {record.queue_offset}.")

@@ -1,36 +1,106 @@
 """CONSUMER_SEND_MSG_BACK (36): a consumer failed and wants the message again later.
 
-RocketMQ's SendMessageProcessor.consumerSendMsgBack; spec: semantics, section 8.9. Redelivery is a delayed message, and
-those are not there yet, so the request is refused. A stock consumer then keeps the message and consumes it again itself
-after five seconds.
+RocketMQ's SendMessageProcessor.consumerSendMsgBack; spec: requests, section 5, semantics, section 8.9. Two things
+differ on purpose: only what consumers can read may be sent back, and under SYNC_FLUSH the answer waits for the disk.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from typing import TYPE_CHECKING, Final
 
-from rmqspark.errors import NotSupported
+from rmqspark.broker.redelivery import dead_letter_draft, is_dead, retry_draft
+from rmqspark.errors import DecodeError, MessageNotFound, RmqError, ServerFault
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.consume import ConsumerSendMsgBackRequestHeader
+from rmqspark.protocol.names import NOT_SENDABLE
+from rmqspark.protocol.records.record import Record, decode_record
+from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
 
 if TYPE_CHECKING:
     from rmqspark.broker.groups import SubscriptionGroups
+    from rmqspark.broker.sending.appender import Appender
+    from rmqspark.broker.topic_publisher import TopicPublisher
+    from rmqspark.broker.topics import TopicTable
+    from rmqspark.clock import Clock
+    from rmqspark.entropy import Entropy
+    from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig
     from rmqspark.remoting.request import Request
+    from rmqspark.store.draft import Draft
+    from rmqspark.store.message_store import MessageStore
+
+_SAYS_HOW_OFTEN: Final = 121  # clients from this version on (RocketMQ's V3_4_9)
 
 
 class SendBackHandlers:
-    """Refuses, but in the order of RocketMQ's checks: an unknown group hears that first."""
+    """Stores the message anew, for its group alone, and makes the topic it needs for that."""
 
-    def __init__(self, groups: SubscriptionGroups) -> None:
+    def __init__(
+        self,
+        store: MessageStore,
+        appender: Appender,
+        topics: TopicTable,
+        groups: SubscriptionGroups,
+        publisher: TopicPublisher,
+        clock: Clock,
+        entropy: Entropy,
+        *,
+        delay_levels: int,
+    ) -> None:
+        self._store = store
+        self._appender = appender
+        self._topics = topics
         self._groups = groups
+        self._publisher = publisher
+        self._clock = clock
+        self._entropy = entropy
+        self._delay_levels = delay_levels
 
     def routes(self) -> Routes:
         return {RequestCode.CONSUMER_SEND_MSG_BACK: Route(ConsumerSendMsgBackRequestHeader, self.send_back)}
 
-    def send_back(self, request: Request[ConsumerSendMsgBackRequestHeader]) -> None:
-        self._groups.require(request.header.group)
-        raise NotSupported(
-            "Redelivery by the broker is not supported yet.",
-            hint="The consumer has to consume the message again itself.",
-        )
+    async def send_back(self, request: Request[ConsumerSendMsgBackRequestHeader]) -> Reply:
+        """Answered when the message is as safe as the flush mode promises, and its topic there to stay.
+
+        A group that has no queues for retries wants none: its messages are dropped, as in RocketMQ.
+        """
+        header = request.header
+        group = self._groups.require(header.group)
+        if group.retryQueueNums <= 0:
+            return Reply()
+        record = self._record(header.offset)
+        limit = header.maxReconsumeTimes if request.version >= _SAYS_HOW_OFTEN else None
+        if is_dead(record, header.delayLevel, group.retryMaxTimes if limit is None else limit):
+            is_new = self._topics.ensure_dead_letters(group.groupName, self._clock.now_ms())
+            draft = dead_letter_draft(record, group.groupName)
+        else:
+            is_new = self._topics.ensure_retry(group.groupName, group.retryQueueNums, self._clock.now_ms())
+            draft = self._retry(record, group, header.delayLevel)
+        await self._stored(draft, is_new_topic=is_new)
+        return Reply()
+
+    def _retry(self, record: Record, group: SubscriptionGroupConfig, delay_level: int) -> Draft:
+        queue_id = self._entropy.below(group.retryQueueNums)
+        return retry_draft(record, group.groupName, queue_id, delay_level, self._delay_levels)
+
+    def _record(self, physical_offset: int) -> Record:
+        """The message there, if it is one that consumers read."""
+        try:
+            record = decode_record(self._store.read_at(physical_offset))
+        except (MessageNotFound, DecodeError):
+            record = None
+        if record is None or record.topic in NOT_SENDABLE:
+            raise ServerFault(f"look message by offset failed, {physical_offset}")  # RocketMQ's words
+        return record
+
+    async def _stored(self, draft: Draft, *, is_new_topic: bool) -> None:
+        """Returns when it is safe. Raises what it is refused with."""
+        place = self._appender.append_together([draft])[0]
+        safe: asyncio.Future[RmqError | None] = asyncio.get_running_loop().create_future()
+        self._appender.when_safe(place.physical_offset + place.size, safe.set_result)
+        if is_new_topic:
+            self._publisher.hurry()
+            await self._publisher.save()
+        if error := await safe:
+            raise error

@@ -1,8 +1,8 @@
 """SEND_MESSAGE_V2 (310), SEND_MESSAGE (10), SEND_BATCH_MESSAGE (320): messages come in.
 
 RocketMQ's SendMessageProcessor; spec: requests, section 4, semantics, sections 2.1 and 4. What a message must be like
-is the business of `sending/intake.py`, how it gets into the log that of `sending/appender.py`. Left out so far: delayed
-messages and dead letters are refused; topics with queue.type BatchCQ cannot be created.
+is the business of `sending/intake.py`, how it gets into the log that of `sending/appender.py`. Left out so far:
+deliver times are refused; topics with queue.type BatchCQ cannot be created.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from rmqspark.broker.sending.sends import AwaitedBatch, AwaitedSend, BatchSend, 
 from rmqspark.errors import RmqError, TopicNotFound
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.produce import SendMessageRequestHeader, SendMessageRequestHeaderV2
-from rmqspark.protocol.names import HALF_TOPIC, RETRY_PREFIX
+from rmqspark.protocol.names import DLQ_PREFIX, HALF_TOPIC, RETRY_PREFIX
 from rmqspark.remoting.router import Route, Routes
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
+    from rmqspark.broker.dead_letters import DeadLetters
     from rmqspark.broker.groups import SubscriptionGroups
     from rmqspark.broker.half_messages import HalfMessages
     from rmqspark.broker.sending.appender import Appender
@@ -46,6 +47,7 @@ class SendHandlers:
         appender: Appender,
         receipts: Receipts,
         halves: HalfMessages,
+        dead_letters: DeadLetters,
         topics: TopicTable,
         groups: SubscriptionGroups,
         publisher: TopicPublisher,
@@ -54,6 +56,7 @@ class SendHandlers:
         self._intake = intake
         self._usual = usual
         self._halves = halves
+        self._dead_letters = dead_letters
         self._appender = appender
         self._receipts = receipts
         self._topics = topics
@@ -81,6 +84,8 @@ class SendHandlers:
 
     def _send(self, request: SendRequest, header: SendMessageRequestHeaderV2) -> Reply | Awaitable[Reply] | None:
         try:
+            if header.b.startswith(RETRY_PREFIX):
+                header = self._dead_letters.divert(header)
             self._appender.submit(SingleSend(self._admit(request, header), request, self._receipts))
         except TopicNotFound:
             return self._send_to_new_topic(request, header, is_batch=False)
@@ -134,6 +139,8 @@ class SendHandlers:
         if topic.startswith(RETRY_PREFIX):
             group = self._groups.require(topic.removeprefix(RETRY_PREFIX))
             self._topics.ensure_retry(group.groupName, 1, now_ms)
+        elif topic.startswith(DLQ_PREFIX) and self._groups.get(topic.removeprefix(DLQ_PREFIX)):
+            self._topics.ensure_dead_letters(topic.removeprefix(DLQ_PREFIX), now_ms)
         else:
             self._topics.auto_create(
                 topic, template=header.c, queues=header.d, sys_flag=UNIT_TOPIC if header.k else 0, now_ms=now_ms

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 import numpy as np
 
-from rmqspark.broker.sending.drafting import NOT_THERE_YET, Origin, draft_of, refuse_half
+from rmqspark.broker.sending.drafting import ASK_FOR_A_TIME, Origin, draft_of, refuse_delay, refuse_half
 from rmqspark.errors import DecodeError, InvalidMessage
 from rmqspark.protocol.buffers.columns import Pieces
 from rmqspark.protocol.buffers.spans import as_bytes
@@ -37,7 +37,7 @@ MAX_KEYS: Final = 1 << 17
 """Keys of one batch, ids included: two for each of the most messages it may have. Each costs a microsecond."""
 
 _IPV4_HOST_BYTES: Final = 8
-_UNUSUAL_PROPERTIES: Final = tuple(name.encode() for name in (*sorted(NOT_THERE_YET), Property.TRANSACTION_PREPARED))
+_UNUSUAL_PROPERTIES: Final = tuple(name.encode() for name in (*sorted(ASK_FOR_A_TIME), Property.TRANSACTION_PREPARED))
 
 
 class Batch(msgspec.Struct, gc=False, frozen=True):
@@ -59,6 +59,7 @@ class Batch(msgspec.Struct, gc=False, frozen=True):
         for body, encoded, flag in decode_batch(self.body):
             properties = decode_properties(encoded)
             refuse_half(properties)
+            refuse_delay(properties)
             draft = draft_of(self.origin, body, flag, encoded, properties)
             keys_left -= len(draft.index_keys)
             if keys_left < 0:

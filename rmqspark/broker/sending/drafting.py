@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from rmqspark.broker.delays.parking import TIMER_PROPERTIES
 from rmqspark.errors import InvalidMessage, NotSupported
 from rmqspark.protocol.java_hash import tags_code
 from rmqspark.protocol.records.properties import Property
@@ -15,8 +16,7 @@ from rmqspark.store.draft import Draft, index_keys
 if TYPE_CHECKING:
     from rmqspark.protocol.records.record import Buffer
 
-TIMER_PROPERTIES: Final = (Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS, Property.TIMER_DELIVER_MS)
-NOT_THERE_YET: Final = frozenset({Property.DELAY, *TIMER_PROPERTIES})
+ASK_FOR_A_TIME: Final = frozenset({Property.DELAY, *TIMER_PROPERTIES})
 
 
 class Origin(msgspec.Struct, gc=False, frozen=True):
@@ -31,12 +31,7 @@ class Origin(msgspec.Struct, gc=False, frozen=True):
 
 
 def draft_of(origin: Origin, body: Buffer, flag: int, encoded: bytes, properties: dict[str, str]) -> Draft:
-    """A message with its properties as they will be stored, `encoded` and read as `properties`.
-
-    Raises NotSupported or InvalidMessage for one that must not be delivered at once.
-    """
-    if not NOT_THERE_YET.isdisjoint(properties):
-        refuse_what_is_not_there_yet(properties)
+    """A message with its properties as they will be stored, `encoded` and read as `properties`."""
     record = encode_unplaced(
         origin.topic,
         body,
@@ -53,12 +48,21 @@ def draft_of(origin: Origin, body: Buffer, flag: int, encoded: bytes, properties
     )
 
 
-def refuse_what_is_not_there_yet(properties: dict[str, str]) -> None:
-    """Raises NotSupported for messages that must not be delivered at once."""
-    if delay_level(properties) > 0:
-        raise NotSupported("Delayed messages are not supported yet.", hint="Send without a delay level.")
-    if not properties.keys().isdisjoint(TIMER_PROPERTIES) and Property.TIMER_OUT_MS not in properties:
-        raise NotSupported("Messages with a deliver time are not supported yet.", hint="Send without one.")
+def asked_level(properties: dict[str, str]) -> int:
+    """The delay level that a message asks for, 0 for one that is to be delivered at once. Raises InvalidMessage for a
+    level that is no number, NotSupported for a deliver time."""
+    if ASK_FOR_A_TIME.isdisjoint(properties):
+        return 0
+    level = delay_level(properties)
+    if level <= 0 and not properties.keys().isdisjoint(TIMER_PROPERTIES) and Property.TIMER_OUT_MS not in properties:
+        raise NotSupported("Messages with a deliver time are not supported yet.", hint="Send with a delay level.")
+    return level
+
+
+def refuse_delay(properties: dict[str, str]) -> None:
+    """Raises NotSupported or InvalidMessage for a message in a batch that must not be delivered at once."""
+    if asked_level(properties) > 0:
+        raise NotSupported("A batch takes no delayed messages.", hint="Send them one by one.")
 
 
 def asks_for_transaction(properties: dict[str, str]) -> bool:

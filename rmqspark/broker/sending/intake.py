@@ -4,10 +4,10 @@ The checks come in RocketMQ's order, so that a request that is wrong in two ways
 (spec: requests, section 4, steps 1 to 12). Two things differ on purpose:
 - The properties a broker adds (region, trace switch, cluster) stand behind the sender's, whose order is kept; RocketMQ
   rebuilds the string from a hash map. Nothing depends on the order.
-- Messages that ask for a delay or a deliver time, and those that have used up their retries, are refused. Stored as
-  they are, they would be delivered at once or for ever.
-A message of a transaction (TRAN_MSG) becomes a half message: it goes to RMQ_SYS_TRANS_HALF_TOPIC, queue 0, and says in
-its properties where it belongs (`txn/half_messages/half_message.py` has what becomes of it).
+- Messages that ask for a deliver time are refused. Stored as they are, they would be delivered at once.
+A message that asks for a delay goes to the queue of its level (`delays/parking.py`). A message of a transaction
+(TRAN_MSG) becomes a half message: it goes to RMQ_SYS_TRANS_HALF_TOPIC, queue 0, and says in its properties where it
+belongs (`txn/half_messages/half_message.py` has what becomes of it).
 RocketMQ: SendMessageProcessor, AbstractSendMessageProcessor.
 """
 
@@ -16,15 +16,16 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from rmqspark.broker.delays.parking import TIMER_PROPERTIES, Place, park
 from rmqspark.broker.sending.batches import Batch
 from rmqspark.broker.sending.drafting import (
-    TIMER_PROPERTIES,
     Origin,
+    asked_level,
     asks_for_transaction,
     delay_level,
     draft_of,
+    refuse_delay,
     refuse_half,
-    refuse_what_is_not_there_yet,
     waits_for_flush,
 )
 from rmqspark.broker.sending.usual_properties import BROKERS_NAMES, read_usual
@@ -76,6 +77,12 @@ class Admitted(Draft, gc=False):
 
     transaction_id: str = ""  # the sender's UNIQ_KEY
     waits_for_flush: bool = True
+    belongs_to: int | None = None  # of a delayed message: the queue it will be in
+
+    @property
+    def told_queue_id(self) -> int:
+        """The queue that its sender hears of."""
+        return self.queue_id if self.belongs_to is None else self.belongs_to
 
 
 class Intake:
@@ -88,6 +95,7 @@ class Intake:
         groups: SubscriptionGroups,
         *,
         max_body_bytes: int,
+        delay_levels: int,
         unique_ids: UniqueIds,
         clock: Clock,
         entropy: Entropy,
@@ -95,6 +103,7 @@ class Intake:
         self._topics = topics
         self._groups = groups
         self._max_body_bytes = max_body_bytes
+        self._delay_levels = delay_levels
         self._rejects_transactions = config.reject_transaction_message
         self._unique_ids = unique_ids
         self._clock = clock
@@ -119,7 +128,7 @@ class Intake:
         if not 0 <= queue_id < config.writeQueueNums:
             queue_id = self.choose_queue(config, queue_id)
         if topic.startswith(RETRY_PREFIX):
-            self._check_retry(header)
+            self._groups.require(topic.removeprefix(RETRY_PREFIX))
         usual = read_usual(text)
         if usual is None:
             return self._admit_unusual(header, body, peer, config, queue_id)
@@ -150,9 +159,13 @@ class Intake:
             unique_key = properties[Property.UNIQ_KEY] = self._unique_ids.next(self._clock.now_ms())
             encoded = join_properties(encoded, encode_properties({Property.UNIQ_KEY: unique_key}))
         encoded = self._with_brokers_own(encoded, properties)
+        belongs_to = None
         if is_half:
             encoded = _as_half(encoded, topic, queue_id, properties[Property.UNIQ_KEY])
             topic, queue_id = HALF_TOPIC, 0
+        elif level := max(0, asked_level(properties)):
+            belongs_to = queue_id
+            topic, queue_id, encoded = park(Place(topic, queue_id), encoded, level, self._delay_levels)
         origin = Origin(topic, queue_id, sys_flag, _born_host(*peer), header.g, header.j or 0)
         draft = draft_of(origin, body, header.h, encoded, properties)
         return Admitted(
@@ -163,6 +176,7 @@ class Intake:
             draft.index_keys,
             properties[Property.UNIQ_KEY],
             waits_for_flush(properties),
+            belongs_to,
         )
 
     def admit_batch(self, header: SendMessageRequestHeaderV2, body: memoryview, peer: tuple[str, int]) -> Batch:
@@ -194,12 +208,6 @@ class Intake:
                 f"Topic {config.topicName!r} has {config.writeQueueNums} queues to write to, there is no {queue_id}."
             )
         return queue_id if queue_id >= 0 else self._entropy.below(config.writeQueueNums)
-
-    def _check_retry(self, header: SendMessageRequestHeaderV2) -> None:
-        group = self._groups.require(header.b.removeprefix(RETRY_PREFIX))
-        limit = group.retryMaxTimes if header.l is None else header.l
-        if (header.j or 0) > limit >= 0:
-            raise NotSupported(f"A message was consumed {header.j} times in vain, and there are no dead letters yet.")
 
     def _check_flags(self, sys_flag: int, config: TopicConfig) -> int:
         """The bits a sender decides about; host bits are the broker's own business."""
@@ -243,7 +251,7 @@ def _read_wrapper(text: str) -> tuple[str, bool]:
     """What the properties of a batch request say: the UNIQ_KEY of the whole, and whether its sender waits for the
     flush. Raises NotSupported or InvalidMessage for what must not be delivered at once."""
     properties = decode_properties(text.encode("utf-8", "replace"))
-    refuse_what_is_not_there_yet(properties)
+    refuse_delay(properties)
     refuse_half(properties)
     return properties.get(Property.UNIQ_KEY, ""), waits_for_flush(properties)
 

@@ -113,7 +113,7 @@ class Receipts:
         self, request: Request[Any], message: Admitted, queue_offset: int, physical_offset: int, error: RmqError | None
     ) -> None:
         """Answers the send of a message stored at these offsets; `error` says in what its safety falls short."""
-        queue_id, transaction_id = message.queue_id, message.transaction_id
+        queue_id, transaction_id = message.told_queue_id, message.transaction_id
         encoded_id = transaction_id.encode("ascii", "replace")
         if error is None and encoded_id.isalnum() and request.serialize == "JSON":
             head = self._form % (physical_offset, queue_id, queue_offset, encoded_id, b"%d" % request.opaque)

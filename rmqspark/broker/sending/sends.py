@@ -58,7 +58,7 @@ class AwaitedSend(msgspec.Struct, gc=False):
 
     def finish(self, queue_offset: int, physical_offset: int, error: RmqError | None) -> None:
         draft = self.draft
-        reply = self.receipts.reply_to(draft.queue_id, draft.transaction_id, queue_offset, physical_offset, error)
+        reply = self.receipts.reply_to(draft.told_queue_id, draft.transaction_id, queue_offset, physical_offset, error)
         _settle(self.answer, reply)
 
     def refuse(self, error: RmqError) -> None:

@@ -66,6 +66,17 @@ class ConsumerOffsetTable(Body):
     knownDeletionMs: Int64 | None = None
 
 
+class DelayOffsetTable(Body):
+    """How far each level of delayed messages is delivered, as answered to GET_ALL_DELAY_OFFSET and kept on disk.
+
+    `logOffset` is ours: where the log ended when that was so.
+    """
+
+    offsetTable: dict[Int32, Int64] = {}
+    dataVersion: DataVersion | None = None
+    logOffset: Int64 | None = None
+
+
 class TopicOffset(Body):
     minOffset: Int64 = 0
     maxOffset: Int64 = 0

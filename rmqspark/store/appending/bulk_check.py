@@ -30,8 +30,8 @@ _ALLOWED_SYS_FLAGS: Final = SysFlag.COMPRESSED | SysFlag.COMPRESSION_MASK
 
 def check_bulk(records: RecordBatch, topic: str, queue_id: int, max_body_bytes: int) -> None:
     """Raises RecordError where the records are none, InvalidMessage where they are not ones that a client may store
-    in this queue: V1 with IPv4 hosts, no transaction bits, one topic, one queue, no body too large, no more
-    keys than can be entered in a moment."""
+    in this queue: V1 with IPv4 hosts, nothing of transactions or delays, one topic, one queue, no body too large, no
+    more keys than can be entered in a moment."""
     check_topic(topic)
     _require(len(records) > 0, "It has no messages.")
     _require(_fill_their_buffer(records), "Its records do not fill their buffer.")
@@ -40,6 +40,7 @@ def check_bulk(records: RecordBatch, topic: str, queue_id: int, max_body_bytes: 
     _require(not (records.sys_flags & ~_ALLOWED_SYS_FLAGS).any(), "A record has system flags that clients may not set.")
     bodies, topics = records.bodies, records.topics
     _require((topics.starts == bodies.ends + 1).all(), "A record is not of version 1.")
+    _require(not records.prepared_transaction_offsets.any(), "A record says that it is the delivery of another one.")
     _require(int(bodies.lengths.max()) <= max_body_bytes, f"A body has more than {max_body_bytes} bytes.")
     _require(records.is_all_of_topic(topic.encode()), f"A record is not of topic {topic}.")
     check_keys(records)

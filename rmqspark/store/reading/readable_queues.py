@@ -7,10 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from rmqspark.store.queues.consume_queue import ENTRY_DTYPE
 from rmqspark.store.reading.measuring import Extent, measure
 
 if TYPE_CHECKING:
     from rmqspark.store.log.commit_log import CommitLog
+    from rmqspark.store.queues.consume_queue import Entries
     from rmqspark.store.queues.consume_queues import ConsumeQueues
     from rmqspark.store.reading.time_search import Boundary, TimeSearch
 
@@ -60,6 +64,14 @@ class ReadableQueues:
         physical_offset, size, _ = queue.entry(offset)
         is_there = self._log.min_offset <= physical_offset and size <= self._log.end_offset - physical_offset
         return (physical_offset, size) if is_there else None
+
+    def entries(self, topic: str, queue_id: int, start: int, end: int) -> Entries:
+        """The readable ones of the entries [start, end): physical offsets, sizes, tags codes (or deliver times)."""
+        queue = self._queues.get(topic, queue_id)
+        if queue is None:
+            return np.empty(0, ENTRY_DTYPE)
+        start, end = max(start, queue.min_offset), min(end, queue.max_offset)
+        return queue.entries(start, end) if start < end else np.empty(0, ENTRY_DTYPE)
 
     def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int, boundary: Boundary = "LOWER") -> int:
         """The offset for a store time; see `TimeSearch.offset`. 0 for a queue that does not exist."""

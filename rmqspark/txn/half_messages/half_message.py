@@ -14,18 +14,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqspark.errors import InvalidMessage
-from rmqspark.protocol.java_hash import tags_code
 from rmqspark.protocol.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, check_topic
 from rmqspark.protocol.records.properties import (
     MAX_PROPERTIES_BYTES,
     Property,
-    decode_properties,
     encode_properties,
     join_properties,
     without_properties,
 )
 from rmqspark.protocol.records.record import Record, SysFlag, encode_record
-from rmqspark.store.draft import Draft, index_keys
+from rmqspark.store.draft import Draft, redraft
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -90,17 +88,24 @@ def committed_draft(half: HalfMessage, record: Record) -> Draft:
     """The message as its readers get it. It says of which half it is the commit."""
     properties = without_properties(record.properties, _WHERE_IT_BELONGS)
     sys_flag = record.sys_flag & ~SysFlag.TRANSACTION_MASK | SysFlag.COMMITTED
-    return _draft(half.real_topic, half.real_queue_id, record, properties, sys_flag, record.physical_offset)
+    return redraft(
+        record,
+        half.real_topic,
+        half.real_queue_id,
+        properties,
+        sys_flag=sys_flag,
+        prepared_transaction_offset=record.physical_offset,
+    )
 
 
 def set_aside_draft(record: Record, checks: int) -> Draft:
     """The copy in TRANS_CHECK_MAX_TIME_TOPIC, for an operator to look at."""
-    return _draft(CHECK_MAX_TIME_TOPIC, 0, record, _with_checks(record, checks), record.sys_flag)
+    return redraft(record, CHECK_MAX_TIME_TOPIC, 0, _with_checks(record, checks))
 
 
 def resumed_draft(record: Record) -> Draft:
     """What was set aside as a half message once more, with its checks forgotten (RESUME_CHECK_HALF_MESSAGE)."""
-    return _draft(HALF_TOPIC, 0, record, _with_checks(record, 0), record.sys_flag)
+    return redraft(record, HALF_TOPIC, 0, _with_checks(record, 0))
 
 
 def question(half: HalfMessage, record: Record, checks: int) -> bytes:
@@ -129,30 +134,6 @@ def _with_checks(record: Record, checks: int) -> bytes:
     others = without_properties(record.properties, _CHECKS)
     counted = join_properties(others, encode_properties({Property.TRANSACTION_CHECK_TIMES: str(checks)}))
     return counted if len(counted) <= MAX_PROPERTIES_BYTES else others
-
-
-def _draft(
-    topic: str,
-    queue_id: int,
-    record: Record,
-    properties: bytes,
-    sys_flag: int,
-    prepared_transaction_offset: int = 0,
-) -> Draft:
-    encoded = encode_record(
-        topic=topic,
-        body=record.body,
-        properties=properties,
-        queue_id=queue_id,
-        flag=record.flag,
-        sys_flag=sys_flag,
-        born_timestamp_ms=record.born_timestamp_ms,
-        born_host=record.born_host,
-        reconsume_times=record.reconsume_times,
-        prepared_transaction_offset=prepared_transaction_offset,
-    )
-    found = decode_properties(properties)
-    return Draft(topic, queue_id, encoded, tags_code(found.get(Property.TAGS)), index_keys(found))
 
 
 def _number(text: str | None, otherwise: int) -> int:

@@ -435,7 +435,7 @@ def test_heartbeats_make_clients_known(on_broker) -> None:
         (
             RequestCode.CONSUMER_SEND_MSG_BACK,
             ConsumerSendMsgBackRequestHeader(0, "TOOLS_CONSUMER", 0),
-            ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+            ResponseCode.SYSTEM_ERROR,
         ),
         (RequestCode.POP_MESSAGE, None, ResponseCode.REQUEST_CODE_NOT_SUPPORTED),
         (RequestCode.GET_TOPIC_CONFIG, None, ResponseCode.SYSTEM_ERROR),

@@ -81,7 +81,6 @@ def test_all_three_ways_to_send_one_message_end_alike(on_broker) -> None:
         ({}, b"", {}, ResponseCode.MESSAGE_ILLEGAL),
         ({}, bytes(MAX_BODY_BYTES + 1), {}, ResponseCode.MESSAGE_ILLEGAL),
         ({"i": "a\x01" + "x" * 32_760 + "\x02"}, b"x", None, ResponseCode.MESSAGE_ILLEGAL),
-        ({}, b"x", {"DELAY": "3"}, ResponseCode.REQUEST_CODE_NOT_SUPPORTED),
         ({}, b"x", {"DELAY": "soon"}, ResponseCode.MESSAGE_ILLEGAL),
         ({}, b"x", {"TIMER_DELIVER_MS": "99"}, ResponseCode.REQUEST_CODE_NOT_SUPPORTED),
         ({}, b"x", {"TIMER_DELAY_SEC": "5"}, ResponseCode.REQUEST_CODE_NOT_SUPPORTED),
@@ -251,21 +250,6 @@ def test_a_batch_is_stored_as_a_whole_or_not_at_all(on_broker, topic, body, code
         assert answer.code == code, answer.remark
         held = await client.ask(RequestCode.GET_MAX_OFFSET, GetMaxOffsetRequestHeader("orders", 0))
         assert held.fields["offset"] == "0"
-
-    on_broker(talk)
-
-
-def test_a_message_that_used_up_its_retries_is_not_delivered_again(on_broker) -> None:
-    """There are no dead letters yet, so it is refused rather than stored as one more retry."""
-
-    async def talk(bench) -> None:
-        client = await bench.connect()
-        await client.create_topic("orders")
-        await client.pull("orders")
-        assert (await client.send("%RETRY%g", j=16)).code == 0
-        refused = await client.send("%RETRY%g", j=17)
-        assert refused.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
-        assert (await client.send("%RETRY%g", j=2, l=1)).code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
 
     on_broker(talk)
 

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from hypothesis import strategies as st
 
 from rmqspark.broker.config import BrokerConfig
+from rmqspark.broker.dead_letters import DeadLetters
 from rmqspark.broker.flusher import Flusher
 from rmqspark.broker.groups import SubscriptionGroups
 from rmqspark.broker.handlers.sends import SendHandlers
+from rmqspark.broker.locks import QueueLocks
 from rmqspark.broker.sending.appender import Appender
 from rmqspark.broker.sending.intake import Intake
 from rmqspark.broker.sending.receipts import Receipts
@@ -151,11 +153,12 @@ class Bench:
         receipts.set_store_host(HOST)
         ids, entropy = UniqueIds(b"abcd", 1, "127.0.0.1"), SystemEntropy(1)
         limit = {"max_body_bytes": store_config.max_message_size}
-        intake = Intake(config, topics, groups, unique_ids=ids, clock=clock, entropy=entropy, **limit)
+        intake = Intake(config, topics, groups, delay_levels=18, unique_ids=ids, clock=clock, entropy=entropy, **limit)
         self.usual = usual = UsualSends(config, topics, appender, receipts, **limit, cut_every=1)
         halves: Any = None  # no message of a transaction is sent here
         publisher: Any = None  # no topic is made
-        handlers = SendHandlers(intake, usual, appender, receipts, halves, topics, groups, publisher, clock)
+        dead = DeadLetters(groups, QueueLocks(lease_ms=60_000), clock)
+        handlers = SendHandlers(intake, usual, appender, receipts, halves, dead, topics, groups, publisher, clock)
         routes = handlers.routes()
         if not shorter:
             routes = {code: route._replace(take=None) for code, route in routes.items()}

@@ -46,6 +46,7 @@ def intake(max_body_bytes: int = 1000) -> Intake:
         topics,
         SubscriptionGroups(auto_create=True, max_groups=9, now_ms=0),
         max_body_bytes=max_body_bytes,
+        delay_levels=18,
         unique_ids=UniqueIds(b"abcd", 1, "127.0.0.1"),
         clock=ManualClock(),
         entropy=SystemEntropy(1),

@@ -80,6 +80,7 @@ def test_a_broker_makes_the_topics_it_needs_itself() -> None:
         "OFFSET_MOVED_EVENT": (1, 6),
         "RMQ_SYS_TRACE_TOPIC": (1, 6),
         "DefaultCluster_REPLY_TOPIC": (1, 6),
+        "SCHEDULE_TOPIC_XXXX": (18, 6),
         "RMQ_SYS_TRANS_HALF_TOPIC": (1, 6),
         "RMQ_SYS_TRANS_OP_HALF_TOPIC": (1, 6),
     }

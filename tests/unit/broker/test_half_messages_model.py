@@ -7,7 +7,6 @@ no op record names it and no message says it is its commit.
 from __future__ import annotations
 
 from contextlib import suppress
-from random import Random
 from typing import Any, NamedTuple
 
 import pytest
@@ -42,6 +41,8 @@ from rmqspark.testing.memory_files import MemoryFileSystem
 from rmqspark.txn.half_messages.half_ledger import CheckRules, Outcome, SetAside
 from rmqspark.txn.half_messages.half_operations import decode_operation
 
+from .luck import Luck
+
 pytestmark = [pytest.mark.property, pytest.mark.faults]
 
 RULES = CheckRules(timeout_ms=6_000, interval_ms=60_000, max_checks=2, reserved_ms=72 * 3_600_000)
@@ -59,19 +60,6 @@ class Seen(NamedTuple):
     marked: set[int]  # queue offsets
     committed: list[int]  # physical offsets, one for each message
     set_aside: int
-
-
-class Luck:
-    """What of unsynced bytes survives a power loss, by a seed."""
-
-    def __init__(self, seed: int) -> None:
-        self._random = Random(seed)
-
-    def below(self, limit: int) -> int:
-        return self._random.randrange(limit)
-
-    def token(self, size: int) -> bytes:
-        return self._random.randbytes(size)
 
 
 class HalfMessageMachine(RuleBasedStateMachine):

@@ -1,0 +1,42 @@
+"""Sends to a group's retry topic that have been tried often enough: they become dead letters.
+
+RocketMQ's SendMessageProcessor.handleRetryAndDLQ; spec: semantics, section 8.9. Consumers send so themselves where a
+message cannot be sent back (CONSUMER_SEND_MSG_BACK), and those that consume in order when they give one up.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from rmqspark.protocol.names import RETRY_PREFIX, dead_letter_topic
+from rmqspark.protocol.records.properties import Property, encode_properties, join_properties, without_properties
+
+if TYPE_CHECKING:
+    from rmqspark.broker.groups import SubscriptionGroups
+    from rmqspark.broker.locks import QueueLocks
+    from rmqspark.clock import Clock
+    from rmqspark.protocol.headers.produce import SendMessageRequestHeaderV2
+
+_NEVER_AGAIN: Final = encode_properties({Property.DELAY: "-1"})
+
+
+class DeadLetters:
+    """Tells them by how often they were consumed, and by their group: who owns a queue of it consumes in order."""
+
+    def __init__(self, groups: SubscriptionGroups, locks: QueueLocks, clock: Clock) -> None:
+        self._groups = groups
+        self._locks = locks
+        self._clock = clock
+
+    def divert(self, header: SendMessageRequestHeaderV2) -> SendMessageRequestHeaderV2:
+        """A send to a retry topic as it is, or to the dead letters. Raises GroupNotFound."""
+        group = self._groups.require(header.b.removeprefix(RETRY_PREFIX))
+        limit = group.retryMaxTimes if header.l is None else header.l
+        is_given_up = (header.j or 0) > limit >= 0
+        if not is_given_up and not self._locks.has_live(group.groupName, self._clock.monotonic_ms()):
+            return header
+        others = without_properties((header.i or "").encode("utf-8", "replace"), {Property.DELAY})
+        properties = join_properties(others, _NEVER_AGAIN).decode("utf-8", "replace")
+        return msgspec.structs.replace(header, b=dead_letter_topic(group.groupName), e=0, i=properties)

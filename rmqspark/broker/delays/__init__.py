@@ -1,0 +1,1 @@
+"""Messages that are to be delivered later, by RocketMQ's levels."""

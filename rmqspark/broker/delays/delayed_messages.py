@@ -1,0 +1,179 @@
+"""Delivers delayed messages when their time has come, each once, over any kill.
+
+Each level has a queue, and all of a queue wait equally long: its first message is due first. RocketMQ notes every ten
+seconds how far it has come, and after a kill delivers again what came since. Here every delivery says which record it
+is of (`parking.delivered_draft`), so that a start finds in the log, from the place noted on, what was delivered.
+RocketMQ: ScheduleMessageService; spec: semantics, section 5.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+import structlog
+
+from rmqspark.broker.delays.parking import delivered_draft, place_of
+from rmqspark.errors import DecodeError, InvalidArgument, RmqError
+from rmqspark.protocol.names import SCHEDULE_TOPIC
+from rmqspark.txn.queue_reader import QueueReader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rmqspark.broker.delays.delay_table import DelayTable
+    from rmqspark.broker.topics import TopicTable
+    from rmqspark.clock import Clock
+    from rmqspark.protocol.records.record import Record
+    from rmqspark.store.draft import Appended, Draft
+    from rmqspark.store.message_store import MessageStore
+
+_LOOKED_AT: Final = 128  # messages of a level between two looks at what else there is to do
+_NOTED_EVERY: Final = 64 << 20  # bytes of the log, which a start goes through
+
+log = structlog.get_logger("rmqspark.broker")
+
+
+class _Progress(NamedTuple):
+    """What was delivered when the log ended at `log_offset`, to be kept once it is on disk up to there."""
+
+    log_offset: int
+    next_offsets: dict[int, int]
+
+
+class DelayedMessages:
+    """All delayed messages of one broker. Belongs to the event loop's thread; `append` is `Appender.append_together`.
+
+    `delays_ms` are the levels, the first one first.
+    """
+
+    def __init__(
+        self,
+        store: MessageStore,
+        append: Callable[[Sequence[Draft]], list[Appended]],
+        topics: TopicTable,
+        table: DelayTable,
+        clock: Clock,
+        delays_ms: Sequence[int],
+    ) -> None:
+        self._store = store
+        self._append = append
+        self._topics = topics
+        self._table = table
+        self._clock = clock
+        self._delays_ms = delays_ms
+        self._next_offsets: dict[int, int] = {}
+        self._progress: _Progress | None = None
+        self._refused = ""
+
+    @property
+    def needed_offset(self) -> int | None:
+        """The physical offset of the first message that waits; None while there is none."""
+        waiting = (self._store.queues.locate(SCHEDULE_TOPIC, level - 1, self._first(level)) for level in self._levels())
+        return min((place[0] for place in waiting if place is not None), default=None)
+
+    def recover(self) -> None:
+        """Finds out what has been delivered. Once, before anything is served."""
+        self._next_offsets = dict(self._table.next_offsets)
+        needed_offset = self.needed_offset
+        if needed_offset is None:
+            return
+        delivered = self._deliveries_from(max(needed_offset, self._table.log_offset))
+        for level in self._levels():
+            first, end = self._first(level), self._store.queues.max_offset(SCHEDULE_TOPIC, level - 1)
+            waiting = self._store.queues.entries(SCHEDULE_TOPIC, level - 1, first, end)
+            gone = np.flatnonzero(np.isin(waiting["physical_offset"] + waiting["size"], delivered))
+            self._next_offsets[level] = first + int(gone[-1]) + 1 if len(gone) else first
+
+    async def run_round(self) -> None:
+        """Delivers what is due; to be called a few times a second. What a store refuses stays where it is, and so does
+        all that waits behind it."""
+        try:
+            for level in self._levels():
+                more = True
+                while more:
+                    more = self._deliver(level)
+                    await asyncio.sleep(0)
+        except RmqError as error:
+            if str(error) != self._refused:
+                log.error("delayed messages wait longer: the store takes none", reason=str(error))
+            self._refused = str(error)
+        else:
+            self._refused = ""
+        self._save_progress()
+
+    def _levels(self) -> range:
+        return range(1, len(self._delays_ms) + 1)
+
+    def _first(self, level: int) -> int:
+        """The offset of the first message of a level that is not delivered, within its queue."""
+        start, end = self._store.queues.bounds(SCHEDULE_TOPIC, level - 1)
+        return min(max(self._next_offsets.get(level, start), start), end)
+
+    # --- deliveries
+
+    def _deliver(self, level: int) -> bool:
+        """Some of what is due of a level; whether there was any. Raises what the store refuses them with."""
+        first = self._first(level)
+        due = self._count_due(level, first)
+        if not due:
+            return False
+        reader = QueueReader(self._store, SCHEDULE_TOPIC, first, queue_id=level - 1, end_offset=first + due)
+        drafts = [draft for record in reader.chunk() if (draft := self._draft_of(record)) is not None]
+        if drafts:
+            self._append(drafts)
+        self._next_offsets[level] = reader.next_offset
+        return reader.next_offset > first
+
+    def _count_due(self, level: int, first: int) -> int:
+        """How many of a level's next messages are to be delivered now.
+
+        A time that is further away than the level's delay was told by a clock that has been put back since (RocketMQ
+        corrects it so, too).
+        """
+        now_ms, delay_ms = self._clock.now_ms(), self._delays_ms[level - 1]
+        times = self._store.queues.entries(SCHEDULE_TOPIC, level - 1, first, first + _LOOKED_AT)["tags_code"]
+        early = np.flatnonzero((times > now_ms) & (times <= now_ms + delay_ms))
+        return int(early[0]) if len(early) else len(times)
+
+    def _draft_of(self, record: Record) -> Draft | None:
+        """What is delivered of a record; None, which is logged, where there is nobody to deliver it to."""
+        try:
+            place = place_of(record)
+            draft = delivered_draft(record, place)
+        except (DecodeError, InvalidArgument) as error:
+            log.error("a delayed message is left out", reason=str(error))
+            return None
+        config = self._topics.get(place.topic)
+        if config is None or self._store.deletions.took(place.topic, record.physical_offset):
+            log.warning("a delayed message has no topic any more", topic=place.topic, queue_offset=record.queue_offset)
+            return None
+        if place.queue_id < config.writeQueueNums or not config.writeQueueNums:
+            return draft
+        return delivered_draft(record, place._replace(queue_id=place.queue_id % config.writeQueueNums))
+
+    # --- over a restart
+
+    def _deliveries_from(self, log_offset: int) -> list[int]:
+        """Where the records end whose deliveries lie at or behind `log_offset`, the end of a record."""
+        found: set[int] = set()
+        for batch in self._store.records_from(max(log_offset, self._store.min_physical_offset)):
+            found.update(np.unique(batch.prepared_transaction_offsets).tolist())
+        return sorted(found - {0})
+
+    def _save_progress(self) -> None:
+        """Notes how far each level is, once what was delivered is on disk: an offset that survived a power loss better
+        than the log would pass over messages that nobody got."""
+        waiting = self._progress
+        if waiting is not None:
+            if self._store.flushed_offset < waiting.log_offset:
+                return
+            if self._is_news(waiting):
+                self._table.put(waiting.next_offsets, waiting.log_offset, self._clock.now_ms())
+        self._progress = _Progress(self._store.end_offset, dict(self._next_offsets))
+
+    def _is_news(self, progress: _Progress) -> bool:
+        known = self._table
+        is_far = progress.log_offset - known.log_offset > _NOTED_EVERY
+        return progress.next_offsets != known.next_offsets or (is_far and bool(progress.next_offsets))

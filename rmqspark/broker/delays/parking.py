@@ -1,0 +1,73 @@
+"""Where a message waits that is to be delivered later, and what it is like when its time has come. Pure.
+
+It is an ordinary record in SCHEDULE_TOPIC_XXXX, in the queue of its level, that says in its properties where it
+belongs; the queue's entry has the time in the place of the tags. RocketMQ: HookUtils.handleScheduleMessage,
+ScheduleMessageService; spec: semantics, section 5.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rmqspark.errors import InvalidMessage
+from rmqspark.protocol.names import NOT_SENDABLE, SCHEDULE_TOPIC, check_topic
+from rmqspark.protocol.records.properties import Property, encode_properties, join_properties, without_properties
+from rmqspark.store.draft import Draft, redraft
+
+if TYPE_CHECKING:
+    from rmqspark.protocol.records.record import Record
+
+TIMER_PROPERTIES: Final = (Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS, Property.TIMER_DELIVER_MS)
+
+_OWN: Final = frozenset({Property.DELAY, Property.REAL_TOPIC, Property.REAL_QUEUE_ID, *TIMER_PROPERTIES})
+_LONGEST_QUEUE_ID: Final = 10
+
+
+class Parked(NamedTuple):
+    """Where a message waits, and its properties while it does."""
+
+    topic: str
+    queue_id: int
+    properties: bytes
+
+
+class Place(NamedTuple):
+    """Where a message belongs."""
+
+    topic: str
+    queue_id: int
+
+
+def park(place: Place, properties: bytes, level: int, levels: int) -> Parked:
+    """The message of `place` until its time comes. A level above the last is the last; where a deliver time is given
+    besides, the level counts."""
+    level = min(level, levels)
+    own = {
+        Property.DELAY: str(level),
+        Property.REAL_TOPIC: place.topic,
+        Property.REAL_QUEUE_ID: str(place.queue_id),
+    }
+    return Parked(
+        SCHEDULE_TOPIC, level - 1, join_properties(without_properties(properties, _OWN), encode_properties(own))
+    )
+
+
+def place_of(record: Record) -> Place:
+    """Where a record of the delay topic belongs. Raises InvalidMessage for one that does not say, or names what no
+    message may be delivered to; InvalidName for what is no topic."""
+    properties = record.property_map()
+    topic, queue_id = properties.get(Property.REAL_TOPIC, ""), properties.get(Property.REAL_QUEUE_ID, "")
+    if not topic or not queue_id.isdecimal() or len(queue_id) > _LONGEST_QUEUE_ID or topic in NOT_SENDABLE:
+        raise InvalidMessage(f"The record at physical offset {record.physical_offset} is no delayed message.")
+    return Place(check_topic(topic), int(queue_id))
+
+
+def delivered_draft(record: Record, place: Place) -> Draft:
+    """The message as its readers get it.
+
+    As in RocketMQ the properties still say how it was delayed. Unlike there it says which record it is the delivery of,
+    so that a broker that was killed knows what it has delivered: the field that committed messages have for their half
+    has the physical offset at which that record ends, for 0 says nothing.
+    """
+    end_offset = record.physical_offset + record.size
+    return redraft(record, place.topic, place.queue_id, record.properties, prepared_transaction_offset=end_offset)

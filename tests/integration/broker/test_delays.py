@@ -1,0 +1,305 @@
+"""Delayed messages, and messages that a consumer sends back: when they come, where, and how often."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig
+from rmqspark.protocol.bodies.client import LockBatchBody, Queue
+from rmqspark.protocol.codes import RequestCode, ResponseCode
+from rmqspark.protocol.headers.admin import TopicRequestHeader
+from rmqspark.protocol.headers.consume import ConsumerSendMsgBackRequestHeader
+from rmqspark.protocol.names import SCHEDULE_TOPIC
+from rmqspark.protocol.records.message_id import offset_msg_id
+from rmqspark.testing.manual_clock import ManualClock
+from rmqspark.testing.memory_files import MemoryFileSystem
+
+from .transaction_talk import all_of, eventually, send_half
+
+if TYPE_CHECKING:
+    from rmqspark.protocol.records.record import Record
+    from rmqspark.remoting.response import Response
+
+pytestmark = pytest.mark.integration
+
+
+async def there(bench: Any, client: Any, topic: str, queue_id: int = 0, count: int = 1) -> list[Record]:
+    """What is in a queue, once so many messages are."""
+    found: list[Record] = []
+
+    async def is_there() -> bool:
+        found[:] = await all_of(bench, client, topic, queue_id)
+        return len(found) >= count
+
+    await eventually(is_there)
+    return found
+
+
+async def send_back(client: Any, record: Record, level: int = 0, **fields: Any) -> Response:
+    header = ConsumerSendMsgBackRequestHeader(record.physical_offset, "g", level, originTopic=record.topic, **fields)
+    return await client.ask(RequestCode.CONSUMER_SEND_MSG_BACK, header)
+
+
+async def sent_to_group_g(client: Any, bench: Any, **fields: Any) -> Record:
+    """A message, and group g, which has read it."""
+    await client.send("orders", b"work", {"TAGS": "TagA", "KEYS": "k1", "WAIT": "true"}, **fields)
+    (record,) = bench.records(await client.pull("orders"))
+    return record
+
+
+def test_a_delayed_message_comes_when_its_time_has_come(on_broker) -> None:
+    """Its sender hears of the queue it will be in; until then nobody reads it there, and a pull that waits is woken."""
+    clock = ManualClock()
+
+    async def talk(bench) -> None:
+        client, reader = await bench.connect(), await bench.connect()
+        await client.create_topic("orders")
+        sent = await client.send("orders", b"later", {"DELAY": "3", "TAGS": "TagA", "UNIQ_KEY": "U1"}, e=2, h=7)
+        assert (sent.code, sent.fields["queueId"], sent.fields["transactionId"]) == (0, "2", "U1")
+        (parked,) = await all_of(bench, client, SCHEDULE_TOPIC, 2)
+        wrapped = {"DELAY": "3", "REAL_TOPIC": "orders", "REAL_QID": "2", "TAGS": "TagA", "UNIQ_KEY": "U1"}
+        assert wrapped.items() <= parked.property_map().items()
+        clock.advance(ms=9_999)
+        waiting = asyncio.ensure_future(reader.pull("orders", queueId=2, subscription="TagA", wait_ms=60_000))
+        await asyncio.sleep(0.25)  # rounds in which nothing may come
+        assert not waiting.done()
+        clock.advance(ms=1)
+        (message,) = bench.records(await waiting)
+        assert (message.body, message.queue_id, message.flag, message.sys_flag) == (b"later", 2, 7, 0)
+        assert message.property_map() == parked.property_map()
+        assert message.prepared_transaction_offset == parked.physical_offset + parked.size
+        assert message.born_timestamp_ms == parked.born_timestamp_ms
+
+    on_broker(talk, clock=clock)
+
+
+@pytest.mark.parametrize(("level", "queue_id"), [("1", 0), ("18", 17), ("19", 17), ("99999999999", 17)])
+def test_each_level_has_its_queue(on_broker, level: str, queue_id: int) -> None:
+    """A level above the last is the last; the message says so from then on."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        assert (await client.send("orders", b"x", {"DELAY": level, "TIMER_DELAY_SEC": "5"})).code == 0
+        (parked,) = await all_of(bench, client, SCHEDULE_TOPIC, queue_id)
+        assert parked.property_map()["DELAY"] == str(queue_id + 1)
+        assert "TIMER_DELAY_SEC" not in parked.property_map()
+
+    on_broker(talk, clock=ManualClock())
+
+
+def test_a_clock_that_is_put_back_makes_nobody_wait_longer(on_broker) -> None:
+    """A time further away than the level's delay was told by another clock: the message comes at once, as in
+    RocketMQ."""
+    clock = ManualClock()
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.send("orders", b"later", {"DELAY": "1"})
+        clock.set_now_ms(clock.now_ms() - 3_600_000)
+        await there(bench, client, "orders")
+
+    on_broker(talk, clock=clock)
+
+
+@pytest.mark.parametrize("table_is_kept", [True, False])
+def test_what_was_delivered_is_not_delivered_again_after_a_restart(on_broker, table_is_kept: bool) -> None:
+    """Nor is what waits forgotten. Without its table a broker finds both in its log."""
+    clock, files = ManualClock(), MemoryFileSystem()
+
+    async def before(bench) -> None:
+        client = await bench.connect()
+        await client.send("orders", b"1", {"DELAY": "1"})
+        await client.send("orders", b"2", {"DELAY": "2"})
+        clock.advance(seconds=1)
+        assert [record.body for record in await there(bench, client, "orders")] == [b"1"]
+
+    async def after(bench) -> None:
+        client = await bench.connect()
+        clock.advance(seconds=4)
+        assert [record.body for record in await there(bench, client, "orders", count=2)] == [b"1", b"2"]
+
+    on_broker(before, clock=clock, files=files)
+    if not table_is_kept:
+        for name in files.listdir("store/config"):
+            if name.startswith("delayOffset"):
+                files.unlink(f"store/config/{name}")
+    on_broker(after, clock=clock, files=files)
+
+
+def test_messages_of_a_topic_that_went_are_not_delivered(on_broker) -> None:
+    """Not to the next topic of its name either; those behind them come."""
+    clock = ManualClock()
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders")
+        await client.create_topic("others")
+        await client.send("orders", b"of the first", {"DELAY": "1"})
+        await client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequestHeader("orders"))
+        await client.create_topic("orders")
+        await client.send("others", b"last", {"DELAY": "1"})
+        clock.advance(seconds=1)
+        await there(bench, client, "others")
+        assert await all_of(bench, client, "orders") == []
+
+    on_broker(talk, clock=clock)
+
+
+def test_a_message_sent_back_comes_again_after_a_while(on_broker) -> None:
+    """For its group alone, after 10 s, then after 30; it says where it came from and how often it was consumed."""
+    clock = ManualClock()
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders")
+        record = await sent_to_group_g(client, bench)
+        assert (await send_back(client, record)).code == 0
+        assert await all_of(bench, client, "%RETRY%g") == []
+        clock.advance(seconds=10)
+        (again,) = await there(bench, client, "%RETRY%g")
+        origin = {
+            "RETRY_TOPIC": "orders",
+            "ORIGIN_MESSAGE_ID": offset_msg_id(record.store_host, record.physical_offset),
+            "WAIT": "false",
+            "DELAY": "3",
+            "TAGS": "TagA",
+            "KEYS": "k1",
+        }
+        assert origin.items() <= again.property_map().items()
+        assert (again.body, again.reconsume_times) == (b"work", 1)
+        assert (again.born_timestamp_ms, again.born_host) == (record.born_timestamp_ms, record.born_host)
+
+        assert (await send_back(client, again)).code == 0
+        clock.advance(seconds=29)
+        await asyncio.sleep(0.25)  # rounds in which nothing may come
+        clock.advance(seconds=1)
+        third = (await there(bench, client, "%RETRY%g", count=2))[1]
+        assert origin | {"DELAY": "4"} == {name: third.property_map()[name] for name in origin}
+        assert third.reconsume_times == 2
+
+    on_broker(talk, clock=clock)
+
+
+@pytest.mark.parametrize(
+    ("level", "fields", "version"),
+    [(-1, {}, 479), (0, {"maxReconsumeTimes": 0}, 479), (3, {"maxReconsumeTimes": 0}, 479)],
+)
+def test_a_message_consumed_in_vain_often_enough_is_a_dead_letter(on_broker, level, fields, version) -> None:
+    """At once, and as it was; its group's dead letter topic has one queue, which anybody may read."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        record = await sent_to_group_g(client, bench)
+        assert (await send_back(client, record, level, **fields)).code == 0
+        (dead,) = await all_of(bench, client, "%DLQ%g")
+        assert (dead.body, dead.reconsume_times, dead.property_map()["RETRY_TOPIC"]) == (b"work", 1, "orders")
+        assert dead.property_map()["DELAY"] == "0"
+        assert await all_of(bench, client, SCHEDULE_TOPIC, 2) == []
+
+    on_broker(talk, clock=ManualClock())
+
+
+def test_a_group_says_how_often_its_messages_come_again(on_broker) -> None:
+    """retryMaxTimes where the consumer names no number; retryQueueNums 0 drops what is sent back, as RocketMQ does."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        record = await sent_to_group_g(client, bench)
+        for config in ({"retryMaxTimes": 0}, {"retryQueueNums": 0, "retryMaxTimes": 0}):
+            body = SubscriptionGroupConfig(groupName="g", **config).encode()
+            await client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, body)
+            assert (await send_back(client, record)).code == 0
+            assert len(await all_of(bench, client, "%DLQ%g")) == 1
+
+    on_broker(talk, clock=ManualClock())
+
+
+@pytest.mark.parametrize("offset", [-1, 3, 1 << 40])
+def test_only_messages_can_be_sent_back(on_broker, offset: int) -> None:
+    """The answer is RocketMQ's."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await sent_to_group_g(client, bench)
+        header = ConsumerSendMsgBackRequestHeader(offset, "g", 0)
+        answer = await client.ask(RequestCode.CONSUMER_SEND_MSG_BACK, header)
+        assert (answer.code, answer.remark) == (ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {offset}")
+
+    on_broker(talk)
+
+
+def test_a_half_message_cannot_be_read_by_sending_it_back(on_broker) -> None:
+    """Nobody sees it before it is committed; RocketMQ shows it to whoever asks so."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await sent_to_group_g(client, bench)
+        await send_half(client)
+        (half,) = await all_of(bench, client, "RMQ_SYS_TRANS_HALF_TOPIC")
+        assert (await send_back(client, half, -1)).code == ResponseCode.SYSTEM_ERROR
+        assert await all_of(bench, client, "%DLQ%g") == []
+
+    on_broker(talk)
+
+
+def test_a_send_to_the_retry_topic_becomes_a_dead_letter_in_the_end(on_broker) -> None:
+    """Consumers send so themselves where they cannot send back: with a delay, and with how often it has been."""
+    clock = ManualClock()
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await sent_to_group_g(client, bench)
+        properties = {"RETRY_TOPIC": "orders", "DELAY": "3"}
+        assert (await client.send("%RETRY%g", b"16th", properties, j=16)).code == 0
+        assert (await client.send("%RETRY%g", b"17th", properties, j=17)).code == 0
+        assert (await client.send("%RETRY%g", b"second", properties, j=2, l=1)).code == 0
+        clock.advance(seconds=10)
+        (again,) = await there(bench, client, "%RETRY%g")
+        assert again.body == b"16th"
+        dead = await all_of(bench, client, "%DLQ%g")
+        assert [(record.body, record.property_map()["DELAY"]) for record in dead] == [
+            (b"17th", "-1"),
+            (b"second", "-1"),
+        ]
+
+    on_broker(talk, clock=clock)
+
+
+def test_what_a_consumer_in_order_gives_up_is_a_dead_letter(on_broker) -> None:
+    """While a member of the group owns a queue, whatever is sent to its retry topic is given up."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await sent_to_group_g(client, bench)
+        lock = LockBatchBody("g", "c1", [Queue("orders", bench.broker.name, 0)]).encode()
+        await client.ask(RequestCode.LOCK_BATCH_MQ, None, lock)
+        assert (await client.send("%RETRY%g", b"in order", {"RETRY_TOPIC": "orders"}, j=1)).code == 0
+        (dead,) = await all_of(bench, client, "%DLQ%g")
+        assert dead.body == b"in order"
+
+    on_broker(talk)
+
+
+def test_a_send_back_under_sync_flush_is_on_disk_when_it_is_answered(on_broker) -> None:
+    """A power loss after the answer loses neither the message nor its topic."""
+    clock, files = ManualClock(), MemoryFileSystem()
+    sync = {"flush_disk_type": "SYNC_FLUSH"}
+
+    async def before(bench) -> None:
+        client = await bench.connect()
+        record = await sent_to_group_g(client, bench)
+        assert (await send_back(client, record)).code == 0
+        files.crash()
+
+    async def after(bench) -> None:
+        client = await bench.connect()
+        clock.advance(seconds=10)
+        (again,) = await there(bench, client, "%RETRY%g")
+        assert again.body == b"work"
+
+    with pytest.raises(BaseException):  # noqa: B017, PT011 - the machine went away under the broker
+        on_broker(before, clock=clock, files=files, store=sync)
+    on_broker(after, clock=clock, files=files, store=sync)
