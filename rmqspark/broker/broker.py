@@ -111,6 +111,7 @@ class Broker:
         await tables.save()
         running.push_async_callback(tables.save)
         self._parts = parts = Parts(given, store, tables)
+        running.callback(parts.delays.finish)
         server = server_of(given, parts)
         running.push_async_callback(parts.coordination.close)
 

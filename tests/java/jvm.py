@@ -68,15 +68,18 @@ class Jvm:
         sql: str | None = None,
         orderly: bool = False,
         failures: int = 0,
+        max_reconsume_times: int = -1,
     ) -> Iterator[list[Any]]:
         """A DefaultMQPushConsumer from the first message on; gives the list that its MessageExts are added to.
 
-        With `sql` it subscribes by MessageSelector.bySql. The first `failures` deliveries it asks for again, later.
+        With `sql` it subscribes by MessageSelector.bySql. The first `failures` deliveries it asks for again, later,
+        each message at most `max_reconsume_times`, -1 for RocketMQ's 16.
         """
         consumer = self.rocketmq.client.consumer.DefaultMQPushConsumer(group)
         messages: list[Any] = []
         consumer.setConsumeFromWhere(self.rocketmq.common.consumer.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
         consumer.setConsumeMessageBatchMaxSize(32)
+        consumer.setMaxReconsumeTimes(max_reconsume_times)
         selector = self.rocketmq.client.consumer.MessageSelector
         consumer.subscribe(topic, expression if sql is None else selector.bySql(sql))
         consumer.registerMessageListener(self._listener(messages, orderly, failures))

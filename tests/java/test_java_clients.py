@@ -171,7 +171,7 @@ def test_order_is_kept_within_a_queue(ours: Up, jvm: Jvm) -> None:
 
 @pytest.mark.parametrize("orderly", [False, True])
 def test_what_fails_is_delivered_again(orderly: bool, ours: Up, jvm: Jvm) -> None:
-    """A Java consumer that fails gets the message again, though our broker keeps no retries yet; none is lost."""
+    """A Java consumer that fails gets the message again, and its group has no lag then."""
     topic = f"failing-{orderly}"
     with Producer(ours.namesrv) as producer:
         producer.send(Message(topic, b"once more"))

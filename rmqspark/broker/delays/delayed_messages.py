@@ -103,6 +103,16 @@ class DelayedMessages:
             self._refused = ""
         self._save_progress()
 
+    def finish(self) -> None:
+        """Notes how far each level is when all requests are done. RocketMQ's broker, should it open the store next,
+        knows of deliveries only what is noted."""
+        try:
+            self._store.flush()
+        except (OSError, ValueError) as error:  # ValueError: a flush has not come back
+            log.error("what was delivered last is not on disk", reason=str(error))
+        self._progress = _Progress(self._store.end_offset, dict(self._next_offsets))
+        self._save_progress()
+
     def _levels(self) -> range:
         return range(1, len(self._delays_ms) + 1)
 
