@@ -12,6 +12,7 @@ from rmqspark.broker.handlers.bulk import BulkHandlers
 from rmqspark.broker.handlers.capabilities import CapabilityHandlers
 from rmqspark.broker.handlers.connections import ConnectionHandlers
 from rmqspark.broker.handlers.consumer_offsets import ConsumerOffsetHandlers
+from rmqspark.broker.handlers.delays import DelayHandlers
 from rmqspark.broker.handlers.groups import GroupHandlers
 from rmqspark.broker.handlers.leases import LeaseHandlers
 from rmqspark.broker.handlers.locks import LockHandlers
@@ -143,6 +144,7 @@ def _about_administration(given: Given, parts: Parts) -> Iterator[Routes]:
     yield GroupHandlers(config, tables, GroupDeletion(tables, clock), clock).routes()
     yield ProgressHandlers(config, store, topics, tables.offsets, clients, parts.rates, clock).routes()
     yield ConnectionHandlers(clients, clock).routes()
+    yield DelayHandlers(tables.delays).routes()
     yield SettingsHandlers(config, given.whereabouts, given.store_config, topics.version).routes()
     yield RuntimeHandlers(store, parts.stats, clock).routes()
     yield CapabilityHandlers(store, os.path.abspath(given.store_dir)).routes()

@@ -40,7 +40,7 @@ def send(
         typer.Option(
             min=0,
             max=18,
-            help="Delay level 1 to 18 (1s 5s 10s ... 2h); brokers of ours refuse it, delays are not there yet.",
+            help="Delay level: readers get it after 1s 5s 10s 30s, 1m to 10m, 20m 30m 1h 2h (levels 1 to 18).",
         ),
     ] = 0,
     queue: Annotated[

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import structlog
 
-from rmqspark.broker.delays.parking import delivered_draft, place_of
+from rmqspark.broker.delays.parking import delivered_draft, place_of, source_of
 from rmqspark.errors import DecodeError, InvalidArgument, RmqError
 from rmqspark.protocol.names import SCHEDULE_TOPIC
 from rmqspark.txn.queue_reader import QueueReader
@@ -83,7 +83,7 @@ class DelayedMessages:
         for level in self._levels():
             first, end = self._first(level), self._store.queues.max_offset(SCHEDULE_TOPIC, level - 1)
             waiting = self._store.queues.entries(SCHEDULE_TOPIC, level - 1, first, end)
-            gone = np.flatnonzero(np.isin(waiting["physical_offset"] + waiting["size"], delivered))
+            gone = np.flatnonzero(np.isin(source_of(waiting["physical_offset"]), delivered))
             self._next_offsets[level] = first + int(gone[-1]) + 1 if len(gone) else first
 
     async def run_round(self) -> None:
@@ -113,8 +113,10 @@ class DelayedMessages:
         self._progress = _Progress(self._store.end_offset, dict(self._next_offsets))
         self._save_progress()
 
-    def _levels(self) -> range:
-        return range(1, len(self._delays_ms) + 1)
+    def _levels(self) -> list[int]:
+        """Those that have ever had a message."""
+        queue_ids = self._store.queues.queue_ids(SCHEDULE_TOPIC)
+        return [queue_id + 1 for queue_id in queue_ids if queue_id < len(self._delays_ms)]
 
     def _first(self, level: int) -> int:
         """The offset of the first message of a level that is not delivered, within its queue."""
@@ -166,7 +168,7 @@ class DelayedMessages:
     # --- over a restart
 
     def _deliveries_from(self, log_offset: int) -> list[int]:
-        """Where the records end whose deliveries lie at or behind `log_offset`, the end of a record."""
+        """What the deliveries at or behind `log_offset`, the end of a record, say of their sources."""
         found: set[int] = set()
         for batch in self._store.records_from(max(log_offset, self._store.min_physical_offset)):
             found.update(np.unique(batch.prepared_transaction_offsets).tolist())

@@ -7,7 +7,7 @@ ScheduleMessageService; spec: semantics, section 5.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from rmqspark.errors import InvalidMessage
 from rmqspark.protocol.names import NOT_SENDABLE, SCHEDULE_TOPIC, check_topic
@@ -15,7 +15,12 @@ from rmqspark.protocol.records.properties import Property, encode_properties, jo
 from rmqspark.store.draft import Draft, redraft
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from rmqspark.protocol.records.record import Record
+
+T = TypeVar("T", int, "NDArray[np.int64]")
 
 TIMER_PROPERTIES: Final = (Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS, Property.TIMER_DELIVER_MS)
 
@@ -66,8 +71,14 @@ def delivered_draft(record: Record, place: Place) -> Draft:
     """The message as its readers get it.
 
     As in RocketMQ the properties still say how it was delayed. Unlike there it says which record it is the delivery of,
-    so that a broker that was killed knows what it has delivered: the field that committed messages have for their half
-    has the physical offset at which that record ends, for 0 says nothing.
+    so that a broker that was killed knows what it has delivered: `source_of`, in the field that committed messages have
+    for their half.
     """
-    end_offset = record.physical_offset + record.size
-    return redraft(record, place.topic, place.queue_id, record.properties, prepared_transaction_offset=end_offset)
+    source = source_of(record.physical_offset)
+    return redraft(record, place.topic, place.queue_id, record.properties, prepared_transaction_offset=source)
+
+
+def source_of(physical_offset: T) -> T:
+    """What a delivery says of the record that waited for it, or of many: one past where it begins. 0 would say nothing,
+    and where a record begins is what the messages of a half say."""
+    return physical_offset + 1

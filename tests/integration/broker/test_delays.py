@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig
+from rmqspark.protocol.bodies.admin import DelayOffsetTable, SubscriptionGroupConfig
 from rmqspark.protocol.bodies.client import LockBatchBody, Queue
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.headers.admin import TopicRequestHeader
@@ -70,7 +70,7 @@ def test_a_delayed_message_comes_when_its_time_has_come(on_broker) -> None:
         (message,) = bench.records(await waiting)
         assert (message.body, message.queue_id, message.flag, message.sys_flag) == (b"later", 2, 7, 0)
         assert message.property_map() == parked.property_map()
-        assert message.prepared_transaction_offset == parked.physical_offset + parked.size
+        assert message.prepared_transaction_offset == parked.physical_offset + 1
         assert message.born_timestamp_ms == parked.born_timestamp_ms
 
     on_broker(talk, clock=clock)
@@ -127,6 +127,25 @@ def test_what_was_delivered_is_not_delivered_again_after_a_restart(on_broker, ta
             if name.startswith("delayOffset"):
                 files.unlink(f"store/config/{name}")
     on_broker(after, clock=clock, files=files)
+
+
+def test_a_broker_tells_how_far_its_levels_are(on_broker) -> None:
+    """GET_ALL_DELAY_OFFSET, in RocketMQ's form, once it is on disk."""
+    clock = ManualClock()
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.send("orders", b"1", {"DELAY": "1"})
+        clock.advance(seconds=1)
+        await there(bench, client, "orders")
+
+        async def is_told() -> bool:
+            answer = await client.ask(RequestCode.GET_ALL_DELAY_OFFSET)
+            return DelayOffsetTable.decode(answer.body).offsetTable == {1: 1}
+
+        await eventually(is_told)
+
+    on_broker(talk, clock=clock)
 
 
 def test_messages_of_a_topic_that_went_are_not_delivered(on_broker) -> None:

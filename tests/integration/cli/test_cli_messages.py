@@ -17,7 +17,7 @@ from rmqspark.client.pull_consumer import PullConsumer
 from rmqspark.testing import cluster
 from rmqspark.testing.rmq import Rmq
 
-from .conftest import COMMAND, environment
+from .conftest import COMMAND, environment, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,6 +90,18 @@ def test_a_shard_keeps_its_order_in_one_queue(ok: Run, rmq: Rmq, topic: str) -> 
     messages = {message.body: message.queue.queue_id for message in rmq.messages(topic)}
     assert len({messages[body] for body in (b"1", b"2", b"3")}) == 1
     assert messages[b"in-2"] == 2
+
+
+def test_a_delay_is_waited_for(ok: Run, rmq: Rmq, topic: str, tmp_path: Path) -> None:
+    """What comes late can be consumed as JSON and sent again, then at once."""
+    ok("send", topic, "first")
+    ok("send", topic, "late", "--delay", "1")
+    assert ok("consume", topic).lines == ["first"]
+    wait_until(lambda: len(rmq.messages(topic)) == 2, "the second message has come")
+    shown = ok("consume", topic, "--json").lines
+    (tmp_path / "late.jsonl").write_text("\n".join(shown))
+    ok("send", topic, "--file", "late.jsonl")
+    assert sorted(ok("consume", topic).lines) == ["first", "first", "late", "late"]
 
 
 def test_what_was_stored_before_a_failure_is_told(cli: Run, rmq: Rmq, topic: str) -> None:

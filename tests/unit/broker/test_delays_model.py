@@ -153,7 +153,7 @@ class DelayMachine(RuleBasedStateMachine):
         assert {message.prepared_transaction_offset for message in delivered} == waiting.keys()
 
     def look(self) -> tuple[dict[int, Record], list[Record]]:
-        """All that waited or waits, by where it ends, and what was delivered, in the log's order."""
+        """All that waited or waits, by what its delivery says, and what was delivered, in the log's order."""
         waiting: dict[int, Record] = {}
         delivered: list[Record] = []
         for batch in self.store.records_from(0):
@@ -161,7 +161,7 @@ class DelayMachine(RuleBasedStateMachine):
             for at in batch.positions.tolist():
                 record = decode_record(raw, at)
                 if record.topic == SCHEDULE_TOPIC:
-                    waiting[record.physical_offset + record.size] = record
+                    waiting[record.physical_offset + 1] = record
                 elif record.body != b"at once":
                     delivered.append(record)
         return waiting, delivered
