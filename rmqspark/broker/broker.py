@@ -90,7 +90,7 @@ class Broker:
         self._running = AsyncExitStack()
         try:
             await self._start(self._running)
-        except BaseException:
+        except BaseException:  # Ctrl-C, a full disk, a port in use: what has started is stopped, and it rises
             await self._running.aclose()
             raise
         log.info("broker started", broker=self.name, address=self.address, store=str(self._given.store_dir))

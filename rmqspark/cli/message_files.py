@@ -162,7 +162,7 @@ def writing(file: Path) -> Iterator[Writer]:
         try:
             yield writer
             writer.close()
-        except BaseException:
+        except BaseException:  # of whoever writes, Ctrl-C too: nothing of the file stays open, and it rises
             writer.discard()
             raise
         part.replace(file)

@@ -74,7 +74,7 @@ class _Slot:
         connection, failure = None, None
         try:
             connection = self._connect()
-        except BaseException as error:  # noqa: BLE001 - it belongs to those who wait
+        except BaseException as error:  # noqa: BLE001 - it belongs to those who wait, for ever if they were not told
             failure = error
         while (future := self._next(connection)) is not None:
             if connection is not None:

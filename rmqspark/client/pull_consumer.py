@@ -159,7 +159,7 @@ class PullConsumer:
                 messages = self._poll(began_ms, timeout_ms)
             except RmqError:
                 raise
-            except BaseException:  # Ctrl-C
+            except BaseException:  # Ctrl-C above all: nobody gets what was taken, so it is read again; it rises
                 self._take_back()
                 raise
             if not messages:

@@ -261,7 +261,7 @@ def _heard(method: str, msg_id: str, call: Callable[[], object]) -> TransactionS
     """What the listener says; UNKNOWN, and a line in the log, where it says nothing that makes sense."""
     try:
         state = call()
-    except Exception:  # a user's code, on a thread of ours: the broker asks again
+    except Exception:  # a user's code, on a thread of ours: logged, and the broker asks again
         log.exception("the transaction listener failed to %s %s", method, msg_id)
         return TransactionState.UNKNOWN
     if isinstance(state, TransactionState):

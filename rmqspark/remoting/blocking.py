@@ -206,7 +206,7 @@ class BlockingConnection:
         except OSError as error:  # part of the command may be out: nothing can follow it
             self._end(self._broken(error))
             raise ConnectionLost(self._broken(error), address=self.address) from error
-        except BaseException:  # Ctrl-C: the same
+        except BaseException:  # Ctrl-C above all: the same, and it rises
             self._end(self._broken(None))
             raise
 
@@ -276,7 +276,7 @@ class BlockingConnection:
             return self._on_request(command, body)
         except RmqError as error:
             code, remark = to_response(error)
-        except Exception as error:  # the server's request must not end our connection
+        except Exception as error:  # a user's code: logged and answered, for it must not end our connection
             log.exception("a request of %s could not be handled: %s", self.address, command)
             code, remark = to_response(ServerFault(f"{type(error).__name__}: {error}"))
         return Reply(code=code, remark=remark)

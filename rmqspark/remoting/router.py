@@ -117,7 +117,7 @@ class Router:
             try:
                 if self._take_undecoded(view, word, header_at, body_at, end, connection):
                     return None
-            except Exception as error:  # noqa: BLE001 as below
+            except Exception as error:  # noqa: BLE001 - answered and logged as what a handler raises
                 raw = command_at(view, word, header_at, body_at, end)
                 _bare_request(decode_command(raw), raw, connection).fail(error)
                 return None
@@ -146,7 +146,7 @@ class Router:
             try:
                 if way.take(envelope, raw, connection):
                     return None
-            except Exception as error:  # noqa: BLE001 as below
+            except Exception as error:  # noqa: BLE001 - answered and logged as what a handler raises
                 _bare_request(decode_command(raw), raw, connection).fail(error)
                 return None
         if envelope.flag & RESPONSE_FLAG:
@@ -175,7 +175,7 @@ class Router:
                 request.own_body()
                 request.park()
                 rest = _finish(request, answer)
-        except Exception as error:  # noqa: BLE001 this is the one place that answers for all handlers
+        except Exception as error:  # noqa: BLE001 - whatever a handler raises: `fail` answers, and logs what is a bug
             request.fail(error)
         raw.header.release()  # their memory is not the handler's any more (see request.py)
         raw.body.release()
@@ -198,7 +198,7 @@ def _unreadable(code: int, error: HeaderError) -> RmqError:
 async def _finish(request: Request[Any], answer: Awaitable[Reply | None]) -> None:
     try:
         reply = await answer
-    except Exception as error:  # noqa: BLE001 as in Router.dispatch
+    except Exception as error:  # noqa: BLE001 - as in `Router.dispatch`
         request.fail(error)
     else:
         if reply is not None:

@@ -149,7 +149,7 @@ class MessageStore:
                 store = cls(config, files, clock, entropy, lock, store_host)
                 store._root = root
                 store._recover()
-            except BaseException:
+            except BaseException:  # Ctrl-C in a long recovery too: the lock is not held on, and it rises
                 lock.close()
                 raise
         return store

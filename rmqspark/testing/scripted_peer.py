@@ -186,5 +186,5 @@ class ScriptedPeer:
                     conversation = Conversation(connected, self.requests)
                     for step in script:
                         step(conversation)
-        except BaseException as failure:  # noqa: BLE001 handed to the test's own thread
+        except BaseException as failure:  # noqa: BLE001 - a failed assert too: raised on the test's own thread
             self._failure = failure

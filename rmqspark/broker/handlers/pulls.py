@@ -284,7 +284,7 @@ class PullHandlers:
             reply = self._rerun(pull)
             if reply is not None:
                 pull.request.answer(reply)
-        except Exception as error:  # noqa: BLE001 - as the router does for pulls that did not wait
+        except Exception as error:  # noqa: BLE001 - answered and logged as by the router: the other pulls wait on
             pull.request.fail(error)
 
     def _rerun(self, pull: ParkedPull[PullRequest]) -> Reply | None:

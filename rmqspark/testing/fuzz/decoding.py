@@ -38,7 +38,7 @@ def _run_round(seed: int, number: int, seeds: Sequence[bytes], counts: Counter[s
         counts[kind] += 1
         try:
             take(data)
-        except Exception as error:
+        except Exception as error:  # what is looked for: anything that a decoder lets out
             raise Escaped(
                 f"{type(error).__name__} from {kind}: {error}\ninput: {data.hex()}\n"
                 f"repeat: python -m rmqspark.testing.fuzz decoders --seed {seed} --round {number} --count {ROUND}"

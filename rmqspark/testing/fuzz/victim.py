@@ -48,7 +48,7 @@ class Victim:
             )
         try:
             self._wait_until_up()
-        except BaseException:
+        except BaseException:  # Ctrl-C too: no broker is left behind, and it rises
             self._kill()
             raise
         return self
