@@ -14,10 +14,10 @@ from functools import partial
 import structlog
 
 from rmqspark.cli.broker_order import BrokerOrder, Report
-from rmqspark.cli.main import os_error_story
 from rmqspark.cli.open_files import current_limit
 from rmqspark.cli.servers import make_broker
 from rmqspark.cli.serving import run_until_stopped
+from rmqspark.cli.words import os_error_story
 from rmqspark.errors import RmqError
 
 

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from rmqspark.cli.commands import VerbGroup
-from rmqspark.cli.main import os_error_story
 from rmqspark.cli.options import Json, said_path
 from rmqspark.cli.output import print_facts, print_json, print_table, safe
-from rmqspark.cli.words import counted
+from rmqspark.cli.words import counted, os_error_story
 
 if TYPE_CHECKING:
     from rmqspark.store.inspection.findings import StoreReport

@@ -13,7 +13,7 @@ from typer.main import get_command, get_group
 
 from rmqspark import __version__
 from rmqspark.cli.commands import Group, Verb
-from rmqspark.cli.main import READER_GONE, discard_output
+from rmqspark.cli.streams import READER_GONE, discard_output
 
 # Where each verb is; as many of them as `rmq --help` lists, in its order.
 HOMES = {

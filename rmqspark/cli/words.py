@@ -1,6 +1,8 @@
-"""Numbers as people say them: how long, how much, how many."""
+"""Things as people say them: how long, how much, how many; what the operating system refused."""
 
 from __future__ import annotations
+
+import os
 
 _UNITS_S = (("days", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 _SIZE_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
@@ -23,3 +25,9 @@ def size(size_bytes: int) -> str:
 def counted(count: int, noun: str, plural: str = "") -> str:
     """`1 row`, `2,000 rows`; `plural` where it is not the noun with an s."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def os_error_story(error: OSError) -> str:
+    """What the operating system refused, in its words: 'rmq-store: Permission denied'."""
+    reason = error.strerror or str(error)
+    return f"{os.fsdecode(error.filename)}: {reason}" if error.filename is not None else reason
