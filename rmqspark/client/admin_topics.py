@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.routes import TopicRoute
     from rmqspark.protocol.bodies.route import TopicRouteData
 
 VISIBLE_WITHIN_MS = 5_000
@@ -70,7 +71,7 @@ def update_topic(
 
 def delete_topic(cluster: ClusterClient, topic: str) -> None:
     """From every master and every name server: messages, queues and committed offsets are gone."""
-    route = cluster.route(topic)
+    route = _route(cluster, topic)
     for broker_name in route.brokers:
         if route.master(broker_name) is not None:
             BrokerAdmin(cluster.broker(broker_name)).delete_topic(topic)
@@ -140,14 +141,26 @@ def _configs(cluster: ClusterClient, topic: str) -> dict[str, TopicConfig]:
     """How each broker of the topic's route has it."""
     cluster.expire_route(topic)
     configs: dict[str, TopicConfig] = {}
-    for broker_name in sorted(cluster.route(topic).brokers):
+    for broker_name in sorted(_route(cluster, topic).brokers):
         try:
             configs[broker_name] = BrokerAdmin(cluster.broker(broker_name)).topic_config(topic)
         except NotFound:
             continue  # it is on its way out of this broker's route
     if not configs:
-        raise TopicNotFound(topic)
+        raise _not_found(topic)
     return configs
+
+
+def _route(cluster: ClusterClient, topic: str) -> TopicRoute:
+    try:
+        return cluster.route(topic)
+    except TopicNotFound:
+        raise _not_found(topic) from None
+
+
+def _not_found(topic: str) -> TopicNotFound:
+    """Whoever looks at a topic, changes or deletes it has misspelled its name, and does not want it made."""
+    return TopicNotFound(topic, hint="See which there are: rmq topic list")
 
 
 def _wait_until_visible(cluster: ClusterClient, topic: str, wanted: Mapping[str, TopicConfig]) -> None:

@@ -23,7 +23,7 @@ from rmqspark.client.routes import RouteCache, TopicRoute, borrowed_route, topic
 from rmqspark.clock import SystemClock
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import AlreadyClosed, BrokerNotRegistered, TopicNotFound, Unreachable
-from rmqspark.protocol.names import AUTO_CREATE_TOPIC, check_topic
+from rmqspark.protocol.names import AUTO_CREATE_TOPIC, check_topic, is_made_by_brokers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -125,7 +125,8 @@ class ClusterClient:
         if last is not None and not self._is_any_registered(last.brokers):
             return last
         self._forget(topic)
-        raise TopicNotFound(topic)
+        made = "Brokers make it themselves, when they have something for it." if is_made_by_brokers(topic) else ""
+        raise TopicNotFound(topic, hint=made)
 
     def look_up(self, topics: Sequence[str]) -> None:
         """Asks for the routes of these topics together, as far as they are not known, so that `route` need not ask for

@@ -174,6 +174,11 @@ def is_system_topic(topic: str) -> bool:
     return topic.startswith(SYSTEM_TOPIC_PREFIX) or topic in SYSTEM_TOPICS
 
 
+def is_made_by_brokers(topic: str) -> bool:
+    """Whether no user makes the topic: RocketMQ's own, and those for what a group could not consume."""
+    return is_system_topic(topic) or topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
+
+
 def is_system_group(group: str) -> bool:
     return group in PREDEFINED_GROUPS or group.startswith(SYSTEM_GROUP_PREFIX)
 

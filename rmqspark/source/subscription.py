@@ -8,7 +8,7 @@ from functools import cached_property
 
 from rmqspark.message_queue import MessageQueue
 from rmqspark.options import names
-from rmqspark.protocol.names import DLQ_PREFIX, RETRY_PREFIX, check_topic, is_system_topic
+from rmqspark.protocol.names import check_topic, is_made_by_brokers
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Subscription:
     def matches(self, topic: str) -> bool:
         """Whether the whole name fits the pattern. Topics that RocketMQ makes for itself never do, nor do those that
         come of messages read before: a group's retries and dead letters."""
-        if self.pattern is None or is_system_topic(topic) or topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
+        if self.pattern is None or is_made_by_brokers(topic):
             return False
         return re.fullmatch(self.pattern, topic) is not None
 
