@@ -21,12 +21,10 @@ if TYPE_CHECKING:
 SendRequest: TypeAlias = "Request[SendMessageRequestHeaderV2] | Request[SendMessageRequestHeader]"
 
 
-class SingleSend(msgspec.Struct, gc=False):
-    """A message on its way into the log, and the request to answer."""
+class _Single(msgspec.Struct, gc=False):
+    """A message on its way into the log."""
 
     draft: Admitted
-    request: SendRequest
-    receipts: Receipts
 
     @property
     def waits_for_flush(self) -> bool:
@@ -34,6 +32,13 @@ class SingleSend(msgspec.Struct, gc=False):
 
     def let_go(self) -> None:
         self.draft.record = bytearray()
+
+
+class SingleSend(_Single, gc=False):
+    """The same with the request to answer."""
+
+    request: SendRequest
+    receipts: Receipts
 
     def finish(self, queue_offset: int, physical_offset: int, error: RmqError | None) -> None:
         self.receipts.give(self.request, self.draft, queue_offset, physical_offset, error)
@@ -42,19 +47,11 @@ class SingleSend(msgspec.Struct, gc=False):
         self.request.answer(self.receipts.refusal(error))
 
 
-class AwaitedSend(msgspec.Struct, gc=False):
+class AwaitedSend(_Single, gc=False):
     """The same where the answer has to wait for something else besides."""
 
-    draft: Admitted
     answer: asyncio.Future[Reply]
     receipts: Receipts
-
-    @property
-    def waits_for_flush(self) -> bool:
-        return self.draft.waits_for_flush
-
-    def let_go(self) -> None:
-        self.draft.record = bytearray()
 
     def finish(self, queue_offset: int, physical_offset: int, error: RmqError | None) -> None:
         draft = self.draft
@@ -65,15 +62,20 @@ class AwaitedSend(msgspec.Struct, gc=False):
         _settle(self.answer, self.receipts.refusal(error))
 
 
-class BatchSend(msgspec.Struct, gc=False):
-    """A batch on its way into the log, and the request to answer."""
+class _Several(msgspec.Struct, gc=False):
+    """A batch on its way into the log."""
 
     batch: Batch
-    request: SendRequest
-    receipts: Receipts
 
     def let_go(self) -> None:
         self.batch = self.batch.without_body()
+
+
+class BatchSend(_Several, gc=False):
+    """The same with the request to answer."""
+
+    request: SendRequest
+    receipts: Receipts
 
     def finish(self, queue_offset: int, physical_offsets: Positions, error: RmqError | None) -> None:
         self.receipts.give_batch(self.request, self.batch, queue_offset, physical_offsets, error)
@@ -82,15 +84,11 @@ class BatchSend(msgspec.Struct, gc=False):
         self.request.answer(self.receipts.refusal(error))
 
 
-class AwaitedBatch(msgspec.Struct, gc=False):
+class AwaitedBatch(_Several, gc=False):
     """The same where the answer has to wait for something else besides."""
 
-    batch: Batch
     answer: asyncio.Future[Reply]
     receipts: Receipts
-
-    def let_go(self) -> None:
-        self.batch = self.batch.without_body()
 
     def finish(self, queue_offset: int, physical_offsets: Positions, error: RmqError | None) -> None:
         _settle(self.answer, self.receipts.reply_to_batch(self.batch, queue_offset, physical_offsets, error))
