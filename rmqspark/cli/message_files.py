@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
-from contextlib import contextmanager, suppress
+import os
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from rmqspark.cli.formats import as_object, from_object
@@ -16,7 +18,6 @@ from rmqspark.protocol.records.properties import Property
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 _MAX_LINE_BYTES = 6 * 1024 * 1024  # a body of 4 MiB as Base64, with room for the rest of its JSON object
 _BODIES = frozenset({"body", "value", "bodyBase64"})
@@ -139,23 +140,26 @@ class Writer(Protocol):
         """Lets go of a file that is not wanted. Raises nothing: why it is not is known."""
 
 
-def check_writable_as(file: Path) -> Callable[[Path], Writer]:
-    """What writes such a file. InvalidArgument where it cannot be, by its name or its place."""
-    made: dict[str, Callable[[Path], Writer]] = {".jsonl": _Lines, ".ndjson": _Lines, ".parquet": _Rows}
-    kind = made.get(file.suffix.lower())
+def writing(file: Path) -> AbstractContextManager[Writer]:
+    """A writer of F.jsonl or F.parquet. The file is there, in full, once the block has ended without an error; behind
+    a link, too, where it leads to. InvalidArgument, before the block, where its name or its place allows no such file.
+    """
+    kinds: dict[str, Callable[[Path], Writer]] = {".jsonl": _Lines, ".ndjson": _Lines, ".parquet": _Rows}
+    kind = kinds.get(file.suffix.lower())
     if kind is None:
         raise InvalidArgument(f"{file} is neither .jsonl nor .parquet.")
-    if not file.parent.is_dir():
-        raise InvalidArgument(f"{file.parent} is not a directory.", hint="Make it first, or write somewhere else.")
     if file.is_dir():
         raise InvalidArgument(f"{file} is a directory.", hint="Name a file in it.")
-    return kind
+    if file.exists() and not file.is_file():
+        raise InvalidArgument(f"{file} is no regular file.", hint="Into a pipe, messages go with: rmq consume --json.")
+    target = Path(os.path.realpath(file)) if file.is_symlink() else file
+    if not target.parent.is_dir():
+        raise InvalidArgument(f"{target.parent} is not a directory.", hint="Make it first, or write somewhere else.")
+    return _replacing(target, kind)
 
 
 @contextmanager
-def writing(file: Path) -> Iterator[Writer]:
-    """A writer of F.jsonl or F.parquet. The file is there, in full, once the block has ended without an error."""
-    kind = check_writable_as(file)
+def _replacing(file: Path, kind: Callable[[Path], Writer]) -> Iterator[Writer]:
     part = file.with_name(f".{file.name}.part")
     try:
         writer = kind(part)

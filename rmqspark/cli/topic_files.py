@@ -10,7 +10,7 @@ import typer
 
 from rmqspark.cli.consume import spans
 from rmqspark.cli.in_time_order import in_time_order
-from rmqspark.cli.message_files import Recorded, check_writable_as, read_file, writing
+from rmqspark.cli.message_files import Recorded, read_file, writing
 from rmqspark.cli.moments import begin_and_end, time_span
 from rmqspark.cli.options import Json, Namesrv, Yes, confirm, said_path
 from rmqspark.cli.output import print_json
@@ -61,11 +61,11 @@ def export(
     from rmqspark.client.pull_consumer import PullConsumer
 
     begin, end = begin_and_end(from_, to, SystemClock().now_ms())
-    check_writable_as(output)
+    written = writing(output)
     if output.exists():
         confirm(f"Replace {output}?", yes=yes)
     count = 0
-    with PullConsumer(namesrv, tags=tags) as consumer, writing(output) as writer:
+    with PullConsumer(namesrv, tags=tags) as consumer, written as writer:
         for message in counting(in_time_order(consumer, spans(consumer, topic, begin, end)), "exported"):
             writer.write(message)
             count += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import resource
 from typing import TYPE_CHECKING, Any
@@ -10,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqspark.cli.in_time_order import Span, in_time_order
-from rmqspark.cli.message_files import Recorded, check_writable_as, read_file, writing
+from rmqspark.cli.message_files import Recorded, read_file, writing
 from rmqspark.cli.topic_files import at_pace
 from rmqspark.errors import DecodeError, InvalidArgument
 from rmqspark.model import Message, MessageQueue, ReceivedMessage
 from rmqspark.testing.manual_clock import ManualClock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
 QUEUES = [MessageQueue("t", "b", number) for number in range(3)]
@@ -214,8 +215,38 @@ def _write_all(file: Path, messages: Iterable[ReceivedMessage]) -> None:
             writer.write(message)
 
 
-def test_a_directory_is_no_file_to_write(tmp_path: Path) -> None:
-    """It is said before anything is read, and not when all of it is written."""
-    (tmp_path / "orders.jsonl").mkdir()
-    with pytest.raises(InvalidArgument, match="orders.jsonl is a directory. Name a file in it."):
-        check_writable_as(tmp_path / "orders.jsonl")
+def test_what_a_link_leads_to_is_written(tmp_path: Path) -> None:
+    """An export to `latest.jsonl`, a link into another directory, replaces the file there, and makes one that is not
+    there yet; the link goes on being one, and nothing lies beside either."""
+    (tmp_path / "days").mkdir()
+    target, link = tmp_path / "days" / "monday.jsonl", tmp_path / "latest.jsonl"
+    link.symlink_to(target)
+    for _ in range(2):
+        _write_all(link, MESSAGES)
+        assert link.is_symlink()
+        assert len(target.read_text().splitlines()) == len(MESSAGES)
+        assert sorted(tmp_path.rglob("*")) == sorted([tmp_path / "days", target, link])
+
+
+def _directory(file: Path) -> None:
+    file.mkdir()
+
+
+def _link_to_nowhere(file: Path) -> None:
+    file.symlink_to(file.parent / "missing" / "f.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("make", "story"),
+    [
+        (_directory, "orders.jsonl is a directory. Name a file in it."),
+        (os.mkfifo, "orders.jsonl is no regular file. Into a pipe, messages go with: rmq consume --json."),
+        (_link_to_nowhere, "missing is not a directory. Make it first"),
+    ],
+)
+def test_what_is_no_file_to_write(make: Callable[[Path], None], story: str, tmp_path: Path) -> None:
+    """It is said before anything is read, and not when all of it is written; a pipe is not taken away."""
+    make(tmp_path / "orders.jsonl")
+    with pytest.raises(InvalidArgument, match=story):
+        writing(tmp_path / "orders.jsonl")
+    assert list(tmp_path.iterdir()) == [tmp_path / "orders.jsonl"]
