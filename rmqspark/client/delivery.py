@@ -11,9 +11,10 @@ queue: the topic has fewer queues than when the route was fetched.
 
 from __future__ import annotations
 
-from concurrent.futures import Future
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from rmqspark.client.futures import failing, or_else, then
 from rmqspark.client.latency_faults import LatencyFaults
 from rmqspark.client.selection import RoundRobin, Target
 from rmqspark.errors import (
@@ -36,7 +37,7 @@ from rmqspark.protocol.names import AUTO_CREATE_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from concurrent.futures import Executor
+    from concurrent.futures import Executor, Future
 
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.client.outgoing import Outgoing
@@ -113,38 +114,22 @@ class Delivery:
         began_ms = self._clock.monotonic_ms()
         deadline_ms = began_ms + timeout_ms
         queue = self._queue(parcel.topic, target, None)
-        outcome: Future[SendReceipt] = Future()
-        outcome.set_running_or_notify_cancel()  # nobody can call a message back: cancel() honestly answers False
 
-        def again() -> None:
-            left_ms = deadline_ms - self._clock.monotonic_ms()
-            try:
-                self._cluster.expire_route(parcel.topic)
-                delivered = self.deliver(parcel, target, left_ms, failed=1, avoid_broker=queue.broker_name)
-            except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits for the outcome
-                outcome.set_exception(error)
-            else:
-                outcome.set_result(delivered[0])
-
-        def answered(first: Future[Response]) -> None:
-            try:
-                stored = receipts(parcel, queue, first.result())
-            except RmqError as error:
-                failed(error)
-                return
+        def stored(response: Response) -> SendReceipt:
+            (receipt,) = receipts(parcel, queue, response)
             self._note_answer(queue, began_ms)
-            outcome.set_result(stored[0])
+            return receipt
 
-        def failed(error: RmqError) -> None:
+        def second_try(error: BaseException) -> Future[SendReceipt]:
+            if not isinstance(error, RmqError):
+                raise error
             self._note_failure(queue, error)
-            if not (self._try_again(error, 1, deadline_ms, target) and _taken(second_tries, again)):
-                outcome.set_exception(error)
+            if self._try_again(error, 1, deadline_ms, target):
+                with suppress(RuntimeError):  # it takes nothing any more: the producer was closed meanwhile
+                    return second_tries.submit(self._deliver_again, parcel, target, deadline_ms, queue.broker_name)
+            raise error
 
-        try:
-            self._submit(parcel, queue, timeout_ms).add_done_callback(answered)
-        except RmqError as error:
-            failed(error)
-        return outcome
+        return or_else(then(self._submit(parcel, queue, timeout_ms), stored), second_try)
 
     def deliver_oneway(self, parcel: Parcel, target: Target) -> None:
         """Writes it to the connection; whether it arrives, nobody hears. Never tried again."""
@@ -156,6 +141,11 @@ class Delivery:
             self._note_failure(queue, error)
             raise
         self._cluster.heartbeats.reach(broker)
+
+    def _deliver_again(self, parcel: Parcel, target: Target, deadline_ms: int, avoid_broker: str) -> SendReceipt:
+        self._cluster.expire_route(parcel.topic)
+        left_ms = deadline_ms - self._clock.monotonic_ms()
+        return self.deliver(parcel, target, left_ms, failed=1, avoid_broker=avoid_broker)[0]
 
     def _queue(self, topic: str, target: Target, avoid_broker: str | None) -> MessageQueue:
         queues = self._cluster.route_to_publish(topic).publish_queues
@@ -183,9 +173,12 @@ class Delivery:
         return response
 
     def _submit(self, parcel: Parcel, queue: MessageQueue, timeout_ms: int) -> Future[Response]:
-        broker = self._cluster.broker(queue.broker_name)
-        future = broker.submit_send(self._header(parcel, queue), parcel.contents.body, timeout_ms=timeout_ms)
-        self._cluster.heartbeats.reach(broker)
+        try:
+            broker = self._cluster.broker(queue.broker_name)
+            future = broker.submit_send(self._header(parcel, queue), parcel.contents.body, timeout_ms=timeout_ms)
+            self._cluster.heartbeats.reach(broker)
+        except RmqError as error:
+            return failing(error)
         return future
 
     def _header(self, parcel: Parcel, queue: MessageQueue) -> SendMessageRequestHeaderV2:
@@ -261,12 +254,3 @@ def receipts(parcel: Parcel, queue: MessageQueue, response: Response) -> list[Se
         SendReceipt(unique_id, stored_in, header.queueOffset + index, offset_id, status)
         for index, (unique_id, offset_id) in enumerate(zip(parcel.unique_ids, offset_ids, strict=False))
     ]
-
-
-def _taken(by: Executor, work: Callable[[], None]) -> bool:
-    """False where the executor takes nothing any more: the producer was closed meanwhile."""
-    try:
-        by.submit(work)
-    except RuntimeError:
-        return False
-    return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,6 +45,28 @@ def after(future: Future[A], follow: Callable[[A], Future[B]]) -> Future[B]:
     return outcome
 
 
+def or_else(future: Future[A], follow: Callable[[BaseException], Future[A]]) -> Future[A]:
+    """The same future, or where it fails the one that `follow(error)` gives; what `follow` raises is its error."""
+    outcome: Future[A] = Future()
+    outcome.set_running_or_notify_cancel()
+
+    def hand_on(done: Future[A]) -> None:
+        _end(outcome, done, done.exception())
+
+    def carry_on(done: Future[A]) -> None:
+        error = done.exception()
+        if error is None:
+            outcome.set_result(done.result())
+            return
+        try:
+            follow(error).add_done_callback(hand_on)
+        except BaseException as last:  # noqa: BLE001 - it belongs to whoever waits for the outcome
+            outcome.set_exception(last)
+
+    future.add_done_callback(carry_on)
+    return outcome
+
+
 def rephrased(future: Future[A], rephrase: Callable[[BaseException], BaseException]) -> Future[A]:
     """The same future, but for what its error says."""
     outcome: Future[A] = Future()
@@ -69,4 +91,11 @@ def at_hand(value: A) -> Future[A]:
     """The future of what is known already."""
     outcome: Future[A] = Future()
     outcome.set_result(value)
+    return outcome
+
+
+def failing(error: BaseException) -> Future[Any]:
+    """The future of what went wrong already."""
+    outcome: Future[Any] = Future()
+    outcome.set_exception(error)
     return outcome
