@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rmqspark.cli.options import Json, Namesrv
-from rmqspark.cli.output import print_json, print_table
+from rmqspark.cli.output import fits_terminal, print_json, print_table
 from rmqspark.cli.words import counted
 from rmqspark.display import time_text
 from rmqspark.errors import NotFound
+from rmqspark.protocol.bodies.txn import OutputRange
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from rmqspark.client.audit import Finding
     from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.protocol.bodies.txn import AuditedBatch, InputRange, OutputRange
+    from rmqspark.protocol.bodies.txn import AuditedBatch, InputRange
 
 
 def audit(
@@ -74,20 +76,12 @@ def _batches(client: ClusterClient, query: str) -> list[AuditedBatch]:
 def _show(batches: Sequence[AuditedBatch], found: Sequence[Finding], told: Sequence[Finding]) -> None:
     """`told` is what is no fault."""
     columns = ("id", "version", "read", "committed", "written", "decided", "by", "confirmed")
-    rows = [
-        (
-            b.transactionalId,
-            b.version,
-            ", ".join(_range(one) for one in b.inputs if one.toOffset > one.fromOffset),
-            counted(b.rows, "row"),
-            ", ".join(map(_output, b.outputs)),
-            time_text(b.decidedAtMs),
-            b.decidedBy,
-            b.completed,
-        )
-        for b in batches
-    ]
-    print_table(columns, rows, empty="")
+    rows = [_row(b, ", ".join(map(_range, _inputs(b))), ", ".join(map(_output, b.outputs))) for b in batches]
+    if fits_terminal(columns, rows):
+        print_table(columns, rows, empty="")
+    else:
+        print_table(columns, [_row(b, _by_topic(_inputs(b)), _by_topic(b.outputs)) for b in batches], empty="")
+        print("The offsets of each queue: with --json, or in a wider terminal.")
     print()
     for finding in (*told, *found):
         print(f"{finding.kind} in version {finding.version} of {finding.transactional_id}: {finding.story}")
@@ -99,6 +93,23 @@ def _show(batches: Sequence[AuditedBatch], found: Sequence[Finding], told: Seque
     unconfirmed = sum(not batch.completed for batch in batches)
     if unconfirmed:
         print(f"{counted(unconfirmed, 'batch', 'batches')} not confirmed by all brokers yet; that takes some seconds.")
+
+
+def _row(batch: AuditedBatch, read: str, written: str) -> tuple[Any, ...]:
+    return (
+        batch.transactionalId,
+        batch.version,
+        read,
+        counted(batch.rows, "row"),
+        written,
+        time_text(batch.decidedAtMs),
+        batch.decidedBy,
+        batch.completed,
+    )
+
+
+def _inputs(batch: AuditedBatch) -> list[InputRange]:
+    return [one for one in batch.inputs if one.toOffset > one.fromOffset]
 
 
 def _read(batches: Sequence[AuditedBatch]) -> str:
@@ -128,6 +139,23 @@ def _output(one: OutputRange) -> str:
     if one.deleted is not None:
         return f"{one.topic}/{one.brokerName}/{one.queueId} ({counted(one.deleted, 'row')} deleted with the topic)"
     return _range(one) if one.rows is None else f"{_range(one)} ({counted(one.rows, 'row')} of them)"
+
+
+def _by_topic(ranges: Iterable[InputRange | OutputRange]) -> str:
+    """`12,000 in 8 queues of orders`: as short as it gets for a topic of many queues."""
+    messages: Counter[str] = Counter()
+    queues: defaultdict[str, set[tuple[str, int]]] = defaultdict(set)
+    for one in ranges:
+        count, fate = one.toOffset - one.fromOffset, ""
+        if isinstance(one, OutputRange) and one.deleted is not None:
+            count, fate = one.deleted, ", deleted with it"
+        elif isinstance(one, OutputRange) and one.rows is not None:
+            count = one.rows
+        messages[one.topic + fate] += count
+        queues[one.topic + fate].add((one.brokerName, one.queueId))
+    return "; ".join(
+        f"{messages[topic]:,} in {counted(len(each), 'queue')} of {topic}" for topic, each in queues.items()
+    )
 
 
 def _document(

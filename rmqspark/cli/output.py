@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -25,10 +26,21 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, empty:
 
     A table that is wider than the terminal is wrapped by it and never cut: a number without its last digits is wrong.
     """
+    drawn = _draw(columns, rows)
+    print(drawn or empty, end="" if drawn else "\n")
+
+
+def fits_terminal(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> bool:
+    """Whether the terminal need not wrap a table; a pipe takes any."""
+    width = get_terminal_size().columns
+    return not sys.stdout.isatty() or all(len(line) <= width for line in _draw(columns, rows).splitlines())
+
+
+def _draw(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """The lines of a table; none where there are no rows."""
     cells = [[_cell(value) for value in row] for row in rows]
     if not cells:
-        print(empty)
-        return
+        return ""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
@@ -42,7 +54,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, empty:
     console = Console(width=_ANY_WIDTH, markup=False, highlight=False, soft_wrap=True)
     with console.capture() as drawn:  # rich has its own ideas about a reader that has gone
         console.print(table)
-    print(drawn.get(), end="")
+    return drawn.get()
 
 
 def print_facts(facts: Mapping[str, Any]) -> None:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
+import sys
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 
-from rmqspark.cli.audit import _output
+from rmqspark.cli.audit import _output, _show
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.queries import report_query
 from rmqspark.client.txn import input_keeper, report_input
 from rmqspark.protocol.bodies.queries import QueryQueue, QueryReport
-from rmqspark.protocol.bodies.txn import InputRange, OutputRange
+from rmqspark.protocol.bodies.txn import AuditedBatch, InputRange, OutputRange
 from rmqspark.sink.attempt import Attempt, AttemptWritten
 from rmqspark.sink.attempt_write import write_attempt
 from rmqspark.sink.commit import commit
@@ -173,6 +174,32 @@ def test_what_others_wrote_in_between_is_no_part_of_a_batch() -> None:
     told = [_output(OutputRange("t", "broker-a", 3, 5, 9, rows)) for rows in (None, 2)]
     assert told == ["t/broker-a/3 5–9", "t/broker-a/3 5–9 (2 rows of them)"]
     assert _output(OutputRange("t", "broker-a", 3, deleted=2)) == "t/broker-a/3 (2 rows deleted with the topic)"
+
+
+def test_an_audit_of_many_queues_is_summed_up_where_it_is_narrow(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A narrow terminal shows how much in how many queues of each topic; a wide one, or a pipe, the offsets too."""
+    outputs = [OutputRange("out", "b", number, 5, 9, rows) for number, rows in enumerate((None, 3))]
+    gone = OutputRange("out", "b", 7, deleted=2)
+    inputs = [InputRange("", "in", f"b{number % 2}", number, 0, 600) for number in range(8)]
+    batch = AuditedBatch("id", "q", 1, rows=9, inputs=inputs, outputs=[*outputs, gone])
+
+    def shown(columns: int, *, terminal: bool = True) -> str:
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal, raising=False)
+        monkeypatch.setenv("COLUMNS", str(columns))
+        _show([batch], [], [])
+        return capsys.readouterr().out
+
+    narrow = shown(120)
+    assert re.search(
+        r"4,800 in 8 queues of in +9 rows +7 in 2 queues of out; 2 in 1 queue of out, deleted with it", narrow
+    )
+    assert "with --json" in narrow
+    for wide in (shown(1_000), shown(80, terminal=False)):
+        assert "in/b1/7 0–600" in wide
+        assert "out/b/1 5–9 (3 rows of them), out/b/7 (2 rows deleted with the topic)" in wide
+        assert "--json" not in wide
 
 
 def test_an_operator_commits_only_what_a_driver_has_asked_for(cli: Run, rmq: Rmq, topic: str) -> None:
