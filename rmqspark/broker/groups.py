@@ -45,7 +45,7 @@ class SubscriptionGroups:
         """The group's configuration; raises GroupNotFound."""
         config = self._groups.get(group)
         if config is None:
-            raise GroupNotFound(group, hint="It exists once a consumer of it was here, or with: rmq group create.")
+            raise GroupNotFound(group, hint="It exists once a consumer of it was here.")
         return config
 
     def find_or_create(self, group: str, now_ms: int) -> SubscriptionGroupConfig:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+import rmqspark
 from rmqspark.cli.verbs import HOMES, LoadedVerbs, app
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SERVER = ("rmqspark.broker", "rmqspark.namesrv", "rmqspark.store", "numpy", "uvloop", "structlog")
 CLIENT_VERBS = ("send", "consume", "topic", "group", "message", "doctor")
@@ -51,6 +50,15 @@ def test_no_list_of_verbs_breaks_off(group: tuple[str, ...], monkeypatch: pytest
     listed = CliRunner().invoke(app, [*group, "--help"]).output.partition("Commands:")[2]
     assert listed.strip()
     assert [line for line in listed.splitlines() if line.endswith("...")] == []
+
+
+def test_no_hint_names_a_verb_that_is_not_there() -> None:
+    """What a message, or the help, tells people to type, `rmq` knows, or says of it that it is still to come."""
+    groups = {name: LoadedVerbs()[name] for (name,) in filter(None, GROUPS)}
+    named = re.compile(rf"\brmq ({'|'.join(groups)}) ([a-z]+)\b")
+    for file in Path(rmqspark.__file__).parent.rglob("*.py"):
+        for group, verb in named.findall(file.read_text()):
+            assert verb in {*groups[group].commands, *groups[group].coming}, f"rmq {group} {verb} in {file}"
 
 
 def test_the_names_of_verbs_load_none_of_them() -> None:
