@@ -11,6 +11,7 @@ physical offsets of a queue never fall.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
@@ -133,14 +134,8 @@ class ConsumeQueue:
 
     def first_at_or_after(self, physical_offset: int) -> int:
         """The first offset whose message lies at or after `physical_offset`; `max_offset` if none does."""
-        low, high = self.first_offset, self.max_offset
-        while low < high:
-            middle = (low + high) // 2
-            if self._lies_before(middle, physical_offset):
-                low = middle + 1
-            else:
-                high = middle
-        return low
+        offsets = range(self.first_offset, self.max_offset)
+        return offsets.start + bisect_left(offsets, True, key=lambda at: not self._lies_before(at, physical_offset))
 
     def follow_log_start(self, log_min_offset: int) -> None:
         """Sets `min_offset` to the first message still in the log; to `max_offset` if none is, so that the highest
@@ -198,14 +193,9 @@ class ConsumeQueue:
         Entries of messages below it are known to be on disk, one after another; what follows may be entries of later
         messages, or zeros, or (after a power loss) any mixture of both. In this order the search cannot be misled.
         """
-        low, high = self.first_offset, self.segments.capacity_end // ENTRY_BYTES
-        while low < high:
-            middle = (low + high) // 2
-            if self._is_entry_below(middle, physical_offset):
-                low = middle + 1
-            else:
-                high = middle
-        self._end_at(low)
+        offsets = range(self.first_offset, self.segments.capacity_end // ENTRY_BYTES)
+        known = bisect_left(offsets, True, key=lambda at: not self._is_entry_below(at, physical_offset))
+        self._end_at(offsets.start + known)
 
     def find_end_by_scan(self, *, from_start: bool = False) -> None:
         """Ends the queue before its first invalid entry, looking at the last three files (RocketMQ's rule) or at all;
