@@ -9,7 +9,7 @@ RocketMQ: ScheduleMessageService; spec: semantics, section 5.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import numpy as np
 import structlog
@@ -20,7 +20,7 @@ from rmqspark.protocol.names import SCHEDULE_TOPIC
 from rmqspark.txn.queue_reader import QueueReader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from rmqspark.broker.delays.delay_table import DelayTable
     from rmqspark.broker.topics import TopicTable
@@ -33,6 +33,11 @@ _LOOKED_AT: Final = 128  # messages of a level between two looks at what else th
 _NOTED_EVERY: Final = 64 << 20  # bytes of the log, which a start goes through
 
 log = structlog.get_logger("rmqspark.broker")
+
+
+class Append(Protocol):
+    def __call__(self, drafts: Sequence[Draft], *, makes_room: bool = False) -> list[Appended]:
+        """Stores messages, all or none; with `makes_room` on a disk that is full for others, too."""
 
 
 class _Progress(NamedTuple):
@@ -51,7 +56,7 @@ class DelayedMessages:
     def __init__(
         self,
         store: MessageStore,
-        append: Callable[[Sequence[Draft]], list[Appended]],
+        append: Append,
         topics: TopicTable,
         table: DelayTable,
         clock: Clock,
@@ -133,8 +138,8 @@ class DelayedMessages:
             return False
         reader = QueueReader(self._store, SCHEDULE_TOPIC, first, queue_id=level - 1, end_offset=first + due)
         drafts = [draft for record in reader.chunk() if (draft := self._draft_of(record)) is not None]
-        if drafts:
-            self._append(drafts)
+        if drafts:  # what waits is kept from expiring: only when it is delivered can a full disk be emptied
+            self._append(drafts, makes_room=True)
         self._next_offsets[level] = reader.next_offset
         return reader.next_offset > first
 

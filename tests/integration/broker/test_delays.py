@@ -148,6 +148,29 @@ def test_a_broker_tells_how_far_its_levels_are(on_broker) -> None:
     on_broker(talk, clock=clock)
 
 
+def test_a_full_disk_is_no_reason_to_wait(on_broker) -> None:
+    """What waits keeps the log's files from going: it is delivered although sends are refused, and then they can go."""
+    clock, files = ManualClock(), MemoryFileSystem(budget_bytes=1 << 30)
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.send("orders", b"late", {"DELAY": "1"})
+        usage = bench.broker._parts.store.disk_usage()
+        files.set_budget(usage.total_bytes - usage.free_bytes + (1 << 20))
+
+        async def is_full() -> bool:
+            bench.broker._parts.store.look_at_disk(clock.now_ms())
+            return (await client.send("others")).code == ResponseCode.SERVICE_NOT_AVAILABLE
+
+        await eventually(is_full)
+        clock.advance(seconds=1)
+        (record,) = await there(bench, client, "orders")
+        assert record.body == b"late"
+        assert await is_full()
+
+    on_broker(talk, clock=clock, files=files, store={"min_free_bytes": 2 << 20})
+
+
 def test_messages_of_a_topic_that_went_are_not_delivered(on_broker) -> None:
     """Not to the next topic of its name either; those behind them come."""
     clock = ManualClock()

@@ -71,8 +71,8 @@ class DelayMachine(RuleBasedStateMachine):
         self.delays = DelayedMessages(self.store, self.append, topics, self.table, self.clock, DELAYS_MS)
         self.delays.recover()
 
-    def append(self, drafts: Any) -> Any:
-        return self.store.append(drafts, together=True)
+    def append(self, drafts: Any, *, makes_room: bool = False) -> Any:
+        return self.store.append(drafts, together=True, makes_room=makes_room)
 
     @rule(level=levels, count=st.integers(1, 3))
     def send(self, level: int, count: int) -> None:
