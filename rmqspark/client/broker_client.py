@@ -12,11 +12,12 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.client.broker_line import BrokerLine
+from rmqspark.client.capabilities import capabilities_of
 from rmqspark.client.futures import then
 from rmqspark.clock import SystemClock
-from rmqspark.errors import NotFound, NotSupported, RequestTimeout
+from rmqspark.errors import NotFound, RequestTimeout
 from rmqspark.message_queue import MessageQueue
-from rmqspark.protocol.bodies.client import CapabilitiesBody, HeartbeatData, LockBatchBody, LockBatchResponseBody, Queue
+from rmqspark.protocol.bodies.client import HeartbeatData, LockBatchBody, LockBatchResponseBody, Queue
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.faults import from_response
 from rmqspark.protocol.headers.consume import (
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
     from rmqspark.client.broker_line import Connect
     from rmqspark.client.bulk import BulkChunk, BulkReceipt
+    from rmqspark.client.capabilities import Capabilities
     from rmqspark.clock import Clock
     from rmqspark.protocol.headers.produce import SendMessageRequestHeaderV2
     from rmqspark.remoting.blocking import BlockingConnection
@@ -52,36 +54,7 @@ OFFSET_TIMEOUT_MS = 5_000
 SEARCH_TIMEOUT_MS = 6_000
 LOCK_TIMEOUT_MS = 1_000
 PULL_TIMEOUT_MS = 10_000  # beyond the time the broker may hold a pull
-_BULK_READ_WITH_SQL = 2  # the version of RMQ_BULK_READ that knows it
-_BULK_SEND_WITH_PROPERTIES = 2  # the version of RMQ_BULK_SEND that knows them
 SUSPEND_MS = 15_000  # RocketMQ's brokerSuspendMaxTimeMillis
-
-
-class Capabilities(NamedTuple):
-    """What a broker can do beyond RocketMQ's protocol. 0 is "not at all", else the version of the request it speaks."""
-
-    product: str = "rocketmq"
-    version: str = ""
-    store_id: str = ""
-    incarnation: int = 0
-    bulk_send: int = 0
-    bulk_read: int = 0
-    transactions: int = 0
-    measure: int = 0
-    groups: int = 0
-    topics_send: int = 0
-    topics_read: int = 0
-    queue_bounds: int = 0
-    store_path: str = ""  # where its files are, on its own machine
-
-    @property
-    def takes_properties_of_rows(self) -> bool:
-        """Whether bulks may bring rows with tags and keys in columns."""
-        return self.bulk_send >= _BULK_SEND_WITH_PROPERTIES
-
-    def reads_in_bulk(self, sql: str | None) -> bool:
-        """Whether bulk reads are there, and where they are to filter by SQL92, can."""
-        return self.bulk_read >= (1 if sql is None else _BULK_READ_WITH_SQL)
 
 
 class PullStatus(Enum):
@@ -158,7 +131,7 @@ class BrokerClient:
         with self._asking:
             if self._asked is None or self._asked[0] is not connection or _has_failed(self._asked[1]):
                 answer = connection.submit(RequestCode.RMQ_CAPABILITIES, timeout_ms=self.timeout_ms)
-                self._asked = connection, then(answer, _capabilities)
+                self._asked = connection, then(answer, capabilities_of)
             return self._asked[1]
 
     # --- sending -----------------------------------------------------------------------------------------------------
@@ -353,29 +326,6 @@ def _committed(response: Response) -> int | None:
 
 def _has_failed(future: Future[Capabilities]) -> bool:
     return future.done() and future.exception() is not None
-
-
-def _capabilities(response: Response) -> Capabilities:
-    try:
-        response.raise_for_code()
-    except NotSupported:
-        return Capabilities()
-    answer = CapabilitiesBody.decode(response.body)
-    return Capabilities(
-        answer.product,
-        answer.version,
-        answer.storeId,
-        answer.incarnation,
-        answer.capabilities.get("bulkSend", 0),
-        answer.capabilities.get("bulkRead", 0),
-        answer.capabilities.get("transactions", 0),
-        answer.capabilities.get("measure", 0),
-        answer.capabilities.get("groups", 0),
-        answer.capabilities.get("topicsSend", 0),
-        answer.capabilities.get("topicsRead", 0),
-        answer.capabilities.get("queueBounds", 0),
-        answer.storePath,
-    )
 
 
 _PULL_STATUS = {int(status.value): status for status in PullStatus}

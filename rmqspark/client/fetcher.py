@@ -13,8 +13,9 @@ from rmqspark.errors import OffsetMoved, RmqError
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from rmqspark.client.broker_client import BrokerClient, Capabilities, PullResult
+    from rmqspark.client.broker_client import BrokerClient, PullResult
     from rmqspark.client.bulk import BulkChunk
+    from rmqspark.client.capabilities import Capabilities
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.client.cursor import Cursor
     from rmqspark.message_queue import MessageQueue

@@ -13,7 +13,7 @@ from rmqspark.sink.outbox import RETRY_PAUSES_MS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from rmqspark.client.broker_client import Capabilities
+    from rmqspark.client.capabilities import Capabilities
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.message_queue import MessageQueue
     from rmqspark.sink.options import SinkOptions

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
     import msgspec
 
-    from rmqspark.client.broker_client import BrokerClient, Capabilities
+    from rmqspark.client.broker_client import BrokerClient
+    from rmqspark.client.capabilities import Capabilities
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.client.measuring import Extent
     from rmqspark.client.queue_bounds import Bounds

@@ -28,8 +28,8 @@ from rmqspark.source.tags import matching
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from rmqspark.client.broker_client import Capabilities
     from rmqspark.client.bulk import BulkChunk
+    from rmqspark.client.capabilities import Capabilities
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.source.queue_range import QueueRange
     from rmqspark.source.task_options import TaskOptions

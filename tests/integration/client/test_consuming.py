@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 import pytest
 
 from rmqspark import AdminClient, Message, Producer, PullConsumer
-from rmqspark.client.broker_client import Capabilities
+from rmqspark.client.capabilities import Capabilities
 from rmqspark.errors import AlreadyClosed, Unreachable
 from rmqspark.testing import cluster
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from rmqspark.client.admin import AdminClient
-from rmqspark.client.broker_client import Capabilities
+from rmqspark.client.capabilities import Capabilities
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.sink.delivery import AtLeastOnce
 from rmqspark.sink.options import SinkOptions

@@ -8,7 +8,8 @@ import pytest
 
 from rmqspark.client import shared
 from rmqspark.client.admin import AdminClient
-from rmqspark.client.broker_client import BrokerClient, Capabilities
+from rmqspark.client.broker_client import BrokerClient
+from rmqspark.client.capabilities import Capabilities
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.producer import Producer
 from rmqspark.entropy import SystemEntropy

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqspark.client.broker_client import Capabilities
+from rmqspark.client.capabilities import Capabilities
 from rmqspark.client.coordinator import Coordinator, Run, chosen_broker
 from rmqspark.client.known_coordinators import KnownCoordinators
 from rmqspark.client.txn import audited_batches, transactions

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from rmqspark.client.admin import AdminClient
-from rmqspark.client.broker_client import NO_GROUP, BrokerClient, Capabilities
+from rmqspark.client.broker_client import NO_GROUP, BrokerClient
+from rmqspark.client.capabilities import Capabilities
 from rmqspark.client.cursor import Ask, Fetched
 from rmqspark.client.fetcher import Arrival, Reset
 from rmqspark.client.pull_consumer import PullConsumer

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqspark.client.broker_client import Capabilities
+from rmqspark.client.capabilities import Capabilities
 from rmqspark.client.known_coordinators import KnownCoordinators
 from rmqspark.errors import (
     Busy,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rmqspark.client.broker_client import Capabilities
+from rmqspark.client.capabilities import Capabilities
 from rmqspark.errors import NotCommitted, RmqError, Unreachable
 from rmqspark.protocol.bodies.route import BrokerData, ClusterInfo
 from rmqspark.protocol.bodies.txn import InputRange, InputRanges

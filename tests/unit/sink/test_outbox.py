@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from isal.isal_zlib import crc32
 
-from rmqspark.client.broker_client import Capabilities
 from rmqspark.client.bulk import BulkReceipt
+from rmqspark.client.capabilities import Capabilities
 from rmqspark.errors import ConnectionLost, NotWritable, RmqError, TopicNotFound
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.buffers.columns import Column

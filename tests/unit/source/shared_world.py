@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from rmqspark.broker.handlers.leases import LeaseHandlers
 from rmqspark.broker.locks import QueueLocks
 from rmqspark.broker.offsets import ConsumerOffsets
-from rmqspark.client.broker_client import Capabilities
+from rmqspark.client.capabilities import Capabilities
 from rmqspark.client.group_reading import Member, lease
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import LeaseLost, RmqError

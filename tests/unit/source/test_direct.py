@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
-from rmqspark.client.broker_client import Capabilities
 from rmqspark.client.bulk import BulkChunk
+from rmqspark.client.capabilities import Capabilities
 from rmqspark.clock import SystemClock
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import ConnectionLost, DataLoss, RmqError

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from rmqspark.client.broker_client import Capabilities, PullResult, PullStatus
+from rmqspark.client.broker_client import PullResult, PullStatus
 from rmqspark.client.bulk import BulkChunk
+from rmqspark.client.capabilities import Capabilities
 from rmqspark.errors import (
     BrokerNotRegistered,
     ConnectionLost,

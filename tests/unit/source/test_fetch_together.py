@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from rmqspark.client.broker_client import Capabilities
+from rmqspark.client.capabilities import Capabilities
 from rmqspark.errors import BodyError, ConnectionLost, DataLoss, NoPermission, RequestTimeout, RmqError, TopicRemade
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.bulk.topic_ranges import FoundRanges, TopicRange, decode_ranges, encode_found

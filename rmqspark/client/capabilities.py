@@ -1,0 +1,65 @@
+"""What brokers can do beyond RocketMQ's protocol, as they answer RMQ_CAPABILITIES."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rmqspark.errors import NotSupported
+from rmqspark.protocol.bodies.client import CapabilitiesBody
+
+if TYPE_CHECKING:
+    from rmqspark.remoting.response import Response
+
+_BULK_READ_WITH_SQL = 2  # the version of RMQ_BULK_READ that knows it
+_BULK_SEND_WITH_PROPERTIES = 2  # the version of RMQ_BULK_SEND that knows them
+
+
+class Capabilities(NamedTuple):
+    """What a broker can do beyond RocketMQ's protocol. 0 is "not at all", else the version of the request it speaks."""
+
+    product: str = "rocketmq"
+    version: str = ""
+    store_id: str = ""
+    incarnation: int = 0
+    bulk_send: int = 0
+    bulk_read: int = 0
+    transactions: int = 0
+    measure: int = 0
+    groups: int = 0
+    topics_send: int = 0
+    topics_read: int = 0
+    queue_bounds: int = 0
+    store_path: str = ""  # where its files are, on its own machine
+
+    @property
+    def takes_properties_of_rows(self) -> bool:
+        """Whether bulks may bring rows with tags and keys in columns."""
+        return self.bulk_send >= _BULK_SEND_WITH_PROPERTIES
+
+    def reads_in_bulk(self, sql: str | None) -> bool:
+        """Whether bulk reads are there, and where they are to filter by SQL92, can."""
+        return self.bulk_read >= (1 if sql is None else _BULK_READ_WITH_SQL)
+
+
+def capabilities_of(response: Response) -> Capabilities:
+    """What the answer to RMQ_CAPABILITIES says; nothing at all, from a stock broker."""
+    try:
+        response.raise_for_code()
+    except NotSupported:
+        return Capabilities()
+    answer = CapabilitiesBody.decode(response.body)
+    return Capabilities(
+        answer.product,
+        answer.version,
+        answer.storeId,
+        answer.incarnation,
+        answer.capabilities.get("bulkSend", 0),
+        answer.capabilities.get("bulkRead", 0),
+        answer.capabilities.get("transactions", 0),
+        answer.capabilities.get("measure", 0),
+        answer.capabilities.get("groups", 0),
+        answer.capabilities.get("topicsSend", 0),
+        answer.capabilities.get("topicsRead", 0),
+        answer.capabilities.get("queueBounds", 0),
+        answer.storePath,
+    )
