@@ -135,7 +135,7 @@ def test_bodies_that_cannot_be_sent(topic: Topic, rmq_spark: SparkSession) -> No
 
 
 def test_delays_that_no_broker_keeps(topic: Topic, rmq_spark: SparkSession) -> None:
-    """A row that is to wait ends the query while no broker of this version holds messages back."""
+    """A row that is to wait ends the query while no broker of this version holds messages of bulks back."""
     rows = rmq_spark.sql("select 'a' body, 3 delayLevel")
     with pytest.raises(Exception, match="does not hold messages back yet"):
         topic.write(rows)

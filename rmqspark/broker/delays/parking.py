@@ -7,6 +7,7 @@ ScheduleMessageService; spec: semantics, section 5.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from rmqspark.errors import InvalidMessage
@@ -25,7 +26,7 @@ T = TypeVar("T", int, "NDArray[np.int64]")
 TIMER_PROPERTIES: Final = (Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS, Property.TIMER_DELIVER_MS)
 
 _OWN: Final = frozenset({Property.DELAY, Property.REAL_TOPIC, Property.REAL_QUEUE_ID, *TIMER_PROPERTIES})
-_LONGEST_QUEUE_ID: Final = 10
+_QUEUE_ID: Final = re.compile(r"[0-9]{1,9}")
 
 
 class Parked(NamedTuple):
@@ -62,7 +63,7 @@ def place_of(record: Record) -> Place:
     message may be delivered to; InvalidName for what is no topic."""
     properties = record.property_map()
     topic, queue_id = properties.get(Property.REAL_TOPIC, ""), properties.get(Property.REAL_QUEUE_ID, "")
-    if not topic or not queue_id.isdecimal() or len(queue_id) > _LONGEST_QUEUE_ID or topic in NOT_SENDABLE:
+    if not topic or not _QUEUE_ID.fullmatch(queue_id) or topic in NOT_SENDABLE:
         raise InvalidMessage(f"The record at physical offset {record.physical_offset} is no delayed message.")
     return Place(check_topic(topic), int(queue_id))
 

@@ -185,5 +185,6 @@ def _refuse_what_is_not_there_yet(records: RecordBatch) -> None:
         names = ", ".join(name.decode() for name in _REFUSED_PROPERTIES)
         raise NotSupported(
             f"A message of the bulk has one of the properties that bulk sends do not support: {names}.",
-            hint="Send delayed messages one by one; leave delays (delayLevel, deliverTime) out of bulks.",
+            hint="In bulks this broker does not hold messages back yet: leave out delays (delayLevel, deliverTime), "
+            "or send such messages one by one.",
         )

@@ -90,7 +90,7 @@ class SendBackHandlers:
             record = decode_record(self._store.read_at(physical_offset))
         except (MessageNotFound, DecodeError):
             record = None
-        if record is None or record.topic in NOT_SENDABLE:
+        if record is None or record.physical_offset != physical_offset or record.topic in NOT_SENDABLE:
             raise ServerFault(f"look message by offset failed, {physical_offset}")  # RocketMQ's words
         return record
 
