@@ -86,6 +86,7 @@ class HalfMessages:
         self._ledger = HalfLedger(rules)
         self._operations = OperationQueue(0)
         self._progress: _Progress | None = None
+        self._unread: dict[int, int] = {}  # queue offset -> physical one, of those stored that no reader sees yet
 
     def __len__(self) -> int:
         """How many are open, as far as they were looked at."""
@@ -99,6 +100,10 @@ class HalfMessages:
         """Raises Busy where one more half message would be too many."""
         if len(self._ledger) >= self._max_open:
             raise Busy(f"{self._max_open} transactions are open here already.")
+
+    def stored(self, queue_offset: int, physical_offset: int) -> None:
+        """One has been stored; its sender, who hears of it now, may end it before readers see it."""
+        self._unread[queue_offset] = physical_offset
 
     # --- from the store
 
@@ -124,12 +129,18 @@ class HalfMessages:
         for half in halves_among(records):
             self._admit(half)
         self._ledger.skip_to(reader.next_offset)
+        self._forget_readable()
         return bool(records)
 
     def read(self, half: OpenHalf) -> tuple[HalfMessage, Record]:
         """An open half with its record. Raises MessageNotFound, RecordError."""
         record = decode_record(self._store.read_at(half.physical_offset))
         return HalfMessage.of(record), record
+
+    def _forget_readable(self) -> None:
+        """The queue itself says where they are."""
+        end = self._store.queues.max_offset(HALF_TOPIC, 0)
+        self._unread = {offset: place for offset, place in self._unread.items() if offset >= end}
 
     def _admit(self, half: HalfMessage) -> None:
         self._ledger.admit(
@@ -212,9 +223,17 @@ class HalfMessages:
             record = decode_record(self._store.read_at(physical_offset))
         except (MessageNotFound, DecodeError):
             raise ServerFault("Find prepared transaction message failed") from None  # RocketMQ's words
-        if record.topic != HALF_TOPIC:
+        if record.topic != HALF_TOPIC or not self._is_in_place(record):
             raise ServerFault("Find prepared transaction message failed")
         return record
+
+    def _is_in_place(self, record: Record) -> bool:
+        """Whether the half queue has it. The body of any message may hold what looks like one, and who knows where the
+        log ends can have it say the right physical offset."""
+        place = self._store.queues.locate(HALF_TOPIC, 0, record.queue_offset)
+        if place is None:
+            return self._unread.get(record.queue_offset) == record.physical_offset
+        return place == (record.physical_offset, record.size)
 
     def _check_ended_so(self, half: HalfMessage, outcome: Outcome) -> None:
         known = self._ledger.outcome(half.queue_offset)

@@ -97,6 +97,7 @@ class SendHandlers:
         admitted = self._intake.admit(header, request.body, request.connection.peer)
         if admitted.topic == HALF_TOPIC:
             self._halves.check_room()
+            admitted.on_stored = self._halves.stored
         return admitted
 
     def _send_batch(self, request: SendRequest, header: SendMessageRequestHeaderV2) -> Reply | Awaitable[Reply] | None:

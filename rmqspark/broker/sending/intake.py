@@ -52,6 +52,8 @@ from rmqspark.protocol.records.record import SysFlag, encode_unplaced
 from rmqspark.store.draft import Draft
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rmqspark.broker.config import BrokerConfig
     from rmqspark.broker.groups import SubscriptionGroups
     from rmqspark.broker.topics import TopicTable
@@ -78,11 +80,17 @@ class Admitted(Draft, gc=False):
     transaction_id: str = ""  # the sender's UNIQ_KEY
     waits_for_flush: bool = True
     belongs_to: int | None = None  # of a delayed message: the queue it will be in
+    on_stored: Callable[[int, int], None] | None = None  # told its queue and physical offset before its sender is
 
     @property
     def told_queue_id(self) -> int:
         """The queue that its sender hears of."""
         return self.queue_id if self.belongs_to is None else self.belongs_to
+
+    def tell_stored(self, queue_offset: int, physical_offset: int) -> None:
+        """Tells whoever is to know before the sender."""
+        if self.on_stored is not None:
+            self.on_stored(queue_offset, physical_offset)
 
 
 class Intake:

@@ -41,6 +41,7 @@ class SingleSend(_Single, gc=False):
     receipts: Receipts
 
     def finish(self, queue_offset: int, physical_offset: int, error: RmqError | None) -> None:
+        self.draft.tell_stored(queue_offset, physical_offset)
         self.receipts.give(self.request, self.draft, queue_offset, physical_offset, error)
 
     def refuse(self, error: RmqError) -> None:
@@ -55,6 +56,7 @@ class AwaitedSend(_Single, gc=False):
 
     def finish(self, queue_offset: int, physical_offset: int, error: RmqError | None) -> None:
         draft = self.draft
+        draft.tell_stored(queue_offset, physical_offset)
         reply = self.receipts.reply_to(draft.told_queue_id, draft.transaction_id, queue_offset, physical_offset, error)
         _settle(self.answer, reply)
 

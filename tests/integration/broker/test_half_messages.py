@@ -9,6 +9,8 @@ import pytest
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
 from rmqspark.protocol.records.batch import BatchElement, encode_batch
+from rmqspark.protocol.records.properties import encode_properties
+from rmqspark.protocol.records.record import HEAD_BYTES, encode_record
 
 from .transaction_talk import (
     COMMIT,
@@ -129,6 +131,49 @@ def test_an_ordinary_message_cannot_be_committed(on_broker) -> None:
         answer = await end(client, sent, COMMIT)
         assert answer.code == ResponseCode.SYSTEM_ERROR
         assert await all_of(bench, client, "other") == []
+
+    on_broker(talk)
+
+
+@pytest.mark.parametrize("queue_offset", [0, 1_000_000_000])
+def test_a_half_message_in_the_body_of_another_message_is_none(on_broker, queue_offset: int) -> None:
+    """Who knows where the log ends can write one that says it is in its place. Committed, it would end half messages
+    of others, or go where clients may not send to."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await send_half(client)
+        await client.send("orders")
+        (last,) = await all_of(bench, client, "orders")
+        place = last.physical_offset + last.size + HEAD_BYTES
+        forged = encode_record(
+            topic=HALF_TOPIC,
+            body=b"0,",
+            properties=encode_properties(HALF | {"REAL_TOPIC": OP_HALF_TOPIC, "REAL_QID": "0", "TAGS": "d"}),
+            queue_offset=queue_offset,
+            physical_offset=place,
+        )
+        sent = await client.send("orders", bytes(forged))
+        refused = await end(client, sent, COMMIT, commitLogOffset=place, tranStateTableOffset=queue_offset)
+        assert (refused.code, refused.remark) == (1, "Find prepared transaction message failed")
+        assert await all_of(bench, client, OP_HALF_TOPIC) == []
+
+    on_broker(talk)
+
+
+@pytest.mark.parametrize("topic", ["BenchmarkTest", "made-by-the-half"])
+def test_a_half_message_that_no_reader_sees_yet_can_be_ended(on_broker, topic: str) -> None:
+    """While a transaction of Spark becomes readable others wait for that, but no producer does: nor for a second end
+    that says the same."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        with bench.broker._parts.store.publishing_together():
+            sent = await send_half(client, topic)
+            assert await all_of(bench, client, HALF_TOPIC) == []
+            for _ in range(2):
+                assert (await end(client, sent, COMMIT)).code == 0
+        assert len(await all_of(bench, client, topic, 2)) == 1
 
     on_broker(talk)
 
