@@ -14,6 +14,7 @@ from rmqspark.protocol.headers.admin import TopicRequestHeader
 from rmqspark.protocol.headers.consume import ConsumerSendMsgBackRequestHeader
 from rmqspark.protocol.names import SCHEDULE_TOPIC
 from rmqspark.protocol.records.message_id import offset_msg_id
+from rmqspark.protocol.records.record import HEAD_BYTES, encode_record
 from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.memory_files import MemoryFileSystem
 
@@ -282,6 +283,22 @@ def test_a_half_message_cannot_be_read_by_sending_it_back(on_broker) -> None:
         await send_half(client)
         (half,) = await all_of(bench, client, "RMQ_SYS_TRANS_HALF_TOPIC")
         assert (await send_back(client, half, -1)).code == ResponseCode.SYSTEM_ERROR
+        assert await all_of(bench, client, "%DLQ%g") == []
+
+    on_broker(talk)
+
+
+def test_what_the_body_of_a_message_holds_cannot_be_sent_back(on_broker) -> None:
+    """It may look like a record, and say that it is in its place; it is in no queue."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        last = await sent_to_group_g(client, bench)
+        place = last.physical_offset + last.size + HEAD_BYTES
+        forged = encode_record(topic="orders", body=b"forged", properties=b"", queue_offset=1, physical_offset=place)
+        await client.send("orders", bytes(forged))
+        header = ConsumerSendMsgBackRequestHeader(place, "g", -1)
+        assert (await client.ask(RequestCode.CONSUMER_SEND_MSG_BACK, header)).code == ResponseCode.SYSTEM_ERROR
         assert await all_of(bench, client, "%DLQ%g") == []
 
     on_broker(talk)
