@@ -98,8 +98,12 @@ class PullConsumer:
         wanted = _checked_queues(queues)
         with self._turn:
             self._check_open()
-            self._cursors = {queue: self._cursors.get(queue) or Cursor(queue) for queue in wanted}
+            before = self._cursors
+            self._cursors = {queue: before.get(queue) or Cursor(queue) for queue in wanted}
             self._order = deque(self._cursors.values())
+            for queue in before.keys() - self._cursors.keys():
+                before[queue].ask_again()  # its answer under way, an error perhaps, is nobody's any more
+            self._unreadable = None  # a queue that is still read tells it again
 
     @property
     def assignment(self) -> list[MessageQueue]:

@@ -187,6 +187,18 @@ def test_unassigned_queues_fall_silent(mq: LocalCluster, topic: str) -> None:
         assert [message.body for message in poll_all(consumer, 1)] == [b"3"]
 
 
+def test_unassigned_queues_tell_no_errors(mq: LocalCluster, topic: str) -> None:
+    """A queue that is read no more, and whose topic is deleted, does not disturb those that are."""
+    with Producer(mq.namesrv) as producer, AdminClient(mq.namesrv) as admin, PullConsumer(mq.namesrv) as consumer:
+        admin.create_topic(f"{topic}-old", queues=1)
+        consumer.assign(consumer.queues(f"{topic}-old"))
+        assert consumer.poll(100) == []  # its broker holds a pull
+        consumer.assign(consumer.queues(topic))
+        admin.delete_topic(f"{topic}-old")
+        producer.send(Message(topic, b"1"))
+        assert [message.body for message in poll_all(consumer, 1)] == [b"1"]
+
+
 def test_reading_goes_on_after_a_broker_s_restart() -> None:
     """While the only broker is away polls end with its error; when it is back, reading continues without a gap."""
     with cluster() as mq, AdminClient(mq.namesrv) as admin, PullConsumer(mq.namesrv) as consumer:
