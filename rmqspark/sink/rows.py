@@ -215,8 +215,6 @@ def _pairs(batch: Any) -> MapColumn | None:
     if "properties" not in batch.schema.names:
         return None
     maps = batch.column("properties")
-    offsets = np.asarray(maps.offsets)
-    if maps.null_count:  # a null map may still cover entries
-        maps = pa.array(maps.to_pylist(), maps.type)
-        offsets = np.asarray(maps.offsets)
-    return MapColumn(offsets, column(maps.keys), column(maps.items))
+    if maps.null_count:  # a null map may still cover entries; one that is taken covers none
+        maps = maps.take(pa.array(np.arange(len(maps))))
+    return MapColumn(np.asarray(maps.offsets), column(maps.keys), column(maps.items))

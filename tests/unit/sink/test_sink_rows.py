@@ -76,6 +76,24 @@ def test_every_column_that_is_written() -> None:
     ]
 
 
+def test_properties_beside_null_maps() -> None:
+    """Spark's strings may be any bytes, also where another row has no map; what lies under a null map is not sent."""
+    odd = pa.array([b"a", b"\xff", b"c"], pa.binary()).view(pa.string())
+    maps = pa.MapArray.from_arrays(pa.array([0, 1, 2, 3], pa.int32()), odd, odd)
+    second_is_null = pa.py_buffer(bytes([0b101]))
+    some = pa.Array.from_buffers(maps.type, 3, [second_is_null, maps.buffers()[1]], children=[maps.values])
+    first_is_null = pa.Array.from_buffers(
+        maps.type, 2, [pa.py_buffer(bytes([0b10])), maps.buffers()[1]], children=[maps.values]
+    )
+    for properties, expected in (
+        (some, [b"a\x01a\x02", b"", b"c\x01c\x02"]),
+        (first_is_null, [b"", b"\xff\x01\xff\x02"]),
+    ):
+        bodies = pa.array([b"x"] * len(properties), pa.binary())
+        found = records(pa.record_batch({"body": bodies, "properties": properties}))
+        assert [bytes(record.properties).partition(b"\x02")[2] for record in found] == expected
+
+
 def test_keys_as_a_string() -> None:
     """keys may also be one string, blanks between several."""
     batch = pa.record_batch({"body": pa.array([b"a"]), "keys": pa.array(["k1 k2"])})
