@@ -9,8 +9,8 @@ a time in Python (`json_values`), for the block of rows that it is in.
 The two agree but for what Python's parser has limits to: in a field that nobody reads, the fast way lets pass an array
 nested a thousand deep, or a number of five thousand digits.
 
-Fields of other types than `_FAST` (maps, binary, dates inside of structs) are read in the slower way only: Arrow reads
-them from other JSON than Spark does.
+Fields of other types than `_FAST` (maps, binary, dates and long decimals inside of structs) are read in the slower way
+only: Arrow reads them from other JSON than Spark does.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 BLOCK_ROWS = 512
 
+_MAX_DECIMAL_DIGITS = 38
 _NEWLINE, _OPEN, _CLOSE = b"\n{}"
 _FAST = (
     pa.types.is_boolean, pa.types.is_signed_integer, pa.types.is_floating, pa.types.is_string, pa.types.is_decimal,
@@ -109,17 +110,32 @@ def _is_plain(text: Any, count: int) -> bool:
 
 
 def _reading_schema(schema: Any) -> Any:
-    """The schema to have Arrow read, None where it cannot. A date is read as text, for Arrow takes it from numbers."""
+    """The schema to have Arrow read, None where it cannot."""
     fields = []
     for field in schema:
-        kind = pa.string() if pa.types.is_date32(field.type) else field.type
+        kind = _read_as(field.type)
         if not _is_fast(kind):
             return None
         fields.append(pa.field(field.name, kind))
     return pa.schema(fields) if fields else None
 
 
+def _read_as(kind: Any) -> Any:
+    """Dates as text, for Arrow takes them from numbers; decimals with room for what Arrow makes of a large number."""
+    if pa.types.is_date32(kind):
+        return pa.string()
+    return pa.decimal256(kind.precision, kind.scale) if _may_overflow(kind) else kind
+
+
+def _may_overflow(kind: Any) -> bool:
+    """Whether a number that does not fit may come out as another that does: Arrow takes as many digits as the type has,
+    and appends zeros up to its scale without a look at the 38 that there is room for."""
+    return bool(pa.types.is_decimal128(kind)) and kind.precision + kind.scale > _MAX_DECIMAL_DIGITS
+
+
 def _is_fast(kind: Any) -> bool:
+    if _may_overflow(kind):
+        return False
     if pa.types.is_struct(kind):
         return kind.num_fields > 0 and all(_is_fast(field.type) for field in kind)
     if pa.types.is_list(kind):

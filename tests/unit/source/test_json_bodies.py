@@ -193,6 +193,19 @@ def test_a_decimal_with_too_many_digits_does_not_fit(written: str) -> None:
     assert parsed.columns[1].to_pylist() == [None, 1.5]
 
 
+@pytest.mark.parametrize(
+    ("precision", "scale", "written"),
+    [(38, 18, "123456789012345678901234567890"), (38, 33, "749311159"), (38, 33, "-14.16978755e26"), (38, 4, "9" * 37)],
+)
+def test_a_decimal_that_is_too_large_is_no_other_number(precision: int, scale: int, written: str) -> None:
+    """Arrow multiplies it by powers of ten until it fits again, if it is let."""
+    kind, body = DecimalType(precision, scale), f'{{"e":{written}}}'.encode()
+    parsed = parse(fields(e=kind), body)
+    assert (list(parsed.bad), parsed.columns[0].to_pylist()) == ([0], [None])
+    nested = fields(n=StructType([StructField("e", kind)]), l=ArrayType(kind))
+    assert list(parse(nested, b'{"n":' + body + b"}", f'{{"l":[{written}]}}'.encode()).bad) == [0, 1]
+
+
 def test_an_exponent_beyond_all_bounds_beside_a_decimal() -> None:
     """Where nobody reads it it harms nothing; a double is 0 or infinity, as without a decimal in the schema."""
     tiny, huge = f"1e-{'9' * 30}", f"1e{'9' * 30}"
