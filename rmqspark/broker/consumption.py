@@ -1,4 +1,5 @@
-"""How fast groups consume, from how their committed offsets move. Pure: told what time it is.
+"""How fast groups consume, from how their committed offsets move. Pure: told what time it is, by a clock that
+never goes back.
 
 The offsets as they were half a minute to a minute ago are compared with those of now. A queue whose offset went back
 (a reset), or which the group committed for the first time since, is left out.
@@ -19,16 +20,16 @@ WINDOW_MS: Final = 30_000
 class ConsumptionRates:
     """Messages a second by group and topic. `sample` is to be called every some seconds."""
 
-    def __init__(self, offsets: ConsumerOffsets, now_ms: int) -> None:
+    def __init__(self, offsets: ConsumerOffsets, monotonic_ms: int) -> None:
         self._offsets = offsets
-        self._base = self._next = (now_ms, dict(offsets))
+        self._base = self._next = (monotonic_ms, dict(offsets))
 
-    def sample(self, now_ms: int) -> None:
+    def sample(self, monotonic_ms: int) -> None:
         """Takes the offsets of now as the ones to compare with later."""
-        if now_ms - self._next[0] >= WINDOW_MS:
-            self._base, self._next = self._next, (now_ms, dict(self._offsets))
+        if monotonic_ms - self._next[0] >= WINDOW_MS:
+            self._base, self._next = self._next, (monotonic_ms, dict(self._offsets))
 
-    def per_second(self, group: str, topic: str, now_ms: int) -> float:
+    def per_second(self, group: str, topic: str, monotonic_ms: int) -> float:
         """Over the last half minute or more; 0.0 where nothing moved."""
         since_ms, before = self._base
         committed = self._offsets.committed_queues(group, topic)
@@ -36,4 +37,4 @@ class ConsumptionRates:
             max(0, offset - before.get(GroupQueue(group, topic, queue_id), offset))
             for queue_id, offset in committed.items()
         )
-        return moved * 1000 / max(1, now_ms - since_ms)
+        return moved * 1000 / max(1, monotonic_ms - since_ms)

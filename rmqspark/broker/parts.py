@@ -85,7 +85,7 @@ class Parts:
         self.tables = tables
         self.stats = BrokerStats(now_ms=clock.now_ms())
         self.queries = SparkQueries()
-        self.rates = ConsumptionRates(tables.offsets, clock.now_ms())
+        self.rates = ConsumptionRates(tables.offsets, clock.monotonic_ms())
         self.clients = ClientRegistry(expiry_ms=config.client_expired_time, max_groups=config.max_group_nums)
         self.receipts = Receipts(region_id=config.region_id, trace_on=config.trace_on)
         self.registrar = _registrar(config, given.whereabouts, topics)

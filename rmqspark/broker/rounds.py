@@ -29,7 +29,7 @@ def rounds(given: Given, parts: Parts) -> list[Coroutine[Any, Any, None]]:
         _every(_CLEANING_INTERVAL_MS, parts.heartbeats.expire),
         _every(_CLEANING_INTERVAL_MS, lambda: tables.locks.expire(clock.monotonic_ms())),
         _every(_CLEANING_INTERVAL_MS, lambda: parts.queries.expire(given.steady.now_ms())),
-        _every(_CLEANING_INTERVAL_MS, lambda: parts.rates.sample(clock.now_ms())),
+        _every(_CLEANING_INTERVAL_MS, lambda: parts.rates.sample(clock.monotonic_ms())),
         _every(_CLEANING_INTERVAL_MS, lambda: parts.stats.sample(clock.now_ms())),
         _every(_CLEANING_INTERVAL_MS, parts.expiry.run),
         _every(_CHECK_BACK_INTERVAL_MS, parts.check_back.run_round),

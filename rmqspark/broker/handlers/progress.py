@@ -77,7 +77,7 @@ class ProgressHandlers:
         for name in self._consumed_topics(request.header):
             topic = self._topics.get(name)
             if topic is not None:
-                per_second += self._rates.per_second(group, name, self._clock.now_ms())
+                per_second += self._rates.per_second(group, name, self._clock.monotonic_ms())
                 for queue_id in range(topic.readQueueNums):
                     table[self._queue(name, queue_id)] = self._progress(group, name, queue_id)
         return Reply(body=ConsumeStats(table, per_second).encode())

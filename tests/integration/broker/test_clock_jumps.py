@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqspark.clock import SteadyClock
+from rmqspark.protocol.bodies.admin import ConsumeStats
 from rmqspark.protocol.bodies.client import (
     ConsumerData,
     HeartbeatData,
@@ -18,7 +19,8 @@ from rmqspark.protocol.bodies.client import (
 )
 from rmqspark.protocol.bodies.txn import TxnStates
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.headers.consume import ConsumerGroupRequestHeader
+from rmqspark.protocol.headers.admin import GetConsumeStatsRequestHeader
+from rmqspark.protocol.headers.consume import ConsumerGroupRequestHeader, UpdateConsumerOffsetRequestHeader
 from rmqspark.protocol.headers.txn import TxnListRequestHeader, TxnPrepareRequestHeader
 from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.memory_files import MemoryFileSystem
@@ -106,6 +108,27 @@ def test_nothing_is_over_early_or_late(on_broker: Callable[..., Any], jump_ms: i
                 assert await waiting.going_on() == going_on, f"after {moment_ms} ms"
 
     on_broker(talk, files=MemoryFileSystem(clock=clock), clock=clock)
+
+
+@jumps
+def test_groups_consume_as_fast_as_they_do(on_broker: Callable[..., Any], jump_ms: int) -> None:
+    """Of a group that has committed 60 messages within half a minute an operator is told that it is two a second."""
+    clock = ManualClock()
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders")
+        await client.pull("orders")
+        for offset in (40, 100):
+            header = UpdateConsumerOffsetRequestHeader("g", "orders", 0, offset)
+            (await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, header)).raise_for_code()
+            clock.advance(seconds=30)
+            clock.set_now_ms(clock.now_ms() + jump_ms)
+            bench.broker._parts.rates.sample(clock.monotonic_ms())
+        answer = await client.ask(RequestCode.GET_CONSUME_STATS, GetConsumeStatsRequestHeader("g"))
+        assert ConsumeStats.decode(answer.body).consumeTps == 2.0
+
+    on_broker(talk, clock=clock)
 
 
 @jumps
