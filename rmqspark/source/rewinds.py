@@ -11,13 +11,14 @@ A driver that dies before the broker was told is asked again, when nothing has b
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rmqspark.client.group_reading import pending_resets
 from rmqspark.client.patience import patiently
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.message_queue import MessageQueue
@@ -37,17 +38,22 @@ class Rewinds:
         self._looked_at: dict[str, Any] | None = None
         self._looked_ms = 0
 
-    def due(self, start: Offsets, *, is_idle: bool = False) -> dict[MessageQueue, int]:
+    def due(
+        self, start: Offsets, brokers_in_sight: Collection[str], *, is_idle: bool = False
+    ) -> dict[MessageQueue, int]:
         """Queues of `start` and where the group was set to. Raises what a last try raised.
 
-        `is_idle`: no batch will be planned from here, so an answer that is not quite new will do.
+        Brokers out of sight are not asked: nothing is read of them, so that can wait until they are back. `is_idle`: no
+        batch will be planned from here, so an answer that is not quite new will do.
         """
         recorded = start.to_json()
         settled = self._planned[1] if self._planned is not None and self._planned[0] == recorded else {}
         now_ms = self._client.clock.monotonic_ms()
         if is_idle and recorded == self._looked_at and not settled and now_ms - self._looked_ms < IDLE_LOOK_MS:
             return {}
-        pending = patiently(lambda: self._ask(start, settled), self._retry.pauses_ms, self._client.clock.sleep_ms)
+        names = {queue.broker_name for queue in start.positions} & set(brokers_in_sight)
+        ask = partial(self._ask, start.group, names, settled)
+        pending = patiently(ask, self._retry.pauses_ms, self._client.clock.sleep_ms)
         self._planned, self._looked_at, self._looked_ms = None, recorded, now_ms
         return {queue: offset for queue, offset in pending.items() if queue in start.positions}
 
@@ -57,11 +63,11 @@ class Rewinds:
         if resets:
             self._looked_at = None
 
-    def _ask(self, start: Offsets, settled: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """All brokers, the requests on their way before the first answer is awaited."""
-        brokers = [self._client.broker(name) for name in sorted({queue.broker_name for queue in start.positions})]
+    def _ask(self, group: str, names: Collection[str], settled: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        """All these brokers, the requests on their way before the first answer is awaited."""
+        brokers = [self._client.broker(name) for name in sorted(names)]
         answers = [
-            pending_resets(broker, start.group, {q: at for q, at in settled.items() if q.broker_name == broker.name})
+            pending_resets(broker, group, {q: at for q, at in settled.items() if q.broker_name == broker.name})
             for broker in brokers
             if broker.capabilities().groups
         ]

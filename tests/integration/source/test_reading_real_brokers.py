@@ -24,6 +24,7 @@ from rmqspark.source.offsets import Offsets
 from rmqspark.source.options import RetryPolicy, SourceOptions, Subscription
 from rmqspark.source.ownership import WholeGroup
 from rmqspark.source.planner import QueueRange, Snapshot
+from rmqspark.source.positions import Earliest
 from rmqspark.source.progress import Progress
 from rmqspark.source.rewinds import Rewinds
 from rmqspark.source.task_options import TaskOptions
@@ -106,6 +107,29 @@ def test_bounds_asked_together_and_one_by_one_are_the_same(
     monkeypatch.setattr(BrokerClient, "capabilities", lambda self: able)
     assert looked() == together
     admin.delete_topic("more")
+
+
+def test_a_broker_that_is_out_of_sight_holds_nobody_up(clock: ManualClock) -> None:
+    """Queues of the others are read on while a broker is away, and its own when it is back."""
+    with cluster(brokers=2) as pair, ClusterClient(pair.namesrv, clock=clock) as client:
+        with AdminClient(pair.namesrv) as admin:
+            admin.create_topic("orders", queues=1)
+        options = SourceOptions(ORDERS, start=Earliest(), group="billing", retry=AT_ONCE)
+        view, rewinds = ClusterView(client, ORDERS, AT_ONCE), Rewinds(client, AT_ONCE)
+        query = Progress(
+            options, view, WholeGroup(GroupProgress(client)), rewinds, clock=clock, entropy=SystemEntropy()
+        )
+        start = query.latest(query.initial(), None)
+        pair.stop_broker("broker-b")
+        send(pair, 1)
+        clock.advance(ms=ROUTE_MAX_AGE_MS)
+        away = query.latest(start, None)
+        assert away.positions == {Q0: 1, Q0._replace(broker_name="broker-b"): 0}
+        pair.start_broker("broker-b")
+        with Producer(pair.namesrv) as producer:
+            producer.send(Message("orders", b"late"), queue=Q0._replace(broker_name="broker-b"))
+        clock.advance(ms=ROUTE_MAX_AGE_MS)
+        assert set(query.latest(away, None).positions.values()) == {1}
 
 
 def test_an_idle_query_does_not_hammer_the_broker(mq: LocalCluster, client: ClusterClient, clock: ManualClock) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 Q0, Q1 = MessageQueue("t", "broker-a", 0), MessageQueue("t", "broker-a", 1)
 QUIET = RetryPolicy(0, 0)
+HERE = {"broker-a"}
 
 
 class Broker:
@@ -69,14 +70,14 @@ def test_a_reset_is_over_when_it_is_in_the_checkpoint() -> None:
     """Asked for until Spark comes back with the offset that carries it out; the group's commits count again then."""
     broker = Broker()
     query = rewinds(broker)
-    assert query.due(at(50)) == {}
+    assert query.due(at(50), HERE) == {}
     broker.reset(Q0, 7)
-    assert query.due(at(51)) == {Q0: 7}
+    assert query.due(at(51), HERE) == {Q0: 7}
     query.planned(at(7, epoch=1), {Q0: 7})
-    assert query.due(at(51)) == {Q0: 7}, "Spark has not taken it"
+    assert query.due(at(51), HERE) == {Q0: 7}, "Spark has not taken it"
     query.planned(at(7, epoch=1), {Q0: 7})
     assert not broker.offsets.commit("g", "t", 0, 51)
-    assert query.due(at(7, epoch=1)) == {}
+    assert query.due(at(7, epoch=1), HERE) == {}
     assert broker.pending == {}
     assert broker.offsets.commit("g", "t", 0, 8)
 
@@ -86,11 +87,11 @@ def test_a_driver_that_dies_in_between_is_asked_again() -> None:
     broker = Broker()
     broker.reset(Q0, 7)
     first = rewinds(broker)
-    first.planned(at(7, epoch=1), first.due(at(50)))
+    first.planned(at(7, epoch=1), first.due(at(50), HERE))
     second = rewinds(broker)
-    assert second.due(at(7, epoch=1)) == {Q0: 7}
+    assert second.due(at(7, epoch=1), HERE) == {Q0: 7}
     second.planned(at(7, epoch=2), {Q0: 7})
-    assert second.due(at(7, epoch=2)) == {}
+    assert second.due(at(7, epoch=2), HERE) == {}
 
 
 def test_a_second_reset_meanwhile_is_not_lost() -> None:
@@ -98,16 +99,16 @@ def test_a_second_reset_meanwhile_is_not_lost() -> None:
     broker = Broker()
     broker.reset(Q0, 7)
     query = rewinds(broker)
-    query.planned(at(7, epoch=1), query.due(at(50)))
+    query.planned(at(7, epoch=1), query.due(at(50), HERE))
     broker.reset(Q0, 3)
-    assert query.due(at(7, epoch=1)) == {Q0: 3}
+    assert query.due(at(7, epoch=1), HERE) == {Q0: 3}
 
 
 def test_queues_that_are_not_read_here_are_left_to_others() -> None:
     """A reset of a queue that another query of the group reads is that one's."""
     broker = Broker()
     broker.reset(Q1, 7)
-    assert rewinds(broker).due(at(50)) == {}
+    assert rewinds(broker).due(at(50), HERE) == {}
     assert broker.pending == {1: 7}
 
 
@@ -116,18 +117,18 @@ def test_an_idle_query_asks_once_a_second() -> None:
     broker = Broker()
     query = rewinds(broker)
     for _ in range(10):
-        query.due(at(50), is_idle=True)
+        query.due(at(50), HERE, is_idle=True)
     assert broker.asked == 1
-    query.due(at(50))
-    query.due(at(51), is_idle=True)
+    query.due(at(50), HERE)
+    query.due(at(51), HERE, is_idle=True)
     assert broker.asked == 3
     broker.clock.advance(ms=IDLE_LOOK_MS)
-    query.due(at(51), is_idle=True)
+    query.due(at(51), HERE, is_idle=True)
     assert broker.asked == 4
 
 
 def test_stock_brokers_are_not_asked() -> None:
     """They keep resets for pulls of the group alone."""
     broker = Broker(groups=0)
-    assert rewinds(broker).due(at(50)) == {}
+    assert rewinds(broker).due(at(50), HERE) == {}
     assert broker.asked == 0
