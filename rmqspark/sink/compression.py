@@ -18,20 +18,25 @@ _KINDS = {"zlib": SysFlag.COMPRESSION_ZLIB, "lz4": SysFlag.COMPRESSION_LZ4, "zst
 
 
 def compressed(bodies: Column, kind: str) -> tuple[Column, NDArray[np.int32]]:
-    """The bodies with the large ones compressed, and the sys flag of each row."""
+    """The bodies with the large ones compressed, where that makes them smaller, and the sys flag of each row."""
     starts, lengths = bodies.spans()
     sys_flags = np.zeros(len(starts), np.int32)
-    large = lengths >= COMPRESSED_FROM_BYTES
-    if kind == "none" or not large.any():
+    large = np.flatnonzero(lengths >= COMPRESSED_FROM_BYTES)
+    if kind == "none" or not len(large):
         return bodies, sys_flags
     from rmqspark.protocol.records.compression import compress  # brings the compressors, which most queries need not
 
-    sys_flags[large] = SysFlag.COMPRESSED | _KINDS[kind]
     raw = bodies.values.data
-    values = [
-        compress(raw[start : start + length], _KINDS[kind]) if is_large else raw[start : start + length]
-        for start, length, is_large in zip(starts.tolist(), lengths.tolist(), large.tolist(), strict=True)
+    values: list[bytes | memoryview] = [
+        raw[start : start + length] for start, length in zip(starts.tolist(), lengths.tolist(), strict=True)
     ]
+    for row in large.tolist():
+        smaller = compress(values[row], _KINDS[kind])
+        if len(smaller) < len(values[row]):  # else it could pass the limit that it keeps as it is
+            values[row] = smaller
+            sys_flags[row] = SysFlag.COMPRESSED | _KINDS[kind]
+    if not sys_flags.any():
+        return bodies, sys_flags
     offsets = np.zeros(len(values) + 1, np.int64)
     np.cumsum([len(value) for value in values], out=offsets[1:])
     return Column(np.frombuffer(b"".join(values), np.uint8), offsets), sys_flags

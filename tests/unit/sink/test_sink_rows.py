@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.bulk.bulk_rows import BulkRows
+from rmqspark.protocol.names import MAX_BODY_BYTES
 from rmqspark.protocol.records.compression import decompress
 from rmqspark.protocol.records.record import Record, decode_record
 from rmqspark.protocol.records.record_builder import EncodedRecords
@@ -30,7 +32,8 @@ def records(batch: Any, compression: str = "none", first: int = 0) -> list[Recor
         born_host=bytes(8),
         out=None,
     )
-    assert isinstance(bulk, BulkRows) == ("properties" not in batch.schema.names and not rows.sys_flags.any())
+    are_alike = len(set(rows.sys_flags.tolist())) == 1
+    assert isinstance(bulk, BulkRows) == ("properties" not in batch.schema.names and are_alike)
     encoded = bulk.records("orders", 5) if isinstance(bulk, BulkRows) else bulk
     if isinstance(bulk, EncodedRecords):
         assert encoded.sizes.tolist() == rows.sizes[first:].tolist()
@@ -139,6 +142,16 @@ def test_small_bodies_do_not_become_more_than_a_broker_takes(body_bytes: int) ->
         assert isinstance(bulk, BulkRows)
         check_rows(bulk, queue.topic, 4 << 20)
         assert sum(len(part) for part in bulk.encode()) < 9 << 20
+
+
+@pytest.mark.parametrize("kind", ["zlib", "lz4", "zstd"])
+def test_bodies_that_compression_makes_no_smaller(kind: str) -> None:
+    """They stay as they are, alone and beside others: the largest that a broker takes would grow beyond that."""
+    dense, large = random.Random(1).randbytes(MAX_BODY_BYTES), b"abc" * 3_000
+    for bodies in ([dense], [dense, large]):
+        found = records(pa.record_batch({"body": pa.array(bodies)}), kind)
+        assert (found[0].body, found[0].sys_flag) == (dense, 0)
+        assert [record.sys_flag > 0 for record in found[1:]] == [True for _ in bodies[1:]]
 
 
 @pytest.mark.parametrize("kind", ["zlib", "lz4", "zstd"])
