@@ -190,15 +190,14 @@ class TransactionProducer:
             topic=topic,
             bname=receipt.queue.broker_name,
         )
-        broker = self._cluster.broker(receipt.queue.broker_name)
+        name = receipt.queue.broker_name
         try:
+            broker = self._cluster.broker(name)  # which a client that was closed while the listener worked refuses
             broker.call(RequestCode.END_TRANSACTION, header, timeout_ms=self._config.send_msg_timeout)
         except TransactionError:
             raise
         except RmqError as error:
-            log.warning(
-                "%s was not told of %s for %s, and will ask: %s", broker.name, state.name, receipt.msg_id, error
-            )
+            log.warning("%s was not told of %s for %s, and will ask: %s", name, state.name, receipt.msg_id, error)
 
     # --- the brokers' questions --------------------------------------------------------------------------------------
 

@@ -143,6 +143,19 @@ def test_whoever_comes_next_is_asked(quick: LocalCluster) -> None:
         assert bodies(quick.namesrv, "inherited", 1) == [b"x"]
 
 
+def test_a_producer_that_is_closed_while_its_listener_works(quick: LocalCluster) -> None:
+    """What was executed is what `send` says; the broker, which could not be told, asks who comes next."""
+
+    def closed_meanwhile() -> TransactionState:
+        producer.close()
+        return COMMIT
+
+    with TransactionProducer(quick.namesrv, "closed", listener=Listener(executed=closed_meanwhile)) as producer:
+        assert producer.send(Message("closed", b"1")).state is COMMIT
+    with TransactionProducer(quick.namesrv, "closed", listener=Listener()):
+        assert bodies(quick.namesrv, "closed", 1) == [b"1"]
+
+
 def test_the_broker_has_another_word_already(quick: LocalCluster) -> None:
     """Whoever executes so long that the check decided is told so, instead of believing in a commit."""
     asked = threading.Event()
