@@ -84,7 +84,12 @@ def _renumbered(
 
 
 def strangers(start: Offsets, snapshot: Snapshot) -> list[Loss]:
-    """The queues of topics all of whose known queues are away, while others are there: those of another cluster."""
+    """The queues of topics all of whose known queues are away, while others are there: those of another cluster.
+
+    Not those of a member of a shared group: it may have known but those of a broker that is away, and where it goes on
+    in others is for its group to say."""
+    if start.member:
+        return []
     known, there = _by_topic(start.positions), _by_topic(snapshot.ends)
     story = "none of the queues known of its topic is there: is the checkpoint of another cluster?"
     return [

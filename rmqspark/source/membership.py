@@ -36,6 +36,8 @@ class Membership:
         self._client = client
         self._tags = tags or "*"
         self._topics: frozenset[str] = frozenset()
+        self.reached: frozenset[str] = frozenset()
+        """The brokers that heard of it when it was last announced."""
         self._brokers: frozenset[str] = frozenset()
         self._subscribed_ms = 0
         self._held: dict[MessageQueue, int] = {}
@@ -50,15 +52,16 @@ class Membership:
         if topics != self._topics:
             self._topics, self._subscribed_ms = topics, self._client.clock.now_ms()
         self._brokers = frozenset(queue.broker_name for queue in queues)
-        failure, reached = None, 0
+        failure, reached = None, set()
         for name in sorted(self._brokers):
             try:
                 self._beat(name)
-                reached += 1
+                reached.add(name)
             except RmqError as error:
                 failure = error
         if failure is not None and not reached:
             raise failure
+        self.reached = frozenset(reached)
 
     def others(self, brokers: Iterable[str]) -> list[str]:
         """The client ids of all members, its own among them, as the first of these brokers knows them that answers."""

@@ -7,6 +7,9 @@ and after they read (`leases`). What happens to a lease in between, when a drive
 
 A batch that Spark runs again after a crash leaves out what somebody else has been given since: from the group's
 committed offset on it is read there.
+
+Brokers that are out of sight are asked nothing: what is read of them stays in the offset as it is, under the leases it
+had, and whether those still count is asked when the brokers are back. Until then nothing is read there by anybody.
 """
 
 from __future__ import annotations
@@ -76,9 +79,12 @@ class SharedGroup:
         ):
             return start
         membership = self._join(start, snapshot.ends)
-        held = {queue: Held(start.leases.get(queue, 0), at) for queue, at in start.positions.items()}
-        asked = steps(held, self._wanted(membership, start, snapshot))
+        had = {queue: Held(start.leases.get(queue, 0), at) for queue, at in start.positions.items()}
+        away = {queue: each.lease for queue, each in had.items() if queue.broker_name not in snapshot.stores}
+        held = {queue: each for queue, each in had.items() if queue not in away}
+        asked = steps(held, self._wanted(membership, held, snapshot))
         self._standing = standing(asked, self._ask(membership, asked))
+        self._standing.kept.update(away)
         self._is_reading = False  # not before it is committed: whoever gives queues up then has others read them again
         membership.hold(self._leases(), self._lease_ms)
         for queue in self._standing.lost:
@@ -127,9 +133,11 @@ class SharedGroup:
         """LeaseLost where a queue went away since the batch was planned; after a restart it is its new owner's."""
         self._is_reading = True
         membership = self._join(end, end.positions)
-        leases = {queue: Held(number, _NOT_COMMITTED) for queue, number in end.leases.items()}
-        granted = self._ask(membership, Steps(leases, {}, []))
-        membership.hold({queue: grant.lease for queue, grant in granted.items()}, self._lease_ms)
+        brokers = membership.reached | {each.queue.broker_name for each in planned}
+        asked = {queue: number for queue, number in end.leases.items() if queue.broker_name in brokers}
+        granted = self._ask(membership, Steps({q: Held(at, _NOT_COMMITTED) for q, at in asked.items()}, {}, []))
+        others = {queue: number for queue, number in end.leases.items() if queue not in asked}
+        membership.hold(others | {queue: grant.lease for queue, grant in granted.items()}, self._lease_ms)
         lost = sorted({each.queue for each in planned} - granted.keys())
         if lost and end.to_json() == self._planned:
             raise lease_lost(lost[0], end.group)
@@ -154,12 +162,12 @@ class SharedGroup:
         patiently(lambda: membership.announce(queues), self._options.retry.pauses_ms, self._client.clock.sleep_ms)
         return membership
 
-    def _wanted(self, membership: Membership, start: Offsets, snapshot: Snapshot) -> set[MessageQueue]:
-        """This member's share; and what it has that the cluster does not show just now."""
+    def _wanted(self, membership: Membership, had: Iterable[MessageQueue], snapshot: Snapshot) -> set[MessageQueue]:
+        """This member's share; and what it has that its broker does not show just now."""
         by_topic: dict[str, list[MessageQueue]] = {}
         for queue in snapshot.ends:
             by_topic.setdefault(queue.topic, []).append(queue)
-        unseen = start.positions.keys() - snapshot.ends.keys()
+        unseen = set(had) - snapshot.ends.keys()
         wanted = {queue for queue in unseen if self._options.subscription.includes(queue)}
         for queues in by_topic.values():
             ids = membership.others({queue.broker_name for queue in queues})

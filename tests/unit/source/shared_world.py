@@ -1,4 +1,4 @@
-"""A broker, members of a shared group and their sink, one step at a time: everything real but Spark and the wire.
+"""Brokers, members of a shared group and their sink, one step at a time: everything real but Spark and the wire.
 
 Leases and offsets are the broker's own tables behind its own handler; members are `Progress` over `SharedGroup`.
 Played are: a topic as a list of ends, Spark's offset and commit logs, and a sink that decides a batch in one step, as
@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Awaitable
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from rmqspark.broker.handlers.leases import LeaseHandlers
 from rmqspark.broker.locks import QueueLocks
@@ -22,7 +23,7 @@ from rmqspark.broker.offsets import ConsumerOffsets
 from rmqspark.client.capabilities import Capabilities
 from rmqspark.client.group_reading import Member, lease
 from rmqspark.entropy import SystemEntropy
-from rmqspark.errors import LeaseLost, RmqError
+from rmqspark.errors import LeaseLost, RmqError, Unreachable
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies.admin import ResetOffsetBody
 from rmqspark.protocol.bodies.client import QueueLeaseTable
@@ -43,11 +44,13 @@ from rmqspark.source.sharing import Sharing
 from rmqspark.testing.manual_clock import ManualClock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from rmqspark.client.broker_client import BrokerClient
     from rmqspark.client.measuring import Extent
 
 QUEUES = [MessageQueue("t", "broker-a", queue_id) for queue_id in range(4)]
+OTHERS = [MessageQueue("t", "broker-b", queue_id) for queue_id in range(2)]  # of a second broker, where there is one
 LEASE_MS = 60_000
 QUIET = RetryPolicy(0, 0)
 
@@ -68,46 +71,36 @@ class LeaseFile:
         self.text, self._saved_revision = self._locks.table().encode(), self._locks.revision
 
 
-class World:
-    """One broker with one topic, and the way to it; stands in for `ClusterClient`, `BrokerClient`, `ClusterView`."""
+class PlayedBroker:
+    """One broker's leases and offsets, and the way to it; stands in for `BrokerClient`."""
 
-    name = "broker-a"
-    ip = "10.0.0.1"
-
-    def __init__(self) -> None:
-        self.clock = ManualClock()
-        self.entropy = SystemEntropy(1)
+    def __init__(self, name: str, queues: int, clock: ManualClock) -> None:
+        self.name = name
         self.offsets = ConsumerOffsets()
-        self.ends = dict.fromkeys(QUEUES, 0)
         self.connected: list[str] = []
-        self.written: list[tuple[MessageQueue, int]] = []
+        self.in_sight = True
+        self._queues, self._clock = queues, clock
         self._serve(QueueLocks(lease_ms=LEASE_MS))
 
     def _serve(self, locks: QueueLocks) -> None:
-        self.locks = locks
         config = SimpleNamespace(broker_name=self.name)
         self._file = LeaseFile(locks)
         tables = SimpleNamespace(
-            topics={"t": SimpleNamespace(readQueueNums=len(QUEUES))},
+            topics={"t": SimpleNamespace(readQueueNums=self._queues)},
             groups=SimpleNamespace(find_or_create=lambda group, now_ms: None),
-            offsets=self.offsets,  # they outlive this world's broker
+            offsets=self.offsets,  # they outlive this world's brokers
             locks=locks,
             lease_file=self._file,
             save=self._file.save,
         )
-        parts: Any = (config, tables, self.clock)
+        parts: Any = (config, tables, self._clock)
         self._handlers = LeaseHandlers(*parts)
 
-    def restart_broker(self) -> None:
+    def restart(self) -> None:
         """What was not on disk is forgotten."""
         locks = QueueLocks(lease_ms=LEASE_MS)
-        locks.load(QueueLeaseTable.decode(self._file.text), self.clock.monotonic_ms())
+        locks.load(QueueLeaseTable.decode(self._file.text), self._clock.monotonic_ms())
         self._serve(locks)
-
-    # --- as a cluster of one broker ----------------------------------------------------------------------------------
-
-    def broker(self, name: str) -> World:
-        return self
 
     def capabilities(self) -> Capabilities:
         return Capabilities(groups=1)
@@ -124,10 +117,43 @@ class World:
             reply = asyncio.run(_awaited(reply))
         return _answered(bytes(reply.body))
 
+
+class World:
+    """Brokers with one topic, and the way to them; stands in for `ClusterClient` and `ClusterView`."""
+
+    ip = "10.0.0.1"
+
+    def __init__(self, queues: Sequence[MessageQueue] = tuple(QUEUES)) -> None:
+        self.clock = ManualClock()
+        self.entropy = SystemEntropy(1)
+        self.ends = dict.fromkeys(queues, 0)
+        self.written: list[tuple[MessageQueue, int]] = []
+        counts = Counter(queue.broker_name for queue in queues)
+        self.brokers = {name: PlayedBroker(name, count, self.clock) for name, count in counts.items()}
+
+    @property
+    def offsets(self) -> ConsumerOffsets:
+        """Of the first broker."""
+        return self.brokers["broker-a"].offsets
+
+    # --- as a client -------------------------------------------------------------------------------------------------
+
+    def broker(self, name: str) -> PlayedBroker:
+        """Raises Unreachable, as long as it is out of sight."""
+        if not self.brokers[name].in_sight:
+            raise Unreachable(f"No route to {name}.", address=name)
+        return self.brokers[name]
+
+    def hang_up(self, client_ids: Collection[str]) -> None:
+        """The connections of these clients are gone, as the brokers see."""
+        for broker in self.brokers.values():
+            broker.connected = [each for each in broker.connected if each not in client_ids]
+
     # --- as a view ---------------------------------------------------------------------------------------------------
 
     def snapshot(self, *, fresh: bool = False, missing_topics_allowed: bool = False) -> Snapshot:
-        return Snapshot(dict(self.ends), {self.name: StoreIdentity("s", 1)})
+        stores = {name: StoreIdentity("s", 1) for name, broker in self.brokers.items() if broker.in_sight}
+        return Snapshot({queue: end for queue, end in self.ends.items() if queue.broker_name in stores}, stores)
 
     def begins(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
         return dict.fromkeys(queues, 0)
@@ -151,25 +177,29 @@ class Presence:
 
     def __init__(self, world: World, member: Member, tags: str | None) -> None:
         self.member, self._world = member, world
+        self.reached: set[str] = set()
         self._held: dict[MessageQueue, int] = {}
 
     def announce(self, queues: Iterable[MessageQueue]) -> None:
-        if self.member.client_id not in self._world.connected:
-            self._world.connected.append(self.member.client_id)
+        names = {queue.broker_name for queue in queues}
+        self.reached = {name for name in names if self._world.brokers[name].in_sight}
+        for broker in map(self._world.broker, self.reached):
+            if self.member.client_id not in broker.connected:
+                broker.connected.append(self.member.client_id)
 
     def others(self, brokers: Iterable[str]) -> list[str]:
-        return list(self._world.connected)
+        return list(self._world.broker(min(brokers)).connected)
 
     def hold(self, leases: Mapping[MessageQueue, int], lease_ms: int) -> None:
         self._held = dict(leases)
 
     def leave(self, *, release: bool) -> None:
-        if self.member.client_id in self._world.connected:
-            self._world.connected.remove(self.member.client_id)
-        if release:
-            world: Any = self._world
-            with suppress(LeaseLost):
-                lease(world, self.member, Steps({}, self._held, [])).result()
+        self._world.hang_up({self.member.client_id})
+        for name, broker in self._world.brokers.items() if release else ():
+            held: Any = {queue: number for queue, number in self._held.items() if queue.broker_name == name}
+            if held and broker.in_sight:
+                with suppress(LeaseLost):
+                    lease(cast("BrokerClient", broker), self.member, Steps({}, held, [])).result()
 
 
 @dataclass(eq=False)
@@ -215,6 +245,13 @@ class Query:
         if end != start:
             self.offset_log.append(end)
 
+    def try_plan(self, limit: int | None) -> None:
+        """A query that was frozen before it had asked all brokers is the later one to some, and takes them over."""
+        try:
+            self.plan(limit)
+        except LeaseLost:
+            self.failed = True
+
     def begin(self) -> None:
         """Plans the tasks, which read."""
         start, end = self.bounds()
@@ -222,16 +259,18 @@ class Query:
             self.read = self.progress.hold(self.progress.readable(ranges(start, end), end), end)
         except LeaseLost:
             self.failed = True
+        except Unreachable as error:
+            if error.address not in {each.queue.broker_name for each in ranges(start, end)}:
+                raise  # nothing is read there
+            self.failed = True
 
     def decide(self) -> None:
         """The tasks have read, and make sure; the sink decides, once for each batch."""
         assert self.read is not None
         _, end = self.bounds()
-        world: Any = self.world
         try:
-            held = Holder("g", end.member, end.leases, runs=self.progress.runs).of(self.read)
-            make_sure(world, self.read, held, QUIET)
-        except LeaseLost:
+            self._make_sure(end)
+        except (LeaseLost, Unreachable):
             self.failed = True
             return
         if self.decided == len(self.offset_log):
@@ -239,7 +278,16 @@ class Query:
         self.decided = len(self.offset_log)
         for each in self.read:
             self.world.written += [(each.queue, offset) for offset in range(each.start, each.end)]
-            self.world.offsets.commit("g", each.queue.topic, each.queue.queue_id, each.end)
+            offsets = self.world.brokers[each.queue.broker_name].offsets
+            offsets.commit("g", each.queue.topic, each.queue.queue_id, each.end)
+
+    def _make_sure(self, end: Offsets) -> None:
+        """One task for each broker."""
+        world: Any = self.world
+        for name in self.world.brokers:
+            read = [each for each in self.read or () if each.queue.broker_name == name]
+            if read:
+                make_sure(world, read, Holder("g", end.member, end.leases, runs=self.progress.runs).of(read), QUIET)
 
     def finish(self) -> None:
         """Spark's commit log."""
@@ -250,7 +298,7 @@ class Query:
         if self.failed:
             self.crash()
         elif not self.is_planned:
-            self.plan(limit)
+            self.try_plan(limit)
         elif self.read is None:
             self.begin()
         elif self.decided < len(self.offset_log):
@@ -266,9 +314,7 @@ class Query:
     def disappear(self) -> None:
         member = Offsets.from_json(self.offset_log[-1]).member if self.offset_log else ""
         presence: Any = self.group._membership
-        for name in {member, presence.member.client_id if presence else ""}:
-            if name in self.world.connected:
-                self.world.connected.remove(name)
+        self.world.hang_up({member, presence.member.client_id if presence else ""})
 
     def stop(self) -> None:
         """query.stop(): the source has its say."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rmqspark.message_queue import MessageQueue
     from rmqspark.source.membership import Membership
 
-from .shared_world import LEASE_MS, QUEUES, Query, World
+from .shared_world import LEASE_MS, OTHERS, QUEUES, Query, World
 
 
 def run(query: Query, steps: int = 12) -> None:
@@ -74,6 +74,24 @@ def test_a_query_that_stops_between_batches_leaves_its_queues_at_once(world: Wor
     run(first)
     assert owned(first) == [0, 1, 2, 3]
     assert len(world.written) == len(set(world.written)) == 24
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_broker_that_is_out_of_sight_holds_nobody_up(is_restarted: bool) -> None:
+    """The others are read on, also by a query that is started meanwhile, and its own queues when it is back."""
+    world = World([*QUEUES[:1], *OTHERS])
+    query = Query(world)
+    run(query)
+    for in_sight in (False, True):
+        world.brokers["broker-b"].in_sight = in_sight
+        if is_restarted:
+            query.crash()
+        for queue in world.ends:
+            world.ends[queue] += 1
+        world.clock.advance(ms=LEASE_MS // 3)
+        run(query)
+        assert len(world.written) == (6 if in_sight else 1)
+    assert not query.failed
 
 
 def test_a_look_that_is_older_than_a_hand_over_is_taken_again(world: World) -> None:
