@@ -14,6 +14,7 @@ from rmqspark.broker.clients import ClientRegistry
 from rmqspark.broker.consumption import ConsumptionRates
 from rmqspark.broker.coordinating import coordination
 from rmqspark.broker.delays.delayed_messages import DelayedMessages
+from rmqspark.broker.delays.deliveries import Deliveries
 from rmqspark.broker.expiry_rounds import ExpiryRounds
 from rmqspark.broker.flusher import Flusher
 from rmqspark.broker.half_messages import HalfMessages
@@ -105,9 +106,8 @@ class Parts:
         )
         self.check_back = CheckBack(self.halves, self.clients, self.publisher, broker_name=config.broker_name)
 
-        self.delays = DelayedMessages(
-            store, self.appender.append_together, topics, tables.delays, clock, given.delays_ms
-        )
+        deliveries = Deliveries(store, self.appender.append_together, topics)
+        self.delays = DelayedMessages(store, deliveries, tables.delays, clock, given.delays_ms)
 
         self.resolver = participation(
             config,

@@ -1,21 +1,20 @@
-"""Delivers delayed messages when their time has come, each once, over any kill.
+"""Delivers messages with a delay level when their time has come, each once, over any kill.
 
-Each level has a queue, and all of a queue wait equally long: its first message is due first. RocketMQ notes every ten
-seconds how far it has come, and after a kill delivers again what came since. Here every delivery says which record it
-is of (`parking.delivered_draft`), so that a start finds in the log, from the place noted on, what was delivered.
+Each level has a queue, and all of a queue wait equally long: its first message is due first. So the offset up to which
+a level is delivered is all there is to know of it, and what is not noted yet the log says (`deliveries`).
 RocketMQ: ScheduleMessageService; spec: semantics, section 5.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import structlog
 
-from rmqspark.broker.delays.parking import delivered_draft, place_of, source_of
-from rmqspark.errors import DecodeError, InvalidArgument, RmqError
+from rmqspark.broker.delays.parking import source_of
+from rmqspark.errors import RmqError
 from rmqspark.protocol.names import SCHEDULE_TOPIC
 from rmqspark.txn.queue_reader import QueueReader
 
@@ -23,21 +22,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rmqspark.broker.delays.delay_table import DelayTable
-    from rmqspark.broker.topics import TopicTable
+    from rmqspark.broker.delays.deliveries import Deliveries
     from rmqspark.clock import Clock
-    from rmqspark.protocol.records.record import Record
-    from rmqspark.store.draft import Appended, Draft
     from rmqspark.store.message_store import MessageStore
 
 _LOOKED_AT: Final = 128  # messages of a level between two looks at what else there is to do
 _NOTED_EVERY: Final = 64 << 20  # bytes of the log, which a start goes through
 
 log = structlog.get_logger("rmqspark.broker")
-
-
-class Append(Protocol):
-    def __call__(self, drafts: Sequence[Draft], *, makes_room: bool = False) -> list[Appended]:
-        """Stores messages, all or none; with `makes_room` on a disk that is full for others, too."""
 
 
 class _Progress(NamedTuple):
@@ -48,23 +40,18 @@ class _Progress(NamedTuple):
 
 
 class DelayedMessages:
-    """All delayed messages of one broker. Belongs to the event loop's thread; `append` is `Appender.append_together`.
-
-    `delays_ms` are the levels, the first one first.
-    """
+    """All of them of one broker. Belongs to the event loop's thread. `delays_ms`: the levels, the first one first."""
 
     def __init__(
         self,
         store: MessageStore,
-        append: Append,
-        topics: TopicTable,
+        deliveries: Deliveries,
         table: DelayTable,
         clock: Clock,
         delays_ms: Sequence[int],
     ) -> None:
         self._store = store
-        self._append = append
-        self._topics = topics
+        self._deliveries = deliveries
         self._table = table
         self._clock = clock
         self._delays_ms = delays_ms
@@ -84,7 +71,7 @@ class DelayedMessages:
         needed_offset = self.needed_offset
         if needed_offset is None:
             return
-        delivered = self._deliveries_from(max(needed_offset, self._table.log_offset))
+        delivered = self._deliveries.sources_from(max(needed_offset, self._table.log_offset))
         for level in self._levels():
             first, end = self._first(level), self._store.queues.max_offset(SCHEDULE_TOPIC, level - 1)
             waiting = self._store.queues.entries(SCHEDULE_TOPIC, level - 1, first, end)
@@ -137,9 +124,7 @@ class DelayedMessages:
         if not due:
             return False
         reader = QueueReader(self._store, SCHEDULE_TOPIC, first, queue_id=level - 1, end_offset=first + due)
-        drafts = [draft for record in reader.chunk() if (draft := self._draft_of(record)) is not None]
-        if drafts:  # what waits is kept from expiring: only when it is delivered can a full disk be emptied
-            self._append(drafts, makes_room=True)
+        self._deliveries.deliver(reader.chunk())
         self._next_offsets[level] = reader.next_offset
         return reader.next_offset > first
 
@@ -154,30 +139,7 @@ class DelayedMessages:
         early = np.flatnonzero((times > now_ms) & (times <= now_ms + delay_ms))
         return int(early[0]) if len(early) else len(times)
 
-    def _draft_of(self, record: Record) -> Draft | None:
-        """What is delivered of a record; None, which is logged, where there is nobody to deliver it to."""
-        try:
-            place = place_of(record)
-            draft = delivered_draft(record, place)
-        except (DecodeError, InvalidArgument) as error:
-            log.error("a delayed message is left out", reason=str(error))
-            return None
-        config = self._topics.get(place.topic)
-        if config is None or self._store.deletions.took(place.topic, record.physical_offset):
-            log.warning("a delayed message has no topic any more", topic=place.topic, queue_offset=record.queue_offset)
-            return None
-        if place.queue_id < config.writeQueueNums or not config.writeQueueNums:
-            return draft
-        return delivered_draft(record, place._replace(queue_id=place.queue_id % config.writeQueueNums))
-
     # --- over a restart
-
-    def _deliveries_from(self, log_offset: int) -> list[int]:
-        """What the deliveries at or behind `log_offset`, the end of a record, say of their sources."""
-        found: set[int] = set()
-        for batch in self._store.records_from(max(log_offset, self._store.min_physical_offset)):
-            found.update(np.unique(batch.prepared_transaction_offsets).tolist())
-        return sorted(found - {0})
 
     def _save_progress(self) -> None:
         """Notes how far each level is, once what was delivered is on disk: an offset that survived a power loss better

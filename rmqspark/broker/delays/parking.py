@@ -68,15 +68,16 @@ def place_of(record: Record) -> Place:
     return Place(check_topic(topic), int(queue_id))
 
 
-def delivered_draft(record: Record, place: Place) -> Draft:
-    """The message as its readers get it.
+def delivered_draft(record: Record, place: Place, more: bytes = b"") -> Draft:
+    """The message as its readers get it, with `more` behind its properties.
 
     As in RocketMQ the properties still say how it was delayed. Unlike there it says which record it is the delivery of,
     so that a broker that was killed knows what it has delivered: `source_of`, in the field that committed messages have
     for their half.
     """
     source = source_of(record.physical_offset)
-    return redraft(record, place.topic, place.queue_id, record.properties, prepared_transaction_offset=source)
+    properties = join_properties(record.properties, more) if more else record.properties
+    return redraft(record, place.topic, place.queue_id, properties, prepared_transaction_offset=source)
 
 
 def source_of(physical_offset: T) -> T:

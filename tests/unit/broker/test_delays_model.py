@@ -23,6 +23,7 @@ from hypothesis.stateful import (
 
 from rmqspark.broker.delays.delay_table import DelayTable
 from rmqspark.broker.delays.delayed_messages import DelayedMessages
+from rmqspark.broker.delays.deliveries import Deliveries
 from rmqspark.broker.delays.parking import Place, park
 from rmqspark.broker.topics import TopicTable
 from rmqspark.entropy import SystemEntropy
@@ -68,7 +69,8 @@ class DelayMachine(RuleBasedStateMachine):
         topics, self.table = TopicTable(max_topics=10, now_ms=0), DelayTable()
         topics.put(TopicConfig(topicName="orders", readQueueNums=4, writeQueueNums=4, perm=6), 0)
         self.table.load(self.saved)
-        self.delays = DelayedMessages(self.store, self.append, topics, self.table, self.clock, DELAYS_MS)
+        deliveries = Deliveries(self.store, self.append, topics)
+        self.delays = DelayedMessages(self.store, deliveries, self.table, self.clock, DELAYS_MS)
         self.delays.recover()
 
     def append(self, drafts: Any, *, makes_room: bool = False) -> Any:
@@ -193,16 +195,16 @@ def saved_at_once(delays: DelayedMessages) -> None:
 
 
 SWITCHED_OFF = {
-    "the scan for deliveries": ("_deliveries_from", lambda delays, offset: []),
-    "the wait for the disk": ("_save_progress", saved_at_once),
+    "the scan for deliveries": (Deliveries, "sources_from", lambda deliveries, offset: []),
+    "the wait for the disk": (DelayedMessages, "_save_progress", saved_at_once),
 }
 
 
 @pytest.mark.parametrize("what", SWITCHED_OFF)
 def test_the_model_bites(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With one of its safeguards switched off the fault is found."""
-    name, mutant = SWITCHED_OFF[what]
-    monkeypatch.setattr(DelayedMessages, name, mutant)
+    owner, name, mutant = SWITCHED_OFF[what]
+    monkeypatch.setattr(owner, name, mutant)
     quick = settings(
         max_examples=3000, stateful_step_count=40, phases=[Phase.generate], database=None, derandomize=True
     )

@@ -1,0 +1,71 @@
+"""What becomes of messages that waited when their time has come, and what a start finds in the log of it.
+
+RocketMQ notes now and then how far it has come, and after a kill delivers again what came since. Here every delivery
+says which record it is of (`parking.source_of`), so that each message comes once, over any kill.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import structlog
+
+from rmqspark.broker.delays.parking import delivered_draft, place_of
+from rmqspark.errors import DecodeError, InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rmqspark.broker.topics import TopicTable
+    from rmqspark.protocol.records.record import Record
+    from rmqspark.store.draft import Appended, Draft
+    from rmqspark.store.message_store import MessageStore
+
+log = structlog.get_logger("rmqspark.broker")
+
+
+class Append(Protocol):
+    def __call__(self, drafts: Sequence[Draft], *, makes_room: bool = False) -> list[Appended]:
+        """Stores messages, all or none; with `makes_room` on a disk that is full for others, too."""
+
+
+class Deliveries:
+    """Puts messages that waited where they belong. `append` is `Appender.append_together`."""
+
+    def __init__(self, store: MessageStore, append: Append, topics: TopicTable) -> None:
+        self._store = store
+        self._append = append
+        self._topics = topics
+
+    def deliver(self, records: Sequence[Record], more: bytes = b"") -> None:
+        """All of these or none, with `more` behind their properties. Raises what the store refuses them with.
+
+        What waits is kept from expiring: only when it is delivered can a full disk be emptied.
+        """
+        drafts = [draft for record in records if (draft := self._draft_of(record, more)) is not None]
+        if drafts:
+            self._append(drafts, makes_room=True)
+
+    def sources_from(self, log_offset: int) -> list[int]:
+        """What the deliveries at or behind `log_offset`, the end of a record, say of their sources, in order."""
+        found: set[int] = set()
+        for batch in self._store.records_from(max(log_offset, self._store.min_physical_offset)):
+            found.update(np.unique(batch.prepared_transaction_offsets).tolist())
+        return sorted(found - {0})
+
+    def _draft_of(self, record: Record, more: bytes) -> Draft | None:
+        """What is delivered of a record; None, which is logged, where there is nobody to deliver it to."""
+        try:
+            place = place_of(record)
+            draft = delivered_draft(record, place, more)
+        except (DecodeError, InvalidArgument) as error:
+            log.error("a delayed message is left out", reason=str(error))
+            return None
+        config = self._topics.get(place.topic)
+        if config is None or self._store.deletions.took(place.topic, record.physical_offset):
+            log.warning("a delayed message has no topic any more", topic=place.topic, queue_offset=record.queue_offset)
+            return None
+        if place.queue_id < config.writeQueueNums or not config.writeQueueNums:
+            return draft
+        return delivered_draft(record, place._replace(queue_id=place.queue_id % config.writeQueueNums), more)
