@@ -26,6 +26,7 @@ class Message:
     properties: Mapping[str, str] = field(default_factory=dict)
     flag: int = 0
     delay_level: int = 0  # RocketMQ's 1 to 18; 0 delivers at once
+    deliver_time_ms: int = 0  # since 1970, in the second after which it is delivered; 0 delivers at once
     wait_stored: bool = True  # False: the broker may answer before the flush its mode promises (property WAIT)
 
 

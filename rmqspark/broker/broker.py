@@ -112,6 +112,7 @@ class Broker:
         running.push_async_callback(tables.save)
         self._parts = parts = Parts(given, store, tables)
         running.callback(parts.delays.finish)
+        running.callback(parts.timed.finish)
         server = server_of(given, parts)
         running.push_async_callback(parts.coordination.close)
 
@@ -124,6 +125,7 @@ class Broker:
         parts.set_store_host(self._whereabouts.store_host)
         parts.halves.recover()
         parts.delays.recover()
+        parts.timed.recover()
         parts.resolver.recover()
         store.look_at_disk(given.clock.now_ms())  # the first round of the clock comes too late for the first message
         await running.enter_async_context(server)

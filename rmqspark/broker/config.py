@@ -52,6 +52,10 @@ class BrokerConfig:
     max_bulk_read_bytes: int = setting(8 << 20, "(ours) Bytes of records one bulk read answers at most.", unit="bytes")
     default_query_max_num: int = setting(32, "Messages a query by unique key answers at most.")
 
+    timer_max_delay_sec: int = setting(
+        259_200, "How far ahead a message may be given a time to be delivered at.", unit="s"
+    )
+
     transaction_time_out: int = setting(
         6000, "Age at which producers are first asked about a half message.", unit="ms", at_least=0
     )

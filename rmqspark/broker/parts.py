@@ -15,6 +15,7 @@ from rmqspark.broker.consumption import ConsumptionRates
 from rmqspark.broker.coordinating import coordination
 from rmqspark.broker.delays.delayed_messages import DelayedMessages
 from rmqspark.broker.delays.deliveries import Deliveries
+from rmqspark.broker.delays.timed_messages import TimedMessages
 from rmqspark.broker.expiry_rounds import ExpiryRounds
 from rmqspark.broker.flusher import Flusher
 from rmqspark.broker.half_messages import HalfMessages
@@ -108,6 +109,7 @@ class Parts:
 
         deliveries = Deliveries(store, self.appender.append_together, topics)
         self.delays = DelayedMessages(store, deliveries, tables.delays, clock, given.delays_ms)
+        self.timed = TimedMessages(store, deliveries, tables.timer, clock)
 
         self.resolver = participation(
             config,
@@ -133,7 +135,8 @@ class Parts:
 
     def needed_offset(self) -> int:
         """Physical offset from which on transactions and delayed messages need the log, as things are now."""
-        needed = (self.coordination.needed_offset, self.resolver.needed_offset(), self.delays.needed_offset)
+        delays = (self.delays.needed_offset, self.timed.needed_offset)
+        needed = (self.coordination.needed_offset, self.resolver.needed_offset(), *delays)
         return min(offset for offset in needed if offset is not None)
 
     def set_store_host(self, host: bytes) -> None:

@@ -80,6 +80,7 @@ def _about_sends(given: Given, parts: Parts, usual: UsualSends) -> Iterator[Rout
         groups,
         max_body_bytes=given.store_config.max_message_size,
         delay_levels=given.delay_levels,
+        require_timer_room=parts.timed.require_room,
         unique_ids=UniqueIds(entropy.token(4), os.getpid(), given.whereabouts.ip),
         clock=clock,
         entropy=entropy,

@@ -34,6 +34,7 @@ def rounds(given: Given, parts: Parts) -> list[Coroutine[Any, Any, None]]:
         _every(_CLEANING_INTERVAL_MS, parts.expiry.run),
         _every(_CHECK_BACK_INTERVAL_MS, parts.check_back.run_round),
         _every(_DELAY_INTERVAL_MS, parts.delays.run_round),
+        _every(_DELAY_INTERVAL_MS, parts.timed.run_round),
         _every(_TRANSACTION_INTERVAL_MS, parts.resolver.check_back),
         _every(_TRANSACTION_INTERVAL_MS, parts.coordination.tick),
         _every(given.config.flush_consumer_offset_interval, tables.save),

@@ -9,12 +9,13 @@ import msgspec
 import structlog
 
 from rmqspark.broker.delays.delay_table import DelayTable
+from rmqspark.broker.delays.timer_table import TimerProgress
 from rmqspark.broker.groups import SubscriptionGroups
 from rmqspark.broker.locks import QueueLocks
 from rmqspark.broker.offsets import ConsumerOffsets
 from rmqspark.broker.table_file import TableFile
 from rmqspark.broker.topics import TopicTable
-from rmqspark.protocol.bodies.admin import ConsumerOffsetTable, DelayOffsetTable, SubscriptionGroupTable
+from rmqspark.protocol.bodies.admin import ConsumerOffsetTable, DelayOffsetTable, SubscriptionGroupTable, TimerTable
 from rmqspark.protocol.bodies.client import QueueLeaseTable
 from rmqspark.protocol.bodies.route import TopicConfigTable
 from rmqspark.store.json_table import JsonTable
@@ -67,7 +68,10 @@ class BrokerTables:
         leases_json = _load(files, "queueLeases.json", QueueLeaseTable, lambda table: locks.load(table, monotonic_ms))
         delays = DelayTable()
         delays_json = _load(files, "delayOffset.json", DelayOffsetTable, delays.load)
-        self.topics, self.groups, self.offsets, self.locks, self.delays = topics, groups, offsets, locks, delays
+        timer = TimerProgress(files)
+        timer_json = _load(files, "timerOffset.json", TimerTable, timer.load)
+        self.topics, self.groups, self.offsets, self.locks = topics, groups, offsets, locks
+        self.delays, self.timer = delays, timer
         self.known_deletion_ms: int | None = None
         """The newest deletion of a topic that these tables have heard of, by its time in the store."""
         self._of_topics = (
@@ -87,6 +91,7 @@ class BrokerTables:
             TableFile(groups_json.file, groups, groups.table),
             TableFile(topics_json.file, topics, self._dated(topics.table)),
             TableFile(delays_json.file, delays, delays.table),
+            TableFile(timer_json.file, timer, timer.table),
         )
         self._saving = asyncio.Lock()
         self._asked = self._saved = 0  # who asked for a save so far, and who of them has it

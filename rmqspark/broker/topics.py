@@ -23,6 +23,7 @@ from rmqspark.protocol.names import (
     RETRY_PREFIX,
     SCHEDULE_TOPIC,
     SELF_TEST_TOPIC,
+    TIMER_TOPIC,
     TRACE_TOPIC,
     Perm,
     check_broker_name,
@@ -199,6 +200,7 @@ def system_topics(config: BrokerConfig) -> list[TopicConfig]:
         (OFFSET_MOVED_EVENT_TOPIC, 1, READ_WRITE),
         (f"{config.broker_cluster_name}_REPLY_TOPIC", 1, READ_WRITE),
         (SCHEDULE_TOPIC, DELAY_QUEUES, READ_WRITE),
+        (TIMER_TOPIC, 1, READ_WRITE),
         (HALF_TOPIC, 1, READ_WRITE),
         (OP_HALF_TOPIC, 1, READ_WRITE),
     ]

@@ -6,15 +6,18 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from rmqspark.cli.message_files import lines, read_file
 from rmqspark.cli.options import Json, Namesrv
 from rmqspark.cli.sending import Addressed, send_all
+from rmqspark.client.outgoing import MAX_DELAY_LEVEL
+from rmqspark.clock import SystemClock
 from rmqspark.errors import InvalidArgument
 from rmqspark.model import Message, SendReceipt
+from rmqspark.options import duration_ms, integer
 from rmqspark.protocol.names import check_sendable
 
 if TYPE_CHECKING:
@@ -36,13 +39,13 @@ def send(
         list[str] | None, typer.Option("--property", metavar="NAME=VALUE", help="Property of each; may be given again.")
     ] = None,
     delay: Annotated[
-        int,
+        str | None,
         typer.Option(
-            min=0,
-            max=18,
-            help="Delay level: readers get it after 1s 5s 10s 30s, 1m to 10m, 20m 30m 1h 2h (levels 1 to 18).",
+            metavar="SPAN|LEVEL",
+            help="Readers get it after so long, 3d at most: 90s, 15m, 2h. A number is one of RocketMQ's levels: "
+            "1s 5s 10s 30s, 1m to 10m, 20m 30m 1h 2h (1 to 18).",
         ),
-    ] = 0,
+    ] = None,
     queue: Annotated[
         int | None, typer.Option(min=0, max=_LAST_QUEUE_ID, help="Send to this queue id instead of all in turn.")
     ] = None,
@@ -60,9 +63,9 @@ def send(
     if queue is not None and shard is not None:
         raise InvalidArgument("--queue and --shard exclude each other: a shard chooses its queue by itself.")
     check_sendable(topic)  # also where nothing is to be sent
-    properties = _properties(property_ or [])
+    properties, wait = _properties(property_ or []), _wait(delay)
     messages = (
-        _dressed(message, tag=tag, keys=key or [], properties=properties, delay=delay)
+        _dressed(message, tag=tag, keys=key or [], properties=properties, wait=wait)
         for message in _messages(topic, bodies or [], file, format_)
     )
     sent = 0
@@ -119,16 +122,36 @@ def _properties(pairs: list[str]) -> dict[str, str]:
     return properties
 
 
-def _dressed(message: Message, *, tag: str | None, keys: list[str], properties: dict[str, str], delay: int) -> Message:
+class _Wait(NamedTuple):
+    """How long each message waits: by a level, or so many milliseconds; 0 not at all."""
+
+    level: int = 0
+    span_ms: int = 0
+
+
+def _wait(delay: str | None) -> _Wait:
+    """Raises InvalidArgument for what is neither a level nor a span."""
+    try:
+        if delay is None or delay.isdigit():
+            return _Wait(level=integer(0, MAX_DELAY_LEVEL)(delay or "0"))
+        return _Wait(span_ms=duration_ms(delay))
+    except ValueError as error:
+        raise InvalidArgument(
+            f"--delay {delay!r} is neither a level nor a time: {error}", hint="Use 90s, 15m or 2h, or a level, 1 to 18."
+        ) from None
+
+
+def _dressed(message: Message, *, tag: str | None, keys: list[str], properties: dict[str, str], wait: _Wait) -> Message:
     """What the command line says of every message, over what the message says of itself."""
-    if not (tag or keys or properties or delay):
+    if not (tag or keys or properties or any(wait)):
         return message
     return replace(
         message,
         tags=tag or message.tags,
         keys=keys or message.keys,
         properties={**message.properties, **properties},
-        delay_level=delay,
+        delay_level=wait.level,
+        deliver_time_ms=SystemClock().now_ms() + wait.span_ms if wait.span_ms else 0,
     )
 
 

@@ -121,7 +121,9 @@ def wire_properties(message: Message, unique_id: str, shard: str | None = None) 
     if shard is not None:
         properties[Property.SHARDING_KEY] = shard
     if message.delay_level:
-        properties[Property.DELAY] = _checked_delay(message.delay_level)
+        properties[Property.DELAY] = _checked_delay(message)
+    if message.deliver_time_ms:
+        properties[Property.TIMER_DELIVER_MS] = _checked_time(message.deliver_time_ms)
     properties[Property.WAIT] = wait_value(message)
     properties[Property.UNIQ_KEY] = unique_id
     return properties
@@ -142,6 +144,7 @@ def check_batch(messages: Sequence[Message]) -> None:
         ("the same topic", lambda message: message.topic == first.topic),
         ("the same wait_stored", lambda message: message.wait_stored == first.wait_stored),
         ("no delay_level", lambda message: not message.delay_level),
+        ("no deliver_time_ms", lambda message: not message.deliver_time_ms),
     )
     for rule, holds in rules:
         if not all(map(holds, messages)):
@@ -171,7 +174,15 @@ def _checked_tags(tags: str) -> str:
     return tags
 
 
-def _checked_delay(level: int) -> str:
-    if not 0 < level <= MAX_DELAY_LEVEL:
-        raise InvalidMessage(f"delay_level is 1 to {MAX_DELAY_LEVEL}, not {level}.")
-    return str(level)
+def _checked_delay(message: Message) -> str:
+    if not 0 < message.delay_level <= MAX_DELAY_LEVEL:
+        raise InvalidMessage(f"delay_level is 1 to {MAX_DELAY_LEVEL}, not {message.delay_level}.")
+    if message.deliver_time_ms:
+        raise InvalidMessage("delay_level and deliver_time_ms exclude each other.")
+    return str(message.delay_level)
+
+
+def _checked_time(time_ms: int) -> str:
+    if not 0 < time_ms < 1 << 63:
+        raise InvalidMessage(f"deliver_time_ms counts from 1970, in milliseconds; it cannot be {time_ms}.")
+    return str(time_ms)

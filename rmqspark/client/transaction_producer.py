@@ -136,8 +136,8 @@ class TransactionProducer:
         """
         self._check_open()
         check_message(message)
-        if message.delay_level:
-            raise InvalidMessage("A message of a transaction cannot be delayed.", hint="Send it without a delay_level.")
+        if message.delay_level or message.deliver_time_ms:
+            raise InvalidMessage("A message of a transaction cannot be delayed.", hint="Send it without a delay.")
         receipt = self._send_half(message, queue, shard, timeout_ms)
         state = TransactionState.ROLLBACK
         if receipt.status is SendStatus.OK:
@@ -283,6 +283,7 @@ def _prepared(message: Message, msg_id: str) -> PreparedMessage:
         message.properties,
         message.flag,
         message.delay_level,
+        message.deliver_time_ms,
         message.wait_stored,
         msg_id,
     )

@@ -49,19 +49,14 @@ def draft_of(origin: Origin, body: Buffer, flag: int, encoded: bytes, properties
 
 
 def asked_level(properties: dict[str, str]) -> int:
-    """The delay level that a message asks for, 0 for one that is to be delivered at once. Raises InvalidMessage for a
-    level that is no number, NotSupported for a deliver time."""
-    if ASK_FOR_A_TIME.isdisjoint(properties):
-        return 0
-    level = delay_level(properties)
-    if level <= 0 and not properties.keys().isdisjoint(TIMER_PROPERTIES) and Property.TIMER_OUT_MS not in properties:
-        raise NotSupported("Messages with a deliver time are not supported yet.", hint="Send with a delay level.")
-    return level
+    """The delay level that a message asks for, 0 or less for none. Raises InvalidMessage for what is no number."""
+    return 0 if Property.DELAY not in properties else delay_level(properties)
 
 
 def refuse_delay(properties: dict[str, str]) -> None:
     """Raises NotSupported or InvalidMessage for a message in a batch that must not be delivered at once."""
-    if asked_level(properties) > 0:
+    asks_for_time = not properties.keys().isdisjoint(TIMER_PROPERTIES) and Property.TIMER_OUT_MS not in properties
+    if asked_level(properties) > 0 or asks_for_time:
         raise NotSupported("A batch takes no delayed messages.", hint="Send them one by one.")
 
 

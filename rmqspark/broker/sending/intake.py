@@ -4,8 +4,9 @@ The checks come in RocketMQ's order, so that a request that is wrong in two ways
 (spec: requests, section 4, steps 1 to 12). Two things differ on purpose:
 - The properties a broker adds (region, trace switch, cluster) stand behind the sender's, whose order is kept; RocketMQ
   rebuilds the string from a hash map. Nothing depends on the order.
-- Messages that ask for a deliver time are refused. Stored as they are, they would be delivered at once.
-A message that asks for a delay goes to the queue of its level (`delays/parking.py`). A message of a transaction
+- Batches with messages that ask for a delay are refused. Stored as they are, they would be delivered at once.
+A message that asks for a delay goes to the queue of its level (`delays/parking.py`), one that asks for a time to that
+of the timer topic (`delays/deliver_times.py`). A message of a transaction
 (TRAN_MSG) becomes a half message: it goes to RMQ_SYS_TRANS_HALF_TOPIC, queue 0, and says in its properties where it
 belongs (`txn/half_messages/half_message.py` has what becomes of it).
 RocketMQ: SendMessageProcessor, AbstractSendMessageProcessor.
@@ -16,9 +17,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from rmqspark.broker.delays.parking import TIMER_PROPERTIES, Place, park
+from rmqspark.broker.delays.deliver_times import asked_time_ms, park_until
+from rmqspark.broker.delays.parking import TIMER_PROPERTIES, Parked, Place, park
 from rmqspark.broker.sending.batches import Batch
 from rmqspark.broker.sending.drafting import (
+    ASK_FOR_A_TIME,
     Origin,
     asked_level,
     asks_for_transaction,
@@ -104,6 +107,7 @@ class Intake:
         *,
         max_body_bytes: int,
         delay_levels: int,
+        require_timer_room: Callable[[], None],
         unique_ids: UniqueIds,
         clock: Clock,
         entropy: Entropy,
@@ -112,6 +116,8 @@ class Intake:
         self._groups = groups
         self._max_body_bytes = max_body_bytes
         self._delay_levels = delay_levels
+        self._max_timer_delay_ms = config.timer_max_delay_sec * 1000
+        self._require_timer_room = require_timer_room
         self._rejects_transactions = config.reject_transaction_message
         self._unique_ids = unique_ids
         self._clock = clock
@@ -171,9 +177,9 @@ class Intake:
         if is_half:
             encoded = _as_half(encoded, topic, queue_id, properties[Property.UNIQ_KEY])
             topic, queue_id = HALF_TOPIC, 0
-        elif level := max(0, asked_level(properties)):
+        elif parked := self._parked(Place(topic, queue_id), encoded, properties):
             belongs_to = queue_id
-            topic, queue_id, encoded = park(Place(topic, queue_id), encoded, level, self._delay_levels)
+            topic, queue_id, encoded = parked
         origin = Origin(topic, queue_id, sys_flag, _born_host(*peer), header.g, header.j or 0)
         draft = draft_of(origin, body, header.h, encoded, properties)
         return Admitted(
@@ -186,6 +192,19 @@ class Intake:
             waits_for_flush(properties),
             belongs_to,
         )
+
+    def _parked(self, place: Place, encoded: bytes, properties: dict[str, str]) -> Parked | None:
+        """Where a message waits that must not be delivered at once; None for all others. Raises InvalidMessage, and
+        Busy where too many wait."""
+        if ASK_FOR_A_TIME.isdisjoint(properties):
+            return None
+        if (level := asked_level(properties)) > 0:
+            return park(place, encoded, level, self._delay_levels)
+        time_ms = asked_time_ms(properties, self._clock.now_ms(), self._max_timer_delay_ms)
+        if time_ms is None:
+            return None
+        self._require_timer_room()
+        return park_until(place, encoded, time_ms)
 
     def admit_batch(self, header: SendMessageRequestHeaderV2, body: memoryview, peer: tuple[str, int]) -> Batch:
         """One batch, its messages unseen so far. All are for the same queue.

@@ -77,6 +77,20 @@ class DelayOffsetTable(Body):
     logOffset: Int64 | None = None
 
 
+class TimerTable(Body):
+    """How far messages with a deliver time are delivered; ours, and only on disk (config/timerOffset.json).
+
+    Of the messages before `queueOffset` of the timer topic those that were due before `readTimeMs` have been delivered,
+    when the log ended at `logOffset`; all before `firstOffset` have. `timerCheck` is RocketMQ's note as it was then.
+    """
+
+    readTimeMs: Int64 = 0
+    queueOffset: Int64 = 0
+    firstOffset: Int64 = 0
+    logOffset: Int64 = 0
+    timerCheck: str = ""
+
+
 class TopicOffset(Body):
     minOffset: Int64 = 0
     maxOffset: Int64 = 0

@@ -93,15 +93,26 @@ def test_a_shard_keeps_its_order_in_one_queue(ok: Run, rmq: Rmq, topic: str) -> 
 
 
 def test_a_delay_is_waited_for(ok: Run, rmq: Rmq, topic: str, tmp_path: Path) -> None:
-    """What comes late can be consumed as JSON and sent again, then at once."""
+    """By a level, or by a span. What comes late can be consumed as JSON and sent again, then at once."""
     ok("send", topic, "first")
     ok("send", topic, "late", "--delay", "1")
-    assert ok("consume", topic).lines == ["first"]
-    wait_until(lambda: len(rmq.messages(topic)) == 2, "the second message has come")
+    ok("send", topic, "later", "--delay", "1500ms")
+    wait_until(lambda: len(rmq.messages(topic)) == 3, "all have come")
+    waited_ms = {each.body: each.store_timestamp_ms - each.born_timestamp_ms for each in rmq.messages(topic)}
+    assert waited_ms[b"late"] >= 1000
+    assert waited_ms[b"later"] >= 1400  # what it takes until the client says when it was born
     shown = ok("consume", topic, "--json").lines
     (tmp_path / "late.jsonl").write_text("\n".join(shown))
     ok("send", topic, "--file", "late.jsonl")
-    assert sorted(ok("consume", topic).lines) == ["first", "first", "late", "late"]
+    assert sorted(ok("consume", topic).lines) == ["first", "first", "late", "late", "later", "later"]
+
+
+@pytest.mark.parametrize("delay", ["19", "soon", "-1s", "4d"])
+def test_a_delay_that_no_message_can_have(cli: Run, topic: str, delay: str) -> None:
+    """The error says what is accepted; a broker keeps messages for three days at most."""
+    failed = cli("send", topic, "x", f"--delay={delay}")
+    assert failed.code == 2
+    assert ("seconds at most" if delay == "4d" else f"--delay '{delay}' is neither a level nor a time") in failed.err
 
 
 def test_what_was_stored_before_a_failure_is_told(cli: Run, rmq: Rmq, topic: str) -> None:

@@ -30,8 +30,16 @@ DELIVERED_BEFORE_A_KILL = 150
 LEVELS = ("--message-delay-level", "1s 2s")
 
 
+def later(number: int, now_ms: int) -> Message:
+    """By both levels, and by a time."""
+    body, way = b"%d" % number, number % 3
+    if way:
+        return Message("orders", body, delay_level=way)
+    return Message("orders", body, deliver_time_ms=now_ms + 1000 + number % 1000)
+
+
 class Sender(Thread):
-    """Sends numbers with a delay, one after the other, until the broker is gone; nothing twice."""
+    """Sends numbers to be delivered later, one after the other, until the broker is gone; nothing twice."""
 
     def __init__(self, namesrv: str, first: int) -> None:
         super().__init__(daemon=True)
@@ -40,13 +48,14 @@ class Sender(Thread):
         self.acknowledged: set[bytes] = set()
 
     def run(self) -> None:
+        clock = SystemClock()
         config = SendConfig(retry_times_when_send_failed=0, send_msg_timeout=10_000)
         with suppress(RmqError), Producer(self._namesrv, config=config) as producer:
             while True:
-                body = b"%d" % self.next
+                message = later(self.next, clock.now_ms())
                 self.next += 1
-                producer.send(Message("orders", body, delay_level=1 + self.next % 2), queue=0)
-                self.acknowledged.add(body)
+                producer.send(message, queue=0)
+                self.acknowledged.add(message.body)
 
 
 def wait_until(holds: Callable[[], bool]) -> None:

@@ -153,7 +153,8 @@ class Bench:
         receipts.set_store_host(HOST)
         ids, entropy = UniqueIds(b"abcd", 1, "127.0.0.1"), SystemEntropy(1)
         limit = {"max_body_bytes": store_config.max_message_size}
-        intake = Intake(config, topics, groups, delay_levels=18, unique_ids=ids, clock=clock, entropy=entropy, **limit)
+        delays: dict[str, Any] = {"delay_levels": 18, "require_timer_room": lambda: None}
+        intake = Intake(config, topics, groups, unique_ids=ids, clock=clock, entropy=entropy, **limit, **delays)
         self.usual = usual = UsualSends(config, topics, appender, receipts, **limit, cut_every=1)
         halves: Any = None  # no message of a transaction is sent here
         publisher: Any = None  # no topic is made

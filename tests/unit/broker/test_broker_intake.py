@@ -47,6 +47,7 @@ def intake(max_body_bytes: int = 1000) -> Intake:
         SubscriptionGroups(auto_create=True, max_groups=9, now_ms=0),
         max_body_bytes=max_body_bytes,
         delay_levels=18,
+        require_timer_room=lambda: None,
         unique_ids=UniqueIds(b"abcd", 1, "127.0.0.1"),
         clock=ManualClock(),
         entropy=SystemEntropy(1),

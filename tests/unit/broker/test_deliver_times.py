@@ -1,0 +1,192 @@
+"""What messages ask for that want a time, what they say while they wait, and which of them are due."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmqspark.broker.delays.deliver_times import Waiting, asked_time_ms, park_until, times_told, waiting_of
+from rmqspark.broker.delays.parking import Place
+from rmqspark.broker.delays.timer_table import TimerCheck, TimerProgress, write_timer_check
+from rmqspark.broker.delays.timetable import Timetable
+from rmqspark.errors import InvalidMessage
+from rmqspark.protocol.bodies.admin import TimerTable
+from rmqspark.protocol.names import TIMER_TOPIC
+from rmqspark.protocol.records.properties import MAX_PROPERTIES_BYTES, decode_properties, encode_properties
+from rmqspark.protocol.records.record import Record, decode_record, encode_record
+from rmqspark.testing.memory_files import MemoryFileSystem
+
+NOW_MS = 1_700_000_000_500
+THREE_DAYS_MS = 259_200_000
+
+
+@pytest.mark.parametrize(
+    ("properties", "time_ms"),
+    [
+        ({}, None),
+        ({"TIMER_DELIVER_MS": str(NOW_MS + 1)}, NOW_MS + 1),
+        ({"TIMER_DELIVER_MS": str(NOW_MS)}, None),
+        ({"TIMER_DELIVER_MS": "-5"}, None),
+        ({"TIMER_DELAY_MS": "1500"}, NOW_MS + 1500),
+        ({"TIMER_DELAY_SEC": "+3"}, NOW_MS + 3000),
+        ({"TIMER_DELAY_SEC": "0"}, None),
+        ({"TIMER_DELIVER_MS": "1", "TIMER_DELAY_MS": "2", "TIMER_DELAY_SEC": "3"}, NOW_MS + 3000),
+        ({"TIMER_DELIVER_MS": str(NOW_MS + THREE_DAYS_MS)}, NOW_MS + THREE_DAYS_MS),
+        ({"TIMER_DELAY_SEC": "5", "TIMER_OUT_MS": "9"}, None),
+    ],
+)
+def test_the_time_that_is_asked_for(properties: dict[str, str], time_ms: int | None) -> None:
+    """Seconds go before milliseconds, and both before a time; what is past is no time, nor what was delivered once."""
+    assert asked_time_ms(properties, NOW_MS, THREE_DAYS_MS) == time_ms
+
+
+@pytest.mark.parametrize(
+    ("properties", "story"),
+    [
+        ({"TIMER_DELIVER_MS": "soon"}, "TIMER_DELIVER_MS is a number, not 'soon'"),
+        ({"TIMER_DELAY_SEC": "٣"}, "TIMER_DELAY_SEC is a number"),
+        ({"TIMER_DELAY_MS": "9" * 19}, "is a number"),
+        ({"TIMER_DELIVER_MS": str(NOW_MS + THREE_DAYS_MS + 1)}, "259200 seconds at most"),
+        ({"TIMER_DELIVER_MS": "5", "TIMER_DEL_UNIQKEY": "orders+U"}, "was due already"),
+    ],
+)
+def test_times_that_no_message_can_have(properties: dict[str, str], story: str) -> None:
+    """The error says what is wrong with them."""
+    with pytest.raises(InvalidMessage, match=story):
+        asked_time_ms(properties, NOW_MS, THREE_DAYS_MS)
+
+
+@pytest.mark.parametrize(
+    ("time_ms", "due_ms"),
+    [
+        (1_700_000_061_000, 1_700_000_060_000),
+        (1_700_000_061_001, 1_700_000_061_000),
+        (1_700_000_061_999, 1_700_000_061_000),
+    ],
+)
+def test_what_waits_says_where_it_belongs_and_when(time_ms: int, due_ms: int) -> None:
+    """In RocketMQ's precision (spec: semantics, TV-6); what else its sender said stays as it was."""
+    sent = encode_properties({"KEYS": "k", "TIMER_DELIVER_MS": str(time_ms), "REAL_TOPIC": "a lie", "UNIQ_KEY": "U"})
+    parked = park_until(Place("orders", 2), sent, time_ms)
+    assert (parked.topic, parked.queue_id) == (TIMER_TOPIC, 0)
+    own = {"TIMER_OUT_MS": str(due_ms), "REAL_TOPIC": "orders", "REAL_QID": "2"}
+    said = {"KEYS": "k", "TIMER_DELIVER_MS": str(time_ms), "UNIQ_KEY": "U"} | own
+    assert decode_properties(parked.properties) == said
+    assert waiting_of(record(parked.properties)) == Waiting(due_ms, "orders+U", is_recall=False, comes_again=False)
+
+
+def record(properties: bytes) -> Record:
+    return decode_record(encode_record(topic=TIMER_TOPIC, body=b"x", properties=properties))
+
+
+def test_what_could_not_be_delivered_is_refused_when_it_is_sent() -> None:
+    """Its readers are told when it came, in properties that have to fit, too."""
+    own = park_until(Place("orders", 2), b"", NOW_MS).properties + times_told(NOW_MS)
+    longest = MAX_PROPERTIES_BYTES - len(own)
+    filler = b"a\x01" + b"x" * (longest - 3) + b"\x02"
+    assert len(park_until(Place("orders", 2), filler, NOW_MS).properties + times_told(NOW_MS)) == MAX_PROPERTIES_BYTES
+    with pytest.raises(InvalidMessage, match="would not fit"):
+        park_until(Place("orders", 2), b"b" + filler, NOW_MS)
+
+
+@pytest.mark.parametrize("due", ["", "soon", "1" * 19])
+def test_a_record_that_does_not_say_when_is_none(due: str) -> None:
+    """A store may have been written by others."""
+    with pytest.raises(InvalidMessage, match="does not say when it is due"):
+        waiting_of(record(encode_properties({"TIMER_OUT_MS": due, "REAL_TOPIC": "orders"})))
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=60), st.integers(1, 4))
+def test_messages_come_by_their_time(sent: list[tuple[int, bool]], most: int) -> None:
+    """Those of one time in the order they were sent in; some are delivered while others are still sent."""
+    timetable, waiting, read = Timetable(), [], 0
+    for queue_offset, (due, moves) in enumerate(sent):
+        timetable.add(due, queue_offset)
+        waiting.append((due, queue_offset))
+        read += moves
+        batch = timetable.next_due(read, most)
+        expected = sorted(each for each in waiting if each[0] < read)
+        if batch is None:
+            assert not expected
+            continue
+        found = [(batch.due_ms, offset) for offset in batch.queue_offsets]
+        assert found == [each for each in expected if each[0] == expected[0][0]][:most]
+        timetable.done(batch)
+        waiting = [each for each in waiting if each not in found]
+        assert timetable.size == len(waiting)
+        assert timetable.first_offset() == min((offset for _, offset in waiting), default=None)
+
+
+def test_a_message_can_be_overruled() -> None:
+    """None of its key is delivered once it was recalled, and but the last one where it was put back."""
+    timetable = Timetable()
+    for queue_offset in range(4):
+        timetable.add(5, queue_offset)
+    timetable.overrule(5, "recalled", None)
+    timetable.overrule(5, "again", 2)
+    assert timetable.size == 6
+    assert [timetable.counts(5, key, 1) for key in ("recalled", "again", "other")] == [False, False, True]
+    assert timetable.counts(5, "again", 2)
+    while due := timetable.next_due(6, 3):
+        timetable.done(due)
+    assert (timetable.size, timetable.first_offset()) == (0, None)
+
+
+# --- the notes
+
+
+NOTED = TimerTable(readTimeMs=7_000, queueOffset=9, firstOffset=4, logOffset=800)
+
+
+def opened(files: MemoryFileSystem, table: TimerTable) -> TimerProgress:
+    progress = TimerProgress(files)
+    progress.load(table)
+    return progress
+
+
+def test_our_note_counts_where_rocketmq_had_no_say() -> None:
+    """No note of its own is there, or it is the one that was handed over, whether ours was saved after it or not."""
+    files = MemoryFileSystem()
+    progress = opened(files, TimerTable())
+    progress.note(NOTED)
+    before = progress.table()
+    assert opened(files, before).known == before
+    progress.hand_over(NOTED, now_ms=5)
+    assert opened(files, before).known == before, "killed in between"
+    assert opened(files, progress.table()).known == progress.table()
+    revisions = [check_of(files).counter]
+    progress.hand_over(NOTED, now_ms=6)
+    revisions.append(check_of(files).counter)
+    assert all(later > earlier for earlier, later in pairwise(revisions))
+
+
+def check_of(files: MemoryFileSystem) -> TimerCheck:
+    file = files.open("config/timercheck", read_only=True)
+    assert file.size() == 4096
+    return TimerCheck.decode(file.pread(4096, 0))
+
+
+def test_rocketmq_s_note_counts_where_it_had_the_store_since() -> None:
+    """Until ours accounts for it."""
+    files = MemoryFileSystem()
+    opened(files, TimerTable()).hand_over(NOTED, now_ms=5)
+    assert check_of(files)[:4] == (7_000, 0, 4, 4)
+    raw = TimerCheck(60_000, 52, 30, 30, 0, 9, 9).encode()
+    file = files.open("config/timercheck")
+    file.pwrite(raw, 0)  # in place, as RocketMQ writes it
+    progress = opened(files, NOTED)
+    assert progress.known == TimerTable(readTimeMs=60_000, queueOffset=30)
+    progress.note(NOTED)
+    assert opened(files, progress.table()).known == progress.table()
+
+
+def test_a_note_of_rocketmq_that_is_cut_off_says_nothing() -> None:
+    """All that waits is read then."""
+    files = MemoryFileSystem()
+    write_timer_check(files, TimerCheck(5, 6, 7, 8))
+    file = files.open("config/timercheck")
+    file.truncate(20)
+    assert opened(files, NOTED).known == TimerTable()
