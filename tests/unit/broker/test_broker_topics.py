@@ -78,6 +78,7 @@ def test_a_broker_makes_the_topics_it_needs_itself() -> None:
         "DefaultCluster": (16, 7),
         "broker-a": (1, 7),
         "OFFSET_MOVED_EVENT": (1, 6),
+        "rmq_sys_wheel_timer": (1, 6),
         "RMQ_SYS_TRACE_TOPIC": (1, 6),
         "DefaultCluster_REPLY_TOPIC": (1, 6),
         "SCHEDULE_TOPIC_XXXX": (18, 6),
