@@ -105,6 +105,7 @@ class ClusterClient:
         While no name server answers, or they have just started and know none of its brokers, the route as last seen
         goes on being used: messages need brokers only. Then they are asked every five seconds, and only for a moment.
         """
+        self._check_open()
         check_topic(topic)
         known = self._routes.fresh(topic, self.clock.monotonic_ms())
         last = self._routes.last_known(topic)
@@ -143,6 +144,7 @@ class ClusterClient:
 
         Spec: semantics, section 2.1. TopicNotFound where it does not.
         """
+        self._check_open()
         known = self._routes.fresh(topic, self.clock.monotonic_ms())
         if known is not None:
             return known
@@ -184,8 +186,7 @@ class ClusterClient:
 
     def broker(self, broker_name: str) -> BrokerClient:
         """The broker of that name; it need not be there yet."""
-        if self._closed:
-            raise AlreadyClosed("This client was closed.", hint="Make a new one.")
+        self._check_open()
         client = self._brokers.get(broker_name)
         if client is not None:
             return client
@@ -221,6 +222,11 @@ class ClusterClient:
     def answer(self, address: str, code: int, header: msgspec.Struct) -> None:
         """Sends a request that nobody answers to the broker that asked for it. Raises Unreachable, ConnectionLost."""
         self._connections.to(address).send_oneway(code, header)
+
+    def _check_open(self) -> None:
+        """What is known already would else be answered as if nothing had been closed."""
+        if self._closed:
+            raise AlreadyClosed("This client was closed.", hint="Make a new one.")
 
     def _connect(self, broker_name: str) -> BlockingConnection | Future[BlockingConnection]:
         address = self.broker_address(broker_name)

@@ -28,7 +28,7 @@ from rmqspark.errors import (
 )
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies.client import CapabilitiesBody
-from rmqspark.protocol.bodies.route import BrokerData, ClusterInfo
+from rmqspark.protocol.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRouteData
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.faults import SQL_UNSUPPORTED
 from rmqspark.protocol.records.message_id import offset_msg_id, pack_host
@@ -398,14 +398,22 @@ def test_a_forged_message_id_makes_no_connection() -> None:
 
 
 def test_a_closed_consumer_says_so() -> None:
-    """After close every call says that the consumer is closed; closing again is no mistake."""
-    consumer = PullConsumer("127.0.0.1:1")
-    consumer.assign([QUEUE])
-    consumer.close()
-    consumer.close()
-    for call in (lambda: consumer.poll(0), lambda: consumer.seek(QUEUE, 0), lambda: consumer.queues("t")):
-        with pytest.raises(AlreadyClosed):
-            call()
+    """After close every call says that the consumer is closed, whatever it knew; closing again is no mistake."""
+    route = TopicRouteData([QueueData("broker-a", 1, 1, 6)], [BrokerData("c", "broker-a", {0: "127.0.0.1:1"})])
+    asked = [expect(RequestCode.GET_ROUTEINFO_BY_TOPIC), answer(body=route.encode(standard=True)), wait_for_close()]
+    with ScriptedPeer(asked) as names:
+        consumer = PullConsumer(names.address, group="g")
+        consumer.assign(consumer.queues("t"))
+        consumer.close()
+        consumer.close()
+        for call in (
+            *(lambda: consumer.queues("t"), lambda: consumer.assign([QUEUE]), lambda: consumer.poll(0)),
+            *(lambda: consumer.seek(QUEUE, 0), lambda: consumer.seek_to_beginning(), lambda: consumer.seek_to_end()),
+            *(lambda: consumer.position(QUEUE), lambda: consumer.min_offset(QUEUE), lambda: consumer.max_offset(QUEUE)),
+            *(lambda: consumer.offset_by_time(QUEUE, 0), consumer.commit, lambda: consumer.committed(QUEUE)),
+        ):
+            with pytest.raises(AlreadyClosed):
+                call()
 
 
 @pytest.mark.parametrize("slip", ["orders", ["orders"], [("orders", "broker-a", 0)]])
