@@ -15,6 +15,7 @@ deleted one were; they were stored later, so from then on, and only then, time t
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -78,9 +79,15 @@ class Deletions:
         self._files.sync_directory("")
 
     def add(self, topic: str, deletion: Deletion) -> None:
-        """Durable when this returns; its time is above `newest_ms`. Raises OSError."""
-        others = [(name, each) for name, each in self._by_topic.items() if name != topic]
-        self._save({**dict(others[1 - _MOST :]), topic: deletion})
+        """Durable when this returns; its time is above `newest_ms`. Raises OSError; then it is not noted."""
+        before = self._by_topic
+        others = [(name, each) for name, each in before.items() if name != topic]
+        try:
+            self._save({**dict(others[1 - _MOST :]), topic: deletion})
+        except OSError:
+            with suppress(OSError):  # it may be in the file: a start would act on it, though the topic goes on
+                self._save(before)
+            raise
         self.newest_ms = deletion.deleted_ms
 
     def follow_log_end(self, log_end_offset: int) -> None:

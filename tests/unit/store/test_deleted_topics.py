@@ -160,10 +160,12 @@ def test_a_deletion_that_failed_is_done_by_the_next(crash: Callable[[StoreBench]
         assert bench.bodies("u", 0) == [*BODIES, b"later"]
 
 
-def test_a_deletion_that_cannot_be_noted_removes_nothing() -> None:
-    """It is on disk that the topic is deleted before the first of its files goes."""
+@pytest.mark.parametrize("step", ["fsync", "rename", "sync_directory"])
+def test_a_deletion_that_cannot_be_noted_removes_nothing(step: str) -> None:
+    """It is on disk that the topic is deleted before the first of its files goes; or else not even a note that a start
+    would act on."""
     bench = with_one_deleted(SMALL)
-    bench.disk.fail_next("fsync", OSError(EIO, "refused"))
+    bench.disk.fail_next(step, OSError(EIO, "refused"))
     with pytest.raises(OSError, match="refused"):
         bench.store.deletions.delete("v")
     for reopen in (bench.reopen, bench.lose_power):
