@@ -49,7 +49,8 @@ class TopicDeletions:
     def delete(self, topic: str) -> None:
         """Removes a topic's queues, for good.
 
-        Raises OSError; then all or some of the queues may be there still, until it is called again or the store opened.
+        Raises OSError; then all or some of the queues may be there still, until it is called again or the store opened:
+        with all they had where the deletion could not be noted, else empty (`left_over.py`).
         """
         self.note(topic)
         self.finish(topic)
@@ -62,10 +63,15 @@ class TopicDeletions:
         self._noted.add(topic, Deletion(self._log.end_offset, now_ms, only_ours_since=True))
 
     def finish(self, topic: str) -> None:
-        """Removes the queues of a topic whose deletion is noted. Raises OSError, as `delete` does."""
-        self._flusher.checkpoint_without(topic)
+        """Removes the queues of a topic whose deletion is noted. Raises OSError, as `delete` does; nothing of what is
+        left is read any more."""
         self._dispatcher.forget(topic)
-        self._queues.remove_topic(topic)
+        try:
+            self._flusher.checkpoint_without(topic)
+            self._queues.remove_topic(topic)
+        except OSError:
+            self._queues.hide_topic(topic)
+            raise
 
     # --- those that went
 

@@ -24,6 +24,7 @@ from rmqspark.store.inspection.layout import segment_files
 from rmqspark.store.queues.consume_queue import NO_MESSAGE_SIZE, ConsumeQueue
 from rmqspark.store.queues.consume_queues import DIRECTORY as QUEUES
 from rmqspark.store.queues.consume_queues import is_topic, queue_directory
+from rmqspark.store.reading.left_over import LeftOver
 from rmqspark.store.reading.time_search import TimeSearch
 from rmqspark.store.recovery.run_marker import read_last_run
 
@@ -46,12 +47,16 @@ class OfflineStore:
 
     def __init__(self, files: FileSystem, *, is_open: bool) -> None:
         """`is_open` says that another process has it open."""
-        self._files = files
         found = {queue: segment_files(files, queue_directory(*queue)) for queue in _queues(files)}
         self.view = StoreView(files, queue_length([file for some in found.values() for file in some]))
         self._times = TimeSearch(self.view.log)
+        self._checkpoint = _checkpoint_of(files)
+        self._deletions = Deletions(files)
+        if not self._checkpoint.is_sealed:
+            self._deletions.distrust_places()
+        self._left_over = LeftOver(self._deletions, self.view.log, self._times)
         self._queues = {queue: self._load(*queue) for queue, some in found.items() if some}
-        self._ends: dict[Queue, int] = {queue: each.max_offset for queue, each in self._queues.items()}
+        self._leave_out_deleted()
         self.tails: Mapping[Queue, Tail] = NO_TAILS
         if not (is_open or read_last_run(files).was_closed):
             self._find_tails()
@@ -104,11 +109,19 @@ class OfflineStore:
         """Ends the queue behind its last entry for a message below a place. RocketMQ leaves entries behind the end
         that an earlier run of it had written; they lead to no record."""
         queue.find_end_below(physical_offset)
-        queue.follow_log_start(self.view.log.min_offset)
+        self._find_begin(queue)
         end = queue.max_offset
         while end > queue.min_offset and not self._has_message(queue, end - 1):
             end -= 1
         queue.max_offset = end
+
+    def _find_begin(self, queue: ConsumeQueue) -> None:
+        queue.follow_log_start(self.view.log.min_offset)
+        self._left_over.hide(queue)
+
+    def _leave_out_deleted(self) -> None:
+        self._queues = {name: queue for name, queue in self._queues.items() if not self._left_over.is_all_of(queue)}
+        self._ends = {name: queue.max_offset for name, queue in self._queues.items()}
 
     def _has_message(self, queue: ConsumeQueue, offset: int) -> bool:
         physical_offset, size, _ = queue.entry(offset)
@@ -122,29 +135,18 @@ class OfflineStore:
         return (int.from_bytes(head[:4], "big", signed=True), place) == (size, physical_offset)
 
     def _find_tails(self) -> None:
-        log, found, deletions = self.view.log, list(self._queues.values()), Deletions(self._files)
-        checkpoint = self._checkpoint()
+        log, found, checkpoint = self.view.log, list(self._queues.values()), self._checkpoint
         if checkpoint.is_sealed:
             start, watermark = (
                 max(log.min_offset, place) for place in (checkpoint.recovery_offset, checkpoint.watermark)
             )
             for queue in found:
                 queue.find_end_below(start)
-                queue.follow_log_start(log.min_offset)
+                self._find_begin(queue)
         else:
-            deletions.distrust_places()
             start = watermark = max([log.min_offset, *(queue.end_physical_offset() for queue in found)])
-        self._ends = {(queue.topic, queue.queue_id): queue.max_offset for queue in found}
-        self.tails = find_tails(log, start, watermark, self._ends, deletions, has_vouchers=checkpoint.is_sealed)
-
-    def _checkpoint(self) -> Checkpoint:
-        if not self._files.exists(CHECKPOINT):
-            return Checkpoint()
-        file = self._files.open(CHECKPOINT, read_only=True)
-        try:
-            return read_checkpoint(file.pread(CHECKPOINT_BYTES, 0))
-        finally:
-            file.close()
+        self._leave_out_deleted()
+        self.tails = find_tails(log, start, watermark, self._ends, self._deletions, has_vouchers=checkpoint.is_sealed)
 
     def _stored_ms(self, tail: Tail, offset: int) -> int:
         """When a message of a tail was stored; -1 of one that was lost."""
@@ -164,3 +166,13 @@ def _queues(files: FileSystem) -> list[Queue]:
             names = files.listdir(f"{QUEUES}/{topic}")
             found += [(topic, int(name)) for name in names if name.isdecimal() and name == str(int(name))]
     return found
+
+
+def _checkpoint_of(files: FileSystem) -> Checkpoint:
+    if not files.exists(CHECKPOINT):
+        return Checkpoint()
+    file = files.open(CHECKPOINT, read_only=True)
+    try:
+        return read_checkpoint(file.pread(CHECKPOINT_BYTES, 0))
+    finally:
+        file.close()

@@ -119,6 +119,10 @@ class ConsumeQueue:
         finally:
             self.min_offset = max(self.min_offset, self.first_offset)
 
+    def hide(self) -> None:
+        """Has it begin where it ends, and give the next offset again that a message got which is not to be in it."""
+        self.min_offset = self.next_offset = self.max_offset
+
     def begin_anew(self) -> None:
         """Forgets all entries: the topic was deleted, and made again."""
         self.segments.clear()

@@ -103,11 +103,16 @@ class ConsumeQueues:
 
     def remove_topic(self, topic: str) -> None:
         """Deletes a topic's queues and their files. Raises OSError; then those that are left are queues still, and go
-        on where they end: a new one would begin in the old one's files."""
+        on where they end: a new one would begin in the old one's files (`hide_topic`)."""
         check_topic(topic)
         self.remove(topic, self.queue_ids(topic))
         if self._files.exists(f"{DIRECTORY}/{topic}"):
             remove_tree(self._files, f"{DIRECTORY}/{topic}")
+
+    def hide_topic(self, topic: str) -> None:
+        """Empties what is left of a topic's queues for readers, whatever their files have."""
+        for queue in self.by_topic.get(topic, {}).values():
+            queue.hide()
 
     def remove(self, topic: str, queue_ids: Iterable[int]) -> None:
         """Deletes the files of some queues of a topic; durable when this returns. Raises OSError, as above."""

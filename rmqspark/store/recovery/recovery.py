@@ -10,7 +10,6 @@ have seen is noted (the incarnation is raised) before the evidence goes.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -18,6 +17,8 @@ import numpy as np
 from rmqspark.errors import DamagedFile, RecordError
 from rmqspark.protocol.records.record import check_record, store_timestamp_at
 from rmqspark.protocol.records.record_batch import RecordBatch
+from rmqspark.store.reading.left_over import LeftOver
+from rmqspark.store.reading.time_search import TimeSearch
 from rmqspark.store.recovery.redispatch import Redispatcher
 from rmqspark.store.recovery.scan import Damage, LogScan
 
@@ -25,11 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rmqspark.store.checkpoint import Checkpoint
-    from rmqspark.store.deletions import Deletion, Deletions
+    from rmqspark.store.deletions import Deletions
     from rmqspark.store.index.index import Index
     from rmqspark.store.log.commit_log import CommitLog
     from rmqspark.store.log.segment import Segment
-    from rmqspark.store.queues.consume_queue import ConsumeQueue
     from rmqspark.store.queues.consume_queues import ConsumeQueues
     from rmqspark.store.recovery.run_marker import LastRun
 
@@ -64,6 +64,7 @@ class Recovery:
         self._queues = queues
         self._index = index
         self._deletions = deletions
+        self._left_over = LeftOver(deletions, log, TimeSearch(log))
         self._checkpoint = checkpoint
         self._last_run = last_run
         self._raise_incarnation = raise_incarnation
@@ -89,6 +90,7 @@ class Recovery:
             for damage in self._damage:
                 queue.mark_lost(*damage)
             queue.follow_log_start(self._log.min_offset)
+            self._left_over.hide(queue)
         self._feed_index()
         return Recovered(tuple(self._damage), redispatcher.refused, self._store_timestamp_ms)
 
@@ -142,26 +144,10 @@ class Recovery:
     def _finish_deletions(self) -> None:
         """Removes the queues that were to go with a topic, where its deletion was noted and then cut short."""
         for topic in self._queues.topics():
-            deletion = self._deletions.get(topic)
-            if deletion is not None and deletion.log_end_offset > self._log.min_offset:
-                queues = self._queues.by_topic[topic]
+            gone = [each for each, queue in self._queues.by_topic[topic].items() if self._left_over.is_all_of(queue)]
+            if gone:
                 self._deletions.sync_name()
-                self._queues.remove(topic, [each for each, queue in queues.items() if self._went(queue, deletion)])
-
-    def _went(self, queue: ConsumeQueue, deletion: Deletion) -> bool:
-        """Whether all messages of a queue did: the newest tells. One with none has lost them with the power, or never
-        had any; those that came since the deletion are in the log."""
-        newest = queue.newest_message()
-        if newest is None:
-            return True
-        try:
-            return deletion.took(newest, partial(self._stored_ms, newest))
-        except DamagedFile:
-            return newest < self._log.min_offset  # it has expired
-
-    def _stored_ms(self, physical_offset: int) -> int:
-        """When a message was stored. Raises DamagedFile."""
-        return _store_timestamp_of(self._log.segments.read(physical_offset, _STORE_TIMESTAMP_END))
+                self._queues.remove(topic, gone)
 
     def _find_ends_by_scan(self, *, whole: bool) -> None:
         for queue in self._queues:

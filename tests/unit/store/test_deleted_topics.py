@@ -117,10 +117,11 @@ def test_a_deletion_that_a_crash_cuts_short_is_done_or_not_begun(
     assert (found[0], found[-1]) == (True, False)
 
 
-def refused_deletions() -> Iterator[StoreBench]:
+def refused_deletions(config: StoreConfig = SMALL) -> Iterator[StoreBench]:
     """Stores whose disk refused the deletion of "v" at its first step, at its second, and so on; it is well again."""
     for steps in count(1):
-        bench = with_one_deleted(SMALL)
+        bench = with_one_deleted(config)
+        bench.send("v", 0, b"last")
         bench.disk.fail_at(steps, OSError(EIO, "refused"), counted=CHANGES)
         try:
             bench.store.deletions.delete("v")
@@ -145,6 +146,66 @@ def test_after_a_deletion_that_failed_nothing_new_is_lost(restart: Callable[[Sto
             bench.store.checkpoint()
         restart(bench)
         assert bench.numbered_bodies("v", 0, bench.store.queues.min_offset("v", 0))[-2:] == sent
+
+
+def checkpointed_and_killed(bench: StoreBench) -> None:
+    for _ in range(2):
+        bench.store.checkpoint()
+    bench.kill()
+
+
+def of_a_killed_broker(bench: StoreBench, topic: str, queue_id: int) -> int:
+    """How many messages of a queue its files have."""
+    bench.disk.kill()
+    with OfflineStore(bench.files, is_open=False) as store:
+        found = store.end((topic, queue_id)) - store.begin((topic, queue_id))
+    bench.open()
+    return found
+
+
+@MODES
+@pytest.mark.parametrize("restart", [StoreBench.reopen, checkpointed_and_killed, *CRASHES])
+def test_what_the_disk_refused_to_delete_is_no_message_of_the_next_topic(
+    config: StoreConfig, restart: Callable[[StoreBench], object]
+) -> None:
+    """Whichever of the steps behind the note it refused: the topic made anew has its own messages only, at once, after
+    every start, and for who reads the files."""
+    seen = 0
+    for bench in refused_deletions(config):
+        if not bench.store.deletions.deleted_ms("v"):
+            continue
+        seen += 1
+        assert (bench.bodies("v", 0), bench.bodies("v", 3)) == ([], [])
+        bench.send("v", 0, b"n1", b"n2")
+        bench.store.flush()
+        sent = bench.numbered_bodies("v", 0, bench.store.queues.min_offset("v", 0))
+        assert [body for _, body in sent] == [b"n1", b"n2"]
+        assert of_a_killed_broker(bench, "v", 0) == 2
+        for _ in range(2):
+            assert bench.numbered_bodies("v", 0, bench.store.queues.min_offset("v", 0)) == sent
+            assert bench.bodies("v", 3) == []
+            restart(bench)
+    assert seen > 5
+
+
+def test_what_the_disk_refused_to_delete_stays_hidden_when_rocketmq_has_had_the_store() -> None:
+    """From then on the time tells which messages are the deleted topic's."""
+    bench = StoreBench()
+    bench.send("v", 0, *BODIES)
+    bench.disk.fail_next("unlink", OSError(EIO, "refused"))
+    with pytest.raises(OSError, match="refused"):
+        bench.store.deletions.delete("v")
+    bench.clock.advance(ms=10)
+    bench.send("v", 0, *BODIES)
+    bench.store.close()
+    bench.write_file("checkpoint", Checkpoint().encode()[:40].ljust(4096, b"\0"))
+    with OfflineStore(bench.files, is_open=False) as store:
+        assert (store.begin(("v", 0)), store.end(("v", 0))) == (8, 16)
+    bench.open()
+    for _ in range(2):
+        assert bench.numbered_bodies("v", 0, bench.store.queues.min_offset("v", 0))[0] == (8, BODIES[0])
+        assert bench.bodies("v", 0) == BODIES
+        bench.reopen()
 
 
 @pytest.mark.parametrize("crash", CRASHES)
@@ -236,6 +297,26 @@ def continued_by_rocketmq() -> StoreBench:
     bench.write_file("checkpoint", Checkpoint().encode()[:40].ljust(4096, b"\0"))
     lose_the_queues(bench)
     return bench
+
+
+def test_a_lost_message_hides_none_of_a_topic_made_anew() -> None:
+    """Where RocketMQ has had the store the time tells which messages went, and what was lost has none."""
+    bench = StoreBench()
+    bench.send("t", 0, b"old")
+    bench.store.deletions.delete("t")
+    bench.clock.advance(ms=1)
+    for number in range(4):
+        bench.send("t", 0, b"%d" % number * 300)  # each in a file of its own
+    bench.store.close()
+    deletion = Deletion(bench.store.end_offset, bench.clock.now_ms() - 1, only_ours_since=True)
+    Deletions(bench.files).add("t", deletion)
+    bench.write_file("checkpoint", Checkpoint().encode()[:40].ljust(4096, b"\0"))
+    bench.write_abort()
+    bench.write_file("commitlog/00000000000000001024", bytes(1024))
+    for _ in range(2):
+        bench.open()
+        assert [body[:1] for body in bench.bodies("t", 0)] == [b"0", b"2", b"3"]
+        bench.store.close()
 
 
 def lose_the_queues(bench: StoreBench) -> None:
