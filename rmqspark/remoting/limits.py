@@ -42,7 +42,9 @@ class Limits:
         unit="bytes",
     )
     max_requests_under_way: int = setting(
-        16_384, "requests of a connection that wait for their answer; more are answered SYSTEM_BUSY"
+        16_384,
+        "requests of a connection that wait for their answer; more are answered SYSTEM_BUSY. Oneway ones that wait are "
+        "counted apart: while there are as many, nothing more is read from it",
     )
     max_calls_under_way: int = setting(64, "requests of ours to one client that wait for its answer")
     close_timeout_ms: int = setting(

@@ -56,6 +56,12 @@ class Connection(Protocol):
     def answer(self, responses: Buffer, count: int) -> None:
         """Queues the encoded answers to so many requests that were counted in `under_way`."""
 
+    def begin_oneway(self) -> None:
+        """A request that wants no answer has been handled and is not done. While too many are, nothing more is read."""
+
+    def end_oneway(self) -> None:
+        """It is done."""
+
     def send_request_oneway(self, code: int, header: msgspec.Struct | None = None, body: Body = b"") -> None:
         """Sends a request of ours that needs no answer, e.g. NOTIFY_CONSUMER_IDS_CHANGED. Does nothing once closed."""
 
@@ -133,20 +139,26 @@ class Request(msgspec.Struct, Generic[H], eq=False):
         self.reply(code=code, remark=remark)
 
     def _begin_answer(self) -> bool:
-        """Whether there is somebody to answer, and nobody has done so yet."""
-        if self._answered or self.oneway:
+        """Whether there is somebody to answer, and nobody has done so yet. A oneway request is done with this."""
+        if self._answered:
             return False
         self._answered = True
-        if self._parked:
+        if self._parked and self.oneway:
+            self.connection.end_oneway()
+        elif self._parked:
             self.connection.under_way -= 1
-        return True
+        return not self.oneway
 
     # --- for the router ----------------------------------------------------------------------------------------------
 
     def park(self) -> None:
         """The handler has returned and will answer later."""
-        if not self._answered and not self.oneway:
-            self._parked = True
+        if self._answered:
+            return
+        self._parked = True
+        if self.oneway:
+            self.connection.begin_oneway()
+        else:
             self.connection.under_way += 1
 
     def own_body(self) -> None:

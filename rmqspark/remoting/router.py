@@ -59,6 +59,7 @@ class Route(NamedTuple):
     """How one request code is handled.
 
     `handle` returns a Reply; or None if it has answered through `request.reply`, or will; or an awaitable of either.
+    So it does for a oneway request, too, which is not answered, but counts as waiting until then.
     `header` is the class of its declared fields, None where it has none. `take` may be given for requests that come
     often: it gets those that want an answer without a Request being made. What it takes it answers through
     `Connection.answer`; what it refuses to take is handled.

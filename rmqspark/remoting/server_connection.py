@@ -104,6 +104,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._flush_due = False
         self._working = False  # in the middle of the frames received
         self._write_paused = False
+        self._oneways = 0  # requests that want no answer, handled and not done
+        self._oneways_pause = False  # too many of them: nothing more is read until some are done
         self._has_sent_large = False
         self._holds = False  # answers that the client has not taken, when last noted
         self._unsent_bytes = 0  # at the last check, while writing was paused
@@ -124,7 +126,12 @@ class ServerConnection(asyncio.BufferedProtocol):
     @property
     def idle(self) -> bool:
         """True if nothing is under way and nothing waits to be sent."""
-        return self.under_way == 0 and not self._outgoing and self.unsent_bytes == 0
+        return self.under_way == 0 and self._oneways == 0 and not self._outgoing and self.unsent_bytes == 0
+
+    @property
+    def _pauses(self) -> bool:
+        """True while nothing more is read or handled (backpressure)."""
+        return self._write_paused or self._oneways_pause
 
     @property
     def unsent_bytes(self) -> int:
@@ -157,6 +164,18 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._outgoing_bytes += len(responses)
             if not self._flush_due or self._outgoing_bytes > _WRITE_AT_ONCE_BYTES:
                 self._leave_soon()
+
+    def begin_oneway(self) -> None:
+        self._oneways += 1
+        if self._oneways >= self._host.limits.max_requests_under_way and not self._oneways_pause:
+            self._oneways_pause = True
+            self._stop_reading()
+
+    def end_oneway(self) -> None:
+        self._oneways -= 1
+        if self._oneways_pause and self._oneways <= self._host.limits.max_requests_under_way // 2:
+            self._oneways_pause = False
+            asyncio.get_running_loop().call_soon(self._read_on)  # not in the middle of what has ended it
 
     def send_request_oneway(self, code: int, header: msgspec.Struct | None = None, body: Body = b"") -> None:
         """Sends a request of ours that needs no answer."""
@@ -224,16 +243,24 @@ class ServerConnection(asyncio.BufferedProtocol):
     def pause_writing(self) -> None:
         """The client does not read its answers: nothing more is read from it (backpressure)."""
         self._write_paused = True
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.pause_reading()
+        self._stop_reading()
 
     def resume_writing(self) -> None:
         self._write_paused = False
-        if self._transport is None or self._transport.is_closing():
+        if self._transport is not None and not self._transport.is_closing():
+            self._note_unsent()
+            self._read_on()
+
+    def _stop_reading(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def _read_on(self) -> None:
+        """Unless it pauses for another reason."""
+        if self._pauses or self._transport is None or self._transport.is_closing():
             return
         self._active = self._host.now
         self._frame_since = None
-        self._note_unsent()
         self._transport.resume_reading()
         if not self._working:  # a write may succeed, and get here, while a handler is answering
             self._work_off()
@@ -249,12 +276,12 @@ class ServerConnection(asyncio.BufferedProtocol):
     # --- frames ------------------------------------------------------------------------------------------------------
 
     def _work_off(self) -> int:
-        """Handles the whole frames received, as long as the client takes the answers; returns how many."""
+        """Handles the whole frames received, unless and until it pauses; returns how many."""
         self._flush_due = True  # answers given at once leave at the end of this, in one write
         self._working = True
         handled, waits = 0, False
         try:
-            if not self._write_paused:
+            if not self._pauses:
                 handled = self._handle_each()
             waits = self._receiver.settle()
             if handled and not self._proven:
@@ -277,7 +304,7 @@ class ServerConnection(asyncio.BufferedProtocol):
     def _gather(self, together: TakesTogether) -> int:
         """Sets aside what was received, if it is all wanted together with others like it; returns how many requests."""
         host = self._host
-        if self._write_paused or not self._proven or host.going_away:
+        if self._pauses or not self._proven or host.going_away:
             return 0
         if self.under_way >= host.limits.max_requests_under_way:
             return 0
@@ -308,7 +335,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             if rest is not None:
                 host.run(rest)
             handled += 1
-            if self._write_paused:
+            if self._pauses:
                 break
         return handled
 
@@ -402,12 +429,14 @@ class ServerConnection(asyncio.BufferedProtocol):
         deadline, reason = self._active + ticks.idle, "idle for too long"
         if not self._proven and self._opened + ticks.first_frame < deadline:
             deadline, reason = self._opened + ticks.first_frame, "no whole frame in time"
-        if self._frame_since is not None and not self._write_paused and self._frame_since + ticks.frame < deadline:
+        if self._frame_since is not None and not self._pauses and self._frame_since + ticks.frame < deadline:
             deadline, reason = self._frame_since + ticks.frame, "a frame takes too long"
         return deadline, reason
 
     def _note_progress(self, now: int) -> None:
-        """A client that takes its answers slowly is slow, not idle."""
+        """A client that takes its answers slowly is slow, not idle; nor is one that waits to be read from."""
+        if self._oneways_pause:
+            self._active = now
         if self._holds:
             self._note_unsent()
         if self._write_paused and self._transport is not None:

@@ -314,6 +314,55 @@ def test_too_many_requests_under_way(serve: Any, raw_client: Any) -> None:
     assert client.receive()[0].opaque == 9
 
 
+@pytest.mark.parametrize("joined", [False, True], ids=["one by one", "in one piece"])
+def test_too_many_oneway_requests_that_wait(serve: Any, raw_client: Any, joined: bool) -> None:
+    """From a client that sends faster than its oneway requests are done nothing more is read until some are; others are
+    served meanwhile, and none of its requests is lost."""
+    waiting: list[Request[Any]] = []
+    done: list[int] = []
+    served = serve(routes(waiting), limits=Limits(max_requests_under_way=4))
+    client = raw_client(served.address)
+    frames = [b"".join(encode_request(PARK, opaque, oneway=True)) for opaque in range(20)]
+    frames.append(b"".join(encode_request(ECHO, 99)))
+    for piece in [b"".join(frames)] if joined else frames:
+        client.socket.sendall(piece)
+    served.wait_until(lambda: len(waiting) >= 4)
+    assert_serves(served, raw_client)
+    assert served.run(lambda: len(waiting)) == 4
+
+    def finish_one() -> bool:
+        if waiting:
+            request = waiting.pop(0)
+            request.reply()
+            done.append(request.opaque)
+        assert len(waiting) <= 4
+        return len(done) == 20
+
+    served.wait_until(finish_one)
+    assert done == list(range(20))
+    assert client.receive()[0].opaque == 99
+
+
+def test_oneway_handlers_that_wait_are_counted(serve: Any, raw_client: Any) -> None:
+    """Also where a coroutine does the work, and fails: what has ended makes room for what comes."""
+    begun: list[int] = []
+    ended: list[int] = []
+
+    async def fail_later(request: Request[Any]) -> Reply:
+        begun.append(request.opaque)
+        assert len(begun) - len(ended) <= 2
+        await asyncio.sleep(0)
+        ended.append(request.opaque)
+        raise InvalidArgument("planned by the test")
+
+    served = serve({PARK: Route(None, fail_later), ECHO: Route(None, echo)}, limits=Limits(max_requests_under_way=2))
+    client = raw_client(served.address)
+    client.socket.sendall(b"".join(b"".join(encode_request(PARK, opaque, oneway=True)) for opaque in range(50)))
+    client.request(ECHO, 99)
+    assert client.receive()[0].opaque == 99
+    served.wait_until(lambda: ended == list(range(50)))
+
+
 def test_answers_in_any_order(serve: Any, raw_client: Any) -> None:
     """A request that waits holds up no other of its connection."""
     parked: list[Request[Any]] = []
