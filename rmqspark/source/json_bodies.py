@@ -15,6 +15,7 @@ only: Arrow reads them from other JSON than Spark does.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -32,6 +33,7 @@ BLOCK_ROWS = 512
 
 _MAX_DECIMAL_DIGITS = 38
 _NEWLINE, _OPEN, _CLOSE = b"\n{}"
+_WHOLE_MINUS_ZERO = re.compile(rb"-0[\s,}\]]")
 _FAST = (
     pa.types.is_boolean, pa.types.is_signed_integer, pa.types.is_floating, pa.types.is_string, pa.types.is_decimal,
 )  # fmt: skip
@@ -78,9 +80,11 @@ class JsonBodies:
             )
             if table.num_rows != len(bodies):
                 return None
-            return [_as_wanted(table.column(field.name), field.type) for field in self._schema]
+            columns = [_as_wanted(table.column(field.name), field.type) for field in self._schema]
         except pa.ArrowInvalid:
             return None
+        is_doubtful = any(map(_has_minus_zero, columns)) and _WHOLE_MINUS_ZERO.search(text)
+        return None if is_doubtful else columns
 
     def _one_by_one(self, bodies: Any) -> Parsed:
         bad: dict[int, str] = {}
@@ -150,6 +154,19 @@ def _as_wanted(column: Any, kind: Any) -> Any:
     array = column.combine_chunks()
     array.validate(full=True)
     return array if array.type == kind else array.cast(kind)
+
+
+def _has_minus_zero(array: Any) -> bool:
+    """Whether there is a zero with a sign in a column. Arrow makes one of a whole -0, too, where Spark makes 0.0."""
+    kind = array.type
+    if pa.types.is_struct(kind):
+        return any(_has_minus_zero(array.field(number)) for number in range(kind.num_fields))
+    if pa.types.is_list(kind):
+        return _has_minus_zero(array.values)
+    if not pa.types.is_floating(kind):
+        return False
+    bits = pa.int32() if kind.bit_width == 32 else pa.int64()  # as a whole number it is the least there is
+    return bool(pc.index(array.view(bits), -1 << (kind.bit_width - 1)).as_py() >= 0)
 
 
 def _joined(parts: list[Parsed]) -> Parsed:

@@ -236,6 +236,26 @@ def test_no_more_days_in_the_year_0_than_there_were() -> None:
     assert list(parse(read, body).bad) == [0]
 
 
+NEGATIVE = fields(d=DoubleType(), f=FloatType(), a=ArrayType(DoubleType()), n=fields(x=DoubleType()), s=StringType())
+
+
+@pytest.mark.parametrize(
+    ("body", "values"),
+    [
+        (b'{"d":-0}', {"d": 0.0}),
+        (b'{"f":-0 ,"d":1}', {"d": 1.0, "f": 0.0}),
+        (b'{"a":[null,1,-0]}', {"a": [None, 1.0, 0.0]}),
+        (b'{"n":{"x":-0}}', {"n": {"x": 0.0}}),
+        (b'{"d":-0.0,"f":-0e0,"a":[-1e-400]}', {"d": -0.0, "f": -0.0, "a": [-0.0]}),
+        (b'{"d":-0.0,"s":"-0, it says"}', {"d": -0.0, "s": "-0, it says"}),
+    ],
+)
+def test_a_zero_with_a_sign(body: bytes, values: dict[str, Any]) -> None:
+    """Written as a whole number it has none, as for Spark's from_json; else it keeps it, either way it is read."""
+    for bodies in ([body], [body, b"{}\n"]):
+        assert repr(rows(NEGATIVE, *bodies)[0]) == repr(values)
+
+
 def test_one_bad_body_among_many() -> None:
     """Bodies before and behind a bad one are as if it were not there, across all blocks."""
     bodies = [json.dumps({"l": number}).encode() for number in range(3 * BLOCK_ROWS)]
@@ -262,6 +282,7 @@ DOCUMENTS = st.dictionaries(st.sampled_from([*FAST.fieldNames(), "other"]), JSON
 BODIES = (
     DOCUMENTS.map(lambda document: json.dumps(document).encode())
     | st.binary(max_size=20)
+    | st.sampled_from([b'{"d":-0}', b'{"f":-0.0,"d":0}', b'{"d":-0.0,"n":{"x":-0}}'])
     | st.sampled_from(
         [b"{}", b"{}{}", b"null", b'{"i":1}null{"i":2}', b'{"s":"}\n{"}', b'{"i":', b"1}", b'{"s":"}', b'{"}']
     )
