@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Connect: TypeAlias = "Callable[[], BlockingConnection | Future[BlockingConnection]]"
-"""Gives a live connection to wherever the broker is now, or the future of one that is being made. Does not wait."""
+"""Gives a live connection to wherever the broker is now, or the future of one that is being made. Waits for neither,
+but a moment for those who asked before (`connections.py`)."""
 
 
 class BrokerLine:

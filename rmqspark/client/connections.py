@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from rmqspark.protocol.commands.command import Command
     from rmqspark.remoting.reply import Reply
 
+_PATIENCE_S = 1.0  # with those who are served before; a server that takes nothing may keep them for longer
+
 OnBrokerRequest: TypeAlias = "Callable[[str, Command, memoryview], Reply | None]"
 """Handles what the server at an address asks; as `remoting.blocking.OnRequest` otherwise."""
 
@@ -33,9 +35,10 @@ class _Slot:
     def __init__(self, connect: Callable[[], BlockingConnection], address: str) -> None:
         self._connect = connect
         self._address = address
-        self._lock = threading.Lock()
+        self._changed = threading.Condition(threading.Lock())
         self._waiting: deque[Future[BlockingConnection]] = deque()
         self._connecting_pid = 0  # of the process whose thread is at it: a fork does not copy threads
+        self._serving: int | None = None  # the thread that tells those who wait what has become of it
         self._connection: BlockingConnection | None = None
         self._closed = False
 
@@ -45,7 +48,10 @@ class _Slot:
         return None if connection is None or connection.closed else connection
 
     def soon(self) -> Future[BlockingConnection]:
-        with self._lock:
+        """It, when it is there, behind those who came before. While they are served, this waits for a moment: who comes
+        faster than others are served would make them ever more, until nobody was served in time."""
+        with self._changed:
+            self._changed.wait_for(self._serves_nobody_else, _PATIENCE_S)
             if (live := self.live) is not None:
                 return at_hand(live)
             if self._closed:
@@ -53,6 +59,7 @@ class _Slot:
             if self._connecting_pid != os.getpid():
                 self._waiting.clear()
                 name = f"rmqspark connects to {self._address}"
+                self._serving = None
                 threading.Thread(target=self._make, name=name, daemon=True).start()
                 self._connecting_pid = os.getpid()
             future: Future[BlockingConnection] = Future()
@@ -60,9 +67,15 @@ class _Slot:
             self._waiting.append(future)
             return future
 
+    def _serves_nobody_else(self) -> bool:
+        """Whoever is served may ask again: he is waited for."""
+        is_served = self._serving in (None, threading.get_ident())
+        return is_served or self._closed or self._connecting_pid != os.getpid()
+
     def close(self) -> None:
-        with self._lock:
+        with self._changed:
             self._closed = True
+            self._changed.notify_all()
             waiting, self._waiting = self._waiting, deque()
             connection = self._connection
         for future in waiting:
@@ -76,6 +89,8 @@ class _Slot:
             connection = self._connect()
         except BaseException as error:  # noqa: BLE001 - it belongs to those who wait, for ever if they were not told
             failure = error
+        with self._changed:
+            self._serving = threading.get_ident()
         while (future := self._next(connection)) is not None:
             if connection is not None:
                 future.set_result(connection)
@@ -84,10 +99,11 @@ class _Slot:
 
     def _next(self, connection: BlockingConnection | None) -> Future[BlockingConnection] | None:
         """Who has waited longest. While somebody waits the connection is nobody else's, so that none overtakes him."""
-        with self._lock:
+        with self._changed:
             if self._waiting:
                 return self._waiting.popleft()
-            self._connection, self._connecting_pid = connection, 0
+            self._connection, self._connecting_pid, self._serving = connection, 0, None
+            self._changed.notify_all()
             closed = self._closed
         if closed and connection is not None:
             connection.close()
@@ -114,7 +130,7 @@ class Connections:
             raise Unreachable(f"Nothing answers at {address} within {timeout_ms} ms.", address=address) from None
 
     def soon(self, address: str) -> BlockingConnection | Future[BlockingConnection]:
-        """The same without waiting: the connection, or the future of the one that is being made."""
+        """The same without waiting for it: the connection, or the future of the one that is being made."""
         slot = self._slot(address)
         return slot.live or slot.soon()
 

@@ -100,8 +100,9 @@ class Producer:
     ) -> Future[SendReceipt]:
         """Sends without waiting; the future ends as `send` would. Further tries are made in the background.
 
-        The first send to a topic may wait for its route. Messages sent one after the other to one
-        queue are stored in this order unless one of them needs another try.
+        The first send to a topic may wait for its route, and those that come while a connection is made for a moment,
+        until the ones before them are out. Messages sent one after the other to one queue are stored in this order
+        unless one of them needs another try.
         """
         parcel = self._parcel(message, shard)
         if self._pid != os.getpid():

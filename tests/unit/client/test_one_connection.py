@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import socket
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 from rmqspark.client.connections import Connections
 from rmqspark.errors import AlreadyClosed
+from rmqspark.remoting.blocking import BlockingConnection
 
 THREADS = 8
 
@@ -27,3 +30,38 @@ def test_threads_share_one_connection_to_a_broker() -> None:
     assert all(connection.closed for connection in found)
     with pytest.raises(AlreadyClosed):
         connections.to(address)
+
+
+def test_who_comes_later_does_not_make_the_line_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those who waited for a connection are served, and then it is there for all: else who sends without a pause would
+    be in line for ever, its messages for longer than they have time."""
+    connections = Connections(connect_timeout_ms=10_000)
+    may_connect = threading.Event()
+
+    def connect(address: str) -> BlockingConnection:
+        may_connect.wait(60)
+        return BlockingConnection(address)
+
+    def another_asks(_: Any) -> None:
+        asked = threads.submit(connections.to, address)
+        slot: Any = connections._slots[address]
+        while not (slot._waiting or slot._changed._waiters):  # in the line, or waiting for its end
+            pass
+        lines.append(len(slot._waiting))
+        later.append(asked)
+
+    monkeypatch.setattr(connections, "_open", connect)
+    later: list[Future[BlockingConnection]] = []
+    lines: list[int] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as threads:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        first = connections.soon(address)
+        assert isinstance(first, Future)
+        first.add_done_callback(another_asks)
+        may_connect.set()
+        connection = first.result(60)
+        while not later:
+            pass
+        assert later[0].result(60) is connection
+        assert lines == [0]
+        connections.close()
