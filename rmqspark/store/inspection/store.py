@@ -24,21 +24,22 @@ from rmqspark.store.inspection.index_files import check_index
 from rmqspark.store.inspection.layout import LOG, Layout, find_layout
 from rmqspark.store.inspection.queues import QueueCheck
 from rmqspark.store.inspection.read_only import ReadOnlyFiles
-from rmqspark.store.inspection.tables import check_tables, read_checkpoint, read_identity
+from rmqspark.store.inspection.tables import check_tables, read_checkpoint, read_deletions, read_identity
 from rmqspark.store.log.segment import SegmentFiles
 from rmqspark.store.log.segment_log import SegmentLog
 from rmqspark.store.queues.consume_queue import ConsumeQueue
 from rmqspark.store.queues.consume_queues import queue_directory
 from rmqspark.store.queues.entries import entries_of
-from rmqspark.store.recovery.redispatch import by_queue
+from rmqspark.store.recovery.redispatch import by_queue, undeleted
 from rmqspark.store.recovery.run_marker import read_last_run
 from rmqspark.store.recovery.scan import LogScan, Records
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from rmqspark.protocol.bodies.route import TopicConfigTable
     from rmqspark.store.checkpoint import Checkpoint
+    from rmqspark.store.deletions import Deletion
     from rmqspark.store.files import File, FileSystem
     from rmqspark.store.recovery.scan import Damage
 
@@ -82,6 +83,7 @@ class _Inspection:
         self._queue_files = SegmentFiles(files, _OPEN_FILES)
         self._log = SegmentLog(files, self._log_files, LOG, layout.log_bytes)
         self._queues: dict[tuple[str, int], QueueCheck] = {}
+        self._deletions: Mapping[str, Deletion] = {}
         self._homeless: dict[tuple[str, int], int] = {}  # records of queues that have no directory
 
     def run(self) -> StoreReport:
@@ -98,6 +100,7 @@ class _Inspection:
         self._load_log()
         checkpoint = read_checkpoint(self._files, self._findings, has_log=bool(self._log))
         report.written_by = "rmqspark" if checkpoint.is_sealed else "rocketmq"
+        self._deletions = read_deletions(self._files, is_trusted=checkpoint.is_sealed)
         self._load_queues(checkpoint)
         report.start, report.watermark = self._log.start, self._watermark(checkpoint)
         index = self._check_index()
@@ -175,14 +178,18 @@ class _Inspection:
         kinds = batch.sys_flags & SysFlag.TRANSACTION_MASK
         rows = np.flatnonzero((kinds != SysFlag.PREPARED) & (kinds != SysFlag.ROLLED_BACK))
         report.unqueued += len(batch) - len(rows)
-        entries = entries_of(batch.positions + found.physical_offset, batch.sizes, batch.tags_codes())
-        for topic, queue_id, members in by_queue(batch, rows):
-            queue = topic.decode("utf-8", "replace"), queue_id
+        places = batch.positions + found.physical_offset
+        entries = entries_of(places, batch.sizes, batch.tags_codes())
+        deleted = len(rows)
+        for topic, queue_id, members in undeleted(by_queue(batch, rows), batch, places, self._deletions):
+            deleted -= len(members)
+            queue = topic, queue_id
             check = self._queues.get(queue)
             if check is not None:
                 check.compare(batch.queue_offsets[members], entries[members], timestamps_ms[members])
             elif queue in self._homeless or len(self._homeless) < _MOST_HOMELESS:
                 self._homeless[queue] = self._homeless.get(queue, 0) + len(members)
+        report.unqueued += deleted
 
     def _check_tail(self) -> None:
         """What is written behind the end of the log."""
@@ -217,7 +224,15 @@ class _Inspection:
             except StoreError:
                 continue  # said by the layout
             if queue.segments and not topic.startswith(_MULTI_DISPATCH_PREFIX):
-                self._queues[topic, queue_id] = QueueCheck(queue, self._log.start, settled)
+                self._queues[topic, queue_id] = QueueCheck(queue, self._start_of(topic), settled)
+
+    def _start_of(self, topic: str) -> int:
+        """Where in the log the topic's messages begin, as far as places tell: what the queues have from before has
+        expired, or was deleted with the last topic of that name, and the disk would not let it go."""
+        deletion = self._deletions.get(topic)
+        if deletion is None or not deletion.only_ours_since:
+            return self._log.start
+        return max(self._log.start, deletion.log_end_offset)
 
     def _finish_queues(self, checkpoint: Checkpoint, topics: TopicConfigTable | None) -> None:
         report = self._report

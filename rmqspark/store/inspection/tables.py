@@ -70,6 +70,16 @@ def check_tables(files: FileSystem, report: StoreReport) -> TopicConfigTable | N
     return topics
 
 
+def read_deletions(files: FileSystem, *, is_trusted: bool) -> dict[str, deletions.Deletion]:
+    """The last deletion of each topic; none where the table cannot be read, which `check_tables` tells. `is_trusted`
+    says that nobody but ours has written the store since it was last opened."""
+    try:
+        noted = JsonTable(files, deletions.PATH).load(deletions.parse) or {}
+    except DamagedFile:
+        return {}
+    return {name: each._replace(only_ours_since=is_trusted and each.only_ours_since) for name, each in noted.items()}
+
+
 def _read_table(files: FileSystem, path: str, parse: Callable[[str], T], findings: Findings) -> T | None:
     """What is in a table, as the broker would read it."""
     file = JsonTable(files, path)

@@ -21,11 +21,11 @@ from rmqspark.protocol.records.record import MIN_RECORD_BYTES, SysFlag
 from rmqspark.store.queues.entries import entries_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from rmqspark.protocol.buffers.spans import Positions
     from rmqspark.protocol.records.record_batch import RecordBatch
-    from rmqspark.store.deletions import Deletions
+    from rmqspark.store.deletions import Deletion, Deletions
     from rmqspark.store.queues.consume_queue import ConsumeQueue, Entries
     from rmqspark.store.queues.consume_queues import ConsumeQueues
 
@@ -101,7 +101,7 @@ def undeleted(
     found: Iterable[tuple[bytes, int, Positions]],
     records: RecordBatch,
     physical_offsets: Positions,
-    deletions: Deletions,
+    deletions: Deletions | Mapping[str, Deletion],
 ) -> Iterator[tuple[str, int, Positions]]:
     """What `by_queue` finds, without the messages that were deleted with their topics."""
     for name, queue_id, rows in found:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from errno import EROFS
+from errno import EIO, EROFS
 from typing import TYPE_CHECKING
 
 import pytest
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rmqspark.store.inspection.findings import StoreReport
 
 CONFIG = StoreConfig(**{**SMALL.__dict__, "max_hash_slot_num": 10, "max_index_num": 40})
+SYNC = StoreConfig(**{**CONFIG.__dict__, "flush_disk_type": "SYNC_FLUSH"})
 FIRST_LOG = "commitlog/00000000000000000000"
 QUEUE = "consumequeue/t/0/00000000000000000000"
 
@@ -143,7 +144,28 @@ def test_topics_that_were_deleted_and_made_again_are_no_damage() -> None:
     report = inspect(bench)
     assert report.findings.kept == []
     assert [(queue.topic, queue.max_offset) for queue in report.queues] == [("t", 2)]
-    assert report.unqueued == 48 + 12
+    assert report.unqueued == 48 + 24
+
+
+@pytest.mark.parametrize("config", [CONFIG, SYNC], ids=["async", "sync"])
+@pytest.mark.parametrize("files_gone", [0, 1, 2])
+def test_what_the_disk_refused_to_delete_is_no_damage(config: StoreConfig, files_gone: int) -> None:
+    """The queue goes on behind what is left of it, of which nobody knows how much that is."""
+    bench = StoreBench(config)
+    bench.send("t", 0, *[b"%d" % number for number in range(12)])
+    bench.store.flush()
+    bench.send("t", 0, b"not on disk")
+    bench.disk.fail_at(1 + files_gone, OSError(EIO, "refused"), counted={"unlink"})
+    with pytest.raises(OSError, match="refused"):
+        bench.store.deletions.delete("t")
+    bench.send("t", 0, b"new1", b"new2")
+    for close in (bench.disk.kill, lambda: bench.store.close()):
+        close()
+        report = inspect(bench)
+        assert report.findings.kept == []
+        assert [(queue.max_offset - queue.min_offset, queue.records) for queue in report.queues] == [(2, 2)]
+        assert report.unqueued == 13
+        bench.open()
 
 
 def test_half_messages_are_in_no_queue() -> None:
