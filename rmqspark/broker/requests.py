@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.broker.dead_letters import DeadLetters
+from rmqspark.broker.delays.parked_bulks import ParkedBulks
 from rmqspark.broker.group_deletion import GroupDeletion
-from rmqspark.broker.handlers.bulk import BulkHandlers
+from rmqspark.broker.handlers.bulk import BulkHandlers, check_target
 from rmqspark.broker.handlers.capabilities import CapabilityHandlers
 from rmqspark.broker.handlers.connections import ConnectionHandlers
 from rmqspark.broker.handlers.consumer_offsets import ConsumerOffsetHandlers
@@ -109,7 +111,17 @@ def _about_sends(given: Given, parts: Parts, usual: UsualSends) -> Iterator[Rout
         delay_levels=given.delay_levels,
     ).routes()
     yield TransactionHandlers(parts.halves, parts.appender).routes()
-    yield BulkHandlers(config, parts.store, topics, parts.appender, parts.stats).routes()
+    yield BulkHandlers(config, parts.store, topics, parts.appender, parts.stats, _parked_bulks(given, parts)).routes()
+
+
+def _parked_bulks(given: Given, parts: Parts) -> ParkedBulks:
+    return ParkedBulks(
+        partial(check_target, parts.tables.topics),
+        parts.timed.require_room,
+        given.clock,
+        levels=given.delay_levels,
+        max_delay_ms=given.config.timer_max_delay_sec * 1000,
+    )
 
 
 def _about_transactions(given: Given, parts: Parts) -> Iterator[Routes]:
@@ -118,6 +130,7 @@ def _about_transactions(given: Given, parts: Parts) -> Iterator[Routes]:
     yield TxnParticipantHandlers(
         resolver,
         parts.tables.topics,
+        _parked_bulks(given, parts),
         coordination.note_broker,
         max_body_bytes=given.store_config.max_message_size,
     ).routes()

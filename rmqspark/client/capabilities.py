@@ -29,6 +29,7 @@ class Capabilities(NamedTuple):
     topics_send: int = 0
     topics_read: int = 0
     queue_bounds: int = 0
+    delays: int = 0  # of messages in bulks
     store_path: str = ""  # where its files are, on its own machine
 
     @property
@@ -61,5 +62,6 @@ def capabilities_of(response: Response) -> Capabilities:
         answer.capabilities.get("topicsSend", 0),
         answer.capabilities.get("topicsRead", 0),
         answer.capabilities.get("queueBounds", 0),
+        answer.capabilities.get("delays", 0),
         answer.storePath,
     )

@@ -53,6 +53,9 @@ NOT_SENDABLE: Final = HIDDEN_TOPICS | {
 }
 """Topics that only the broker itself writes to."""
 
+PARKING_TOPICS: Final = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC})
+"""Those of them where messages wait; bulks of such messages may be sent there."""
+
 SYSTEM_TOPICS: Final = NOT_SENDABLE | {AUTO_CREATE_TOPIC, BENCHMARK_TOPIC, TRACE_TOPIC, "CHECKPOINT_TOPIC"}
 
 PREDEFINED_GROUPS: Final = frozenset(

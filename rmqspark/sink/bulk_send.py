@@ -21,7 +21,6 @@ from rmqspark.protocol.names import AUTO_CREATE_TOPIC
 from rmqspark.protocol.records.batch import BatchElement, encode_batch
 from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.protocol.records.record_builder import EncodedRecords
-from rmqspark.sink.delays import DELAY_PROPERTIES
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -132,11 +131,6 @@ class BulkSend(NamedTuple):
 
 def _check_stock(broker_name: str, records: RecordBatch) -> None:
     """Raises NotSupported for what the batches of a stock broker do not take."""
-    if records.has_any_property(DELAY_PROPERTIES):
-        raise NotSupported(
-            f"Broker {broker_name!r} is a stock broker, whose batches take no delays.",
-            hint="Leave out delayLevel and deliverTime, or send such messages with a Producer.",
-        )
     if records.sys_flags.any():
         raise NotSupported(
             f"Broker {broker_name!r} is a stock broker, whose batches take no compressed bodies.",

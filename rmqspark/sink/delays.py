@@ -1,30 +1,47 @@
-"""Columns delayLevel and deliverTime as RocketMQ's properties DELAY and TIMER_DELIVER_MS (spec: semantics, section 5).
+"""Columns delayLevel and deliverTime: which rows are to wait, where they wait, and what they say there.
 
-They say when brokers are to let consumers have a message: a level from 1 to 18 of the brokers' table, or a time. 0 and
-null are at once. Brokers that do not hold messages back refuse them; none may take them for ordinary ones.
+They say when brokers are to let consumers have a message: a level from 1 to 18 of the brokers' table, or a time. 0,
+null and what is past are at once. Rows that wait are sent to the queue of their broker where such messages wait
+(spec: semantics, sections 5 and 6; docs/wire-format.md, RMQ_BULK_SEND), so a send stays rows of one queue.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
+from rmqspark.message_queue import MessageQueue
+from rmqspark.protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from rmqspark.protocol.records.properties import Property
 from rmqspark.sink.unsendable import unsendable
 
 if TYPE_CHECKING:
-    import numpy as np
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
 MAX_DELAY_LEVEL = 18
 DELAY_COLUMNS = frozenset({"delayLevel", "deliverTime"})
-DELAY_PROPERTIES = tuple(name.encode() for name in (Property.DELAY, Property.TIMER_DELIVER_MS))
+
+_PRECISION_MS = 1000
+_BY_TIME = MAX_DELAY_LEVEL  # a slot behind those of the levels
+SLOTS = _BY_TIME + 1
+"""Queues of a broker that rows may wait in."""
+
+
+class Waiting(NamedTuple):
+    """The rows of a batch that are to wait: until when, by level or by time in ms; 0 where the other counts."""
+
+    batch: Any
+    levels: NDArray[np.int64]
+    times_ms: NDArray[np.int64]
 
 
 def check_delays(batch: Any, first_row: int) -> None:
     """Raises InvalidMessage for a row that no broker could hold back; `first_row` is that of the first."""
-    level, time = (_numbers(batch, name) for name in ("delayLevel", "deliverTime"))
+    level, time = _numbers(batch, "delayLevel"), _numbers(batch, "deliverTime")
     if level is not None:
         _refuse((level < 0) | (level > MAX_DELAY_LEVEL), first_row, "column 'delayLevel' is not from 0 to 18")
     if time is not None:
@@ -33,13 +50,52 @@ def check_delays(batch: Any, first_row: int) -> None:
         _refuse((level > 0) & (time > 0), first_row, "it has a delayLevel and a deliverTime, which exclude each other")
 
 
-def delay_texts(batch: Any) -> dict[str, Any]:
-    """The properties by name, each a `string` array: null where there is nothing to wait for."""
-    texts = {}
-    for name, prop in (("delayLevel", Property.DELAY), ("deliverTime", Property.TIMER_DELIVER_MS)):
-        if (numbers := _numbers(batch, name)) is not None:
-            texts[prop] = pa.array(numbers, mask=numbers == 0).cast(pa.string())
-    return texts
+def parted(batch: Any, now_ms: int) -> tuple[Any, Waiting | None]:
+    """The rows that go at once, without these columns; and those that are to wait, if there are any."""
+    if DELAY_COLUMNS.isdisjoint(batch.schema.names):
+        return batch, None
+    none = np.zeros(batch.num_rows, np.int64)
+    levels, times_ms = (
+        none if (given := _numbers(batch, name)) is None else given for name in ("delayLevel", "deliverTime")
+    )
+    rest = batch.select([name for name in batch.schema.names if name not in DELAY_COLUMNS])
+    waits = (levels > 0) | (times_ms > now_ms)
+    if not waits.any():
+        return rest, None
+    waiting = Waiting(rest.filter(pa.array(waits)), levels[waits], times_ms[waits])
+    return rest.filter(pa.array(~waits)), waiting
+
+
+def slots(waiting: Waiting) -> NDArray[np.int64]:
+    """By row, the number of the queue of its broker that it waits in."""
+    return np.where(waiting.levels > 0, waiting.levels - 1, _BY_TIME)
+
+
+def parking_queue(broker_name: str, slot: int) -> MessageQueue:
+    """The queue with that number."""
+    if slot == _BY_TIME:
+        return MessageQueue(TIMER_TOPIC, broker_name, 0)
+    return MessageQueue(SCHEDULE_TOPIC, broker_name, slot)
+
+
+def parking_texts(waiting: Waiting, belongs_to: Sequence[MessageQueue], targets: NDArray[np.int64]) -> dict[str, Any]:
+    """What rows say while they wait, by property: `string` arrays, null where one does not count. Row *n* belongs to
+    queue number `targets[n]` of `belongs_to`, all of one topic."""
+    levels, times_ms = waiting.levels, waiting.times_ms
+    due_ms = (times_ms - 1) // _PRECISION_MS * _PRECISION_MS
+    queue_ids = np.array([queue.queue_id for queue in belongs_to])[targets]
+    by_level = levels > 0
+    return {
+        Property.DELAY: _texts(levels, ~by_level),
+        Property.TIMER_DELIVER_MS: _texts(times_ms, by_level),
+        Property.TIMER_OUT_MS: _texts(due_ms, by_level),
+        Property.REAL_TOPIC: pa.array([belongs_to[0].topic] * len(levels), pa.string()),
+        Property.REAL_QUEUE_ID: _texts(queue_ids, None),
+    }
+
+
+def _texts(numbers: NDArray[np.int64], absent: NDArray[np.bool_] | None) -> Any:
+    return pa.array(numbers, mask=absent).cast(pa.string())
 
 
 def _numbers(batch: Any, name: str) -> NDArray[np.int64] | None:

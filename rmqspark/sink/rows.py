@@ -1,7 +1,7 @@
 """One Arrow batch from Spark as the columns that records are made of. No row is touched by Python.
 
-What each message carries: the body, and as properties TAGS, KEYS, the sharding key, delays, a fresh UNIQ_KEY and the
-user's map. Rows that no broker would take have been refused before (`row_checks`).
+What each message carries: the body, and as properties TAGS, KEYS, the sharding key, a fresh UNIQ_KEY and the user's
+map; what is to wait also says until when (`delays`). Rows that no broker would take were refused before (`row_checks`).
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ from rmqspark.protocol.records.record import CRC_MASK, MIN_RECORD_BYTES
 from rmqspark.protocol.records.record_builder import encode_records
 from rmqspark.protocol.records.unique_keys import UNIQUE_KEY_PAIR_BYTES, unique_keys
 from rmqspark.sink.compression import compressed
-from rmqspark.sink.delays import DELAY_COLUMNS, delay_texts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from numpy.typing import NDArray
 
@@ -39,8 +38,7 @@ CRC_BLOCK_ROWS = 1024  # bodies that are Python objects at the same time
 
 _GROWTH = 4  # so the largest `batchBytes` become what a broker makes records of at once, and no more
 _PLAIN_COLUMNS = {"tags": Property.TAGS, "keys": Property.KEYS, "shardingKey": Property.SHARDING_KEY}
-_ONLY_IN_RECORDS = DELAY_COLUMNS | {"properties"}
-_PROPERTY_COLUMNS = _ONLY_IN_RECORDS | _PLAIN_COLUMNS.keys()
+_PROPERTY_COLUMNS = {"properties"} | _PLAIN_COLUMNS.keys()
 
 
 def is_plain(names: Iterable[str]) -> bool:
@@ -52,7 +50,10 @@ class Rows:
     """The rows of one batch, ready to be sent. `sizes` are those of what travels; small bodies count for more, since
     the broker makes whole records of them."""
 
-    def __init__(self, batch: Any, topic: str, ids: IdRange, compression: str) -> None:
+    def __init__(
+        self, batch: Any, topic: str, ids: IdRange, compression: str, more: Mapping[str, Any] | None = None
+    ) -> None:
+        """`more`: Arrow texts by property, of rows that say more than their columns."""
         self.topic = topic
         array = _as_binary(batch.column(body_name(batch)))
         bodies = column(array)
@@ -65,14 +66,17 @@ class Rows:
         lengths = self.bodies.spans().lengths
         records: NDArray[np.int64] = lengths + (MIN_RECORD_BYTES + len(topic.encode()))
         are_alike = (self.sys_flags == self.sys_flags[:1]).all()
-        if are_alike and is_plain(batch.schema.names):
+        if more:
+            self._encoded = _encoded(batch, unique_keys(ids.prefix, ids.sequences(batch.num_rows)), more)
+            self.sizes = records + self._encoded.spans().lengths
+        elif are_alike and is_plain(batch.schema.names):
             self.sizes = np.maximum(lengths + CRC_BYTES, (records + UNIQUE_KEY_PAIR_BYTES) // _GROWTH + 1)
         elif are_alike and (properties := _row_properties(batch)) is not None:
             self._properties = properties
             sent = properties.most_sent_bytes() + lengths + CRC_BYTES
             self.sizes = np.maximum(sent, (records + properties.most_encoded_bytes()) // _GROWTH + 1)
         else:
-            self._encoded = _encoded(batch, unique_keys(ids.prefix, ids.sequences(batch.num_rows)))
+            self._encoded = _encoded(batch, unique_keys(ids.prefix, ids.sequences(batch.num_rows)), {})
             self.sizes = records + self._encoded.spans().lengths
 
     def bulk(
@@ -154,7 +158,7 @@ def _row_properties(batch: Any) -> RowProperties | None:
     """Tags, keys and sharding keys as they travel; None where rows have more than that, or values that do not travel in
     columns: `_encoded` takes them, or says what is wrong with them."""
     names = batch.schema.names
-    if not _ONLY_IN_RECORDS.isdisjoint(names):
+    if "properties" in names:
         return None
     columns = [column(_column_of(batch, name)) if name in names else None for name in _PLAIN_COLUMNS]
     if any(_has_absent_bytes(each) for each in columns if each is not None):
@@ -168,11 +172,11 @@ def _has_absent_bytes(values: Column) -> bool:
     return values.present is not None and bool(np.diff(values.offsets)[~values.present].any())
 
 
-def _encoded(batch: Any, keys: Column) -> Column:
-    return build_properties(batch.num_rows, _singles(batch, keys), _pairs(batch))
+def _encoded(batch: Any, keys: Column, more: Mapping[str, Any]) -> Column:
+    return build_properties(batch.num_rows, _singles(batch, keys, more), _pairs(batch))
 
 
-def _singles(batch: Any, keys: Column) -> dict[str, Column]:
+def _singles(batch: Any, keys: Column, more: Mapping[str, Any]) -> dict[str, Column]:
     """Tags first, where brokers look for them."""
     given = {
         property_name: column(_column_of(batch, name))
@@ -180,8 +184,8 @@ def _singles(batch: Any, keys: Column) -> dict[str, Column]:
         if name in batch.schema.names
     }
     sharding_keys = {name: given.pop(name) for name in (Property.SHARDING_KEY,) if name in given}
-    delays = {name: column(texts) for name, texts in delay_texts(batch).items()}
-    return given | {Property.UNIQ_KEY: keys} | sharding_keys | delays
+    rest = {name: column(texts) for name, texts in more.items()}
+    return given | {Property.UNIQ_KEY: keys} | sharding_keys | rest
 
 
 def _column_of(batch: Any, name: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqspark.client.patience import patiently
-from rmqspark.errors import NoPermission, TopicNotFound
+from rmqspark.errors import NoPermission, NotSupported, TopicNotFound
 from rmqspark.protocol.names import check_sendable
 from rmqspark.sink.bulk_send import STOCK_BATCH_BYTES
 from rmqspark.sink.outbox import RETRY_PAUSES_MS
@@ -56,6 +56,17 @@ class Targets:
         """Whether all brokers of these topics take rows for many queues at once."""
         names = {queue.broker_name for topic in topics for queue in self.queues(topic)}
         return all(self._able(name).topics_send for name in names)
+
+    def require_delays(self, topic: str) -> None:
+        """Raises NotSupported unless rows for this topic can wait, on all of its brokers."""
+        for name in sorted({queue.broker_name for queue in self.queues(topic)}):
+            able = self._able(name)
+            if not able.delays:
+                kind = f"is {able.product}" if able.bulk_send else "is a stock broker"
+                raise NotSupported(
+                    f"Broker {name!r} {kind}, whose batches take no delays.",
+                    hint="Leave out delayLevel and deliverTime, or send such messages with a Producer.",
+                )
 
     def has_begun(self, topic: str) -> bool:
         """Whether queues of `topic` had their turn in this task."""

@@ -12,6 +12,7 @@ from rmqspark.errors import InvalidMessage, InvalidQueue
 from rmqspark.gathering import gathered
 from rmqspark.protocol.records.message_id import pack_host
 from rmqspark.sink.dealing import Run, by_queue_id, by_sharding_key, evenly, grouped, in_turn
+from rmqspark.sink.delays import DELAY_COLUMNS, SLOTS, parking_queue, parking_texts, parted, slots
 from rmqspark.sink.outbox import Outbox
 from rmqspark.sink.row_checks import check_queue_ids, check_rows, check_texts, check_topics
 from rmqspark.sink.rows import Rows, column, is_plain
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.message_queue import MessageQueue
     from rmqspark.protocol.buffers.spans import Positions
+    from rmqspark.sink.delays import Waiting
     from rmqspark.sink.delivery import Delivery
     from rmqspark.sink.options import SinkOptions
 
@@ -103,8 +105,8 @@ class WriteTask:
 
     def _may_join(self, columns: list[str]) -> bool:
         """Whether rows for many queues may travel together."""
-        is_simple = is_plain(columns) and self._options.compression == "none" and not self._is_dealt(columns)
-        return is_simple and self._delivery.joins_topics
+        are_plain = is_plain(columns) and DELAY_COLUMNS.isdisjoint(columns) and self._options.compression == "none"
+        return are_plain and not self._is_dealt(columns) and self._delivery.joins_topics
 
     def _write_joined(self, batch: Any, names: list[str], order: Positions, runs: list[Run]) -> None:
         """Sends rows for many queues together: `runs` of rows in this `order`, each for the topic `names[target]`."""
@@ -124,8 +126,14 @@ class WriteTask:
                 self._written.add(queue, high - low, int(rows.sizes[low:high].sum()))
 
     def _write(self, topic: str, batch: Any) -> None:
-        if not batch.num_rows:
-            return
+        batch, waiting = parted(batch, self._clock.now_ms())
+        if waiting is not None:
+            self._targets.require_delays(topic)
+            self._write_waiting(topic, waiting)
+        if batch.num_rows:
+            self._write_at_once(topic, batch)
+
+    def _write_at_once(self, topic: str, batch: Any) -> None:
         queues = self._targets.queues(topic)
         batch, groups = self._dealt(topic, batch, len(queues))
         now_ms = self._clock.now_ms()
@@ -134,18 +142,42 @@ class WriteTask:
         for target, first, end in self._runs(topic, rows, groups, len(queues)):
             self._send(queues[target], rows, first, end, now_ms)
 
+    def _write_waiting(self, topic: str, waiting: Waiting) -> None:
+        """Rows that are to wait go to where their brokers keep them, and say there which queue they belong to."""
+        queues = self._targets.queues(topic)
+        targets = self._chosen(topic, waiting.batch, len(queues))
+        if targets is None:
+            targets = (self._targets.turn(topic) + np.arange(waiting.batch.num_rows)) % len(queues)
+            self._targets.took_turns(topic, len(targets))
+        brokers = sorted({queue.broker_name for queue in queues})
+        number_of = np.array([brokers.index(queue.broker_name) for queue in queues])
+        order, runs = grouped(number_of[targets] * SLOTS + slots(waiting))
+        texts = {name: each.take(pa.array(order)) for name, each in parking_texts(waiting, queues, targets).items()}
+        batch, now_ms = waiting.batch.take(pa.array(order)), self._clock.now_ms()
+        rows = Rows(batch, topic, self._delivery.ids(now_ms, len(order)), self._options.compression, texts)
+        self._delivery.note(batch, rows)
+        for number, first, end in runs:
+            queue = parking_queue(brokers[number // SLOTS], number % SLOTS)
+            for low, high in evenly(rows.sizes[first:end], self._targets.max_bytes(topic)):
+                self._send(queue, rows, first + low, first + high, now_ms)
+
     def _dealt(self, topic: str, batch: Any, queue_count: int) -> tuple[Any, list[Run] | None]:
         """The rows brought together by queue, where a column decides; None for the runs where rows take turns."""
-        if not self._is_dealt(batch.schema.names):
+        targets = self._chosen(topic, batch, queue_count)
+        if targets is None:
             return batch, None
+        order, runs = grouped(targets)
+        return batch if len(runs) == 1 else batch.take(pa.array(order)), runs
+
+    def _chosen(self, topic: str, batch: Any, queue_count: int) -> Positions | None:
+        """The queue of each row where a column decides, by its number; None where rows take turns."""
+        if not self._is_dealt(batch.schema.names):
+            return None
         if self._options.partitioner == "column":
             ids = batch.column("queueId")
             present = ids.is_valid().to_numpy(zero_copy_only=False)
-            targets = by_queue_id(ids.fill_null(-1).to_numpy(), present, queue_count)
-        else:
-            targets = by_sharding_key(column(batch.column("shardingKey")), queue_count, self._targets.turn(topic))
-        order, runs = grouped(targets)
-        return batch if len(runs) == 1 else batch.take(pa.array(order)), runs
+            return by_queue_id(ids.fill_null(-1).to_numpy(), present, queue_count)
+        return by_sharding_key(column(batch.column("shardingKey")), queue_count, self._targets.turn(topic))
 
     def _is_dealt(self, names: list[str]) -> bool:
         """Whether a column decides about queues."""

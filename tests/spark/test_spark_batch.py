@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import Row
 
 from rmqspark.client.producer import Producer
+from rmqspark.clock import SystemClock
 from rmqspark.model import Message
 from rmqspark.source.schema import default_schema
 
@@ -41,6 +42,19 @@ def test_every_column_there_and_back(topic: Topic, rmq_spark: SparkSession) -> N
     assert (full.reconsumeTimes, full.flag, full.queueOffset) == (0, 0, len(before))
     assert (bytes(plain.body), plain.tags, plain.keys) == (b"plain", None, None)
     assert len({full.msgId, plain.msgId}) == 2
+
+
+def test_rows_that_are_to_wait(topic: Topic, rmq_spark: SparkSession) -> None:
+    """By level or by time, at least once and exactly once: each comes when its time has come."""
+    rows = rmq_spark.sql("select 'level' body, 1 delayLevel, null deliverTime union all select 'at once', null, null")
+    topic.write(rows.selectExpr("body", "delayLevel", "cast(deliverTime as timestamp) deliverTime"))
+    timed = rmq_spark.sql("select 'time' body, now() + interval 2 seconds deliverTime")
+    topic.write(timed, transactionalId=topic.name, transactionVersion=1)
+    while topic.read().count() < 3:
+        SystemClock().sleep_ms(100)
+    assert sorted(topic.bodies()) == ["at once", "level", "time"]
+    waited = "bigint(storeTimestamp) - bigint(bornTimestamp) >= if(body = 'at once', 0, 1) as has_waited"
+    assert {row.has_waited for row in topic.read().selectExpr(waited).collect()} == {True}
 
 
 def test_both_names_of_the_format(topic: Topic, rmq_spark: SparkSession) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 PRECISION_MS: Final = 1000
 
-_OWN: Final = frozenset({Property.REAL_TOPIC, Property.REAL_QUEUE_ID, Property.TIMER_OUT_MS})
+_OWN: Final = frozenset({Property.REAL_TOPIC, Property.REAL_QUEUE_ID, Property.TIMER_OUT_MS, Property.TIMER_ROLL_TIMES})
 _UNIT_MS: Final = {Property.TIMER_DELAY_SEC: 1000, Property.TIMER_DELAY_MS: 1}
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}")
 
@@ -79,7 +79,7 @@ def park_until(place: Place, properties: bytes, time_ms: int) -> Parked:
         Property.REAL_QUEUE_ID: str(place.queue_id),
     }
     parked = join_properties(without_properties(properties, _OWN), encode_properties(own))
-    if len(parked) + len(times_told(time_ms)) > MAX_PROPERTIES_BYTES:
+    if not room_for_times_told(len(parked)):
         raise InvalidMessage(
             f"The properties take {len(properties)} bytes: what is said of its time would not fit beside them.",
             hint="Put large values into the body.",
@@ -90,14 +90,28 @@ def park_until(place: Place, properties: bytes, time_ms: int) -> Parked:
 def waiting_of(record: Record) -> Waiting:
     """Raises InvalidMessage for a record of the timer topic that does not say when it is due."""
     properties = record.property_map()
-    due_ms = properties.get(Property.TIMER_OUT_MS, "")
-    if not _NUMBER.fullmatch(due_ms):
-        raise InvalidMessage(f"The record at physical offset {record.physical_offset} does not say when it is due.")
+    due_ms = due_in(properties, f"The record at physical offset {record.physical_offset}")
     recalled = properties.get(Property.TIMER_DEL_UNIQKEY)
     key = f"{properties.get(Property.REAL_TOPIC)}+{properties.get(Property.UNIQ_KEY)}"
-    return Waiting(int(due_ms), recalled or key, recalled is not None, Property.TIMER_ROLL_TIMES in properties)
+    return Waiting(due_ms, recalled or key, recalled is not None, Property.TIMER_ROLL_TIMES in properties)
+
+
+def due_in(properties: Mapping[str, str], what: str) -> int:
+    """`Waiting.due_ms` of a message with these properties. Raises InvalidMessage."""
+    due_ms = properties.get(Property.TIMER_OUT_MS, "")
+    if not _NUMBER.fullmatch(due_ms):
+        raise InvalidMessage(f"{what} does not say when it is due.")
+    return int(due_ms)
+
+
+def room_for_times_told(properties_bytes: int) -> bool:
+    """Whether a message that waits with so many bytes of properties can be delivered."""
+    return properties_bytes + _TIMES_TOLD_BYTES <= MAX_PROPERTIES_BYTES
 
 
 def times_told(now_ms: int) -> bytes:
     """What a delivered message says besides, encoded: when that was (RocketMQ also says when it looked at it first)."""
     return encode_properties({Property.TIMER_DEQUEUE_MS: str(now_ms)})
+
+
+_TIMES_TOLD_BYTES: Final = len(times_told(1_700_000_000_000))  # until the year 2286

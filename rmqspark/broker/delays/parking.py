@@ -16,6 +16,8 @@ from rmqspark.protocol.records.properties import Property, encode_properties, jo
 from rmqspark.store.draft import Draft, redraft
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -61,10 +63,14 @@ def park(place: Place, properties: bytes, level: int, levels: int) -> Parked:
 def place_of(record: Record) -> Place:
     """Where a record of the delay topic belongs. Raises InvalidMessage for one that does not say, or names what no
     message may be delivered to; InvalidName for what is no topic."""
-    properties = record.property_map()
+    return place_in(record.property_map(), f"The record at physical offset {record.physical_offset}")
+
+
+def place_in(properties: Mapping[str, str], what: str) -> Place:
+    """The same from the properties of what waits."""
     topic, queue_id = properties.get(Property.REAL_TOPIC, ""), properties.get(Property.REAL_QUEUE_ID, "")
     if not topic or not _QUEUE_ID.fullmatch(queue_id) or topic in NOT_SENDABLE:
-        raise InvalidMessage(f"The record at physical offset {record.physical_offset} is no delayed message.")
+        raise InvalidMessage(f"{what} is no delayed message.")
     return Place(check_topic(topic), int(queue_id))
 
 

@@ -27,7 +27,7 @@ from rmqspark.protocol.headers.bulk import (
     TopicsSendRequestHeader,
     TopicsSendResponseHeader,
 )
-from rmqspark.protocol.names import NOT_SENDABLE, RETRY_PREFIX, Perm
+from rmqspark.protocol.names import NOT_SENDABLE, PARKING_TOPICS, RETRY_PREFIX, Perm
 from rmqspark.protocol.records.properties import Property
 from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.remoting.reply import Reply
@@ -35,6 +35,7 @@ from rmqspark.remoting.router import Route, Routes
 
 if TYPE_CHECKING:
     from rmqspark.broker.config import BrokerConfig
+    from rmqspark.broker.delays.parked_bulks import ParkedBulks
     from rmqspark.broker.sending.appender import Appender
     from rmqspark.broker.stats import BrokerStats
     from rmqspark.broker.subscriptions import Filter
@@ -53,7 +54,13 @@ class BulkHandlers:
     """Bulk sends, version 1, and reads, version 2 (1 knew no SQL92)."""
 
     def __init__(
-        self, config: BrokerConfig, store: MessageStore, topics: TopicTable, appender: Appender, stats: BrokerStats
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        topics: TopicTable,
+        appender: Appender,
+        stats: BrokerStats,
+        parked: ParkedBulks,
     ) -> None:
         self._max_read_bytes = config.max_bulk_read_bytes
         self._property_filter = config.enable_property_filter
@@ -61,6 +68,7 @@ class BulkHandlers:
         self._topics = topics
         self._appender = appender
         self._stats = stats
+        self._parked = parked
 
     def routes(self) -> Routes:
         return {
@@ -72,7 +80,7 @@ class BulkHandlers:
     def send(self, request: Request[BulkSendRequestHeader]) -> None:
         header = request.header
         check_target(self._topics, header.topic, header.queueId)
-        bulk = open_bulk(header, request.body)
+        bulk = open_bulk(header, request.body, self._parked)
         appended = self._appender.append_bulk(header.topic, header.queueId, bulk)
         receipt = BulkSendResponseHeader(
             queueOffset=appended.queue_offset,
@@ -90,6 +98,8 @@ class BulkHandlers:
         runs, rows = decode_topic_rows(request.body, header.queues, header.count)
         for run in runs:
             check_target(self._topics, run.topic, run.queue_id)
+            if run.topic in PARKING_TOPICS:
+                raise _forbidden(run.topic)
         first = self._appender.append_topic_rows(runs, rows)
         receipt = TopicsSendResponseHeader(
             count=header.count, physicalOffset=first.physical_offset, storeTimestamp=first.store_timestamp_ms
@@ -146,24 +156,33 @@ class BulkHandlers:
 def check_target(topics: TopicTable, topic: str, queue_id: int) -> None:
     """Raises TopicNotFound, NoPermission or InvalidQueue unless bulks may be sent to this queue."""
     config = topics.require(topic)
-    if topic in NOT_SENDABLE or topic.startswith(RETRY_PREFIX):
-        raise NoPermission(f"Topic {topic!r} takes no bulk sends.", hint="Send to a topic of your own.")
+    if (topic in NOT_SENDABLE and topic not in PARKING_TOPICS) or topic.startswith(RETRY_PREFIX):
+        raise _forbidden(topic)
     if not config.perm & Perm.WRITE:
         raise NoPermission(f"Topic {topic!r} may not be written.")
     if not 0 <= queue_id < max(config.readQueueNums, config.writeQueueNums):
         raise InvalidQueue(f"Topic {topic!r} has {config.writeQueueNums} queues to write to, there is no {queue_id}.")
 
 
-def open_bulk(header: BulkSendRequestHeader | TxnHalfRequestHeader, body: memoryview) -> RecordBatch | BulkRows:
-    """What a bulk brings, in the memory of its body; raises RecordError where body and header disagree.
+def _forbidden(topic: str) -> NoPermission:
+    return NoPermission(f"Topic {topic!r} takes no bulk sends.", hint="Send to a topic of your own.")
 
-    What is inside the records is the store's to check before it takes them.
+
+def open_bulk(
+    header: BulkSendRequestHeader | TxnHalfRequestHeader, body: memoryview, parked: ParkedBulks
+) -> RecordBatch | BulkRows:
+    """What a bulk brings, in the memory of its body. Raises RecordError where body and header disagree, and what keeps
+    its messages from waiting, or from not waiting.
+
+    What else is inside the records is the store's to check before it takes them.
     """
     if crc32(body) != header.bodyCrc32:
         raise RecordError(_DAMAGED)
     bulk = read_bulk(body, header.count, header.recordSize)
-    if isinstance(bulk, RecordBatch):
-        _refuse_what_is_not_there_yet(bulk)
+    if header.topic in PARKING_TOPICS:
+        parked.check(header.topic, header.queueId, bulk)
+    elif isinstance(bulk, RecordBatch):
+        _refuse_what_must_wait(bulk)
     return bulk
 
 
@@ -179,12 +198,11 @@ _REFUSED_PROPERTIES: Final = tuple(
 )
 
 
-def _refuse_what_is_not_there_yet(records: RecordBatch) -> None:
+def _refuse_what_must_wait(records: RecordBatch) -> None:
     """Raises NotSupported for messages that must not be delivered at once."""
     if records.has_any_property(_REFUSED_PROPERTIES):
         names = ", ".join(name.decode() for name in _REFUSED_PROPERTIES)
         raise NotSupported(
             f"A message of the bulk has one of the properties that bulk sends do not support: {names}.",
-            hint="In bulks this broker does not hold messages back yet: leave out delays (delayLevel, deliverTime), "
-            "or send such messages one by one.",
+            hint="Messages that are to wait are sent one by one, or in bulks to where they wait.",
         )

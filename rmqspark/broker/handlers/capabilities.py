@@ -37,6 +37,7 @@ class CapabilityHandlers:
                 "topicsSend": 1,
                 "topicsRead": 1,
                 "queueBounds": 1,
+                "delays": 1,
             },
         )
         self._answer = Reply(body=body.encode())

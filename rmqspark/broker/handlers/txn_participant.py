@@ -36,6 +36,7 @@ from rmqspark.txn.ports import Complete, Vote
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
+    from rmqspark.broker.delays.parked_bulks import ParkedBulks
     from rmqspark.broker.topics import TopicTable
     from rmqspark.errors import RmqError
     from rmqspark.protocol.records.record_batch import RecordBatch
@@ -58,12 +59,14 @@ class TxnParticipantHandlers:
         self,
         resolver: Resolver,
         topics: TopicTable,
+        parked: ParkedBulks,
         note_broker: Callable[[str], None],
         *,
         max_body_bytes: int,
     ) -> None:
         self._resolver = resolver
         self._topics = topics
+        self._parked = parked
         self._note_broker = note_broker
         self._max_body_bytes = max_body_bytes
         self._warned: set[tuple[str, str]] = set()
@@ -93,7 +96,7 @@ class TxnParticipantHandlers:
         with self._warning(half.name.batch.transactional_id):
             held = self._resolver.known(half)
             if held is None:
-                has_tags = self._check(request.header, open_bulk(request.header, request.body))
+                has_tags = self._check(request.header, open_bulk(request.header, request.body, self._parked))
                 held = self._resolver.take(half._replace(has_tags=has_tags), request.body)
         return Reply(TxnHalfResponseHeader(held.physical_offset))
 

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from rmqspark.broker.delays.parked_bulks import ParkedBulks
 from rmqspark.broker.handlers.bulk import open_bulk
 from rmqspark.broker.subscriptions import parse_subscription
+from rmqspark.clock import SystemClock
 from rmqspark.errors import RmqError
 from rmqspark.protocol import fastjson
 from rmqspark.protocol.bodies.register import decode_register_body
@@ -43,6 +45,9 @@ if TYPE_CHECKING:
 
 SENDS: Final = frozenset({RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE})
 _MAX_BODY_BYTES: Final = 4 << 20
+_PARKED: Final = ParkedBulks(
+    lambda topic, queue_id: None, lambda: None, SystemClock(), levels=18, max_delay_ms=259_200_000
+)
 
 
 def receive(data: bytes) -> int:
@@ -83,7 +88,7 @@ def take_body(code: int, envelope: Envelope[msgspec.Struct] | None, body: memory
         return
     match envelope.extFields:
         case BulkSendRequestHeader() as header:
-            bulk = open_bulk(header, body)
+            bulk = open_bulk(header, body, _PARKED)
             if isinstance(bulk, BulkRows):
                 check_rows(bulk, header.topic, _MAX_BODY_BYTES)
                 bulk = RecordBatch.scan(bulk.records(header.topic, header.queueId).buffer)

@@ -346,6 +346,7 @@ def test_a_broker_says_what_it_can_do_and_which_store_it_has(on_broker) -> None:
         "topicsSend": 1,
         "topicsRead": 1,
         "queueBounds": 1,
+        "delays": 1,
     }
     assert len(body.storeId) == 32
 

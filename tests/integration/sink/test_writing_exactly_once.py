@@ -11,6 +11,7 @@ import pytest
 from rmqspark.client.admin import AdminClient
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.txn import audited_batches, input_keeper, report_input, transactions
+from rmqspark.clock import SystemClock
 from rmqspark.errors import Fenced, InvalidArgument, NotCommitted, ReplayMismatch, RmqError, StaleVersion
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.bodies.txn import InputRange
@@ -99,6 +100,23 @@ def test_nothing_is_readable_before_the_decision_and_everything_after(sink: Sink
     assert sink.bodies() == []
     sink.commit(*messages)
     assert sink.bodies() == list("abcdef")
+    assert_exactly_once(sink.name, namesrv=sink.mq.namesrv)
+
+
+def test_rows_that_are_to_wait_do_so_from_the_decision_on(sink: Sink) -> None:
+    """All of a batch or none, each once; what waits is counted as what goes at once."""
+    time_ms = SystemClock().now_ms() + 500
+    columns = {"body": ["a", "b", "c"], "delayLevel": [0, 1, 0], "deliverTime": [0, 0, time_ms]}
+    rows = pa.record_batch({name: pa.array(values) for name, values in columns.items()})
+    dropped = sink.write(0, 0, iter([rows]))
+    message = sink.write(0, 0, iter([rows]), run="run-2")
+    assert (message.rows, dropped.rows) == (3, 3)
+    SystemClock().sleep_ms(1_500)  # longer than either waits
+    assert sink.bodies() == []
+    sink.commit(message)
+    sink.commit(sink.write(0, 0, iter([rows]), run="run-3"), strict=True)
+    while sink.bodies() != ["a", "b", "c"]:
+        SystemClock().sleep_ms(50)
     assert_exactly_once(sink.name, namesrv=sink.mq.namesrv)
 
 

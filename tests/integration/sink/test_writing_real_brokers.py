@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -10,12 +11,15 @@ import pytest
 from rmqspark.client.admin import AdminClient
 from rmqspark.client.capabilities import Capabilities
 from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.errors import InvalidMessage, InvalidQueue, NotSupported, TopicNotFound, Unreachable
+from rmqspark.clock import SystemClock
+from rmqspark.errors import InvalidArgument, InvalidMessage, InvalidQueue, NotSupported, TopicNotFound, Unreachable
+from rmqspark.protocol.java_hash import java_hash
 from rmqspark.sink.delivery import AtLeastOnce
 from rmqspark.sink.options import SinkOptions
 from rmqspark.sink.outbox import RETRY_PAUSES_MS
 from rmqspark.sink.task import WriteTask
 from rmqspark.testing import cluster
+from rmqspark.testing.in_process import TEST_STORE
 from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.rmq import Rmq
 
@@ -30,6 +34,8 @@ if TYPE_CHECKING:
     from rmqspark.testing import LocalCluster
 
 pytestmark = pytest.mark.integration
+
+FAR = 9_999_999_999_999  # ms since 1970
 
 
 @pytest.fixture(scope="module")
@@ -118,22 +124,61 @@ def test_only_the_first_rows_of_a_task_are_spread(mq: LocalCluster) -> None:
     assert list(written.queues.values()) == [1_250] * 4
 
 
-@pytest.mark.parametrize(
-    ("kind", "story"),
-    [(ClusterClient, "not hold messages back yet.*delayLevel"), (Stock, "takes? no delays")],
-)
 @pytest.mark.parametrize("name", ["delayLevel", "deliverTime"])
-def test_delays_that_would_not_be_kept(mq: LocalCluster, kind: type[ClusterClient], story: str, name: str) -> None:
-    """A row that is to wait is an error while no broker holds it back; one that is not goes out."""
+def test_stock_batches_take_no_delays(mq: LocalCluster, name: str) -> None:
+    """A row that is to wait is an error before anything is sent; one that is not goes out."""
+    wait = 5 if name == "delayLevel" else FAR
     at_once = pa.record_batch({"body": pa.array([b"now", b"at once"]), name: pa.array([0, None])})
-    later = pa.record_batch({"body": pa.array([b"now", b"later"]), name: pa.array([0, 5])})
-    topic = f"delayed-{kind.__name__}-{name}"
-    with kind(mq.namesrv) as client:
+    later = pa.record_batch({"body": pa.array([b"never", b"later"]), name: pa.array([0, wait])})
+    topic = f"delayed-{name}"
+    with Stock(mq.namesrv) as client:
         options = SinkOptions(topic=topic, auto_create_topic=True, queues=1)
         WriteTask(client, options, AtLeastOnce(client)).write([at_once])
-        with pytest.raises(NotSupported, match=story):
+        with pytest.raises(NotSupported, match="stock broker, whose batches take no delays"):
             WriteTask(client, options, AtLeastOnce(client)).write([later])
     assert [message.body for message in stored(mq, topic)] == [b"at once", b"now"]
+
+
+def test_rows_come_when_their_time_has_come(mq: LocalCluster) -> None:
+    """Beside those that go at once; each in the queue that its key names, with all it had."""
+    now_ms = SystemClock().now_ms()
+    columns: dict[str, Any] = {
+        "body": pa.array([b"at once", b"by level", b"by time", b"past"]),
+        "delayLevel": pa.array([None, 1, 0, 0]),
+        "deliverTime": pa.array([0, 0, now_ms + 1_000, now_ms - 1]),
+        "shardingKey": pa.array(["a", "b", "c", "b"]),
+        "tags": pa.array(["t"] * 4),
+        "properties": pa.array([[("row", str(row))] for row in range(4)], pa.map_(pa.string(), pa.string())),
+    }
+    with ClusterClient(mq.namesrv) as client:
+        options = SinkOptions(topic="timely", auto_create_topic=True, queues=4)
+        WriteTask(client, options, AtLeastOnce(client)).write([pa.record_batch(columns)])
+    while len(stored(mq, "timely")) < 4:
+        SystemClock().sleep_ms(50)
+    found = {message.body: message for message in stored(mq, "timely")}
+    assert found.keys() == set(columns["body"].to_pylist())
+    for row, message in enumerate(found[body] for body in columns["body"].to_pylist()):
+        assert (message.tags, message.properties["row"]) == ("t", str(row))
+        assert message.queue.queue_id == abs(java_hash(columns["shardingKey"][row].as_py())) % 4
+    for body in (b"by level", b"by time"):
+        assert found[body].store_timestamp_ms >= now_ms + 1_000
+
+
+@pytest.mark.parametrize(
+    ("columns", "story"),
+    [
+        ({"delayLevel": 18}, "This broker has 2 delay levels, not 18"),
+        ({"deliverTime": FAR}, "A message waits 259200 seconds at most"),
+    ],
+)
+def test_a_row_that_would_wait_too_long(columns: dict[str, int], story: str) -> None:
+    """What a broker is set to keep is for it to say."""
+    rows = pa.record_batch({"body": pa.array([b"x"])} | {name: pa.array([value]) for name, value in columns.items()})
+    store_config = replace(TEST_STORE, message_delay_level="1s 5s")
+    with cluster(store_config=store_config) as few, ClusterClient(few.namesrv) as client:
+        options = SinkOptions(topic="few", auto_create_topic=True)
+        with pytest.raises(InvalidArgument, match=story):
+            WriteTask(client, options, AtLeastOnce(client)).write([rows])
 
 
 def test_topics_by_column_and_topics_that_are_missing(mq: LocalCluster) -> None:

@@ -1,50 +1,78 @@
-"""Rows that are to wait: the properties they go out with, and rows that cannot be."""
+"""Rows that are to wait: which they are, where they wait and what they say there, and rows that cannot."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from rmqspark.broker.delays.deliver_times import park_until
+from rmqspark.broker.delays.parking import Place, park
 from rmqspark.errors import InvalidMessage
 from rmqspark.model import MessageQueue
-from rmqspark.protocol.records.record import decode_record
-from rmqspark.protocol.records.unique_keys import IdRange
-from rmqspark.sink.delays import check_delays
-from rmqspark.sink.rows import Rows
+from rmqspark.protocol.records.properties import decode_properties
+from rmqspark.sink.delays import SLOTS, check_delays, parking_queue, parking_texts, parted, slots
 
 NOON = datetime(2024, 1, 2, 12, 0, 0, 123_999, UTC)
-NOON_MS = "1704196800123"
+NOON_MS = 1704196800123
+NOW_MS = NOON_MS - 1
+QUEUES = [MessageQueue("orders", "broker-a", 3), MessageQueue("orders", "broker-b", 0)]
 
 
 def batch(**columns: Any) -> Any:
     rows = len(next(iter(columns.values())))
-    return pa.record_batch({"body": pa.array([b"x"] * rows)} | columns)
+    return pa.record_batch({"body": pa.array([b"%d" % row for row in range(rows)])} | columns)
+
+
+def at_noon(zone: str) -> Any:
+    return pa.array([NOON, None], pa.timestamp("us", zone))
 
 
 @pytest.mark.parametrize(
-    ("name", "values", "prop", "texts"),
+    ("name", "values", "at_once", "until"),
     [
-        ("delayLevel", pa.array([1, 18, 0, None], pa.int32()), "DELAY", ["1", "18", None, None]),
-        ("delayLevel", pa.array([3], pa.int16()), "DELAY", ["3"]),
-        ("deliverTime", pa.array([NOON, None], pa.timestamp("us", "UTC")), "TIMER_DELIVER_MS", [NOON_MS, None]),
-        ("deliverTime", pa.array([NOON], pa.timestamp("us", "Europe/Berlin")), "TIMER_DELIVER_MS", [NOON_MS]),
-        ("deliverTime", pa.array([int(NOON_MS)]), "TIMER_DELIVER_MS", [NOON_MS]),
+        ("delayLevel", pa.array([1, 18, 0, None], pa.int32()), [b"2", b"3"], [(1, 0), (18, 0)]),
+        ("delayLevel", pa.array([3], pa.int16()), [], [(3, 0)]),
+        ("deliverTime", at_noon("UTC"), [b"1"], [(0, NOON_MS)]),
+        ("deliverTime", at_noon("Europe/Berlin"), [b"1"], [(0, NOON_MS)]),
+        ("deliverTime", pa.array([NOW_MS, NOW_MS + 1, 0]), [b"0", b"2"], [(0, NOON_MS)]),
     ],
 )
-def test_delays_go_out_as_properties(name: str, values: Any, prop: str, texts: list[str | None]) -> None:
-    """A level and a time are RocketMQ's own properties; rows that are not to wait have none."""
-    given = batch(**{name: values})
-    check_delays(given, 0)
-    rows = Rows(given, "t", IdRange("0" * 20, 0), "none")
-    encoded = rows.bulk(MessageQueue("t", "b", 0), 0, len(texts), born_timestamp_ms=1, born_host=bytes(8), out=None)
-    at, found = 0, []
-    for size in encoded.sizes.tolist():  # type: ignore[union-attr]
-        found.append(decode_record(encoded.buffer.tobytes(), at).property_map().get(prop))  # type: ignore[union-attr]
-        at += size
-    assert found == texts
+def test_some_rows_wait_and_the_others_go_at_once(name: str, values: Any, at_once: list[bytes], until: Any) -> None:
+    """By level or by time; none of them has the column any more."""
+    rest, waiting = parted(batch(**{name: values}), NOW_MS)
+    assert rest.schema.names == waiting.batch.schema.names == ["body"]
+    assert rest.column("body").to_pylist() == at_once
+    assert list(zip(waiting.levels.tolist(), waiting.times_ms.tolist(), strict=True)) == until
+
+
+def test_rows_without_delays_are_left_as_they_are() -> None:
+    """Where no row is to wait, none is copied."""
+    given = batch(tags=pa.array(["t", "u"]))
+    assert parted(given, NOW_MS) == (given, None)
+    rest, waiting = parted(batch(delayLevel=pa.array([0, None])), NOW_MS)
+    assert (rest.num_rows, waiting) == (2, None)
+
+
+def test_what_waits_says_what_a_broker_would_have_it_say() -> None:
+    """To the letter, and in the queue that a broker would put it into."""
+    times = pa.array([0, NOON_MS, NOON_MS + 877])
+    _, waiting = parted(batch(delayLevel=pa.array([3, 0, 0]), deliverTime=times), NOW_MS)
+    targets = np.array([0, 1, 0])
+    texts = {name: each.to_pylist() for name, each in parking_texts(waiting, QUEUES, targets).items()}
+    assert max(slots(waiting)) < SLOTS
+    for row, (level, time_ms) in enumerate([(3, 0), (0, NOON_MS), (0, NOON_MS + 877)]):
+        queue = QUEUES[targets[row]]
+        place = Place("orders", queue.queue_id)
+        sent = b"" if level else b"TIMER_DELIVER_MS\x01%d\x02" % time_ms
+        parked = park(place, sent, level, 18) if level else park_until(place, sent, time_ms)
+        said = {name: values[row] for name, values in texts.items() if values[row]}
+        assert said == decode_properties(parked.properties)
+        wanted = MessageQueue(parked.topic, queue.broker_name, parked.queue_id)
+        assert parking_queue(queue.broker_name, int(slots(waiting)[row])) == wanted
 
 
 @pytest.mark.parametrize(
