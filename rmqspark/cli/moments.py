@@ -6,10 +6,11 @@ import re
 from dataclasses import dataclass
 
 from rmqspark.errors import InvalidArgument
-from rmqspark.options import moment
+from rmqspark.options import duration_ms, moment
 
 _NEVER_MS = (1 << 63) - 1
 _TIMES = re.compile(r"([se]?)@(.*)")
+_DURATION = re.compile(r"\d{1,12}(ms|s|min|m|h|d)")
 _COLON_BETWEEN = re.compile(r"([^:T]*|[^:T]*T[^Z]*Z):(.*)")
 
 
@@ -86,16 +87,16 @@ def _ms(moment_: Position) -> int:
 
 def parse_offsets(text: str, *, now_ms: int) -> tuple[Position, Position | None]:
     """rpk's and kcat's `-o`: `start`, `end`, `42`, `-5` (the last five), `+5` (all but the first five), `5:10`, `:10`,
-    `@-1h`, `@t1:t2`, and kcat's `s@t1` and `e@t2`.
+    `@-1h`, `@t1:t2`, `@t1:1h` (an hour from t1 on), and kcat's `s@t1` and `e@t2`.
 
     Returns where to begin and where to end (exclusive), None for the end of the queue.
     """
     if match := _TIMES.fullmatch(text):
         begin, end = ("", match[2]) if match[1] == "e" else _split_times(match[2])
-        return (
-            parse_moment(begin, now_ms=now_ms, option="--offset") if begin else EARLIEST,
-            parse_moment(end, now_ms=now_ms, option="--offset") if end else None,
-        )
+        first = parse_moment(begin, now_ms=now_ms, option="--offset") if begin else EARLIEST
+        if end and first.timestamp_ms is not None and _DURATION.fullmatch(end):
+            return first, Position(timestamp_ms=min(first.timestamp_ms + duration_ms(end), _NEVER_MS))
+        return first, parse_moment(end, now_ms=now_ms, option="--offset") if end else None
     begin, _, end = text.partition(":")
     return _offset(begin, text) if begin else EARLIEST, _offset(end, text) if end else None
 

@@ -82,6 +82,9 @@ def test_what_is_no_moment_is_refused_with_examples(text: str) -> None:
         ("5:", Position(offset=5), None),
         ("@-1h", Position(timestamp_ms=NOW - 3_600_000), None),
         ("@-1h:-30m", Position(timestamp_ms=NOW - 3_600_000), Position(timestamp_ms=NOW - 1_800_000)),
+        ("@-48h:24h", Position(timestamp_ms=NOW - 172_800_000), Position(timestamp_ms=NOW - 86_400_000)),
+        ("@2023-11-14:1h", Position(timestamp_ms=NOW - 80_000_000), Position(timestamp_ms=NOW - 76_400_000)),
+        ("@2023-11-14T22:13:20Z..500ms", Position(timestamp_ms=NOW), Position(timestamp_ms=NOW + 500)),
         ("@:2000", EARLIEST, Position(timestamp_ms=2000)),
         ("s@1000", Position(timestamp_ms=1000), None),
         ("e@2000", EARLIEST, Position(timestamp_ms=2000)),
@@ -101,6 +104,13 @@ def test_what_is_no_moment_is_refused_with_examples(text: str) -> None:
 def test_offsets_are_read_as_rpk_and_kcat_read_them(text: str, begin: Position, end: Position | None) -> None:
     """Single offsets, offsets from the end, ranges and times."""
     assert parse_offsets(text, now_ms=NOW) == (begin, end)
+
+
+@pytest.mark.parametrize("text", ["@:1h", "@start:1h", "@-1h:10x", "@1h"])
+def test_a_span_of_time_needs_a_time_to_begin_at(text: str) -> None:
+    """An hour from the first message on is no moment, and neither is an hour alone."""
+    with pytest.raises(InvalidArgument, match="--offset .*is not a moment"):
+        parse_offsets(text, now_ms=NOW)
 
 
 def test_what_is_no_offset_is_refused_with_examples() -> None:
