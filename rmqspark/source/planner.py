@@ -196,18 +196,33 @@ def ranges(start: Offsets, end: Offsets) -> list[QueueRange]:
 def split(
     planned: Sequence[QueueRange], *, at_least: int | None = None, max_records: int | None = None
 ) -> list[QueueRange]:
-    """Cuts ranges so that there are `at_least` so many and none is longer than `max_records`; larger ones first.
-
-    As Spark's KafkaOffsetRangeCalculator: the number of cuts is by size, so it may end a few above or below `at_least`.
-    """
-    wanted = max(at_least or 0, len(planned))
-    total = sum(planned_range.size for planned_range in planned)
+    """Cuts ranges so that there are `at_least` so many, if they have as many messages, and none is longer than
+    `max_records`; larger ones first."""
+    by_size = _cuts(planned, at_least or 0)
     pieces = []
-    for planned_range in planned:
-        by_size = round(planned_range.size * wanted / total) if at_least and len(planned) < at_least else 1
+    for planned_range, count in zip(planned, by_size, strict=True):
         by_limit = -(-planned_range.size // max_records) if max_records else 1
-        pieces += _cut(planned_range, min(max(by_size, by_limit, 1), planned_range.size))
+        pieces += _cut(planned_range, min(max(count, by_limit), planned_range.size))
     return pieces
+
+
+def _cuts(planned: Sequence[QueueRange], at_least: int) -> list[int]:
+    """Into how many pieces to cut each range, by size, so that there are `at_least` in all.
+
+    Rounded down, and what that leaves over is for those with the largest pieces, which have room for it: Spark's
+    KafkaOffsetRangeCalculator rounds each to the nearest, and so ends above or below. Ranges too small for a share have
+    one all the same.
+    """
+    if len(planned) >= at_least:
+        return [1] * len(planned)
+    total = sum(planned_range.size for planned_range in planned)
+    wanted = min(at_least, total)
+    counts = [max(1, planned_range.size * wanted // total) for planned_range in planned]
+    missing = max(0, wanted - sum(counts))  # fewer than there are ranges
+    largest_pieces = sorted(range(len(planned)), key=lambda each: planned[each].size / counts[each], reverse=True)
+    for each in largest_pieces[:missing]:
+        counts[each] += 1
+    return counts
 
 
 def together(

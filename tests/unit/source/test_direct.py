@@ -176,7 +176,7 @@ def test_files_are_read_and_the_broker_is_not_asked(broker: Broker) -> None:
     assert broker.asked == []
 
 
-@pytest.mark.parametrize(("count", "tasks"), [(2, 3), (3, 3), (7, 8)])
+@pytest.mark.parametrize(("count", "tasks"), [(2, 3), (3, 3), (7, 7)])
 @pytest.mark.parametrize("is_long", [False, True])
 def test_tasks_are_stretches_of_the_log(
     broker: Broker, count: int, tasks: int, is_long: bool, monkeypatch: pytest.MonkeyPatch

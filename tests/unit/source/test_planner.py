@@ -152,7 +152,10 @@ def test_available_now_stops_where_it_began() -> None:
         ([90, 10], 10, None, [10] * 10),
         ([100], None, 30, [25] * 4),
         ([3], 10, None, [1, 1, 1]),
+        ([9, 12, 6, 9], 10, None, [3, 3, 3, 4, 4, 4, 3, 3, 4, 5]),
+        ([10] * 10, 11, None, [5, 5] + [10] * 9),
         ([100, 100], 1, None, [100, 100]),
+        ([1000, 1, 1], 3, None, [1000, 1, 1]),
         ([], 4, 10, []),
     ],
 )
@@ -177,6 +180,9 @@ def test_pieces_cover_the_ranges_exactly(sizes: list[int], at_least: int | None,
     covered = [(piece.queue, offset) for piece in pieces for offset in range(piece.start, piece.end)]
     assert covered == [(one.queue, offset) for one in whole for offset in range(one.size)]
     assert max_records is None or all(piece.size <= max_records for piece in pieces)
+    assert len(pieces) >= min(at_least or 0, sum(sizes))
+    if max_records is None:
+        assert len(pieces) <= (at_least or 0) + len(sizes)
 
 
 def of_queues(sizes: list[int], *, brokers: int = 1) -> list[QueueRange]:
