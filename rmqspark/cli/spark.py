@@ -197,6 +197,8 @@ def _duration(behind_ms: int | None) -> str | None:
 
 
 def _summary(view: QueryView) -> dict[str, Any]:
+    from msgspec.structs import asdict
+
     report = view.report
     return {
         "queryId": view.query_id,
@@ -211,6 +213,7 @@ def _summary(view: QueryView) -> dict[str, Any]:
         "bytesBehind": view.bytes_behind,
         "secondsBehind": None if view.behind_ms is None else view.behind_ms // 1000,
         "caughtUpInSeconds": view.caught_up_in_s,
+        **asdict(view.figures),
         "uiUrl": report.uiUrl or None if report else None,
         "queues": len(view.queues),
     }

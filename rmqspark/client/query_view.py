@@ -15,7 +15,7 @@ from rmqspark.client.lag import figures, look
 from rmqspark.client.queries import SeenQuery, name_of
 from rmqspark.errors import GroupNotFound
 from rmqspark.message_queue import MessageQueue
-from rmqspark.protocol.bodies.queries import QueryReport
+from rmqspark.protocol.bodies.queries import QueryLag, QueryReport
 
 if TYPE_CHECKING:
     from rmqspark.client.cluster_client import ClusterClient
@@ -70,6 +70,15 @@ class QueryView:
         """Messages, as far as known."""
         known = [queue.lag for queue in self.queues if queue.lag is not None]
         return sum(known) if known else None
+
+    @property
+    def figures(self) -> QueryLag:
+        """Lag by Spark's names: as it was reported, else of the queues where it is known."""
+        if self.report is not None:
+            return self.report.lag
+        known = [queue.lag for queue in self.queues if queue.lag is not None]
+        average = sum(known) / len(known) if known else None
+        return QueryLag(min(known, default=None), max(known, default=None), average, self.bytes_behind, self.behind_ms)
 
     @property
     def caught_up_in_s(self) -> int | None:

@@ -23,6 +23,14 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.integration
 
+LAG_NAMES = (  # Spark's
+    "minOffsetsBehindLatest",
+    "maxOffsetsBehindLatest",
+    "avgOffsetsBehindLatest",
+    "estimatedTotalBytesBehindLatest",
+    "maxMsBehindLatest",
+)
+
 
 @pytest.fixture
 def client(mq: LocalCluster) -> Iterator[ClusterClient]:
@@ -57,6 +65,9 @@ def test_a_reported_query(ok: Run, client: ClusterClient, topic: str) -> None:
         200_000,
         900,
     )
+    assert {name: listed[name] for name in LAG_NAMES} == dict(
+        zip(LAG_NAMES, (0, 2_000, 1_000, 200_000, 3_000), strict=True)
+    )
     assert listed["caughtUpInSeconds"] == 6  # 667 a second come in, 1,000 go out
     assert report.name in ok("spark", "list").out
     shown = ok("spark", "describe", report.name).out
@@ -83,6 +94,8 @@ def test_a_query_that_nobody_reports(
     described = ok("spark", "describe", query_id, "--json").json
     assert (described["state"], described["batchId"], described["batchMs"]) == ("unknown", 3, None)
     assert (described["groups"], described["lag"], len(described["queues"])) == ([group], 4, 4)
+    assert [described[name] for name in LAG_NAMES[:4]] == [1, 1, 1, None]
+    assert described["maxMsBehindLatest"] >= 0
     assert ok("spark", "describe", group, "--json").json["queryId"] == query_id
     assert "LagListener" in ok("spark", "describe", query_id).out
     assert "LagListener" in ok("spark", "diagnose", query_id).out
