@@ -9,6 +9,7 @@ from rmqspark.client.admin import AdminClient
 from rmqspark.client.producer import Producer
 from rmqspark.client.pull_consumer import PullConsumer
 from rmqspark.model import Message
+from rmqspark.protocol.records.properties import RESERVED_NAMES
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -80,8 +81,15 @@ def _message(topic: str, item: bytes | str | Message) -> Message:
 
 
 def _message_of_row(topic: str, row: dict[str, Any]) -> Message:
+    """As the sink has it, for frames that were read are sent, too: a string of keys has blanks between them, and
+    properties that RocketMQ reserves, or that are null, are left out."""
     body = row["body"] if "body" in row else row["value"]
     given = {name: row[name] for name in _COLUMNS if not _missing(row.get(name))}
+    if "keys" in given:
+        given["keys"] = given["keys"].split() if isinstance(given["keys"], str) else list(given["keys"])
+    if "properties" in given:
+        pairs = dict(given["properties"]).items()
+        given["properties"] = {name: value for name, value in pairs if value is not None and name not in RESERVED_NAMES}
     return Message(topic, body.encode() if isinstance(body, str) else bytes(body), **given)
 
 
