@@ -183,28 +183,31 @@ def _servers(namesrv: str | None) -> Iterator[Finding]:
         with ClusterClient(address, timeout_ms=2000) as cluster:
             brokers = sorted(cluster.cluster_info().brokerAddrTable)
     except RmqError as error:
-        if address == DEFAULT_NAMESRV:
-            yield from _ports_free(address)
-        else:
+        if address != DEFAULT_NAMESRV:
             yield Finding("name server", "error", error.message, error.hint)
+        yield _ports(address, answers=False)
         return
     if brokers:
         yield Finding("name server", "ok", f"{address}, brokers: {', '.join(brokers)}")
     else:
         yield Finding("name server", "warning", f"{address} knows no broker", "Start one with: rmq broker")
+    yield _ports(address, answers=True)
 
 
-def _ports_free(address: str) -> Iterator[Finding]:
-    """Nothing answers: that is fine, unless something else sits on the ports that `rmq up` takes."""
+def _ports(address: str, *, answers: bool) -> Finding:
+    """Those that `rmq up` takes. Where nothing answers, something else must not sit on them."""
     for port, flag in ((9876, "--namesrv-port"), (10911, "--broker-port"), (10909, "--broker-port")):
         with socket.socket() as listener:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 listener.bind(("127.0.0.1", port))
             except OSError:
-                yield Finding("ports", "warning", f"{port} is taken by something else", f"rmq up {flag} 0")
-                return
-    yield Finding("ports", "ok", f"free; nothing is running at {address}", "Start a queue with: rmq up")
+                if answers:
+                    return Finding("ports", "ok", f"{port} is taken; a second queue here needs others")
+                return Finding("ports", "warning", f"{port} is taken by something else", f"rmq up {flag} 0")
+    if answers:
+        return Finding("ports", "ok", "free")
+    return Finding("ports", "ok", f"free; nothing is running at {address}", "Start a queue with: rmq up")
 
 
 def _clock() -> Iterator[Finding]:

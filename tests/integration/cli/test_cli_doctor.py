@@ -25,7 +25,15 @@ def test_a_running_queue_is_found(cli: Callable[..., Any], mq: LocalCluster) -> 
     found = findings(cli("doctor", "--json"))
     assert found["name server"]["detail"] == f"{mq.namesrv}, brokers: broker-a"
     assert found["Python"]["status"] == "ok"
+    assert found["ports"]["status"] == "ok"  # taken or free: what runs is elsewhere
     assert f"{mq.namesrv}, brokers: broker-a" in cli("doctor").out
+
+
+def test_ports_are_looked_at_also_where_a_name_server_was_named(cli: Callable[..., Any]) -> None:
+    """One that is gone is an error, and the next thing is `rmq up`, for which the ports must be free."""
+    found = findings(cli("doctor", "--json", RMQ_NAMESRV="127.0.0.1:1"))
+    assert found["name server"]["status"] == "error"
+    assert found["ports"]["detail"]
 
 
 @pytest.mark.parametrize(
