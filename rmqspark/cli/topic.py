@@ -65,7 +65,9 @@ def create(
     read_queues: ReadQueues = None,
     write_queues: WriteQueues = None,
     perm: Annotated[str, typer.Option(help="r, w or rw; or RocketMQ's number: 4, 2 or 6.")] = "rw",
-    type_: Annotated[TopicType, typer.Option("--type", help="What the topic is for.")] = TopicType.NORMAL,
+    type_: Annotated[
+        TopicType, typer.Option("--type", case_sensitive=False, help="What the topic is for.")
+    ] = TopicType.NORMAL,
     namesrv: Namesrv = None,
 ) -> None:
     """Creates a topic on every broker. Example: rmq topic create orders --queues 8"""
@@ -86,7 +88,9 @@ def update(
     read_queues: ReadQueues = None,
     write_queues: WriteQueues = None,
     perm: Perm = None,
-    type_: Annotated[TopicType | None, typer.Option("--type", help="What the topic is for.")] = None,
+    type_: Annotated[
+        TopicType | None, typer.Option("--type", case_sensitive=False, help="What the topic is for.")
+    ] = None,
     yes: Yes = False,
     namesrv: Namesrv = None,
 ) -> None:

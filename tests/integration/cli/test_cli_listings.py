@@ -43,6 +43,8 @@ def test_the_life_of_a_topic(ok: Run, cli: Run, rmq: Rmq) -> None:
     assert "4 queues (w) on broker-a" in ok("topic", "update", "lives", "--perm", "2").out
     ok("topic", "update", "lives", "--type", "delay")
     assert ok("topic", "describe", "lives", "--json").json["brokers"][0]["attributes"] == {"message.type": "DELAY"}
+    ok("topic", "update", "lives", "--type", "NORMAL")  # as RocketMQ writes it, and describe
+    assert ok("topic", "describe", "lives").out.startswith("lives (NORMAL): ")
 
     refused = cli("topic", "delete", "lives")
     assert refused.code == 2
