@@ -11,6 +11,7 @@ from rmqspark.options import Option, text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+_WITHOUT_TLS: Final = "This version talks to brokers without TLS; leave it out."
 _WITHOUT_ACCESS: Final = "This version talks to brokers without access control; leave it out."
 
 NAMESRV: Final = Option(
@@ -27,4 +28,4 @@ def refuse_tls(given: Iterable[str]) -> None:
     """Raises NotThereYet where an option is for encrypted connections: which there will be is not settled yet."""
     for name in given:
         if name.lower().startswith("tls"):
-            raise NotThereYet(f"Option {name!r} is not there yet in this version.", hint=_WITHOUT_ACCESS)
+            raise NotThereYet(f"Option {name!r} is not there yet in this version.", hint=_WITHOUT_TLS)
