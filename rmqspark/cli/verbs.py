@@ -55,7 +55,7 @@ class LoadedVerbs(Mapping[str, Any]):
 
 COMING = {
     "admin": "REST and console come with it; until then programs take --json of any listing, or rmqspark.AdminClient.",
-    "dlq": "Until then a consumer keeps a message that it failed with, and consumes it again itself.",
+    "dlq": "Until then rmq consume '%DLQ%GROUP' --json shows the dead letters of a group.",
     "config": "Settings are given at the start (rmq broker --help); rmqspark.AdminClient.broker_config shows them.",
     "cluster": "Until then rmq doctor says which brokers are there, and rmqspark.AdminClient.brokers where.",
     "context": "Until then export RMQ_NAMESRV=HOST:PORT names the cluster to every command.",
