@@ -73,7 +73,8 @@ class QueueReset:
 def plan_reset(
     cluster: ClusterClient, group: str, to: ResetTarget, *, topic: str | None, queue_ids: Collection[int] | None
 ) -> list[QueueReset]:
-    """What a reset would do, now. Without `topic` it is about every topic that the group has committed offsets of.
+    """What a reset would do, now. Without `topic` it is about every topic that the group has committed offsets of, or,
+    where it has none and follows another group, that one.
 
     GroupNotFound, TopicNotFound; Conflict for a queue that is not there, an offset outside of a queue, or where
     nothing would be set at all.
@@ -82,6 +83,8 @@ def plan_reset(
     brokers = [BrokerAdmin(cluster.broker(name)) for name in sorted(cluster.cluster_info().brokerAddrTable)]
     _require(group, brokers)
     topics = [topic] if topic is not None else _topics_of(cluster, group, brokers)
+    if not topics and to.group is not None:
+        topics = _topics_of(cluster, to.group, brokers)
     plan = [
         reset
         for each in topics
@@ -89,7 +92,8 @@ def plan_reset(
         if (reset := _plan_queue(cluster, group, to, bounds, is_named=queue_ids is not None)) is not None
     ]
     if not plan:
-        story = f"Group {to.group!r} has committed no offset" if to.group else f"Group {group!r} has committed nothing"
+        what = f"no offset of {', '.join(topics)}" if topics else "no offset"
+        story = f"Group {to.group!r} has committed {what}" if to.group else f"Group {group!r} has committed nothing"
         hint = "rmq group list shows the groups there are." if to.group else "Name a topic: --topic."
         raise Conflict(f"{story}, so there is nothing to set.", hint=hint)
     return plan

@@ -100,6 +100,20 @@ def test_a_consumer_that_runs_is_told(admin: AdminClient, mq: LocalCluster, topi
         assert broker.pull(reset.queue, 1, group=group).status is PullStatus.FOUND
 
 
+def test_a_group_that_has_committed_nothing_takes_over_from_another(
+    mq: LocalCluster, admin: AdminClient, topic: str, group: str
+) -> None:
+    """It need not be told which topics: they are those of the group it follows."""
+    heir = f"heir-of-{topic}"
+    with PullConsumer(mq.namesrv, group=heir) as consumer:
+        consumer.assign(consumer.queues(topic))
+        consumer.poll(timeout_ms=1000)  # the broker knows it then
+    with pytest.raises(InvalidArgument, match=f"'{heir}' has committed nothing"):
+        admin.reset_group(heir, "earliest")
+    admin.reset_group(heir, f"group:{group}")
+    assert committed(admin, heir) == [2] * 4
+
+
 def test_what_cannot_be_reset(admin: AdminClient, topic: str, group: str) -> None:
     """Unknown groups, topics and queues, offsets outside, and nothing to set: errors that name it."""
     with pytest.raises(GroupNotFound):
@@ -117,5 +131,5 @@ def test_what_cannot_be_reset(admin: AdminClient, topic: str, group: str) -> Non
     with pytest.raises(InvalidArgument, match="Offset 9 is not within 0 to 2") as refused:
         admin.reset_group(group, "9", topic=topic, queues=[0])
     assert refused.value.hint == "Say earliest or latest for either end of what a queue holds."
-    with pytest.raises(InvalidArgument, match="'empty' has committed no offset"):
+    with pytest.raises(InvalidArgument, match=f"'empty' has committed no offset of {topic}, so"):
         admin.reset_group(group, "group:empty")
