@@ -60,13 +60,21 @@ def _recorded(record: dict[str, Any], topic: str | None, place: str) -> Recorded
         raise DecodeError(f"{place}: {error.message}", hint=error.hint) from None
     if not is_message:
         return Recorded(message, None, None, None)
-    properties = record.get("properties")
+    flag, level, time_ms = (_number(record, name, place) or 0 for name in ("flag", "delayLevel", "deliverTime"))
     return Recorded(
-        replace(message, flag=_number(record, "flag", place) or 0),
+        replace(message, flag=flag, delay_level=level, deliver_time_ms=time_ms),
         _number(record, "queueId", place),
-        properties.get(Property.SHARDING_KEY) if isinstance(properties, dict) else None,
+        _shard(record),
         _number(record, "storeTimestamp", place),
     )
+
+
+def _shard(record: dict[str, Any]) -> str | None:
+    """The sink has a column for it; what was read has it among the properties."""
+    properties = record.get("properties")
+    stored = properties.get(Property.SHARDING_KEY) if isinstance(properties, dict) else None
+    given = record.get("shardingKey")
+    return stored if given is None or given == "" else str(given)
 
 
 def _number(record: dict[str, Any], name: str, place: str) -> int | None:

@@ -65,12 +65,16 @@ def send(
     check_sendable(topic)  # also where nothing is to be sent
     properties, wait = _properties(property_ or []), _wait(delay)
     messages = (
-        _dressed(message, tag=tag, keys=key or [], properties=properties, wait=wait)
-        for message in _messages(topic, bodies or [], file, format_)
+        Addressed(
+            _dressed(message, tag=tag, keys=key or [], properties=properties, wait=wait),
+            queue,
+            shard if shard is not None or queue is not None else own_shard,
+        )
+        for message, own_shard in _messages(topic, bodies or [], file, format_)
     )
     sent = 0
     try:
-        for receipt in send_all((Addressed(message, queue, shard) for message in messages), namesrv):
+        for receipt in send_all(messages, namesrv):
             sent += 1
             if as_json:
                 print(json.dumps(_as_object(receipt)))
@@ -83,18 +87,21 @@ def send(
         print(f"Nothing to send to {topic}.")
 
 
-def _messages(topic: str, bodies: list[str], file: Path | None, template: str | None) -> Iterator[Message]:
+def _messages(
+    topic: str, bodies: list[str], file: Path | None, template: str | None
+) -> Iterator[tuple[Message, str | None]]:
+    """Each with the shard that a file names for it."""
     if bodies and file:
         raise InvalidArgument("Bodies as arguments and --file exclude each other.")
     if template and (bodies or file):
         raise InvalidArgument("--format reads standard input; it goes with neither bodies nor --file.")
     if file:
-        yield from (recorded.message for recorded in read_file(file, topic))
+        yield from ((recorded.message, recorded.shard) for recorded in read_file(file, topic))
     elif bodies:
         for body in bodies:
-            yield Message(topic, body.encode("utf-8", "surrogateescape"))
+            yield Message(topic, body.encode("utf-8", "surrogateescape")), None
     else:
-        yield from _from_stdin(topic, template)
+        yield from ((message, None) for message in _from_stdin(topic, template))
 
 
 def _from_stdin(topic: str, template: str | None) -> Iterator[Message]:
@@ -128,6 +135,10 @@ class _Wait(NamedTuple):
     level: int = 0
     span_ms: int = 0
 
+    def until_ms(self) -> int:
+        """A message's `deliver_time_ms`, from now on."""
+        return SystemClock().now_ms() + self.span_ms if self.span_ms else 0
+
 
 def _wait(delay: str | None) -> _Wait:
     """Raises InvalidArgument for what is neither a level nor a span."""
@@ -150,8 +161,8 @@ def _dressed(message: Message, *, tag: str | None, keys: list[str], properties: 
         tags=tag or message.tags,
         keys=keys or message.keys,
         properties={**message.properties, **properties},
-        delay_level=wait.level,
-        deliver_time_ms=SystemClock().now_ms() + wait.span_ms if wait.span_ms else 0,
+        delay_level=wait.level if any(wait) else message.delay_level,
+        deliver_time_ms=wait.until_ms() if any(wait) else message.deliver_time_ms,
     )
 
 

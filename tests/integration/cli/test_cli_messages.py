@@ -36,6 +36,9 @@ def bodies(rmq: Rmq, topic: str) -> list[bytes]:
 # --- send ------------------------------------------------------------------------------------------------------------
 
 
+_ODD_AND_EVEN = [{b"%d" % number for number in range(first, 20, 2)} for first in (1, 0)]
+
+
 def test_arguments_are_messages(ok: Run, rmq: Rmq, topic: str) -> None:
     """Each argument is one message with the tag, keys and properties given; a receipt line says where it is."""
     sent = ok("send", topic, "eins", "zwei", "--tag", "paid", "--key", "k1", "--key", "k2", "--property", "a=b=c")
@@ -69,6 +72,21 @@ def test_a_file_of_objects_is_sent(ok: Run, rmq: Rmq, topic: str, tmp_path: Path
     by_body = {message.body: message for message in rmq.messages(topic)}
     assert (by_body[b"x"].tags, by_body[b"x"].keys) == ("t", ["k1", "k2"])
     assert b'{"id": 7}' in by_body
+
+
+def test_rows_of_a_file_have_the_columns_of_the_sink(ok: Run, rmq: Rmq, topic: str, tmp_path: Path) -> None:
+    """shardingKey keeps the order of those that share it, also where it is a number; delayLevel has a message wait.
+    The command line beats both."""
+    rows: list[dict[str, Any]] = [{"body": f"{number}", "shardingKey": number % 2} for number in range(20)]
+    rows += [{"body": "late", "delayLevel": 1}]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    ok("send", topic, "--file", "rows.jsonl")
+    at_once = rmq.messages(topic)
+    assert [len({m.queue for m in at_once if m.body in odd_or_even}) for odd_or_even in _ODD_AND_EVEN] == [1, 1]
+    assert {m.properties["__SHARDINGKEY"] for m in at_once} == {"0", "1"}
+    wait_until(lambda: len(rmq.messages(topic)) == 21, "the message with a delay has come")
+    ok("send", topic, "--file", "rows.jsonl", "--queue", "2")
+    assert {m.body for m in rmq.messages(topic) if m.queue.queue_id == 2} >= _ODD_AND_EVEN[0] | _ODD_AND_EVEN[1]
 
 
 def test_tables_are_sent(ok: Run, rmq: Rmq, topic: str, tmp_path: Path) -> None:
