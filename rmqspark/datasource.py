@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
+
+from rmqspark.errors import MissingExtra
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import (
@@ -21,6 +24,12 @@ class RmqDataSource(DataSource):
 
     Spark loads this class in every process that looks for formats, so the parts are imported when they are asked for.
     """
+
+    def __init__(self, options: dict[str, str]) -> None:
+        """MissingExtra without PyArrow: `load()` says so, or Spark's processes end later without a word to the user."""
+        super().__init__(options)
+        if find_spec("pyarrow") is None:
+            raise MissingExtra("PyArrow", "spark")
 
     @classmethod
     def name(cls) -> str:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql.types import StructType
 
+from rmqspark import datasource
 from rmqspark.client import shared
 from rmqspark.datasource import RmqDataSource
-from rmqspark.errors import InvalidArgument
+from rmqspark.errors import InvalidArgument, MissingExtra
 from rmqspark.source.schema import default_schema
 
 if TYPE_CHECKING:
@@ -26,6 +27,13 @@ PARTS: dict[str, Callable[[], object]] = {
     "writer": lambda: RmqDataSource({**OPTIONS, "topic": "t"}).writer(BODY, False),
     "stream writer": lambda: RmqDataSource({**OPTIONS, "topic": "t"}).streamWriter(BODY, False),
 }
+
+
+def test_a_session_without_pyarrow_is_told_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PySpark does not ask for PyArrow, and its process that plans a read would be gone without a word."""
+    monkeypatch.setattr(datasource, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtra, match="PyArrow is not installed"):
+        RmqDataSource({"subscribe": "t"})
 
 
 @pytest.mark.parametrize("part", PARTS)
