@@ -166,7 +166,7 @@ def load(
 def unknown_setting(name: str, known: Iterable[str]) -> InvalidArgument:
     """The error for a key nobody knows, with the nearest known name."""
     nearest = difflib.get_close_matches(name, list(known), n=1)
-    hint = f"Did you mean {nearest[0]!r}?" if nearest else "See docs/operations.md for all settings."
+    hint = f"Did you mean {nearest[0]!r}?" if nearest else "All there are: rmq broker --help. Leave it out."
     return InvalidArgument(f"Unknown setting {name!r}.", hint=hint)
 
 

@@ -102,6 +102,8 @@ def test_an_unknown_key_names_the_nearest_known_one() -> None:
     """A typing error in a file is an error, and says what was probably meant."""
     with pytest.raises(InvalidArgument, match="flush_disk_typ.*flush_disk_type"):
         load(Sample, file={"flush_disk_typ": "x"})
+    with pytest.raises(InvalidArgument, match="rmq broker --help. Leave it out"):  # one that RocketMQ alone has
+        load(Sample, file={"send_message_thread_pool_nums": "16"})
 
 
 def test_keys_of_other_settings_classes_may_stand_in_the_same_file() -> None:
