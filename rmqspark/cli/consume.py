@@ -16,7 +16,7 @@ from rmqspark.cli.moments import EARLIEST, Position, backwards, parse_moment, pa
 from rmqspark.cli.options import Json, Namesrv
 from rmqspark.cli.output import safe
 from rmqspark.clock import SystemClock
-from rmqspark.errors import InvalidArgument, RmqError
+from rmqspark.errors import Conflict, InvalidArgument, RmqError
 from rmqspark.model import MessageQueue, ReceivedMessage
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def read(
 
     With `resume` a queue begins where the consumer's group has committed, if it has.
     """
-    queues = consumer.queues(topic)
+    queues = readable_queues(consumer, topic)
     ends = {queue: resolve(consumer, queue, end) if end else consumer.max_offset(queue) for queue in queues}
     consumer.assign(queues)
     for queue in queues:
@@ -193,8 +193,19 @@ def _following(consumer: PullConsumer) -> list[ReceivedMessage]:
 def spans(consumer: PullConsumer, topic: str, begin: Position, end: Position) -> list[Span]:
     """What lies between two positions, of each queue of a topic."""
     return [
-        Span(queue, resolve(consumer, queue, begin), resolve(consumer, queue, end)) for queue in consumer.queues(topic)
+        Span(queue, resolve(consumer, queue, begin), resolve(consumer, queue, end))
+        for queue in readable_queues(consumer, topic)
     ]
+
+
+def readable_queues(consumer: PullConsumer, topic: str) -> list[MessageQueue]:
+    """Conflict where there are none: that nothing is printed would say that nothing is there."""
+    queues = consumer.queues(topic)
+    if not queues:
+        raise Conflict(
+            f"Topic {topic!r} has no queue that may be read.", hint=f"Allow it: rmq topic update {topic} --perm rw."
+        )
+    return queues
 
 
 def resolve(consumer: PullConsumer, queue: MessageQueue, position: Position) -> int:

@@ -151,6 +151,20 @@ def test_a_topic_is_printed_to_its_end(ok: Run, rmq: Rmq, topic: str) -> None:
     assert sorted(ok("consume", topic).lines) == ["drei", "eins", "zwei"]
 
 
+@pytest.mark.parametrize("words", [("consume",), ("topic", "export", "-o", "out.jsonl")], ids=["consume", "export"])
+def test_a_topic_that_may_not_be_read_is_no_empty_one(
+    ok: Run, cli: Run, rmq: Rmq, topic: str, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    """Its messages are there; who may only write is told so."""
+    rmq.send(topic, b"x")
+    ok("topic", "update", topic, "--perm", "w")
+    refused = cli(*words, topic)
+    assert refused.code == 1
+    assert f"'{topic}' has no queue that may be read" in refused.err
+    assert "--perm rw" in refused.err
+    assert not (tmp_path / "out.jsonl").exists()
+
+
 def test_what_is_consumed_as_json_can_be_sent_again(ok: Run, rmq: Rmq, topic: str) -> None:
     """`rmq consume --json` and `rmq send --file` fit together, properties and bytes that are no text included."""
     rmq.send(topic, Message(topic, b"\xff", tags="t", keys=["k"], properties={"a": "b"}))
