@@ -366,12 +366,6 @@ def test_what_is_not_there_yet_says_so(given: dict[str, str]) -> None:
         SourceOptions.parse({"subscribe": "t"} | given, streaming=True)
 
 
-def test_encryption_is_told_apart_from_access_control() -> None:
-    """Who asks for TLS is told of TLS."""
-    with pytest.raises(NotSupported, match="without TLS"):
-        SourceOptions.parse({"subscribe": "t", "tlsEnabled": "true"}, streaming=True)
-
-
 @pytest.mark.parametrize(
     ("given", "story"),
     [
