@@ -14,6 +14,7 @@ import pytest
 
 from rmqspark import Message
 from rmqspark.client.pull_consumer import PullConsumer
+from rmqspark.clock import SystemClock
 from rmqspark.testing import cluster
 from rmqspark.testing.rmq import Rmq
 
@@ -75,16 +76,16 @@ def test_a_file_of_objects_is_sent(ok: Run, rmq: Rmq, topic: str, tmp_path: Path
 
 
 def test_rows_of_a_file_have_the_columns_of_the_sink(ok: Run, rmq: Rmq, topic: str, tmp_path: Path) -> None:
-    """shardingKey keeps the order of those that share it, also where it is a number; delayLevel has a message wait.
-    The command line beats both."""
+    """shardingKey keeps the order of those that share it, also where it is a number; delayLevel and
+    deliverTime have a message wait. The command line beats them."""
     rows: list[dict[str, Any]] = [{"body": f"{number}", "shardingKey": number % 2} for number in range(20)]
-    rows += [{"body": "late", "delayLevel": 1}]
+    rows += [{"body": "late", "delayLevel": 1}, {"body": "timed", "deliverTime": SystemClock().now_ms() + 1000}]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     ok("send", topic, "--file", "rows.jsonl")
-    at_once = rmq.messages(topic)
+    at_once = [message for message in rmq.messages(topic) if message.body.isdigit()]
     assert [len({m.queue for m in at_once if m.body in odd_or_even}) for odd_or_even in _ODD_AND_EVEN] == [1, 1]
     assert {m.properties["__SHARDINGKEY"] for m in at_once} == {"0", "1"}
-    wait_until(lambda: len(rmq.messages(topic)) == 21, "the message with a delay has come")
+    wait_until(lambda: len(rmq.messages(topic)) == 22, "the messages with a delay have come")
     ok("send", topic, "--file", "rows.jsonl", "--queue", "2")
     assert {m.body for m in rmq.messages(topic) if m.queue.queue_id == 2} >= _ODD_AND_EVEN[0] | _ODD_AND_EVEN[1]
 
