@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 MOST_WAITING: Final = 10_000_000  # some hundred megabytes
 
-_LOOKED_AT: Final = 128  # messages between two looks at what else there is to do
+_LOOKED_AT: Final = 32  # messages between two looks at what else there is to do: each may lie by itself
 _NOTED_EVERY_MS: Final = 1_000
 _NOTED_EVERY_BYTES: Final = 64 << 20  # of the log, which a start goes through
 
