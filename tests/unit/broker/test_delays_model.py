@@ -130,6 +130,14 @@ class DelayMachine(RuleBasedStateMachine):
             self.files.crash(Luck(seed))
         self.open()
 
+    @rule(ms=st.sampled_from([1_000, 5_000]), seed=st.integers(0, 1 << 16))
+    def deliver_and_lose_power(self, ms: int, seed: int) -> None:
+        """With a note on disk that is newer, perhaps, than what else is."""
+        self.clock.advance(ms=ms)
+        self.deliver()
+        self.save_table()
+        self.die(seed)
+
     # --- what holds
 
     @precondition(lambda self: hasattr(self, "store"))
