@@ -1,0 +1,135 @@
+"""One queue as its consumer holds it: what was pulled, what a listener has, and how far everything is consumed. Pure.
+
+Messages are consumed by many threads and end in any order, so what may be committed is not the last that ended but the
+lowest offset that has not: everything before it is consumed, whatever dies meanwhile. It follows the pulls where
+nothing is held at all, so that messages filtered out are passed, too.
+
+    arrived → waiting → taken (a Batch is with a listener) → finished, or left: put back, and taken again
+
+A restart throws all of that away and goes on elsewhere; `generation` counts them, by which a batch that was taken
+before is known and changes nothing. RocketMQ: ProcessQueue; spec: semantics, sections 8.3 and 8.4.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rmqspark.message_queue import MessageQueue
+    from rmqspark.model import ReceivedMessage
+
+
+class Thresholds(NamedTuple):
+    """No more is pulled for a queue that holds more than this; `span` is from its lowest offset to its highest."""
+
+    messages: int
+    size_bytes: int
+    span: int
+
+
+class Batch(NamedTuple):
+    """What one call of a listener is about."""
+
+    of: ProcessQueue
+    generation: int
+    messages: list[ReceivedMessage]
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether its queue is still held, and where it was when this was taken."""
+        return not self.of.dropped and self.generation == self.of.generation
+
+
+class ProcessQueue:
+    """What a consumer holds of one queue. It has one owner; others look at `dropped`, `generation` and the lock."""
+
+    def __init__(self, queue: MessageQueue, start: int) -> None:
+        self.queue = queue
+        self.next_offset = start  # of the next pull
+        self.generation = 0
+        self.dropped = False
+        self.locked_until_ms = 0  # of those that are consumed in order
+        self.size_bytes = 0
+        self._waiting: deque[ReceivedMessage] = deque()
+        self._sizes: dict[int, int] = {}  # of what is not consumed yet, by offset
+        self._offsets: deque[int] = deque()  # from the lowest that is not consumed; those behind it may be
+        self._taken = 0  # batches that are with a listener, or wait for another try
+
+    def restart(self, queue_offset: int) -> None:
+        """Goes on at `queue_offset`, with nothing held. Batches that are out come to nothing."""
+        self.generation += 1
+        self.next_offset = queue_offset
+        self.size_bytes = 0
+        self._waiting.clear()
+        self._sizes.clear()
+        self._offsets.clear()
+
+    def skip_to(self, queue_offset: int) -> None:
+        """The next pull begins at `queue_offset`, behind all that is held."""
+        self.next_offset = queue_offset
+
+    def drop(self) -> None:
+        """The queue is another's from now on."""
+        self.dropped = True
+
+    # --- messages ----------------------------------------------------------------------------------------------------
+
+    def arrived(self, messages: Sequence[ReceivedMessage], next_offset: int) -> None:
+        """What a pull brought, in order; the next one begins at `next_offset`."""
+        for message in messages:
+            size = len(message.body)
+            self._sizes[message.queue_offset] = size
+            self.size_bytes += size
+            self._offsets.append(message.queue_offset)
+        self._waiting.extend(messages)
+        self.next_offset = next_offset
+
+    def take(self, max_count: int) -> Batch | None:
+        """The next messages for a listener; None where none wait."""
+        if not self._waiting:
+            return None
+        messages = [self._waiting.popleft() for _ in range(min(max_count, len(self._waiting)))]
+        self._taken += 1
+        return Batch(self, self.generation, messages)
+
+    def finish(self, batch: Batch, left: Sequence[ReceivedMessage] = ()) -> None:
+        """A listener is through with a batch; all of it is consumed but what is `left`, which is put back later."""
+        if not left:
+            self._taken -= 1
+        if batch.generation != self.generation:
+            return
+        kept = {message.queue_offset for message in left}
+        for message in batch.messages:
+            if message.queue_offset not in kept:
+                self.size_bytes -= self._sizes.pop(message.queue_offset)
+        while self._offsets and self._offsets[0] not in self._sizes:
+            self._offsets.popleft()
+
+    def put_back(self, batch: Batch, left: Sequence[ReceivedMessage]) -> None:
+        """What was left of a batch waits again, before all others."""
+        self._taken -= 1
+        if batch.generation == self.generation:
+            self._waiting.extendleft(reversed(left))
+
+    # --- what follows ------------------------------------------------------------------------------------------------
+
+    @property
+    def commit_offset(self) -> int:
+        """Everything before it is consumed."""
+        return self._offsets[0] if self._offsets else self.next_offset
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no batch is out, of an earlier generation neither."""
+        return not self._taken
+
+    def __len__(self) -> int:
+        """The messages that are not consumed."""
+        return len(self._sizes)
+
+    def has_room(self, most: Thresholds) -> bool:
+        span = self._offsets[-1] - self._offsets[0] if self._offsets else 0
+        return len(self._sizes) <= most.messages and self.size_bytes <= most.size_bytes and span <= most.span
