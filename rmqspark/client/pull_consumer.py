@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal, cast
 from rmqspark.client.arguments import takes_what_it_says
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.cursor import CHUNK_BYTES, Cursor
+from rmqspark.client.expressions import check_sql, tag_test
 from rmqspark.client.fetcher import Fetcher, Reset, Started
 from rmqspark.client.received import received_all
 from rmqspark.errors import AlreadyClosed, GroupNotFound, InvalidArgument, RmqError
@@ -25,7 +26,7 @@ from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.names import check_group
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from types import TracebackType
     from typing import Self
 
@@ -67,9 +68,9 @@ class PullConsumer:
         if max_poll_messages < 1:
             raise InvalidArgument(f"max_poll_messages is 1 or more, not {max_poll_messages}.")
         self.group = check_group(group) if group is not None else None
-        self._accept = _tag_test(tags)
+        self._accept = tag_test(tags)
         if sql is not None:
-            _check_sql(sql, tags)
+            check_sql(sql, tags)
         self._cluster = ClusterClient(namesrv, clock=clock)
         self._clock = self._cluster.clock
         self._max_poll_messages = max_poll_messages
@@ -340,26 +341,3 @@ def _checked_queues(queues: Iterable[MessageQueue]) -> list[MessageQueue]:
             f"{queues!r:.80} are no queues.", hint=f'Those of a topic: consumer.assign(consumer.queues("{name}")).'
         )
     return listed
-
-
-def _check_sql(sql: str, tags: str) -> None:
-    """A mistake shows here, before a broker is asked."""
-    from rmqspark.protocol.sql.filter import SqlFilter  # brings the grammar
-
-    if tags.strip() not in ("", "*"):
-        raise InvalidArgument("tags and sql exclude each other.", hint="In SQL92 tags are a property: TAGS = 'paid'")
-    SqlFilter.parse(sql, whole=True)
-
-
-def _tag_test(tags: str) -> Callable[[ReceivedMessage], bool] | None:
-    """Brokers filter by the tags' hash; the exact test is the client's (spec: semantics, section 8.7)."""
-    if tags.strip() in ("", "*"):
-        return None
-    from rmqspark.protocol.filters import TagFilter  # brings NumPy, which only filters ask for
-
-    wanted = TagFilter.parse(tags)
-    if wanted is None:
-        return None
-    if wanted.doubt:
-        _log.warning("%s", wanted.doubt)
-    return lambda message: wanted.matches(message.tags)
