@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
+from itertools import count
 from typing import TYPE_CHECKING, Protocol
 
 from rmqspark.protocol.records.message_id import UniqueIds
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from rmqspark.entropy import Entropy
 
 LOOPBACK = "127.0.0.1"
+_clients = count()  # a forked process goes on counting, under a pid of its own
 
 
 def local_ip(towards: str) -> str:
@@ -31,8 +33,12 @@ def local_ip(towards: str) -> str:
 
 
 def client_id(ip: str, clock: Clock) -> str:
-    """`ip@pid#time`, as RocketMQ's ClientConfig.buildMQClientId makes it (spec: semantics, section 10)."""
-    return f"{ip}@{os.getpid()}#{clock.now_ms()}{clock.monotonic_ms() % 1_000_000:06d}"
+    """`ip@pid#time`, as RocketMQ's ClientConfig.buildMQClientId makes it (spec: semantics, section 10).
+
+    Its time is in nanoseconds. Ours is made of milliseconds and a number, so that two clients that a process makes at
+    once have two ids: in one group both would read the same queues, and nobody the others.
+    """
+    return f"{ip}@{os.getpid()}#{clock.now_ms()}{next(_clients) % 1_000_000:06d}"
 
 
 class IdentifiedClient(Protocol):
