@@ -137,6 +137,7 @@ _KINDS: Final = {
     "Collection[int]": _Kind("a list of whole numbers", fits=_each(Collection, is_whole)),
     "MessageQueue": _Kind("a MessageQueue(topic, broker name, queue id)", fits=_is_queue),
     "Mapping[MessageQueue, int]": _Kind("a mapping of MessageQueue to offset", fits=_is_commit),
+    "Callable[..., object]": _Kind("a function", fits=callable),
     "Clock": _Kind("a Clock", fits=_has("now_ms", "monotonic_ms")),
     "Entropy": _Kind("an Entropy", fits=_has("below", "token")),
 }

@@ -255,8 +255,15 @@ class BrokerClient:
 
     def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int, boundary: str = "LOWER") -> int:
         """The first message stored at or after that time; with boundary UPPER the last one at or before it."""
+        return self.submit_offset_by_time(topic, queue_id, timestamp_ms, boundary).result()
+
+    def submit_offset_by_time(
+        self, topic: str, queue_id: int, timestamp_ms: int, boundary: str = "LOWER"
+    ) -> Future[int]:
+        """The same without waiting."""
         header = SearchOffsetRequestHeader(topic, queue_id, timestamp_ms, boundary, self.name)
-        return _offset(self.call(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header, timeout_ms=SEARCH_TIMEOUT_MS))
+        code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
+        return then(self.submit(code, header, timeout_ms=SEARCH_TIMEOUT_MS), _offset)
 
     def query_offset(self, group: str, topic: str, queue_id: int) -> int | None:
         """What the group has committed; None where it never has."""
@@ -287,9 +294,11 @@ class BrokerClient:
         header = UnregisterClientRequestHeader(client_id, producer_group, consumer_group)
         self.call(RequestCode.UNREGISTER_CLIENT, header)
 
-    def submit_unregister(self, client_id: str, producer_group: str) -> Future[Response]:
-        """The same for a producer, without waiting."""
-        header = UnregisterClientRequestHeader(client_id, producer_group, None)
+    def submit_unregister(
+        self, client_id: str, producer_group: str | None = None, consumer_group: str | None = None
+    ) -> Future[Response]:
+        """The same without waiting."""
+        header = UnregisterClientRequestHeader(client_id, producer_group, consumer_group)
         return self.submit(RequestCode.UNREGISTER_CLIENT, header, timeout_ms=self.timeout_ms)
 
     def lock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
@@ -300,8 +309,12 @@ class BrokerClient:
         return {MessageQueue(queue.topic, queue.brokerName, queue.queueId) for queue in held}
 
     def unlock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
+        self.submit_unlock(group, client_id, queues).result().raise_for_code()
+
+    def submit_unlock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> Future[Response]:
+        """The same without waiting."""
         body = _lock_body(group, client_id, queues)
-        self.call(RequestCode.UNLOCK_BATCH_MQ, None, body, timeout_ms=LOCK_TIMEOUT_MS)
+        return self.submit(RequestCode.UNLOCK_BATCH_MQ, None, body, timeout_ms=LOCK_TIMEOUT_MS)
 
 
 def _lock_body(group: str, client_id: str, queues: Iterable[MessageQueue]) -> bytes:

@@ -70,7 +70,7 @@ def outgoing(message: Message, unique_id: str, config: SendConfig, shard: str | 
     """Makes one message ready. Raises InvalidMessage or InvalidName for what no broker would take."""
     check_kinds(message, shard)
     check_sendable(message.topic)
-    body, sys_flag = _compressed(_checked_body(message, config), config.compress_msg_body_over_howmuch)
+    body, sys_flag = compressed(_checked_body(message, config), config.compress_msg_body_over_howmuch)
     properties = encode_properties(wire_properties(message, unique_id, shard)).decode()
     return Outgoing(body, properties, sys_flag, message.flag)
 
@@ -151,7 +151,7 @@ def check_batch(messages: Sequence[Message]) -> None:
             raise InvalidMessage(f"All messages of a batch must have {rule}.", hint="Send the others apart.")
 
 
-def _compressed(body: bytes, threshold: int) -> tuple[bytes, int]:
+def compressed(body: bytes, threshold: int) -> tuple[bytes, int]:
     """The body as it travels and its compression flags: as it is where compression does not make it smaller."""
     if not threshold or len(body) < threshold:
         return body, 0
