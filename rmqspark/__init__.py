@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from rmqspark.client.admin import AdminClient
     from rmqspark.client.producer import Producer
     from rmqspark.client.pull_consumer import PullConsumer
+    from rmqspark.client.push_consumer import PushConsumer
     from rmqspark.client.transaction_producer import TransactionListener, TransactionProducer
     from rmqspark.errors import RmqError
     from rmqspark.model import (
@@ -31,6 +32,7 @@ _HOMES = {
     "PreparedMessage": "rmqspark.model",
     "Producer": "rmqspark.client.producer",
     "PullConsumer": "rmqspark.client.pull_consumer",
+    "PushConsumer": "rmqspark.client.push_consumer",
     "ReceivedMessage": "rmqspark.model",
     "RmqError": "rmqspark.errors",
     "SendReceipt": "rmqspark.model",
@@ -42,8 +44,6 @@ _HOMES = {
     "peek": "rmqspark.notebook",
 }
 
-_COMING = {"PushConsumer": "PullConsumer reads queues, and RocketMQ's own push consumers work."}
-
 __all__ = [
     "AdminClient",
     "Message",
@@ -51,6 +51,7 @@ __all__ = [
     "PreparedMessage",
     "Producer",
     "PullConsumer",
+    "PushConsumer",
     "ReceivedMessage",
     "RmqError",
     "SendReceipt",
@@ -66,8 +67,6 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     """Loads a public name from its module at first use, so that `import rmqspark` costs next to nothing."""
-    if name in _COMING:  # no AttributeError, whose words `from rmqspark import` leaves out
-        raise ImportError(f"rmqspark.{name} is not there yet. {_COMING[name]}")
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'rmqspark' has no attribute {name!r}")

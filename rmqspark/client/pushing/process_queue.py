@@ -56,7 +56,8 @@ class ProcessQueue:
         self._waiting: deque[ReceivedMessage] = deque()
         self._sizes: dict[int, int] = {}  # of what is not consumed yet, by offset
         self._offsets: deque[int] = deque()  # from the lowest that is not consumed; those behind it may be
-        self._taken = 0  # batches that are with a listener, or wait for another try
+        self._at_work = 0  # batches that are with a listener
+        self._left = 0  # batches of which something waits to be put back
 
     def restart(self, queue_offset: int) -> None:
         """Goes on at `queue_offset`, with nothing held. Batches that are out come to nothing."""
@@ -92,13 +93,13 @@ class ProcessQueue:
         if not self._waiting:
             return None
         messages = [self._waiting.popleft() for _ in range(min(max_count, len(self._waiting)))]
-        self._taken += 1
+        self._at_work += 1
         return Batch(self, self.generation, messages)
 
     def finish(self, batch: Batch, left: Sequence[ReceivedMessage] = ()) -> None:
         """A listener is through with a batch; all of it is consumed but what is `left`, which is put back later."""
-        if not left:
-            self._taken -= 1
+        self._at_work -= 1
+        self._left += bool(left)
         if batch.generation != self.generation:
             return
         kept = {message.queue_offset for message in left}
@@ -110,7 +111,7 @@ class ProcessQueue:
 
     def put_back(self, batch: Batch, left: Sequence[ReceivedMessage]) -> None:
         """What was left of a batch waits again, before all others."""
-        self._taken -= 1
+        self._left -= 1
         if batch.generation == self.generation:
             self._waiting.extendleft(reversed(left))
 
@@ -122,9 +123,14 @@ class ProcessQueue:
         return self._offsets[0] if self._offsets else self.next_offset
 
     @property
+    def is_at_work(self) -> bool:
+        """Whether a listener has a batch, be it of an earlier generation."""
+        return self._at_work > 0
+
+    @property
     def is_idle(self) -> bool:
-        """Whether no batch is out, of an earlier generation neither."""
-        return not self._taken
+        """Whether no batch is with a listener, or waits to be put back."""
+        return not self._at_work and not self._left
 
     def __len__(self) -> int:
         """The messages that are not consumed."""

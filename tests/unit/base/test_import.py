@@ -5,8 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import pytest
-
 import rmqspark
 
 HEAVY = (
@@ -36,14 +34,6 @@ def test_every_public_name_is_there() -> None:
     for name in rmqspark.__all__:
         assert getattr(rmqspark, name) is not None
     assert dir(rmqspark) == sorted(rmqspark.__all__)
-
-
-def test_a_name_that_is_not_there_yet_says_so() -> None:
-    """A consumer that RocketMQ's users look for first is not a slip of theirs, however they ask for it."""
-    with pytest.raises(ImportError, match="PushConsumer is not there yet.*PullConsumer"):
-        from rmqspark import PushConsumer  # noqa: F401
-    with pytest.raises(ImportError, match="PushConsumer is not there yet.*PullConsumer"):
-        rmqspark.PushConsumer  # noqa: B018
 
 
 def test_a_name_that_is_none_is_an_attribute_error() -> None:

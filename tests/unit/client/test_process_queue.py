@@ -153,6 +153,7 @@ class AnyOrder(RuleBasedStateMachine):
         assert self.held.commit_offset == min(self.unconsumed, default=self.next_offset)
         assert len(self.held) == len(self.unconsumed)
         assert self.held.size_bytes == sum(self.unconsumed.values())
+        assert self.held.is_at_work == bool(self.out)
         assert self.held.is_idle == (not self.out and not self.left)
 
 

@@ -1,0 +1,255 @@
+"""Calls a function with each message of the queues that fall to this member of a group.
+
+`pushing` has the parts: the rebalancer finds out which queues those are, the pump reads them and commits what was
+consumed, the workers run the listener, and what that fails at is given back to the brokers. This puts them together.
+RocketMQ's push consumers may be members of the same group.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from rmqspark.client.arguments import takes_what_it_says
+from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.pushing.config import PushConfig
+from rmqspark.client.pushing.listening import Listening, Locked, give_back, hold_up
+from rmqspark.client.pushing.lookout import Lookout
+from rmqspark.client.pushing.membership import Membership
+from rmqspark.client.pushing.offsets import GroupOffsets
+from rmqspark.client.pushing.pulls import Pulls
+from rmqspark.client.pushing.pump import Pump, Rules
+from rmqspark.client.pushing.rebalancer import Division, Rebalancer
+from rmqspark.client.pushing.send_backs import SendBacks
+from rmqspark.client.pushing.starts import Starts
+from rmqspark.client.pushing.subscription import ConsumeFrom, Subscription
+from rmqspark.errors import AlreadyClosed, InvalidArgument, NotSupported
+from rmqspark.protocol.bodies.admin import ResetOffsetBody
+from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.headers.consume import ResetOffsetToClientRequestHeader
+from rmqspark.protocol.headers.fields import from_fields
+from rmqspark.protocol.names import check_group, retry_topic
+from rmqspark.rebalance.strategies import NAMES, Strategy
+from rmqspark.remoting.reply import Reply
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+    from typing import Self
+
+    from rmqspark.client.pushing.workers import Consumes
+    from rmqspark.clock import Clock
+    from rmqspark.entropy import Entropy
+    from rmqspark.message_queue import MessageQueue
+    from rmqspark.model import ReceivedMessage
+    from rmqspark.protocol.commands.command import Command
+
+MOST_THREADS = 1_000  # RocketMQ's bounds, as those of batches
+MOST_IN_A_BATCH = 1_024
+RETRIES = 16  # RocketMQ's for -1, where messages are consumed in any order
+WITHOUT_END = (1 << 31) - 1  # and in order
+FIRST_LOOK_S = 10.0
+JOIN_S = 1.0
+
+
+@takes_what_it_says
+class PushConsumer:
+    """Consumes topics as a member of a group, which divides their queues. A context manager; safe to share.
+
+    The listener is called with each message on one of `consume_threads` threads. If it returns, the message is
+    consumed; if it raises, the message comes again: after 10 s, 30 s and so on up to two hours, and after
+    `max_reconsume_times` it is among the dead letters. With `ordered` each queue's messages come one after the other,
+    the next when the one before is consumed; one that fails is tried again every second.
+
+    At least once: what is committed is always consumed, so whoever dies leaves what it had begun with to be consumed
+    again.
+    """
+
+    def __init__(
+        self,
+        namesrv: str | None = None,
+        group: str = "",
+        *,
+        listener: Callable[..., object],
+        ordered: bool = False,
+        consume_from: str | int = "latest",
+        consume_threads: int = 20,
+        consume_message_batch_max_size: int | None = None,
+        max_reconsume_times: int = -1,
+        allocate_strategy: str | Strategy = "averagely",
+        config: PushConfig | None = None,
+        clock: Clock | None = None,
+        entropy: Entropy | None = None,
+    ) -> None:
+        """`listener` takes one ReceivedMessage; with `consume_message_batch_max_size` a list of up to so many of one
+        queue, which is consumed, or comes again, as a whole. `consume_from` is where a group begins that has consumed
+        nothing yet: "latest", "earliest", or a time in ms since 1970. `max_reconsume_times` -1 is 16, and without end
+        where `ordered`. `allocate_strategy` is one of RocketMQ's, the same for all members."""
+        self.group = check_group(group)
+        max_times = _checked_times(max_reconsume_times, ordered=ordered)
+        threads = _between("consume_threads", consume_threads, 1, MOST_THREADS)
+        batch_size = consume_message_batch_max_size
+        size = 1 if batch_size is None else _between("consume_message_batch_max_size", batch_size, 1, MOST_IN_A_BATCH)
+        start = ConsumeFrom.parse(consume_from)
+        strategy = _checked_strategy(allocate_strategy)
+        config = config or PushConfig()
+        self._cluster = cluster = ClusterClient(namesrv, clock=clock, entropy=entropy, on_request=self._asked)
+        self._subscriptions: dict[str, Subscription] = {}
+        self._subscribe(retry_topic(group), "*", None)
+        self._membership = Membership(cluster, group, start)
+        self._lookout = Lookout(cluster, self._membership, asks_for_members=True)
+        ways = SendBacks(cluster, group, max_times)
+        failed = hold_up(ways, max_times, config.suspend_current_queue_time_millis) if ordered else give_back(ways)
+        listening = Listening(listener if batch_size is not None else _one_by_one(listener), failed)
+        consumes: Consumes = Locked(listening, cluster.clock) if ordered else listening
+        offsets = GroupOffsets(cluster, group)
+        self._pump = Pump(
+            Pulls(cluster, group, self._subscriptions, config.pull_batch_size),
+            offsets,
+            consumes,
+            Rules(config, threads, size, self._membership.unlock if ordered else None),
+            cluster.clock,
+            on_trouble=self._look_again,
+            farewell=self._leave,
+        )
+        self._rebalancer = Rebalancer(
+            self._lookout,
+            self._membership,
+            self._subscriptions,
+            Starts(cluster, offsets, start),
+            self._pump,
+            Division(strategy, ordered, config.rebalance_interval),
+            cluster.clock,
+        )
+        self._turn = threading.Lock()
+        self._started = False
+        self._closed = False
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def subscribe(self, topic: str, tags: str = "*", sql: str | None = None) -> None:
+        """Consumes a topic, too; before the start or after it. All members of a group should subscribe to the same.
+
+        `tags` is an expression like "paid || shipped"; `sql`, instead, one like "price > 10 AND region = 'EU'" over the
+        messages' properties. Of a topic that does not exist yet everything is consumed when it does. When this returns,
+        what is sent from now on is consumed by the group. Raises InvalidName, InvalidFilter.
+        """
+        with self._turn:
+            self._check_open()
+            self._subscribe(topic, tags, sql)
+            is_started = self._started
+        if is_started:
+            self._rebalancer.look(FIRST_LOOK_S)
+
+    def unsubscribe(self, topic: str) -> None:
+        """Consumes the topic no more; what it has begun with is consumed to its end."""
+        with self._turn:
+            self._check_open()
+            self._subscriptions.pop(topic, None)
+            is_started = self._started
+        if is_started:
+            self._rebalancer.look(FIRST_LOOK_S)
+
+    def start(self) -> None:
+        """Begins to consume; `with` does it. Raises Unreachable where no name server answers, and is closed then."""
+        with self._turn:
+            self._check_open()
+            if self._started:
+                return
+            self._started = True
+            self._pump.start()
+            self._rebalancer.start()
+        try:
+            self._rebalancer.look(FIRST_LOOK_S)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def assignment(self) -> list[MessageQueue]:
+        """The queues that are this member's now, its group's retry queue among them."""
+        return self._rebalancer.assignment
+
+    def close(self) -> None:
+        """Calls the listener no more, waits for calls under way, commits, and leaves the group, whose other members
+        take over at once. Again: does nothing.
+
+        It waits up to ten seconds (config: await_termination_millis_when_shutdown): what is not consumed by then comes
+        again. A listener may call it, and does not wait: the consumer closes when that call has returned.
+        """
+        with self._turn:
+            was_closed, self._closed = self._closed, True
+        if not self._started:
+            self._cluster.close()
+            return
+        if not was_closed:
+            self._rebalancer.stop()
+            self._pump.close()
+        if self._pump.join(JOIN_S):
+            self._rebalancer.join(JOIN_S)
+
+    # --- how ---------------------------------------------------------------------------------------------------------
+
+    def _subscribe(self, topic: str, tags: str, sql: str | None) -> None:
+        self._subscriptions[topic] = Subscription.to(topic, tags, sql, self._cluster.clock.now_ms())
+
+    def _asked(self, address: str, command: Command, body: memoryview) -> Reply | None:
+        """What brokers ask, on a reader thread: nothing may wait here.
+
+        The two of RocketMQ's that look into a consumer, GET_CONSUMER_RUNNING_INFO and CONSUME_MESSAGE_DIRECTLY, are not
+        answered; our brokers ask neither.
+        """
+        match command.code:
+            case RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
+                self._rebalancer.wake()
+            case RequestCode.RESET_CONSUMER_CLIENT_OFFSET:
+                header = from_fields(command.fields, ResetOffsetToClientRequestHeader)
+                if header.group == self.group:
+                    self._pump.reset(ResetOffsetBody.decode(body).offsetTable)
+            case _:
+                raise NotSupported(f"request type {command.code} not supported")
+        return Reply()
+
+    def _look_again(self, queue: MessageQueue) -> None:
+        """A queue that cannot be read may be gone, or its broker may have forgotten this member."""
+        self._cluster.expire_route(queue.topic)
+        self._rebalancer.wake()
+
+    def _leave(self) -> None:
+        self._rebalancer.stop()
+        self._membership.leave(self._lookout.brokers)
+        self._cluster.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise AlreadyClosed("This consumer was closed.", hint="Make a new one.")
+
+
+def _one_by_one(listener: Callable[..., object]) -> Callable[[list[ReceivedMessage]], object]:
+    return lambda messages: listener(messages[0])
+
+
+def _between(name: str, value: int, lowest: int, highest: int) -> int:
+    if not lowest <= value <= highest:
+        raise InvalidArgument(f"{name} is {lowest} to {highest}, not {value}.")
+    return value
+
+
+def _checked_times(times: int, *, ordered: bool) -> int:
+    if times == -1:
+        return WITHOUT_END if ordered else RETRIES
+    return _between("max_reconsume_times", times, -1, WITHOUT_END)
+
+
+def _checked_strategy(strategy: str | Strategy) -> Strategy:
+    chosen = Strategy(strategy) if isinstance(strategy, str) else strategy
+    if chosen.name not in NAMES:
+        raise InvalidArgument(f"allocate_strategy is {chosen.name!r}, but must be one of: {', '.join(NAMES)}.")
+    return chosen

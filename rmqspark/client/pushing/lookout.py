@@ -1,0 +1,93 @@
+"""What a push consumer sees of its topics: their queues, and who else is there. Each look asks brokers, and waits."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, TypeAlias
+
+from rmqspark.client.pushing.assignment import View
+from rmqspark.errors import RmqError, TopicNotFound
+from rmqspark.protocol.names import is_made_by_brokers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.pushing.membership import Membership
+    from rmqspark.client.pushing.subscription import Subscription
+    from rmqspark.client.routes import TopicRoute
+    from rmqspark.message_queue import MessageQueue
+
+    Seen: TypeAlias = TopicRoute | RmqError | None
+    """A topic's route, None where there is no such topic, or what kept it from being seen."""
+
+_log = logging.getLogger(__name__)
+
+
+class Lookout:
+    """Looks for one member, of whom every broker hears that it sees (HEART_BEAT)."""
+
+    def __init__(self, cluster: ClusterClient, membership: Membership, *, asks_for_members: bool) -> None:
+        self._cluster = cluster
+        self._membership = membership
+        self._asks_for_members = asks_for_members
+        self._at_first: dict[str, frozenset[MessageQueue]] = {}  # the queues that a topic had when it was first seen
+        self._missed: set[str] = set()  # topics that are not there, which is told once
+        self.brokers: frozenset[str] = frozenset()  # that have heard of this member, or were to
+
+    def look(self, subscriptions: Mapping[str, Subscription], *, fresh: bool) -> dict[str, View | None]:
+        """By topic what there is to be seen, None where something kept it from being seen.
+
+        With `fresh` name servers are asked, too, however young the routes are. Raises Unreachable and the like where
+        not a single topic could be seen.
+        """
+        seen = {topic: self._seen(topic, fresh=fresh) for topic in subscriptions}
+        failures = [each for each in seen.values() if isinstance(each, RmqError)]
+        if failures and len(failures) == len(seen):
+            raise failures[0]
+        reached = self._announce(seen.values(), subscriptions.values())
+        return {topic: self._view(topic, each, reached) for topic, each in seen.items()}
+
+    def is_later(self, queue: MessageQueue) -> bool:
+        """Whether its topic did not have the queue when it was first seen."""
+        return queue not in self._at_first.get(queue.topic, ())
+
+    def _seen(self, topic: str, *, fresh: bool) -> Seen:
+        if fresh:
+            self._cluster.expire_route(topic)
+        try:
+            route = self._cluster.route(topic)
+        except TopicNotFound as error:
+            if topic not in self._missed and not is_made_by_brokers(topic):
+                _log.warning("%s Group %s waits for it.", error, self._membership.group)
+            self._missed.add(topic)
+            return None
+        except RmqError as error:
+            _log.debug("Topic %s cannot be seen: %s", topic, error)
+            return error
+        self._missed.discard(topic)
+        return route
+
+    def _announce(self, seen: Iterable[Seen], subscriptions: Iterable[Subscription]) -> frozenset[str]:
+        """Returns the brokers that have heard of this member just now."""
+        routes = [each for each in seen if each is not None and not isinstance(each, RmqError)]
+        self.brokers = frozenset(name for route in routes for name in route.brokers)
+        wants = list(subscriptions)
+        return frozenset(name for name in sorted(self.brokers) if self._has_heard(name, wants))
+
+    def _has_heard(self, broker_name: str, subscriptions: Iterable[Subscription]) -> bool:
+        try:
+            self._membership.announce(broker_name, subscriptions)
+        except RmqError as error:
+            _log.debug("%s takes no heartbeat: %s", broker_name, error)
+            return False
+        return True
+
+    def _view(self, topic: str, seen: Seen, reached: frozenset[str]) -> View | None:
+        if isinstance(seen, RmqError):
+            return None
+        queues = [] if seen is None else list(seen.subscribe_queues)
+        self._at_first.setdefault(topic, frozenset(queues))
+        if not queues or seen is None or not self._asks_for_members:
+            return View(queues, None)
+        return View(queues, self._membership.members(sorted(reached & seen.brokers.keys())))

@@ -1,0 +1,317 @@
+"""The one thread that owns what is held of all queues of a push consumer.
+
+It asks brokers for messages, hands them to the workers, hears from them what is consumed, and commits that. Others, the
+connections' readers above all, put what happened into its inbox; nothing here waits for an answer. So there is one
+order of events, and no lock: after each, the queue that it is about goes on as far as it can.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from concurrent.futures import Future, wait
+from contextlib import suppress
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rmqspark.client.pushing.agenda import Agenda
+from rmqspark.client.pushing.commits import Commits
+from rmqspark.client.pushing.listening import Outcome
+from rmqspark.client.pushing.pulls import Found, Gone, Moved, Pulls
+from rmqspark.client.pushing.workers import Workers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from rmqspark.client.pushing.config import PushConfig
+    from rmqspark.client.pushing.offsets import Offsets
+    from rmqspark.client.pushing.process_queue import Batch, ProcessQueue
+    from rmqspark.client.pushing.pulls import Pulled
+    from rmqspark.client.pushing.workers import Consumes
+    from rmqspark.clock import Clock
+    from rmqspark.message_queue import MessageQueue
+
+PULL_RETRY_MS = 3_000  # after an error
+LAST_COMMIT_S = 3.0
+
+_log = logging.getLogger(__name__)
+
+
+class Rules(NamedTuple):
+    """How messages are handed out."""
+
+    config: PushConfig
+    threads: int = 20
+    batch_size: int = 1
+    unlock: Callable[[MessageQueue], Future[Any]] | None = None  # of consumers that read in order
+
+    @property
+    def is_ordered(self) -> bool:
+        return self.unlock is not None
+
+
+class Pump:
+    """Holds queues from `hold` to `release`. The methods above the line may be called from any thread."""
+
+    def __init__(
+        self,
+        pulls: Pulls,
+        offsets: Offsets,
+        consumes: Consumes,
+        rules: Rules,
+        clock: Clock,
+        *,
+        on_trouble: Callable[[MessageQueue], None],
+        farewell: Callable[[], None],
+    ) -> None:
+        """On the pump's thread `on_trouble` is told of a queue that cannot be read, and `farewell` is called at the
+        end, when all is committed."""
+        self._pulls = pulls
+        self._rules = rules
+        self._clock = clock
+        self._on_trouble = on_trouble
+        self._farewell = farewell
+        self._most = rules.config.thresholds(ordered=rules.is_ordered)
+        self._workers = Workers(rules.threads, consumes, self._report)
+        self._inbox: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._commits = Commits(offsets, rules.unlock, self._inbox.put)
+        self._agenda = Agenda()
+        self._held: dict[MessageQueue, ProcessQueue] = {}
+        self._leaving: dict[ProcessQueue, tuple[bool, Future[None]]] = {}  # released while a listener is at work
+        self._asking: dict[ProcessQueue, int] = {}  # and the generation that the answer is for
+        self._resting: set[ProcessQueue] = set()  # asked again when their time has come
+        self._failing: set[ProcessQueue] = set()
+        self._out = 0  # batches with the workers
+        self._close_at_ms: int | None = None  # the latest
+        self._thread = threading.Thread(target=self._run, name="rmqspark-push", daemon=True)
+
+    def start(self) -> None:
+        self._workers.start()
+        self._thread.start()
+
+    def hold(self, held: ProcessQueue) -> None:
+        """Reads and consumes a queue, whose start is committed, from now on."""
+        self._inbox.put(partial(self._hold, held))
+
+    def release(self, held: ProcessQueue, *, is_lost: bool = False) -> Future[None]:
+        """Commits what is consumed, and reads the queue no more. Of one that `is_lost` nothing is said to anybody.
+
+        The future is done when whoever reads it next may begin.
+        """
+        gone: Future[None] = Future()
+        self._inbox.put(partial(self._release, held, is_lost, gone))
+        return gone
+
+    def renewed(self, held: ProcessQueue, locked_until_ms: int) -> None:
+        """The queue is this consumer's alone until then."""
+        self._inbox.put(partial(self._renewed, held, locked_until_ms))
+
+    def reset(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Goes on at these offsets, whatever was read or consumed."""
+        self._inbox.put(partial(self._reset, offsets))
+
+    def close(self) -> None:
+        """Begins nothing more, waits for listeners that are at work, commits, and ends with the farewell."""
+        self._inbox.put(self._close)
+
+    def join(self, timeout_s: float) -> bool:
+        """Waits for the end, and for listeners that go on after it so long. A listener that calls this does not wait:
+        the end waits for it. False then."""
+        if self._workers.is_one(threading.current_thread()):
+            return False
+        self._thread.join()
+        self._workers.join(timeout_s)
+        return True
+
+    # --- the thread --------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        self._agenda.add(self._later_ms(self._rules.config.persist_consumer_offset_interval), self._commit_all)
+        while not self._is_over():
+            self._turn()
+        try:
+            self._commit_last()
+        finally:
+            self._workers.stop()
+            self._farewell()
+
+    def _is_over(self) -> bool:
+        if self._close_at_ms is None:
+            return False
+        return not self._out or self._clock.monotonic_ms() >= self._close_at_ms
+
+    def _turn(self) -> None:
+        wait_ms = self._agenda.wait_ms(self._clock.monotonic_ms())
+        if self._close_at_ms is not None:
+            left_ms = max(self._close_at_ms - self._clock.monotonic_ms(), 0)
+            wait_ms = left_ms if wait_ms is None else min(left_ms, wait_ms)
+        with suppress(Empty):
+            self._do(self._inbox.get(timeout=None if wait_ms is None else wait_ms / 1000))
+        for thing in self._agenda.due(self._clock.monotonic_ms()):
+            self._do(thing)
+
+    @staticmethod
+    def _do(thing: Callable[[], None]) -> None:
+        try:
+            thing()
+        except Exception:  # noqa: BLE001 - a bug: told, and the other queues go on
+            _log.exception("A push consumer could not do what it had to")
+
+    def _later_ms(self, delay_ms: int) -> int:
+        return self._clock.monotonic_ms() + delay_ms
+
+    # --- queues that come and go -------------------------------------------------------------------------------------
+
+    def _hold(self, held: ProcessQueue) -> None:
+        if self._close_at_ms is None:
+            self._held[held.queue] = held
+            self._commits.began(held)
+            self._go_on(held)
+
+    def _release(self, held: ProcessQueue, is_lost: bool, gone: Future[None]) -> None:
+        self._held.pop(held.queue, None)
+        held.drop()
+        self._forget(held)
+        if self._rules.is_ordered and held.is_at_work:  # that must be over before somebody else begins
+            self._leaving[held] = is_lost, gone
+        else:
+            self._give_up(held, is_lost, gone)
+
+    def _give_up(self, held: ProcessQueue, is_lost: bool, gone: Future[None]) -> None:
+        if is_lost:
+            self._commits.forget(held)
+            gone.set_result(None)
+        else:
+            self._commits.give_up(held).add_done_callback(lambda _: gone.set_result(None))
+
+    def _forget(self, held: ProcessQueue) -> None:
+        self._asking.pop(held, None)
+        self._resting.discard(held)
+        self._failing.discard(held)
+
+    def _renewed(self, held: ProcessQueue, locked_until_ms: int) -> None:
+        held.locked_until_ms = locked_until_ms
+        self._go_on(held)
+
+    def _reset(self, offsets: Mapping[MessageQueue, int]) -> None:
+        for queue, queue_offset in offsets.items():
+            held = self._held.get(queue)
+            if held is not None:
+                _log.warning("Queue %s is read from offset %d on, as an operator has it", queue, queue_offset)
+                held.restart(queue_offset)
+                self._commits.commit(held)
+                self._go_on(held)
+
+    # --- from broker to listener -------------------------------------------------------------------------------------
+
+    def _go_on(self, held: ProcessQueue) -> None:
+        """Hands out what may be consumed, and asks for more where there is room."""
+        if held.dropped or self._close_at_ms is not None:
+            return
+        self._hand_out(held)
+        generation = held.generation
+        is_asking = self._asking.get(held) == generation
+        if not is_asking and held not in self._resting and held.has_room(self._most):
+            self._asking[held] = generation
+            self._pulls.ask(held, lambda pulled: self._inbox.put(partial(self._pulled, held, generation, pulled)))
+
+    def _hand_out(self, held: ProcessQueue) -> None:
+        """All that waits; in order, the next batch alone when the one before is over."""
+        if self._rules.is_ordered and held.locked_until_ms <= self._clock.monotonic_ms():
+            return
+        while not self._rules.is_ordered or held.is_idle:
+            batch = held.take(self._rules.batch_size)
+            if batch is None:
+                return
+            self._out += 1
+            self._workers.give(batch)
+
+    def _pulled(self, held: ProcessQueue, generation: int, pulled: Pulled) -> None:
+        if held.dropped or generation != held.generation:
+            return
+        del self._asking[held]
+        match pulled:
+            case Found():
+                self._failing.discard(held)
+                held.arrived(pulled.messages, pulled.next_offset)
+                if pulled.rest_ms:
+                    self._rest(held, pulled.rest_ms)
+            case Moved():
+                self._move(held, pulled)
+            case Gone():
+                self._note_failure(held, pulled)
+        self._go_on(held)
+
+    def _move(self, held: ProcessQueue, moved: Moved) -> None:
+        """Where it has to go on behind what is held, that is still good: the queue has only lost what is between."""
+        _log.warning("Queue %s is read from offset %d on: %s", held.queue, moved.next_offset, moved.reason)
+        if moved.is_reset or moved.next_offset < held.next_offset:
+            held.restart(moved.next_offset)
+        else:
+            held.skip_to(moved.next_offset)
+        self._commits.commit(held)
+
+    def _note_failure(self, held: ProcessQueue, gone: Gone) -> None:
+        if held not in self._failing:
+            _log.warning("Queue %s cannot be read, and is tried again: %s", held.queue, gone.error)
+        self._failing.add(held)
+        self._commits.doubt(held)
+        self._rest(held, PULL_RETRY_MS)
+        self._on_trouble(held.queue)
+
+    def _rest(self, held: ProcessQueue, delay_ms: int) -> None:
+        self._resting.add(held)
+        self._agenda.add(self._later_ms(delay_ms), partial(self._rested, held))
+
+    def _rested(self, held: ProcessQueue) -> None:
+        self._resting.discard(held)
+        self._go_on(held)
+
+    # --- from listener to broker -------------------------------------------------------------------------------------
+
+    def _report(self, batch: Batch, outcome: Outcome | None) -> None:
+        """On a worker's thread."""
+        self._inbox.put(partial(self._consumed, batch, Outcome(batch.messages) if outcome is None else outcome))
+
+    def _consumed(self, batch: Batch, outcome: Outcome) -> None:
+        self._out -= 1
+        held = batch.of
+        held.finish(batch, outcome.left)
+        if outcome.left and outcome.delay_ms and batch.is_wanted:
+            self._agenda.add(self._later_ms(outcome.delay_ms), partial(self._put_back, batch, outcome))
+            return
+        if outcome.left:
+            held.put_back(batch, outcome.left)
+        self._over(held)
+
+    def _put_back(self, batch: Batch, outcome: Outcome) -> None:
+        batch.of.put_back(batch, outcome.left)
+        self._over(batch.of)
+
+    def _over(self, held: ProcessQueue) -> None:
+        """A batch of the queue is over."""
+        if held in self._leaving and not held.is_at_work:
+            self._give_up(held, *self._leaving.pop(held))
+        self._go_on(held)
+
+    def _commit_all(self) -> None:
+        self._agenda.add(self._later_ms(self._rules.config.persist_consumer_offset_interval), self._commit_all)
+        self._commits.catch_up(self._held.values())
+
+    # --- the end -----------------------------------------------------------------------------------------------------
+
+    def _close(self) -> None:
+        if self._close_at_ms is None:
+            self._close_at_ms = self._later_ms(self._rules.config.await_termination_millis_when_shutdown)
+            self._out -= len(self._workers.withdraw())
+
+    def _commit_last(self) -> None:
+        if self._out:
+            _log.warning("%d calls of the listener have not ended: their messages are consumed again", self._out)
+        ends = [self._commits.give_up(held) for held in self._held.values()]
+        done, late = wait(ends, LAST_COMMIT_S)
+        failures = [error for end in done if (error := end.exception()) is not None]
+        if failures or late:
+            why = failures[0] if failures else "no answer in time"
+            _log.warning("%d queues were not committed at the end: %s", len(failures) + len(late), why)

@@ -1,0 +1,178 @@
+"""Sees that just those queues are held that are this member's.
+
+One thread that asks and waits, so that reading and consuming need not: now and then, and at once when a broker tells
+that the group has changed or something is amiss, it goes round. A round is a look, what follows from it (`assignment`),
+and the hand-over: what is not its own any more is released; what is its own now is locked, where queues are read in
+order, and begun where the group has come to. RocketMQ: RebalanceService, RebalanceImpl; spec: semantics, sections 8.1,
+8.4 and 8.8.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING, NamedTuple
+
+from rmqspark.client.pushing.assignment import change, is_settled, wanted
+from rmqspark.client.pushing.process_queue import ProcessQueue
+from rmqspark.errors import RmqError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+    from concurrent.futures import Future
+
+    from rmqspark.client.pushing.lookout import Lookout
+    from rmqspark.client.pushing.membership import Membership
+    from rmqspark.client.pushing.pump import Pump
+    from rmqspark.client.pushing.starts import Starts
+    from rmqspark.client.pushing.subscription import Subscription
+    from rmqspark.clock import Clock
+    from rmqspark.message_queue import MessageQueue
+    from rmqspark.rebalance.strategies import Strategy
+
+SOON_S = 1.0  # after a round that left something open
+PAUSE_S = 0.1  # between two rounds, however often brokers say that something has changed
+LOCK_LIVE_MS = 30_000  # RocketMQ's rebalanceLockMaxLiveTime: half of what its brokers grant
+
+_log = logging.getLogger(__name__)
+
+
+class Division(NamedTuple):
+    """How a group divides its queues. Without a strategy it does not: every member reads all."""
+
+    strategy: Strategy | None
+    is_ordered: bool
+    interval_ms: int
+
+
+class Rebalancer:
+    """Of one member. `subscriptions` are those of the moment, by topic."""
+
+    def __init__(
+        self,
+        lookout: Lookout,
+        membership: Membership,
+        subscriptions: Mapping[str, Subscription],
+        starts: Starts,
+        pump: Pump,
+        division: Division,
+        clock: Clock,
+    ) -> None:
+        self._lookout = lookout
+        self._membership = membership
+        self._subscriptions = subscriptions
+        self._starts = starts
+        self._pump = pump
+        self._division = division
+        self._clock = clock
+        self._held: dict[MessageQueue, ProcessQueue] = {}
+        self._leaving: dict[MessageQueue, Future[None]] = {}  # released, and not yet committed or unlocked
+        self._changed = threading.Condition()
+        self._asked = 0  # rounds that somebody wants, of which `_done` are done
+        self._done = 0
+        self._failure: RmqError | None = None  # of the last round
+        self._stopped = False
+        self._thread = threading.Thread(target=self._run, name="rmqspark-rebalance", daemon=True)
+
+    @property
+    def assignment(self) -> list[MessageQueue]:
+        return sorted(self._held.copy())
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Has it look at once."""
+        with self._changed:
+            self._asked += 1
+            self._changed.notify_all()
+
+    def look(self, timeout_s: float) -> None:
+        """The same, and waits until it has. Raises Unreachable and the like where nothing could be seen."""
+        with self._changed:
+            self._asked += 1
+            ticket = self._asked
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._done >= ticket or self._stopped, timeout_s)
+            if self._failure is not None:
+                raise self._failure
+
+    def stop(self) -> None:
+        """Begins no more rounds."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+
+    def join(self, timeout_s: float) -> None:
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join(timeout_s)
+
+    # --- the thread --------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        pause_s = 0.0
+        while True:
+            with self._changed:
+                is_called = self._changed.wait_for(lambda: self._stopped or self._asked > self._done, pause_s)
+                ticket = self._asked
+                if self._stopped:
+                    return
+            failure, is_done = self._try_round(fresh=not is_called)
+            with self._changed:
+                self._done, self._failure = ticket, failure
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._stopped, PAUSE_S)
+            pause_s = self._division.interval_ms / 1000 if is_done else SOON_S
+
+    def _try_round(self, *, fresh: bool) -> tuple[RmqError | None, bool]:
+        try:
+            return None, self._round(fresh=fresh)
+        except RmqError as error:
+            if not self._stopped:
+                _log.warning("The queues of group %s cannot be seen: %s", self._membership.group, error)
+            return error, False
+        except Exception:  # noqa: BLE001 - a bug: told, and the next round may do better
+            _log.exception("The queues of group %s could not be divided", self._membership.group)
+            return None, False
+
+    def _round(self, *, fresh: bool) -> bool:
+        """Returns whether nothing was left open."""
+        views = self._lookout.look(dict(self._subscriptions), fresh=fresh)
+        strategy, member = self._division.strategy, self._membership.cluster.client_id
+        share = wanted(views, self._held, member, strategy)
+        drop, take = change(self._held, share)
+        for queue in drop:
+            self._leaving[queue] = self._pump.release(self._held.pop(queue))
+        self._begin([queue for queue in take if self._has_left(queue)])
+        return is_settled(views, member, strategy) and share == self._held.keys()
+
+    def _has_left(self, queue: MessageQueue) -> bool:
+        """Whether it may be taken again: what was consumed of it is committed, and nobody is at work on it in order."""
+        leaving = self._leaving.get(queue)
+        if leaving is not None and not leaving.done():
+            return False
+        self._leaving.pop(queue, None)
+        return True
+
+    def _begin(self, take: Collection[MessageQueue]) -> None:
+        locked_until_ms = self._clock.monotonic_ms() + LOCK_LIVE_MS
+        ours = self._lock(take, locked_until_ms) if self._division.is_ordered else take
+        for queue, start in self._starts.of(ours, self._subscriptions, self._lookout.is_later).items():
+            held = self._held[queue] = ProcessQueue(queue, start)
+            held.locked_until_ms = locked_until_ms
+            self._pump.hold(held)
+
+    def _lock(self, take: Iterable[MessageQueue], until_ms: int) -> list[MessageQueue]:
+        """Renews the locks of what is held; returns what of `take` is this member's alone.
+
+        A lock that could not be renewed since its broker is away lasts until it ends by itself: then nothing is
+        consumed. One that is another's is lost, and with it what was not committed.
+        """
+        locked, unknown = self._membership.lock([*self._held, *take])
+        for queue, held in list(self._held.items()):
+            if queue in locked:
+                self._pump.renewed(held, until_ms)
+            elif queue not in unknown:
+                _log.warning("Queue %s is locked by another member of group %s", queue, self._membership.group)
+                self._leaving[queue] = self._pump.release(self._held.pop(queue), is_lost=True)
+        return [queue for queue in take if queue in locked]

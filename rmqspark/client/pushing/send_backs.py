@@ -1,0 +1,124 @@
+"""Messages that could not be consumed, on their way back: to come again after a while, or among the dead letters.
+
+Usually the broker that has a message stores it anew (CONSUMER_SEND_MSG_BACK). Where it cannot be asked to, or where
+messages are consumed in order, the message is sent like a new one to the retry topic of its group, on any broker, which
+puts it among the dead letters once it says of itself that it was consumed too often. RocketMQ: sendMessageBack of
+DefaultMQPushConsumerImpl and ConsumeMessageOrderlyService; spec: semantics, section 8.9.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from rmqspark.client.delivery import DEFAULT_TOPIC_QUEUES
+from rmqspark.client.outgoing import compressed
+from rmqspark.errors import NoPermission, RmqError
+from rmqspark.protocol.codes import RequestCode, ResponseCode
+from rmqspark.protocol.headers.consume import ConsumerSendMsgBackRequestHeader
+from rmqspark.protocol.headers.produce import SendMessageRequestHeaderV2
+from rmqspark.protocol.names import AUTO_CREATE_TOPIC, retry_topic
+from rmqspark.protocol.records.message_id import parse_offset_msg_id
+from rmqspark.protocol.records.properties import Property, encode_properties
+
+if TYPE_CHECKING:
+    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.message_queue import MessageQueue
+    from rmqspark.model import ReceivedMessage
+
+_TIMEOUT_MS: Final = 5_000
+_COMPRESSED_FROM_BYTES: Final = 4096
+_FIRST_LEVEL: Final = 3  # of delay, for the first time; one more each time
+_AS_BROKER_SAYS: Final = 0  # the level of CONSUMER_SEND_MSG_BACK that means the same
+_PRODUCER: Final = "CLIENT_INNER_PRODUCER"  # RocketMQ's name for what clients send of themselves
+_STORED: Final = (
+    ResponseCode.SUCCESS,
+    ResponseCode.FLUSH_DISK_TIMEOUT,
+    ResponseCode.FLUSH_SLAVE_TIMEOUT,
+    ResponseCode.SLAVE_NOT_AVAILABLE,
+)
+
+_log = logging.getLogger(__name__)
+
+
+class SendBacks:
+    """Gives back what a group could not consume; a message that was, `max_times`, is a dead letter. Safe to share
+    between threads."""
+
+    def __init__(self, cluster: ClusterClient, group: str, max_times: int) -> None:
+        self._cluster = cluster
+        self._group = group
+        self._max_times = max_times
+
+    def give_back(self, message: ReceivedMessage) -> None:
+        """Has the message come again after a while. Raises what kept all brokers from storing it."""
+        name = message.queue.broker_name
+        header = ConsumerSendMsgBackRequestHeader(
+            offset=parse_offset_msg_id(message.offset_msg_id)[1],
+            group=self._group,
+            delayLevel=_AS_BROKER_SAYS,
+            originMsgId=message.msg_id,
+            originTopic=message.topic,
+            unitMode=False,
+            maxReconsumeTimes=self._max_times,
+            bname=name,
+        )
+        try:
+            self._cluster.broker(name).call(RequestCode.CONSUMER_SEND_MSG_BACK, header, timeout_ms=_TIMEOUT_MS)
+        except RmqError as error:
+            _log.debug("%s takes %s not back, it is sent instead: %s", name, message.msg_id, error)
+            self.send(message)
+
+    def send(self, message: ReceivedMessage) -> None:
+        """The same by sending it; a dead letter is made of it where it was consumed `max_times` before this time.
+
+        Tried once on each broker that has the retry topic. Raises what went wrong last.
+        """
+        topic = retry_topic(self._group)
+        failure: RmqError = NoPermission(f"No broker takes messages of {topic!r}.")
+        for queue in self._first_queues(topic):
+            try:
+                self._send_to(queue, message)
+            except RmqError as error:
+                failure = error
+            else:
+                return
+        raise failure
+
+    def _first_queues(self, topic: str) -> list[MessageQueue]:
+        """One of each broker."""
+        queues = self._cluster.route_to_publish(topic).publish_queues
+        return list({queue.broker_name: queue for queue in reversed(queues)}.values())
+
+    def _send_to(self, queue: MessageQueue, message: ReceivedMessage) -> None:
+        body, sys_flag = compressed(message.body, _COMPRESSED_FROM_BYTES)
+        header = SendMessageRequestHeaderV2(
+            a=_PRODUCER,
+            b=queue.topic,
+            c=AUTO_CREATE_TOPIC,
+            d=DEFAULT_TOPIC_QUEUES,
+            e=queue.queue_id,
+            f=sys_flag,
+            g=message.born_timestamp_ms,
+            h=message.flag,
+            i=encode_properties(returned_properties(message)).decode(),
+            j=message.reconsume_times + 1,
+            k=False,
+            l=self._max_times,
+            m=False,
+            n=queue.broker_name,
+        )
+        answer = self._cluster.broker(queue.broker_name).send(header, body, timeout_ms=_TIMEOUT_MS)
+        if answer.code not in _STORED:
+            answer.raise_for_code()
+
+
+def returned_properties(message: ReceivedMessage) -> dict[str, str]:
+    """Those of a message that is sent to come again: where it came from, which the first return says for all later
+    ones, and how long it waits."""
+    properties = dict(message.properties)
+    properties.pop(Property.TRANSACTION_PREPARED, None)
+    properties.setdefault(Property.ORIGIN_MESSAGE_ID, message.offset_msg_id)
+    properties[Property.RETRY_TOPIC] = message.topic
+    properties[Property.DELAY] = str(_FIRST_LEVEL + message.reconsume_times)
+    return properties
