@@ -191,6 +191,7 @@ class PushConsumer:
             return
         if not was_closed:
             self._rebalancer.stop()
+            self._rebalancer.join(JOIN_S)  # or it would lock queues that nobody unlocks
             self._pump.close()
         if self._pump.join(JOIN_S):
             self._rebalancer.join(JOIN_S)

@@ -304,7 +304,8 @@ class Pump:
     def _close(self) -> None:
         if self._close_at_ms is None:
             self._close_at_ms = self._later_ms(self._rules.config.await_termination_millis_when_shutdown)
-            self._out -= len(self._workers.withdraw())
+            for batch in self._workers.withdraw():
+                self._consumed(batch, Outcome(batch.messages))
 
     def _commit_last(self) -> None:
         if self._out:

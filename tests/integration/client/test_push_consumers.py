@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.integration
 
-PATIENCE_S = 60
+PATIENCE_S = 30  # less than the minute after which a lock that nobody gave up ends by itself
 QUICK = PushConfig(rebalance_interval=500, persist_consumer_offset_interval=100, suspend_current_queue_time_millis=50)
 
 
