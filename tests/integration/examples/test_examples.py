@@ -27,6 +27,7 @@ PRINTS = [
         ["kettle: UNKNOWN", "in the database: kettle, lamp; messages: kettle, lamp"],
         id="transactions",
     ),
+    pytest.param("push_consumer.py", ["8 orders billed, order 3 at the second try"], id="push_consumer"),
     pytest.param("test_orders.py", ["1 passed"], id="orders"),
     pytest.param("spark_batch.py", ["alarms: 1,000, their sum: 45,000"], id="spark_batch", marks=SPARK),
     pytest.param(

@@ -25,6 +25,7 @@ def test_every_block_runs(capsys: pytest.CaptureFixture[str]) -> None:
             exec(compile(block.replace("127.0.0.1:9876", local.namesrv), "docs/python.md", "exec"), names)
     told = capsys.readouterr().out
     assert "b'one' paid ['1'] EU orders/broker-a/" in told
+    assert "consumed b'one' 0" in told
     assert "InvalidMessage" in told
 
 
