@@ -32,7 +32,7 @@ class Lookout:
         self._membership = membership
         self._asks_for_members = asks_for_members
         self._at_first: dict[str, frozenset[MessageQueue]] = {}  # the queues that a topic had when it was first seen
-        self._missed: set[str] = set()  # topics that are not there, which is told once
+        self._missed: set[str] = set()  # topics that could not be seen, which is told once
         self.brokers: frozenset[str] = frozenset()  # that have heard of this member, or were to
 
     def look(self, subscriptions: Mapping[str, Subscription], *, fresh: bool) -> dict[str, View | None]:
@@ -63,7 +63,9 @@ class Lookout:
             self._missed.add(topic)
             return None
         except RmqError as error:
-            _log.debug("Topic %s cannot be seen: %s", topic, error)
+            if topic not in self._missed:
+                _log.warning("Topic %s cannot be seen: %s", topic, error)
+            self._missed.add(topic)
             return error
         self._missed.discard(topic)
         return route

@@ -129,7 +129,7 @@ class Pump:
     def _run(self) -> None:
         self._agenda.add(self._later_ms(self._rules.config.persist_consumer_offset_interval), self._commit_all)
         while not self._is_over():
-            self._turn()
+            self.turn()
         try:
             self._commit_last()
         finally:
@@ -141,7 +141,8 @@ class Pump:
             return False
         return not self._out or self._clock.monotonic_ms() >= self._close_at_ms
 
-    def _turn(self) -> None:
+    def turn(self) -> None:
+        """Waits for what is next, and does it."""
         wait_ms = self._agenda.wait_ms(self._clock.monotonic_ms())
         if self._close_at_ms is not None:
             left_ms = max(self._close_at_ms - self._clock.monotonic_ms(), 0)

@@ -67,6 +67,7 @@ class Rebalancer:
         self._clock = clock
         self._held: dict[MessageQueue, ProcessQueue] = {}
         self._leaving: dict[MessageQueue, Future[None]] = {}  # released, and not yet committed or unlocked
+        self._refused: set[MessageQueue] = set()  # could not be begun with
         self._changed = threading.Condition()
         self._asked = 0  # rounds that somebody wants, of which `_done` are done
         self._done = 0
@@ -110,7 +111,7 @@ class Rebalancer:
     # --- the thread --------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        pause_s = 0.0
+        interval_s = pause_s = self._division.interval_ms / 1000
         while True:
             with self._changed:
                 is_called = self._changed.wait_for(lambda: self._stopped or self._asked > self._done, pause_s)
@@ -122,13 +123,13 @@ class Rebalancer:
                 self._done, self._failure = ticket, failure
                 self._changed.notify_all()
                 self._changed.wait_for(lambda: self._stopped, PAUSE_S)
-            pause_s = self._division.interval_ms / 1000 if is_done else SOON_S
+            pause_s = interval_s if is_done else min(SOON_S, interval_s)
 
     def _try_round(self, *, fresh: bool) -> tuple[RmqError | None, bool]:
         try:
             return None, self._round(fresh=fresh)
         except RmqError as error:
-            if not self._stopped:
+            if self._failure is None and not self._stopped:
                 _log.warning("The queues of group %s cannot be seen: %s", self._membership.group, error)
             return error, False
         except Exception:  # noqa: BLE001 - a bug: told, and the next round may do better
@@ -158,9 +159,19 @@ class Rebalancer:
         locked_until_ms = self._clock.monotonic_ms() + LOCK_LIVE_MS
         ours = self._lock(take, locked_until_ms) if self._division.is_ordered else take
         for queue, start in self._starts.of(ours, self._subscriptions, self._lookout.is_later).items():
-            held = self._held[queue] = ProcessQueue(queue, start)
-            held.locked_until_ms = locked_until_ms
-            self._pump.hold(held)
+            if isinstance(start, int):
+                held = self._held[queue] = ProcessQueue(queue, start)
+                held.locked_until_ms = locked_until_ms
+                self._pump.hold(held)
+            self._note_start(queue, start)
+
+    def _note_start(self, queue: MessageQueue, start: int | RmqError) -> None:
+        """One that cannot be begun with is told once, and tried again with every round."""
+        if isinstance(start, int):
+            self._refused.discard(queue)
+        elif queue not in self._refused:
+            self._refused.add(queue)
+            _log.warning("Queue %s cannot be begun with, and is tried again: %s", queue, start)
 
     def _lock(self, take: Iterable[MessageQueue], until_ms: int) -> list[MessageQueue]:
         """Renews the locks of what is held; returns what of `take` is this member's alone.

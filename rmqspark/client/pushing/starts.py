@@ -6,7 +6,6 @@ that dies with its first message in hand would otherwise be behind that message 
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.client.futures import after, at_hand, failing, then
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from rmqspark.client.pushing.subscription import ConsumeFrom, Place, Subscription
     from rmqspark.message_queue import MessageQueue
 
-_log = logging.getLogger(__name__)
-
 
 class Starts(NamedTuple):
     """Of one group."""
@@ -36,8 +33,8 @@ class Starts(NamedTuple):
         queues: Iterable[MessageQueue],
         subscriptions: Mapping[str, Subscription],
         is_later: Callable[[MessageQueue], bool],
-    ) -> dict[MessageQueue, int]:
-        """Where each begins, as far as brokers tell; those of the others are left out."""
+    ) -> dict[MessageQueue, int | RmqError]:
+        """Where each begins, or what kept its broker from telling."""
 
         def place(queue: MessageQueue) -> Place:
             subscription = subscriptions.get(queue.topic)
@@ -45,12 +42,12 @@ class Starts(NamedTuple):
             return self.consume_from.place(queue, since_ms, is_later=is_later(queue))
 
         asked = {queue: self._start(queue, place(queue)) for queue in queues}
-        starts: dict[MessageQueue, int] = {}
+        starts: dict[MessageQueue, int | RmqError] = {}
         for queue, answer in asked.items():
             try:
                 starts[queue] = answer.result()
             except RmqError as error:
-                _log.warning("Queue %s is not begun with, and tried again: %s", queue, error)
+                starts[queue] = error
         return starts
 
     def _start(self, queue: MessageQueue, place: Place) -> Future[int]:
