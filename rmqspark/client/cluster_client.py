@@ -59,7 +59,9 @@ class ClusterClient:
         entropy: Entropy | None = None,
         timeout_ms: int = DEFAULT_TIMEOUT_MS,
         on_request: OnBrokerRequest | None = None,
+        instance_name: str | None = None,
     ) -> None:
+        """`instance_name` is what the client calls itself, on its machine, instead of by its process and time."""
         self.namesrv = resolve_namesrv(namesrv)
         self.clock = clock or SystemClock()
         self.entropy = entropy or SystemEntropy()
@@ -67,7 +69,7 @@ class ClusterClient:
         self._connections = Connections(timeout_ms, on_request)
         self.name_servers = NameServers(parse_addresses(self.namesrv), self._connections, timeout_ms)
         self.ip = local_ip(self.name_servers.addresses[0])
-        self.client_id = client_id(self.ip, self.clock)
+        self.client_id = client_id(self.ip, self.clock) if instance_name is None else f"{self.ip}@{instance_name}"
         self.heartbeats = Heartbeats(self.client_id)
         self._lock = threading.Lock()  # for changes of what follows; a look-up alone is atomic
         self.coordinators = KnownCoordinators()

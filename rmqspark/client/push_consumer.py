@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from rmqspark.client.arguments import takes_what_it_says
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.pushing.config import PushConfig
-from rmqspark.client.pushing.listening import Listening, Locked, give_back, hold_up
+from rmqspark.client.pushing.listening import Listening, Locked, give_back, hold_up, pass_by
 from rmqspark.client.pushing.lookout import Lookout
 from rmqspark.client.pushing.membership import Membership
-from rmqspark.client.pushing.offsets import GroupOffsets
+from rmqspark.client.pushing.offsets import GroupOffsets, LocalOffsets, local_offsets_path
 from rmqspark.client.pushing.pulls import Pulls
 from rmqspark.client.pushing.pump import Pump, Rules
 from rmqspark.client.pushing.rebalancer import Division, Rebalancer
@@ -34,15 +34,19 @@ from rmqspark.remoting.reply import Reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
     from types import TracebackType
-    from typing import Self
+    from typing import Self, TypeAlias
 
+    from rmqspark.client.pushing.offsets import Offsets
     from rmqspark.client.pushing.workers import Consumes
     from rmqspark.clock import Clock
     from rmqspark.entropy import Entropy
     from rmqspark.message_queue import MessageQueue
     from rmqspark.model import ReceivedMessage
     from rmqspark.protocol.commands.command import Command
+
+    Call: TypeAlias = Callable[[list[ReceivedMessage]], object]
 
 MOST_THREADS = 1_000  # RocketMQ's bounds, as those of batches
 MOST_IN_A_BATCH = 1_024
@@ -72,6 +76,7 @@ class PushConsumer:
         *,
         listener: Callable[..., object],
         ordered: bool = False,
+        broadcasting: bool = False,
         consume_from: str | int = "latest",
         consume_threads: int = 20,
         consume_message_batch_max_size: int | None = None,
@@ -84,29 +89,35 @@ class PushConsumer:
         """`listener` takes one ReceivedMessage; with `consume_message_batch_max_size` a list of up to so many of one
         queue, which is consumed, or comes again, as a whole. `consume_from` is where a group begins that has consumed
         nothing yet: "latest", "earliest", or a time in ms since 1970. `max_reconsume_times` -1 is 16, and without end
-        where `ordered`. `allocate_strategy` is one of RocketMQ's, the same for all members."""
+        where `ordered`. `allocate_strategy` is one of RocketMQ's, the same for all members. With `broadcasting` every
+        member gets all messages, whatever it fails at only once, and keeps its offsets in a file of its machine."""
         self.group = check_group(group)
+        if ordered and broadcasting:
+            raise InvalidArgument("ordered and broadcasting exclude each other.", hint="Who broadcasts locks no queue.")
         max_times = _checked_times(max_reconsume_times, ordered=ordered)
         threads = _between("consume_threads", consume_threads, 1, MOST_THREADS)
         batch_size = consume_message_batch_max_size
         size = 1 if batch_size is None else _between("consume_message_batch_max_size", batch_size, 1, MOST_IN_A_BATCH)
-        start = ConsumeFrom.parse(consume_from)
-        strategy = _checked_strategy(allocate_strategy)
+        call = listener if batch_size is not None else _one_by_one(listener)
+        start, strategy = ConsumeFrom.parse(consume_from), _checked_strategy(allocate_strategy)
         config = config or PushConfig()
-        self._cluster = cluster = ClusterClient(namesrv, clock=clock, entropy=entropy, on_request=self._asked)
+        self._cluster = cluster = ClusterClient(
+            namesrv,
+            clock=clock,
+            entropy=entropy,
+            on_request=self._asked,
+            instance_name=config.instance_name if broadcasting else None,
+        )
         self._subscriptions: dict[str, Subscription] = {}
-        self._subscribe(retry_topic(group), "*", None)
-        self._membership = Membership(cluster, group, start)
-        self._lookout = Lookout(cluster, self._membership, asks_for_members=True)
-        ways = SendBacks(cluster, group, max_times)
-        failed = hold_up(ways, max_times, config.suspend_current_queue_time_millis) if ordered else give_back(ways)
-        listening = Listening(listener if batch_size is not None else _one_by_one(listener), failed)
-        consumes: Consumes = Locked(listening, cluster.clock) if ordered else listening
-        offsets = GroupOffsets(cluster, group)
+        if not broadcasting:
+            self._subscribe(retry_topic(group), "*", None)
+        self._membership = Membership(cluster, group, start, broadcasting)
+        self._lookout = Lookout(cluster, self._membership, asks_for_members=not broadcasting)
+        offsets: Offsets = LocalOffsets(_path(config, cluster, group)) if broadcasting else GroupOffsets(cluster, group)
         self._pump = Pump(
             Pulls(cluster, group, self._subscriptions, config.pull_batch_size),
             offsets,
-            consumes,
+            self._consumes(call, config, max_times, ordered=ordered, broadcasting=broadcasting),
             Rules(config, threads, size, self._membership.unlock if ordered else None),
             cluster.clock,
             on_trouble=self._look_again,
@@ -118,7 +129,7 @@ class PushConsumer:
             self._subscriptions,
             Starts(cluster, offsets, start),
             self._pump,
-            Division(strategy, ordered, config.rebalance_interval),
+            Division(None if broadcasting else strategy, ordered, config.rebalance_interval),
             cluster.clock,
         )
         self._turn = threading.Lock()
@@ -201,6 +212,18 @@ class PushConsumer:
     def _subscribe(self, topic: str, tags: str, sql: str | None) -> None:
         self._subscriptions[topic] = Subscription.to(topic, tags, sql, self._cluster.clock.now_ms())
 
+    def _consumes(
+        self, call: Call, config: PushConfig, max_times: int, *, ordered: bool, broadcasting: bool
+    ) -> Consumes:
+        """Calls the listener, and knows what becomes of messages that it fails at."""
+        if broadcasting:
+            return Listening(call, pass_by)
+        ways = SendBacks(self._cluster, self.group, max_times)
+        if not ordered:
+            return Listening(call, give_back(ways))
+        pause_ms = config.suspend_current_queue_time_millis
+        return Locked(Listening(call, hold_up(ways, max_times, pause_ms)), self._cluster.clock)
+
     def _asked(self, address: str, command: Command, body: memoryview) -> Reply | None:
         """What brokers ask, on a reader thread: nothing may wait here.
 
@@ -233,8 +256,12 @@ class PushConsumer:
             raise AlreadyClosed("This consumer was closed.", hint="Make a new one.")
 
 
-def _one_by_one(listener: Callable[..., object]) -> Callable[[list[ReceivedMessage]], object]:
+def _one_by_one(listener: Callable[..., object]) -> Call:
     return lambda messages: listener(messages[0])
+
+
+def _path(config: PushConfig, cluster: ClusterClient, group: str) -> Path:
+    return local_offsets_path(config.local_offset_store_dir, cluster.client_id, group)
 
 
 def _between(name: str, value: int, lowest: int, highest: int) -> int:

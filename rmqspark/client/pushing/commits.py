@@ -42,16 +42,12 @@ class Commits:
         """Commits where there is something new."""
         for held in all_held:
             if self._told.get(held) != held.commit_offset:
-                self.commit(held)
+                self._commit(held)
+        self._offsets.flush()
 
     def commit(self, held: ProcessQueue) -> None:
-        queue_offset = self._told[held] = held.commit_offset
-
-        def heard(done: Future[None]) -> None:
-            if (error := done.exception()) is not None:
-                self._post(partial(self._failed, held, queue_offset, error))
-
-        self._offsets.commit(held.queue, queue_offset).add_done_callback(heard)
+        self._commit(held)
+        self._offsets.flush()
 
     def doubt(self, held: ProcessQueue) -> None:
         """Its broker was away: one that crashed may have forgotten the last it was told."""
@@ -67,9 +63,19 @@ class Commits:
         self.forget(held)
         unlock, queue = self._unlock, held.queue
         committed: Future[Any] = self._offsets.commit(queue, held.commit_offset)
+        self._offsets.flush()
         if unlock is None or held.is_at_work:
             return committed
         return after(or_else(committed, lambda _: at_hand(None)), lambda _: unlock(queue))
+
+    def _commit(self, held: ProcessQueue) -> None:
+        queue_offset = self._told[held] = held.commit_offset
+
+        def heard(done: Future[None]) -> None:
+            if (error := done.exception()) is not None:
+                self._post(partial(self._failed, held, queue_offset, error))
+
+        self._offsets.commit(held.queue, queue_offset).add_done_callback(heard)
 
     def _failed(self, held: ProcessQueue, queue_offset: int, error: BaseException) -> None:
         _log.debug("Offset %d of %s is not committed, the next one will be: %s", queue_offset, held.queue, error)

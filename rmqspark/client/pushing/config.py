@@ -44,6 +44,13 @@ class PushConfig:
         at_most=_LONGEST_MS,
     )
 
+    instance_name: str = setting(
+        "DEFAULT", "Tells consumers that broadcast, of one group and machine, from each other, in their files and ids."
+    )
+    local_offset_store_dir: str | None = setting(
+        None, "Where those keep their offsets; by default .rocketmq_offsets in the home directory."
+    )
+
     def __post_init__(self) -> None:
         check_bounds(self)
 

@@ -1,11 +1,18 @@
-"""Where a push consumer's group keeps how far it has come: with the brokers."""
+"""Where push consumers keep how far they have come: with the brokers, or, who reads all queues alone, in a file.
+
+The file is RocketMQ's, name and form (LocalFileOffsetStore; spec: semantics, section 8.4).
+"""
 
 from __future__ import annotations
 
+import os
+import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from rmqspark.client.futures import failing, then
-from rmqspark.errors import RmqError
+from rmqspark.client.futures import at_hand, failing, then
+from rmqspark.errors import BodyError, DamagedFile, RmqError, StoreError
+from rmqspark.protocol.bodies.admin import ResetOffsetBody
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -22,6 +29,9 @@ class Offsets(Protocol):
         """Before which offset everything is consumed; None where nothing was ever committed."""
 
     def commit(self, queue: MessageQueue, queue_offset: int) -> Future[None]: ...
+
+    def flush(self) -> None:
+        """Whatever was committed is now where it belongs, if the future of its commit said so. Raises StoreError."""
 
 
 class GroupOffsets:
@@ -45,6 +55,69 @@ class GroupOffsets:
         except RmqError as error:
             return failing(error)
         return then(answer, _raise_for_code)
+
+    def flush(self) -> None:
+        """Brokers have been told already."""
+
+
+class LocalOffsets:
+    """Those of a consumer that broadcasts, in a file of its machine. Safe to share between threads."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises DamagedFile for a file that is none of its kind."""
+        self._path = path
+        self._lock = threading.Lock()
+        self._offsets = _read(path)
+        self._is_saved = True
+
+    def committed(self, queue: MessageQueue) -> Future[int | None]:
+        return at_hand(self._offsets.get(queue))
+
+    def commit(self, queue: MessageQueue, queue_offset: int) -> Future[None]:
+        with self._lock:
+            self._offsets[queue] = queue_offset
+            self._is_saved = False
+        return at_hand(None)
+
+    def flush(self) -> None:
+        with self._lock:
+            if self._is_saved:
+                return
+            try:
+                _write(self._path, ResetOffsetBody(self._offsets).encode())
+            except OSError as error:
+                raise StoreError(f"The offsets in {self._path} cannot be saved: {error.strerror}.") from error
+            self._is_saved = True
+
+
+def local_offsets_path(directory: str | None, client_id: str, group: str) -> Path:
+    """Where RocketMQ's clients keep them, unless a directory is named."""
+    root = Path(directory) if directory else Path.home() / ".rocketmq_offsets"
+    return root / client_id / group / "offsets.json"
+
+
+def _read(path: Path) -> dict[MessageQueue, int]:
+    try:
+        return ResetOffsetBody.decode(path.read_bytes()).offsetTable
+    except FileNotFoundError:
+        return {}
+    except BodyError as error:
+        raise DamagedFile(
+            f"{path} has no offsets: {error.message}", hint="Take it away to begin where a new consumer does."
+        ) from error
+    except OSError as error:
+        raise StoreError(f"The offsets in {path} cannot be read: {error.strerror}.") from error
+
+
+def _write(path: Path, content: bytes) -> None:
+    """In one piece, or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_suffix(".tmp")
+    with draft.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
 
 
 def _raise_for_code(response: Response) -> None:

@@ -130,11 +130,9 @@ class Pump:
         self._agenda.add(self._later_ms(self._rules.config.persist_consumer_offset_interval), self._commit_all)
         while not self._is_over():
             self.turn()
-        try:
-            self._commit_last()
-        finally:
-            self._workers.stop()
-            self._farewell()
+        self._do(self._commit_last)
+        self._workers.stop()
+        self._farewell()
 
     def _is_over(self) -> bool:
         if self._close_at_ms is None:

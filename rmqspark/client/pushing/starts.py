@@ -48,6 +48,7 @@ class Starts(NamedTuple):
                 starts[queue] = answer.result()
             except RmqError as error:
                 starts[queue] = error
+        self.offsets.flush()
         return starts
 
     def _start(self, queue: MessageQueue, place: Place) -> Future[int]:

@@ -10,14 +10,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqspark import AdminClient, Message, Producer, PullConsumer, PushConsumer, ReceivedMessage
-from rmqspark.client.push_consumer import PushConfig
-from rmqspark.errors import AlreadyClosed, InvalidArgument, InvalidFilter, InvalidName, Unreachable
+from rmqspark.client.broker_client import BrokerClient
+from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.pushing.config import PushConfig
+from rmqspark.errors import AlreadyClosed, DamagedFile, InvalidArgument, InvalidFilter, InvalidName, Unreachable
+from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.names import dead_letter_topic, retry_topic
 from rmqspark.testing import LocalCluster, cluster
 from rmqspark.testing.in_process import TEST_STORE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from rmqspark.message_queue import MessageQueue
 
@@ -177,6 +181,28 @@ def test_a_message_that_no_broker_takes_back_is_tried_again_here(
         assert heard.wait(4)[3] == "0"
     assert [message.reconsume_times for message in heard.messages if message.body == b"0"] == [0, 1]
     assert next(iter(committed(mq.namesrv, "kept", topic).values())) == 3
+
+
+def test_a_message_that_its_broker_takes_not_back_is_sent_instead(
+    mq: LocalCluster, topic: str, producer: Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And comes again all the same."""
+    call = BrokerClient.call
+
+    def refusing(broker: BrokerClient, code: RequestCode, *args: Any, **options: Any) -> Any:
+        if code == RequestCode.CONSUMER_SEND_MSG_BACK:
+            raise Unreachable("It has just left.", address=broker.name)
+        return call(broker, code, *args, **options)
+
+    monkeypatch.setattr(BrokerClient, "call", refusing)
+    heard = Listener(lambda message: None if message.reconsume_times else fail(message))
+    with PushConsumer(mq.namesrv, "instead", listener=heard) as consumer:
+        consumer.subscribe(topic)
+        sent = producer.send(Message(topic, b"0", tags="t", keys=["k"]), queue=0)
+        heard.wait(2)
+    first, again = heard.messages
+    assert (again.topic, again.body, again.tags, again.keys, again.msg_id) == (topic, b"0", "t", ["k"], sent.msg_id)
+    assert (again.reconsume_times, again.properties["ORIGIN_MESSAGE_ID"]) == (1, first.offset_msg_id)
 
 
 def test_a_message_that_takes_long_holds_the_commit_back(mq: LocalCluster, topic: str, producer: Producer) -> None:
@@ -469,6 +495,50 @@ def test_a_broker_that_goes_away_and_returns(tmp_path: object) -> None:
             wait_until(lambda: len(admin.group("stays").members) == 2, "the broker knows both")
 
 
+# --- broadcasting ----------------------------------------------------------------------------------------------------
+
+
+def test_who_broadcasts_gets_everything(
+    mq: LocalCluster, topic: str, producer: Producer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each member all messages, whatever the others do; what fails is told and over; each goes on where it was itself,
+    by a file of its own, in RocketMQ's form."""
+    configs = [replace(QUICK, instance_name=name, local_offset_store_dir=str(tmp_path)) for name in ("one", "two")]
+    heard = [Listener(lambda message: fail(message) if message.body == b"3" else None), Listener()]
+
+    def made(index: int) -> PushConsumer:
+        consumer = PushConsumer(mq.namesrv, "all", listener=heard[index], broadcasting=True, config=configs[index])
+        consumer.subscribe(topic)
+        consumer.start()
+        return consumer
+
+    first, second = made(0), made(1)
+    sent = send(producer, topic, 20)
+    assert [sorted(each.wait(20)) for each in heard] == [sorted(sent)] * 2
+    first.close()
+    more = send(producer, topic, 20, first=20)
+    heard[1].wait(40)
+    first = made(0)
+    assert sorted(heard[0].wait(40)) == sorted(sent + more)
+    for consumer in (first, second):
+        consumer.close()
+    assert "No other try is made" in caplog.text
+    files = list(tmp_path.glob("*@one/all/offsets.json"))
+    assert files[0].read_bytes().startswith(b'{"offsetTable":{{"brokerName":"broker-a","queueId":0,"topic":"')
+    assert set(committed(mq.namesrv, "all", topic).values()) == {None}
+
+
+def test_offsets_of_a_file_that_is_none(mq: LocalCluster, tmp_path: Path) -> None:
+    """A consumer that broadcasts does not begin anywhere where it cannot tell where it was."""
+    config = replace(QUICK, instance_name="x", local_offset_store_dir=str(tmp_path))
+    with ClusterClient(mq.namesrv, instance_name="x") as client:
+        file = tmp_path / client.client_id / "all" / "offsets.json"
+    file.parent.mkdir(parents=True)
+    file.write_text('{"offsetTable":')
+    with pytest.raises(DamagedFile, match="offsets.json"):
+        PushConsumer(mq.namesrv, "all", listener=print, broadcasting=True, config=config)
+
+
 # --- the end ---------------------------------------------------------------------------------------------------------
 
 
@@ -533,6 +603,7 @@ def test_what_no_consumer_takes(mq: LocalCluster) -> None:
         ({"consume_message_batch_max_size": 2000}, "consume_message_batch_max_size is 1 to 1024"),
         ({"max_reconsume_times": -2}, "max_reconsume_times"),
         ({"consume_from": "yesterday"}, "consume_from is 'yesterday'"),
+        ({"ordered": True, "broadcasting": True}, "exclude each other"),
         ({"allocate_strategy": "randomly"}, "allocate_strategy is 'randomly', but must be one of: averagely"),
     ]:
         with pytest.raises(InvalidArgument, match=complaint):

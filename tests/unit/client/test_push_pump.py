@@ -62,6 +62,9 @@ class Bench:
         self.commits.append(queue_offset)
         return failing(self.refusal) if self.refusal else at_hand(None)
 
+    def flush(self) -> None:
+        """Brokers have been told already."""
+
     def unlock(self, queue: MessageQueue) -> Future[None]:
         self.unlocked.append(queue)
         return at_hand(None)
