@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from rmqspark.client.pushing.assignment import View
@@ -10,7 +11,7 @@ from rmqspark.errors import RmqError, TopicNotFound
 from rmqspark.protocol.names import is_made_by_brokers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.client.pushing.membership import Membership
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     Seen: TypeAlias = TopicRoute | RmqError | None
     """A topic's route, None where there is no such topic, or what kept it from being seen."""
+    Members: TypeAlias = Callable[[str], Collection[str] | None]
 
 _log = logging.getLogger(__name__)
 
@@ -46,7 +48,8 @@ class Lookout:
         if failures and len(failures) == len(seen):
             raise failures[0]
         reached = self._announce(seen.values(), subscriptions.values())
-        return {topic: self._view(topic, each, reached) for topic, each in seen.items()}
+        members = cache(self._membership.members)  # each broker is asked once, however many topics it has
+        return {topic: self._view(topic, each, reached, members) for topic, each in seen.items()}
 
     def is_later(self, queue: MessageQueue) -> bool:
         """Whether its topic did not have the queue when it was first seen."""
@@ -85,11 +88,12 @@ class Lookout:
             return False
         return True
 
-    def _view(self, topic: str, seen: Seen, reached: frozenset[str]) -> View | None:
+    def _view(self, topic: str, seen: Seen, reached: frozenset[str], members: Members) -> View | None:
         if isinstance(seen, RmqError):
             return None
         queues = [] if seen is None else list(seen.subscribe_queues)
         self._at_first.setdefault(topic, frozenset(queues))
         if not queues or seen is None or not self._asks_for_members:
             return View(queues, None)
-        return View(queues, self._membership.members(sorted(reached & seen.brokers.keys())))
+        told = (members(name) for name in sorted(reached & seen.brokers.keys()))
+        return View(queues, next((each for each in told if each is not None), None))

@@ -45,14 +45,13 @@ class Membership(NamedTuple):
         heartbeat = HeartbeatData(clientID=self.cluster.client_id, consumerDataSet=[data])
         self.cluster.broker(broker_name).heartbeat(heartbeat)
 
-    def members(self, broker_names: Iterable[str]) -> Collection[str] | None:
-        """The client ids of all members, as the first of these brokers knows them that answers; None if none does."""
-        for name in broker_names:
-            try:
-                return set(members(self.cluster.broker(name), self.group))
-            except RmqError as error:
-                _log.debug("%s does not say who is in group %s: %s", name, self.group, error)
-        return None
+    def members(self, broker_name: str) -> Collection[str] | None:
+        """The client ids of all members, as far as this broker knows them; None if it does not answer."""
+        try:
+            return set(members(self.cluster.broker(broker_name), self.group))
+        except RmqError as error:
+            _log.debug("%s does not say who is in group %s: %s", broker_name, self.group, error)
+            return None
 
     def leave(self, broker_names: Iterable[str]) -> None:
         """UNREGISTER_CLIENT at all of these before the first answer is awaited: the others need not wait to hear it

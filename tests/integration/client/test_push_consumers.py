@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rmqspark import AdminClient, Message, Producer, PullConsumer, PushConsumer, ReceivedMessage
+from rmqspark import AdminClient, Message, MessageQueue, Producer, PullConsumer, PushConsumer, ReceivedMessage
 from rmqspark.client.broker_client import BrokerClient
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.pushing.config import PushConfig
@@ -22,8 +22,6 @@ from rmqspark.testing.in_process import TEST_STORE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
-
-    from rmqspark.message_queue import MessageQueue
 
 pytestmark = pytest.mark.integration
 
@@ -493,6 +491,31 @@ def test_a_broker_that_goes_away_and_returns(tmp_path: object) -> None:
             wait_until(lambda: {*first.bodies, *second.bodies} == set(sent), "all are consumed")
             wait_until(lambda: (len(of_topic(one, "away")), len(of_topic(other, "away"))) == (2, 2), "they share again")
             wait_until(lambda: len(admin.group("stays").members) == 2, "the broker knows both")
+
+
+def test_one_of_two_brokers_goes_away_and_returns() -> None:
+    """Queues of the other are consumed meanwhile, in order and without; afterwards those of both."""
+    with cluster(brokers=2) as mq, AdminClient(mq.namesrv) as admin:
+        admin.create_topic("two", queues=2)
+        heard, in_order = Listener(), Listener()
+        with (
+            PushConsumer(mq.namesrv, "any", listener=heard, config=QUICK) as any_order,
+            PushConsumer(mq.namesrv, "ordered", listener=in_order, config=QUICK, ordered=True) as ordered,
+        ):
+            for consumer in (any_order, ordered):
+                consumer.subscribe("two")
+                assert len(of_topic(consumer, "two")) == 4
+            mq.stop_broker("broker-b")
+            with Producer(mq.namesrv) as producer:
+                for number in range(10):
+                    producer.send(Message("two", b"%d" % number), queue=MessageQueue("two", "broker-a", number % 2))
+                for each in (heard, in_order):
+                    each.wait(10)
+                mq.start_broker("broker-b")
+                for number in range(10, 20):
+                    producer.send(Message("two", b"%d" % number), queue=MessageQueue("two", "broker-b", number % 2))
+                for each in (heard, in_order):
+                    assert set(each.wait(20)) == {str(number) for number in range(20)}
 
 
 # --- broadcasting ----------------------------------------------------------------------------------------------------
