@@ -205,15 +205,16 @@ class Pump:
     # --- from broker to listener -------------------------------------------------------------------------------------
 
     def _go_on(self, held: ProcessQueue) -> None:
-        """Hands out what may be consumed, and asks for more where there is room."""
+        """Asks for more where there is room, and hands out what may be consumed: while listeners are at work, the
+        broker is, too."""
         if held.dropped or self._close_at_ms is not None:
             return
-        self._hand_out(held)
         generation = held.generation
         is_asking = self._asking.get(held) == generation
         if not is_asking and held not in self._resting and held.has_room(self._most):
             self._asking[held] = generation
             self._pulls.ask(held, lambda pulled: self._inbox.put(partial(self._pulled, held, generation, pulled)))
+        self._hand_out(held)
 
     def _hand_out(self, held: ProcessQueue) -> None:
         """All that waits; in order, the next batch alone when the one before is over."""
