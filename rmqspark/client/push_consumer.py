@@ -227,8 +227,8 @@ class PushConsumer:
     def _asked(self, address: str, command: Command, body: memoryview) -> Reply | None:
         """What brokers ask, on a reader thread: nothing may wait here.
 
-        The two of RocketMQ's that look into a consumer, GET_CONSUMER_RUNNING_INFO and CONSUME_MESSAGE_DIRECTLY, are not
-        answered; our brokers ask neither.
+        RocketMQ's that look into a consumer, GET_CONSUMER_RUNNING_INFO, GET_CONSUMER_STATUS_FROM_CLIENT and
+        CONSUME_MESSAGE_DIRECTLY, are answered as not supported; our brokers ask none of them.
         """
         match command.code:
             case RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:

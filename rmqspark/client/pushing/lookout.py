@@ -35,6 +35,7 @@ class Lookout:
         self._asks_for_members = asks_for_members
         self._at_first: dict[str, frozenset[MessageQueue]] = {}  # the queues that a topic had when it was first seen
         self._missed: set[str] = set()  # topics that could not be seen, which is told once
+        self._deaf: set[str] = set()  # brokers that take no heartbeat, which is told once
         self.brokers: frozenset[str] = frozenset()  # that have heard of this member, or were to
 
     def look(self, subscriptions: Mapping[str, Subscription], *, fresh: bool) -> dict[str, View | None]:
@@ -84,8 +85,11 @@ class Lookout:
         try:
             self._membership.announce(broker_name, subscriptions)
         except RmqError as error:
-            _log.debug("%s takes no heartbeat: %s", broker_name, error)
+            if broker_name not in self._deaf:
+                _log.warning("%s takes no heartbeat of group %s: %s", broker_name, self._membership.group, error)
+            self._deaf.add(broker_name)
             return False
+        self._deaf.discard(broker_name)
         return True
 
     def _view(self, topic: str, seen: Seen, reached: frozenset[str], members: Members) -> View | None:
