@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqspark import AdminClient
+from rmqspark import AdminClient, Producer
 from rmqspark.testing import LocalCluster, cluster
 
 if TYPE_CHECKING:
@@ -34,3 +34,9 @@ def topic(admin: AdminClient) -> str:
     name = f"topic-{next(_numbers)}"
     admin.create_topic(name, queues=4)
     return name
+
+
+@pytest.fixture
+def producer(mq: LocalCluster) -> Iterator[Producer]:
+    with Producer(mq.namesrv) as sending:
+        yield sending
