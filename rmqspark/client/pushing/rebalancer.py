@@ -177,9 +177,11 @@ class Rebalancer:
         """Renews the locks of what is held; returns what of `take` is this member's alone.
 
         A lock that could not be renewed since its broker is away lasts until it ends by itself: then nothing is
-        consumed. One that is another's is lost, and with it what was not committed.
+        consumed. One that is another's is lost, and with it what was not committed. Locks of queues that are released
+        are renewed as long as a listener is at work on them.
         """
-        locked, unknown = self._membership.lock([*self._held, *take])
+        at_work = [queue for queue, gone in self._leaving.items() if not gone.done()]
+        locked, unknown = self._membership.lock([*self._held, *at_work, *take])
         for queue, held in list(self._held.items()):
             if queue in locked:
                 self._pump.renewed(held, until_ms)

@@ -1,0 +1,141 @@
+"""What a member takes, keeps and gives up, round by round, by what it has seen and by what brokers grant."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+from rmqspark.client.pushing.assignment import View
+from rmqspark.client.pushing.rebalancer import LOCK_LIVE_MS, Division, Rebalancer
+from rmqspark.errors import RmqError, Unreachable
+from rmqspark.model import MessageQueue
+from rmqspark.rebalance.strategies import Strategy
+from rmqspark.testing.manual_clock import ManualClock
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    import pytest
+
+    from rmqspark.client.pushing.process_queue import ProcessQueue
+
+QUEUES = [MessageQueue("orders", "broker-a", number) for number in range(4)]
+AWAY = Unreachable("Nobody is there.", address="nowhere")
+
+
+class Bench:
+    """A rebalancer without a thread, and all that it asks: members, starts, locks, and the pump."""
+
+    def __init__(self, *, ordered: bool = False) -> None:
+        self.clock = ManualClock()
+        self.members = ["me"]
+        self.refused: dict[MessageQueue, RmqError] = {}  # have no start
+        self.others: set[MessageQueue] = set()  # locked by somebody else
+        self.unknown: set[MessageQueue] = set()  # of which no broker tells
+        self.asked_for: list[MessageQueue] = []  # by the last lock
+        self.reading: dict[MessageQueue, int] = {}  # and until when it is locked
+        self.released: list[tuple[MessageQueue, bool, Future[None]]] = []
+        self.is_at_work = False
+        self.group, self.cluster = "billing", SimpleNamespace(client_id="me")
+        division = Division(Strategy(), ordered, 20_000)
+        self.rebalancer = Rebalancer(self, self, {}, self, self, division, self.clock)
+
+    def round(self) -> bool:
+        self.clock.advance(ms=1)
+        return self.rebalancer._round(fresh=False)
+
+    # of its lookout
+
+    def look(self, subscriptions: Mapping[str, object], *, fresh: bool) -> dict[str, View | None]:
+        return {"orders": View(QUEUES, self.members)}
+
+    def is_later(self, queue: MessageQueue) -> bool:
+        return False
+
+    # of its starts
+
+    def of(self, queues: Iterable[MessageQueue], *_: object) -> dict[MessageQueue, int | RmqError]:
+        return {queue: self.refused.get(queue, 7) for queue in queues}
+
+    # of its membership
+
+    def lock(self, queues: Collection[MessageQueue]) -> tuple[set[MessageQueue], set[MessageQueue]]:
+        self.asked_for = sorted(queues)
+        return set(queues) - self.others - self.unknown, set(queues) & self.unknown
+
+    # of the pump
+
+    def hold(self, held: ProcessQueue) -> None:
+        assert held.next_offset == 7
+        self.reading[held.queue] = held.locked_until_ms
+
+    def renewed(self, held: ProcessQueue, locked_until_ms: int) -> None:
+        self.reading[held.queue] = locked_until_ms
+
+    def release(self, held: ProcessQueue, *, is_lost: bool = False) -> Future[None]:
+        del self.reading[held.queue]
+        gone: Future[None] = Future()
+        if not self.is_at_work:
+            gone.set_result(None)
+        self.released.append((held.queue, is_lost, gone))
+        return gone
+
+
+def test_members_come_and_go() -> None:
+    """What is another's share is released, and taken again when the other is gone."""
+    bench = Bench()
+    assert bench.round()
+    assert bench.rebalancer.assignment == QUEUES
+    bench.members = ["me", "you"]
+    assert bench.round()
+    assert [(queue, is_lost) for queue, is_lost, _ in bench.released] == [(QUEUES[2], False), (QUEUES[3], False)]
+    bench.members = ["me"]
+    assert bench.round()
+    assert sorted(bench.reading) == QUEUES
+
+
+def test_a_queue_that_cannot_be_begun_with_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """And tried again; the others are read meanwhile."""
+    bench = Bench()
+    bench.refused = {QUEUES[1]: AWAY}
+    for _ in range(3):
+        assert not bench.round()
+    assert sorted(bench.reading) == [QUEUES[0], *QUEUES[2:]]
+    assert caplog.text.count("cannot be begun with") == 1
+    bench.refused = {}
+    assert bench.round()
+    assert sorted(bench.reading) == QUEUES
+
+
+def test_a_queue_is_not_taken_again_before_it_is_given_up() -> None:
+    """Or it would be read from before what is about to be committed; its lock is renewed until then."""
+    bench = Bench(ordered=True)
+    bench.round()
+    bench.is_at_work, bench.members = True, ["me", "you"]
+    assert bench.round(), "what is left to do is the pump's"
+    assert bench.asked_for == QUEUES
+    bench.members = ["me"]
+    assert not bench.round()
+    assert (sorted(bench.reading), bench.asked_for) == (QUEUES[:2], QUEUES)
+    for _, _, gone in bench.released:
+        gone.set_result(None)
+    assert bench.round()
+    assert sorted(bench.reading) == QUEUES
+
+
+def test_locks_are_renewed_while_brokers_grant_them() -> None:
+    """One that another has is lost, and got back when that is gone; one of a broker that is away lasts to its end."""
+    bench = Bench(ordered=True)
+    bench.others = {QUEUES[0]}
+    assert not bench.round()
+    first_ms = bench.clock.monotonic_ms() + LOCK_LIVE_MS
+    assert bench.reading == dict.fromkeys(QUEUES[1:], first_ms)
+    bench.others, bench.unknown = {QUEUES[1]}, {QUEUES[2]}
+    assert not bench.round()
+    again_ms = bench.clock.monotonic_ms() + LOCK_LIVE_MS
+    assert bench.reading == {QUEUES[0]: again_ms, QUEUES[2]: first_ms, QUEUES[3]: again_ms}
+    assert [(queue, is_lost) for queue, is_lost, _ in bench.released] == [(QUEUES[1], True)]
+    bench.others, bench.unknown = set(), set()
+    assert bench.round()
+    assert sorted(bench.reading) == QUEUES
