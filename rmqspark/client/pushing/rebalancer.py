@@ -45,6 +45,13 @@ class Division(NamedTuple):
     interval_ms: int
 
 
+class Leaving(NamedTuple):
+    """A queue that was released. The future is done when it is committed, and unlocked."""
+
+    held: ProcessQueue
+    gone: Future[None]
+
+
 class Rebalancer:
     """Of one member. `subscriptions` are those of the moment, by topic."""
 
@@ -66,7 +73,7 @@ class Rebalancer:
         self._division = division
         self._clock = clock
         self._held: dict[MessageQueue, ProcessQueue] = {}
-        self._leaving: dict[MessageQueue, Future[None]] = {}  # released, and not yet committed or unlocked
+        self._leaving: dict[MessageQueue, Leaving] = {}
         self._refused: set[MessageQueue] = set()  # could not be begun with
         self._changed = threading.Condition()
         self._asked = 0  # rounds that somebody wants, of which `_done` are done
@@ -143,14 +150,18 @@ class Rebalancer:
         share = wanted(views, self._held, member, strategy)
         drop, take = change(self._held, share)
         for queue in drop:
-            self._leaving[queue] = self._pump.release(self._held.pop(queue))
+            self._release(queue)
         self._begin([queue for queue in take if self._has_left(queue)])
         return is_settled(views, member, strategy) and share == self._held.keys()
+
+    def _release(self, queue: MessageQueue, *, is_lost: bool = False) -> None:
+        held = self._held.pop(queue)
+        self._leaving[queue] = Leaving(held, self._pump.release(held, is_lost=is_lost))
 
     def _has_left(self, queue: MessageQueue) -> bool:
         """Whether it may be taken again: what was consumed of it is committed, and nobody is at work on it in order."""
         leaving = self._leaving.get(queue)
-        if leaving is not None and not leaving.done():
+        if leaving is not None and not leaving.gone.done():
             return False
         self._leaving.pop(queue, None)
         return True
@@ -180,12 +191,15 @@ class Rebalancer:
         consumed. One that is another's is lost, and with it what was not committed. Locks of queues that are released
         are renewed as long as a listener is at work on them.
         """
-        at_work = [queue for queue, gone in self._leaving.items() if not gone.done()]
+        at_work = [queue for queue, leaving in self._leaving.items() if leaving.held.is_at_work]
         locked, unknown = self._membership.lock([*self._held, *at_work, *take])
+        for queue in at_work:
+            if self._leaving[queue].gone.done():  # the lock may have come after the unlocking
+                self._membership.unlock(queue)
         for queue, held in list(self._held.items()):
             if queue in locked:
                 self._pump.renewed(held, until_ms)
             elif queue not in unknown:
                 _log.warning("Queue %s is locked by another member of group %s", queue, self._membership.group)
-                self._leaving[queue] = self._pump.release(self._held.pop(queue), is_lost=True)
+                self._release(queue, is_lost=True)
         return [queue for queue in take if queue in locked]

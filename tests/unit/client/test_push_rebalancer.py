@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rmqspark.client.pushing.assignment import View
 from rmqspark.client.pushing.rebalancer import LOCK_LIVE_MS, Division, Rebalancer
 from rmqspark.errors import RmqError, Unreachable
-from rmqspark.model import MessageQueue
+from rmqspark.model import MessageQueue, ReceivedMessage
 from rmqspark.rebalance.strategies import Strategy
 from rmqspark.testing.manual_clock import ManualClock
 
@@ -36,7 +36,9 @@ class Bench:
         self.asked_for: list[MessageQueue] = []  # by the last lock
         self.reading: dict[MessageQueue, int] = {}  # and until when it is locked
         self.released: list[tuple[MessageQueue, bool, Future[None]]] = []
-        self.is_at_work = False
+        self.is_at_work = False  # a listener, on what is released
+        self.ends_meanwhile = False  # while a lock is asked for
+        self.unlocked: list[MessageQueue] = []
         self.group, self.cluster = "billing", SimpleNamespace(client_id="me")
         division = Division(Strategy(), ordered, 20_000)
         self.rebalancer = Rebalancer(self, self, {}, self, self, division, self.clock)
@@ -62,7 +64,12 @@ class Bench:
 
     def lock(self, queues: Collection[MessageQueue]) -> tuple[set[MessageQueue], set[MessageQueue]]:
         self.asked_for = sorted(queues)
+        for _, _, gone in self.released if self.ends_meanwhile else ():
+            gone.set_result(None)
         return set(queues) - self.others - self.unknown, set(queues) & self.unknown
+
+    def unlock(self, queue: MessageQueue) -> None:
+        self.unlocked.append(queue)
 
     # of the pump
 
@@ -76,7 +83,10 @@ class Bench:
     def release(self, held: ProcessQueue, *, is_lost: bool = False) -> Future[None]:
         del self.reading[held.queue]
         gone: Future[None] = Future()
-        if not self.is_at_work:
+        if self.is_at_work:
+            held.arrived([ReceivedMessage("orders", b"", None, [], {}, "id", held.queue, 7, 0, 0)], 8)
+            held.take(1)
+        else:
             gone.set_result(None)
         self.released.append((held.queue, is_lost, gone))
         return gone
@@ -122,6 +132,18 @@ def test_a_queue_is_not_taken_again_before_it_is_given_up() -> None:
         gone.set_result(None)
     assert bench.round()
     assert sorted(bench.reading) == QUEUES
+
+
+def test_a_lock_that_is_renewed_too_late_is_given_up() -> None:
+    """A queue that is unlocked while its lock is asked for once more would be nobody's for a minute."""
+    bench = Bench(ordered=True)
+    bench.round()
+    bench.is_at_work, bench.members = True, ["me", "you"]
+    bench.round()
+    assert bench.unlocked == []
+    bench.ends_meanwhile = True
+    assert bench.round()
+    assert bench.unlocked == QUEUES[2:]
 
 
 def test_locks_are_renewed_while_brokers_grant_them() -> None:
