@@ -168,9 +168,13 @@ class BrokerClient:
         tags: str = "*",
         sql: str | None = None,
         suspend_ms: int = 0,
+        commit_offset: int = 0,
     ) -> Future[PullResult]:
-        """PULL_MESSAGE by tags or by SQL92; with `suspend_ms` the broker holds it that long until something comes."""
-        flags = PullFlag.SUBSCRIPTION | (PullFlag.SUSPEND if suspend_ms else PullFlag(0))
+        """PULL_MESSAGE by tags or by SQL92; with `suspend_ms` the broker holds it that long until something comes. An
+        offset above 0 is committed with it."""
+        flags = PullFlag.SUBSCRIPTION
+        flags |= PullFlag.SUSPEND if suspend_ms else PullFlag(0)
+        flags |= PullFlag.COMMIT_OFFSET if commit_offset > 0 else PullFlag(0)
         header = PullMessageRequestHeader(
             consumerGroup=group,
             topic=queue.topic,
@@ -178,7 +182,7 @@ class BrokerClient:
             queueOffset=queue_offset,
             maxMsgNums=max_count,
             sysFlag=int(flags),
-            commitOffset=0,
+            commitOffset=commit_offset,
             suspendTimeoutMillis=suspend_ms,
             subVersion=0,
             subscription=tags if sql is None else sql,

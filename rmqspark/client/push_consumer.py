@@ -115,7 +115,7 @@ class PushConsumer:
         self._lookout = Lookout(cluster, self._membership, asks_for_members=not broadcasting)
         offsets: Offsets = LocalOffsets(_path(config, cluster, group)) if broadcasting else GroupOffsets(cluster, group)
         self._pump = Pump(
-            Pulls(cluster, group, self._subscriptions, config.pull_batch_size),
+            Pulls(cluster, group, self._subscriptions, config.pull_batch_size, commits=not broadcasting),
             offsets,
             self._consumes(call, config, max_times, ordered=ordered, broadcasting=broadcasting),
             Rules(config, threads, size, self._membership.unlock if ordered else None),

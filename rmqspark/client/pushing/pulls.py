@@ -53,10 +53,17 @@ Pulled: TypeAlias = Found | Moved | Gone
 
 
 class Pulls:
-    """For one group. `subscriptions` are those of the moment, by topic."""
+    """For one group. `subscriptions` are those of the moment, by topic. With `commits` each pull tells how far its
+    queue is consumed: so brokers are never far behind, and whoever takes a queue over has little to do again."""
 
     def __init__(
-        self, cluster: ClusterClient, group: str, subscriptions: Mapping[str, Subscription], batch_size: int
+        self,
+        cluster: ClusterClient,
+        group: str,
+        subscriptions: Mapping[str, Subscription],
+        batch_size: int,
+        *,
+        commits: bool,
     ) -> None:
         self._cluster = cluster
         self._clock = cluster.clock
@@ -64,6 +71,7 @@ class Pulls:
         self._retry_topic = retry_topic(group)
         self._subscriptions = subscriptions
         self._batch_size = batch_size
+        self._commits = commits
 
     def ask(self, held: ProcessQueue, tell: Callable[[Pulled], None]) -> None:
         """Sends a pull that its broker may hold until something comes; `tell` hears what became of it, on any thread.
@@ -85,6 +93,7 @@ class Pulls:
                 tags=subscription.tags,
                 sql=subscription.sql,
                 suspend_ms=SUSPEND_MS,
+                commit_offset=held.commit_offset if self._commits else 0,
             )
         except RmqError as error:
             tell(Gone(error))
