@@ -26,6 +26,7 @@ HOMES = {
     "consume": "rmqspark.cli.consume:consume",
     "group": "rmqspark.cli.group:app",
     "message": "rmqspark.cli.message:app",
+    "dlq": "rmqspark.cli.dlq:app",
     "txn": "rmqspark.cli.txn:app",
     "spark": "rmqspark.cli.spark:app",
     "audit": "rmqspark.cli.audit:audit",
@@ -55,7 +56,6 @@ class LoadedVerbs(Mapping[str, Any]):
 
 COMING = {
     "admin": "REST and console come with it; until then programs take --json of any listing, or rmqspark.AdminClient.",
-    "dlq": "Until then a consumer keeps a message that it failed with, and consumes it again itself.",
     "config": "Settings are given at the start (rmq broker --help); rmqspark.AdminClient.broker_config shows them.",
     "cluster": "Until then rmq doctor says which brokers are there, and rmqspark.AdminClient.brokers where.",
     "context": "Until then export RMQ_NAMESRV=HOST:PORT names the cluster to every command.",

@@ -48,6 +48,7 @@ PROMISED = {  # what design and README promise, word for word
     "topic": "list create update describe delete schema export import replay",
     "group": "list describe reset delete",
     "message": "get query journey",
+    "dlq": "list resend",
     "txn": "list describe commit rollback",
     "spark": "list describe rewind diagnose",
     "store": "check",
