@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqspark.client import admin_groups, admin_messages, admin_topics, dead_letter_resends, dead_letters, group_resets
+from rmqspark.client import (
+    admin_groups,
+    admin_messages,
+    admin_topics,
+    cluster_status,
+    dead_letter_resends,
+    dead_letters,
+    group_resets,
+)
 from rmqspark.client.arguments import takes_what_it_says
 from rmqspark.client.broker_admin import LATEST_MS, BrokerAdmin
 from rmqspark.client.cluster_client import ClusterClient
@@ -17,6 +25,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from rmqspark.client.cluster_status import ClusterStatus
     from rmqspark.client.dead_letters import DeadLetter, DeadLetterCount
     from rmqspark.client.descriptions import GroupDescription, TopicDescription
     from rmqspark.client.group_resets import QueueReset
@@ -208,6 +217,10 @@ class AdminClient:
         """All brokers that are registered."""
         table = self._cluster.cluster_info().brokerAddrTable
         return [BrokerDescription(name, data.cluster, dict(data.brokerAddrs)) for name, data in sorted(table.items())]
+
+    def cluster_status(self) -> ClusterStatus:
+        """All name servers and brokers, each asked how it is; what does not answer is in it, too."""
+        return cluster_status.look(self._cluster)
 
     def broker_config(self, broker_name: str) -> dict[str, str]:
         """The broker's settings, under RocketMQ's names."""

@@ -392,6 +392,7 @@ class MessageStore:
             newest_timestamp_ms=self.writer.store_timestamp_ms,
             indexed_physical_offset=index.end_physical_offset if index is not None else -1,
             disk=self.disk_usage(),
+            refusal=self._gate.refusal,
         )
 
     def disk_usage(self) -> DiskUsage:
