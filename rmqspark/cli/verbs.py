@@ -28,6 +28,7 @@ HOMES = {
     "message": "rmqspark.cli.message:app",
     "dlq": "rmqspark.cli.dlq:app",
     "txn": "rmqspark.cli.txn:app",
+    "config": "rmqspark.cli.config:app",
     "cluster": "rmqspark.cli.cluster:app",
     "spark": "rmqspark.cli.spark:app",
     "audit": "rmqspark.cli.audit:audit",
@@ -57,7 +58,6 @@ class LoadedVerbs(Mapping[str, Any]):
 
 COMING = {
     "admin": "REST and console come with it; until then programs take --json of any listing, or rmqspark.AdminClient.",
-    "config": "Settings are given at the start (rmq broker --help); rmqspark.AdminClient.broker_config shows them.",
     "context": "Until then export RMQ_NAMESRV=HOST:PORT names the cluster to every command.",
     "check": "Until then rmq group describe GROUP --json and rmq spark list --json have the lag.",
     "top": "Until then there is watch rmq group list, or watch rmq spark list.",

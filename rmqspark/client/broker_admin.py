@@ -31,6 +31,7 @@ from rmqspark.protocol.headers.consume import (
 from rmqspark.protocol.names import AUTO_CREATE_TOPIC
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from concurrent.futures import Future
 
     import msgspec
@@ -164,6 +165,11 @@ class BrokerAdmin:
     def config(self) -> dict[str, str]:
         """Its settings, names and values as RocketMQ writes them."""
         return config_of(self._call(RequestCode.GET_BROKER_CONFIG))
+
+    def update_config(self, settings: Mapping[str, str]) -> None:
+        """Sets these, under RocketMQ's names. NoPermission where that takes a restart."""
+        body = "".join(f"{name}={value}\n" for name, value in settings.items())
+        self._call(RequestCode.UPDATE_BROKER_CONFIG, None, body.encode())
 
     def runtime(self) -> dict[str, str]:
         """Its counters and states (spec: requests, section 7, code 28)."""

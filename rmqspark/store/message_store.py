@@ -406,6 +406,10 @@ class MessageStore:
         fills or empties; see `Expiry.run`. Nothing from physical offset `keep_from` on goes."""
         return self._expiry.run(now_ms, keep_from=keep_from)
 
+    def adopt(self, config: StoreConfig) -> None:
+        """Goes by these settings from now on, as far as they say what goes: the others are for the next start."""
+        self._expiry.adopt(config)
+
     def look_at_disk(self, now_ms: int) -> None:
         """Shuts or opens the store for writes as the disk has room, and deletes nothing; see `expire`."""
         self._expiry.look_at_disk(now_ms)

@@ -50,6 +50,7 @@ PROMISED = {  # what design and README promise, word for word
     "message": "get query journey",
     "dlq": "list resend",
     "txn": "list describe commit rollback",
+    "config": "get set",
     "cluster": "info health",
     "spark": "list describe rewind diagnose",
     "store": "check",
