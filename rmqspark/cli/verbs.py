@@ -32,6 +32,7 @@ HOMES = {
     "cluster": "rmqspark.cli.cluster:app",
     "spark": "rmqspark.cli.spark:app",
     "audit": "rmqspark.cli.audit:audit",
+    "check": "rmqspark.cli.check:app",
     "store": "rmqspark.cli.store:app",
     "bench": "rmqspark.cli.bench.verb:bench",
     "doctor": "rmqspark.cli.doctor:doctor",
@@ -59,7 +60,6 @@ class LoadedVerbs(Mapping[str, Any]):
 COMING = {
     "admin": "REST and console come with it; until then programs take --json of any listing, or rmqspark.AdminClient.",
     "context": "Until then export RMQ_NAMESRV=HOST:PORT names the cluster to every command.",
-    "check": "Until then rmq group describe GROUP --json and rmq spark list --json have the lag.",
     "top": "Until then there is watch rmq group list, or watch rmq spark list.",
     "dashboards": "Until then --json of rmq group list and rmq spark list has the figures.",
 }

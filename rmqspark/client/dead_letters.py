@@ -34,14 +34,15 @@ RETRIES: Final = 16  # RocketMQ's retryMaxTimes, where a group is not known any 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterCount:
-    """The dead letters of one group. `waiting` are those that were not sent again; times are None where there are
-    none."""
+    """The dead letters of one group. `waiting` are those that were not sent again, the first of them since
+    `waiting_since_ms`; times are None where there are none."""
 
     group: str
     count: int
     waiting: int
     oldest_ms: int | None
     newest_ms: int | None
+    waiting_since_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,18 +149,24 @@ def origin_topic(properties: dict[str, str]) -> str | None:
 
 def _count(cluster: ClusterClient, group: str) -> DeadLetterCount:
     filled = [held for held in dead_letter_queues(cluster, group) if held.bounds.min_offset < held.bounds.max_offset]
-    oldest = [
-        record.store_timestamp_ms
-        for held in filled
-        for record in _next_records(cluster, held.queue, held.bounds.min_offset, 1)
-    ]
     return DeadLetterCount(
         group,
         sum(held.bounds.max_offset - held.bounds.min_offset for held in filled),
         sum(held.bounds.max_offset - held.settled for held in filled),
-        min(oldest, default=None),
+        _first_stored_ms(cluster, {held.queue: held.bounds.min_offset for held in filled}),
         max((held.bounds.last_stored_ms for held in filled), default=None),
+        _first_stored_ms(cluster, {held.queue: held.settled for held in filled}),
     )
+
+
+def _first_stored_ms(cluster: ClusterClient, starts: dict[MessageQueue, int]) -> int | None:
+    """When the first message from there on was stored, of all these queues."""
+    found = [
+        record.store_timestamp_ms
+        for queue, start in starts.items()
+        for record in _next_records(cluster, queue, start, 1)
+    ]
+    return min(found, default=None)
 
 
 def _settled(bounds: QueueDescription, committed: int | None) -> int:

@@ -53,6 +53,7 @@ PROMISED = {  # what design and README promise, word for word
     "config": "get set",
     "cluster": "info health",
     "spark": "list describe rewind diagnose",
+    "check": "lag cluster dlq",
     "store": "check",
 }
 
