@@ -53,6 +53,7 @@ PROMISED = {  # what design and README promise, word for word
     "config": "get set",
     "cluster": "info health",
     "spark": "list describe rewind diagnose",
+    "context": "list use add remove show",
     "check": "lag cluster dlq",
     "store": "check",
 }
@@ -88,6 +89,7 @@ def test_what_tells_something_tells_it_to_programs() -> None:
     """Only what serves, or does one thing that its exit code tells, has no --json."""
     silent = {name for name, command in COMMANDS.items() if "--json" not in {o for p in command.params for o in p.opts}}
     changing = {"topic create", "topic update", "topic delete", "group delete", "txn commit", "txn rollback"}
+    changing |= {"context add", "context use", "context remove"}
     assert silent == {"up", "namesrv", "broker", "demo", *changing}
 
 
