@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import structlog
+
 from rmqspark.errors import NoPermission
 from rmqspark.settings import changed, describe, snake_case, unknown_setting
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
     from rmqspark.broker.config import BrokerConfig
     from rmqspark.store.config import StoreConfig
+
+log = structlog.get_logger("rmqspark.broker")
 
 
 class SettingsInForce:
@@ -45,3 +49,4 @@ class SettingsInForce:
         broker, store = changed(self.broker, values), changed(self.store, values)
         self.broker, self.store = broker, store
         self._adopt(broker, store)
+        log.info("settings changed until the next start", broker=broker.broker_name, **values)

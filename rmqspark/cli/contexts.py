@@ -106,6 +106,7 @@ class Contexts:
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(beside, self.path)
+            _sync(self.path.parent)
         finally:
             beside.unlink(missing_ok=True)
 
@@ -117,6 +118,14 @@ def namesrv_of_context(named: str | None, environ: Mapping[str, str] = os.enviro
         return None
     contexts = Contexts.read(contexts_file(environ))
     return contexts.in_use if named is None else contexts.get(named)
+
+
+def _sync(directory: Path) -> None:
+    opened = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 def _are_contexts(value: object) -> bool:
