@@ -22,7 +22,8 @@ def table(kind: type) -> str:
     for info in describe(kind):
         default = str(info.default).lower() if info.kind is bool else str(info.default)
         shown = "–" if info.default in (None, "") else f"`{default}`" + (f" {info.unit}" if info.unit else "")
-        rows.append(f"| `{info.name}` | {shown} | {info.meaning[0].upper()}{info.meaning[1:].rstrip('.')} |")
+        live = ". *Live*" if info.live else ""
+        rows.append(f"| `{info.name}` | {shown} | {info.meaning[0].upper()}{info.meaning[1:].rstrip('.')}{live} |")
     return "\n".join(rows)
 
 

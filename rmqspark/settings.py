@@ -30,12 +30,16 @@ _OPENS_TOML = ('"', "'", "[", "{")  # no value of RocketMQ's begins so
 _Settings = TypeVar("_Settings")
 
 
-def setting(default: Any, meaning: str, *, unit: str = "", at_least: int = 1, at_most: int = MAX_INT64) -> Any:
+def setting(
+    default: Any, meaning: str, *, unit: str = "", at_least: int = 1, at_most: int = MAX_INT64, live: bool = False
+) -> Any:
     """Declares a setting: its default, what it means in one sentence, and its unit (ms, bytes, ...) if it has one.
 
-    A number is accepted from `at_least` to `at_most`: outside of them it would make no sense.
+    A number is accepted from `at_least` to `at_most`: outside of them it would make no sense. What is `live` can be
+    changed while the server runs.
     """
-    return field(default=default, metadata={"meaning": meaning, "unit": unit, "at_least": at_least, "at_most": at_most})
+    metadata = {"meaning": meaning, "unit": unit, "at_least": at_least, "at_most": at_most, "live": live}
+    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,7 @@ class SettingInfo:
     unit: str
     at_least: int
     at_most: int
+    live: bool
 
     @property
     def flag(self) -> str:
@@ -161,6 +166,13 @@ def load(
         if value is not None:
             values[name] = _convert(infos[name], value, f"on the command line ({infos[name].flag})")
     return kind(**values)
+
+
+def changed(settings: _Settings, texts: Mapping[str, Any]) -> _Settings:
+    """The same settings with those of these that are among them. Raises InvalidArgument for a wrong value."""
+    infos = {info.name: info for info in describe(type(settings))}
+    values = {name: _convert(infos[name], text, "now") for name, text in texts.items() if name in infos}
+    return dataclasses.replace(settings, **values)  # type: ignore[type-var]
 
 
 def unknown_setting(name: str, known: Iterable[str]) -> InvalidArgument:

@@ -44,11 +44,15 @@ class BrokerConfig:
     enable_mixed_message_type: bool = setting(False, "Topics may be for MIXED messages, of all kinds.")
 
     enable_property_filter: bool = setting(True, "Consumers may filter by SQL92 (off in RocketMQ).")
-    long_polling_enable: bool = setting(True, "Pulls at the end of a queue wait for messages.")
-    short_polling_time_mills: int = setting(1000, "How long they wait with long polling off.", unit="ms", at_least=0)
+    long_polling_enable: bool = setting(True, "Pulls at the end of a queue wait for messages.", live=True)
+    short_polling_time_mills: int = setting(
+        1000, "How long they wait with long polling off.", unit="ms", at_least=0, live=True
+    )
     max_parked_pulls: int = setting(100_000, "(ours) Pulls held at a time; more are answered busy.", at_least=0)
-    max_transfer_bytes_on_message_in_memory: int = setting(262_144, "Bytes one pull answers at most.", unit="bytes")
-    max_transfer_count_on_message_in_memory: int = setting(32, "Messages one pull answers at most.")
+    max_transfer_bytes_on_message_in_memory: int = setting(
+        262_144, "Bytes one pull answers at most.", unit="bytes", live=True
+    )
+    max_transfer_count_on_message_in_memory: int = setting(32, "Messages one pull answers at most.", live=True)
     max_bulk_read_bytes: int = setting(8 << 20, "(ours) Bytes of records one bulk read answers at most.", unit="bytes")
     default_query_max_num: int = setting(32, "Messages a query by unique key answers at most.")
 

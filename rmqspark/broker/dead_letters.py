@@ -2,6 +2,10 @@
 
 RocketMQ's SendMessageProcessor.handleRetryAndDLQ; spec: semantics, section 8.9. Consumers send so themselves where a
 message cannot be sent back (CONSUMER_SEND_MSG_BACK), and those that consume in order when they give one up.
+
+One thing differs on purpose. Whoever gives a message up says how often it was consumed, or how often it may be; what
+says neither is a dead letter that is sent again. RocketMQ makes it a dead letter once more while its group consumes in
+order.
 """
 
 from __future__ import annotations
@@ -34,8 +38,9 @@ class DeadLetters:
         """A send to a retry topic as it is, or to the dead letters. Raises GroupNotFound."""
         group = self._groups.require(header.b.removeprefix(RETRY_PREFIX))
         limit = group.retryMaxTimes if header.l is None else header.l
+        is_sent_again = header.l is None and not header.j
         is_given_up = (header.j or 0) > limit >= 0
-        if not is_given_up and not self._locks.has_live(group.groupName, self._clock.monotonic_ms()):
+        if is_sent_again or not (is_given_up or self._locks.has_live(group.groupName, self._clock.monotonic_ms())):
             return header
         others = without_properties((header.i or "").encode("utf-8", "replace"), {Property.DELAY})
         properties = join_properties(others, _NEVER_AGAIN).decode("utf-8", "replace")

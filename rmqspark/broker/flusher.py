@@ -56,8 +56,7 @@ class Flusher:
 
     def __init__(self, store: MessageStore, config: StoreConfig) -> None:
         self._store = store
-        self._interval = config.flush_interval_commit_log / 1000
-        self._thorough_interval = config.flush_interval_consume_queue / 1000
+        self.adopt(config)
         self._waiters = FlushWaiters(config.sync_flush_timeout / 1000)
         self._work = asyncio.Event()
         self._thorough_ended_s = -math.inf  # loop time
@@ -66,6 +65,11 @@ class Flusher:
         self._refusal: NotWritable | None = None  # why nothing is flushed any more
         self._is_checkpoint_refused = False
         self._is_closing = False
+
+    def adopt(self, config: StoreConfig) -> None:
+        """Goes by these settings from the next flush on."""
+        self._interval = config.flush_interval_commit_log / 1000
+        self._thorough_interval = config.flush_interval_consume_queue / 1000
 
     def when_flushed(self, end_offset: int, done: Callable[[RmqError | None], None]) -> None:
         """Calls `done(None)` once the log is on disk up to `end_offset`, else `done` with what went wrong."""

@@ -26,6 +26,7 @@ from rmqspark.broker.queries import SparkQueries
 from rmqspark.broker.registration import Registrar
 from rmqspark.broker.sending.appender import Appender
 from rmqspark.broker.sending.receipts import Receipts
+from rmqspark.broker.settings_in_force import SettingsInForce
 from rmqspark.broker.stats import BrokerStats
 from rmqspark.broker.topic_publisher import TopicPublisher
 from rmqspark.client.addresses import parse_addresses
@@ -132,12 +133,21 @@ class Parts:
         )
         self.pulls = PullHandlers(config, store, topics, tables.groups, self.clients, tables.offsets, self.stats, clock)
         store.on_readable = self.pulls.messages_arrived
+        self._clock = clock
+        self.settings = SettingsInForce(config, given.store_config, self._adopt)
 
     def needed_offset(self) -> int:
         """Physical offset from which on transactions and delayed messages need the log, as things are now."""
         delays = (self.delays.needed_offset, self.timed.needed_offset)
         needed = (self.coordination.needed_offset, self.resolver.needed_offset(), *delays)
         return min(offset for offset in needed if offset is not None)
+
+    def _adopt(self, config: BrokerConfig, store_config: StoreConfig) -> None:
+        """All that goes by a setting that is `live`."""
+        self.pulls.adopt(config)
+        self.flusher.adopt(store_config)
+        self.store.adopt(store_config)
+        self.store.look_at_disk(self._clock.now_ms())
 
     def set_store_host(self, host: bytes) -> None:
         """The host field of records and message ids from now on."""

@@ -159,6 +159,6 @@ def _about_administration(given: Given, parts: Parts) -> Iterator[Routes]:
     yield ProgressHandlers(config, store, topics, tables.offsets, clients, parts.rates, clock).routes()
     yield ConnectionHandlers(clients, clock).routes()
     yield DelayHandlers(tables.delays).routes()
-    yield SettingsHandlers(config, given.whereabouts, given.store_config, topics.version).routes()
+    yield SettingsHandlers(parts.settings, given.whereabouts, topics.version).routes()
     yield RuntimeHandlers(store, parts.stats, clock).routes()
     yield CapabilityHandlers(store, os.path.abspath(given.store_dir)).routes()

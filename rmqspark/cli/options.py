@@ -3,19 +3,63 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rmqspark.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from rmqspark.cli.contexts import Context
+
+CONTEXT = "rmqspark.context"  # where a command line keeps the name that --context gave
+
+
+def _namesrv(ctx: typer.Context, namesrv: str | None) -> str | None:
+    """What was said, else what a context says. On a terminal it is told which one decides: it may be production."""
+    from rmqspark.cli.contexts import namesrv_of_context
+
+    return _said_or(namesrv_of_context, ctx, namesrv)
+
+
+def _own_namesrv(ctx: typer.Context, namesrv: str | None) -> str | None:
+    """Here a context counts only where it is named, not by being in use."""
+    from rmqspark.cli.contexts import namesrv_of_context
+
+    return _said_or(lambda named: None if named is None else namesrv_of_context(named), ctx, namesrv)
+
+
+def _said_or(look: Callable[[str | None], Context | None], ctx: typer.Context, namesrv: str | None) -> str | None:
+    named = ctx.meta.get(CONTEXT)
+    if namesrv is not None and named is not None:
+        raise InvalidArgument("Both --namesrv and --context say which cluster is meant.", hint="Give one of them.")
+    context = None if namesrv is not None or ctx.resilient_parsing else look(named)
+    if context is None:
+        return namesrv
+    if sys.stderr.isatty():
+        print(f"Context {context.name}: {context.namesrv}", file=sys.stderr)
+    return context.namesrv
+
 
 Namesrv = Annotated[
     str | None,
     typer.Option(
         "--namesrv",
         metavar="HOST:PORT[;...]",
+        help="Name servers. Default: $RMQ_NAMESRV, else $NAMESRV_ADDR (an empty one is not set), else the context in "
+        "use (rmq context), else 127.0.0.1:9876.",
+        callback=_namesrv,
+    ),
+]
+OwnNamesrv = Annotated[  # of what joins a cluster, or loads it
+    str | None,
+    typer.Option(
+        "--namesrv",
+        metavar="HOST:PORT[;...]",
         help="Name servers. Default: $RMQ_NAMESRV, else $NAMESRV_ADDR (an empty one is not set), else 127.0.0.1:9876.",
+        callback=_own_namesrv,
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document (or one object a line), for scripts.")]

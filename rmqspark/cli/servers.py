@@ -13,7 +13,7 @@ import typer
 
 from rmqspark.broker.config import BrokerConfig
 from rmqspark.cli.open_files import current_limit, limits_within, store_within
-from rmqspark.cli.options import Namesrv
+from rmqspark.cli.options import OwnNamesrv
 from rmqspark.cli.setting_flags import ConfigFile, Insecure, Sources, read_config, with_settings
 from rmqspark.errors import PortInUse
 from rmqspark.namesrv.config import NamesrvConfig
@@ -72,7 +72,7 @@ def broker(
     host: Host = None,
     advertise: Advertise = None,
     insecure: Insecure = False,
-    namesrv: Namesrv = None,
+    namesrv: OwnNamesrv = None,
     config: ConfigFile = None,
     *,
     settings: Mapping[str, Any],

@@ -13,7 +13,9 @@ from typer.main import get_command, get_group
 
 from rmqspark import __version__
 from rmqspark.cli.commands import Group, Verb
+from rmqspark.cli.options import CONTEXT
 from rmqspark.cli.streams import READER_GONE, discard_output
+from rmqspark.errors import InvalidArgument
 
 # Where each verb is; as many of them as `rmq --help` lists, in its order.
 HOMES = {
@@ -26,9 +28,14 @@ HOMES = {
     "consume": "rmqspark.cli.consume:consume",
     "group": "rmqspark.cli.group:app",
     "message": "rmqspark.cli.message:app",
+    "dlq": "rmqspark.cli.dlq:app",
     "txn": "rmqspark.cli.txn:app",
+    "config": "rmqspark.cli.config:app",
+    "cluster": "rmqspark.cli.cluster:app",
     "spark": "rmqspark.cli.spark:app",
     "audit": "rmqspark.cli.audit:audit",
+    "context": "rmqspark.cli.context:app",
+    "check": "rmqspark.cli.check:app",
     "store": "rmqspark.cli.store:app",
     "bench": "rmqspark.cli.bench.verb:bench",
     "doctor": "rmqspark.cli.doctor:doctor",
@@ -55,11 +62,6 @@ class LoadedVerbs(Mapping[str, Any]):
 
 COMING = {
     "admin": "REST and console come with it; until then programs take --json of any listing, or rmqspark.AdminClient.",
-    "dlq": "Until then rmq consume '%DLQ%GROUP' --json shows the dead letters of a group.",
-    "config": "Settings are given at the start (rmq broker --help); rmqspark.AdminClient.broker_config shows them.",
-    "cluster": "Until then rmq doctor says which brokers are there, and rmqspark.AdminClient.brokers where.",
-    "context": "Until then export RMQ_NAMESRV=HOST:PORT names the cluster to every command.",
-    "check": "Until then rmq group describe GROUP --json and rmq spark list --json have the lag.",
     "top": "Until then there is watch rmq group list, or watch rmq spark list.",
     "dashboards": "Until then --json of rmq group list and rmq spark list has the figures.",
 }
@@ -110,8 +112,16 @@ app = typer.Typer(
 
 
 @app.callback(invoke_without_command=True)
-def root(version: bool = typer.Option(False, "--version", help="Print the version and stop.")) -> None:
+def root(
+    ctx: typer.Context,
+    version: bool = typer.Option(False, "--version", help="Print the version and stop."),
+    context: str | None = typer.Option(None, metavar="NAME", help="The cluster of that name: rmq context list."),
+) -> None:
     """RocketMQ protocol message queue made for Spark. Start one with: rmq up"""
+    if context is not None:
+        if not context.strip():
+            raise InvalidArgument("--context is empty.", hint="Leave it out for the one in use: rmq context list.")
+        ctx.meta[CONTEXT] = context
     if version:
         typer.echo(f"rmqspark {__version__}")
         raise typer.Exit

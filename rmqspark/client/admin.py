@@ -4,18 +4,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqspark.client import admin_groups, admin_messages, admin_topics, group_resets
+from rmqspark.client import (
+    admin_groups,
+    admin_messages,
+    admin_topics,
+    cluster_status,
+    dead_letter_resends,
+    dead_letters,
+    group_resets,
+)
 from rmqspark.client.arguments import takes_what_it_says
 from rmqspark.client.broker_admin import LATEST_MS, BrokerAdmin
 from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.dead_letter_resends import ResendPlan  # noqa: TC001 - takes_what_it_says reads it
 from rmqspark.client.descriptions import BrokerDescription
 from rmqspark.client.user_topics import user_topics
+from rmqspark.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from types import TracebackType
     from typing import Self
 
+    from rmqspark.client.cluster_status import ClusterStatus
+    from rmqspark.client.dead_letters import DeadLetter, DeadLetterCount
     from rmqspark.client.descriptions import GroupDescription, TopicDescription
     from rmqspark.client.group_resets import QueueReset
     from rmqspark.clock import Clock
@@ -161,6 +173,45 @@ class AdminClient:
             self._cluster, topic, key, begin_ms=begin_ms, end_ms=end_ms, max_count=max_count
         )
 
+    # --- dead letters ------------------------------------------------------------------------------------------------
+
+    def dead_letter_counts(self) -> list[DeadLetterCount]:
+        """The groups that have dead letters, and how many."""
+        return dead_letters.count_dead_letters(self._cluster)
+
+    def dead_letters(self, group: str, max_count: int = 64) -> list[DeadLetter]:
+        """What the group has consumed in vain, oldest first; the newest `max_count`. GroupNotFound."""
+        return dead_letters.newest_dead_letters(self._cluster, group, max_count)
+
+    def resend_dead_letters(
+        self,
+        group: str,
+        *,
+        msg_ids: Sequence[str] | None = None,
+        begin_ms: int = 0,
+        end_ms: int = LATEST_MS,
+        again: bool = False,
+        to_topic: bool = False,
+        dry_run: bool = False,
+    ) -> ResendPlan:
+        """Gives a group its dead letters once more, as if never consumed; with `dry_run` only says which.
+
+        Those with one of `msg_ids`, or stored in [begin_ms, end_ms); what was sent again before only by its id or with
+        `again`. With `to_topic` all who read their original topics get them. GroupNotFound, MessageNotFound, Conflict.
+        """
+        plan = dead_letter_resends.plan_resend(
+            self._cluster, group, msg_ids=msg_ids, begin_ms=begin_ms, end_ms=end_ms, again=again, to_topic=to_topic
+        )
+        if not dry_run:
+            for _ in self.resending(plan):
+                pass
+        return plan
+
+    def resending(self, plan: ResendPlan) -> Iterator[DeadLetter]:
+        """Does what `resend_dead_letters(..., dry_run=True)` has planned while it is iterated over: gives each letter
+        once it is sent. One that is broken off has a few sent that the next one sends again."""
+        return dead_letter_resends.resend(self._cluster, plan)
+
     # --- brokers -----------------------------------------------------------------------------------------------------
 
     def brokers(self) -> list[BrokerDescription]:
@@ -168,9 +219,24 @@ class AdminClient:
         table = self._cluster.cluster_info().brokerAddrTable
         return [BrokerDescription(name, data.cluster, dict(data.brokerAddrs)) for name, data in sorted(table.items())]
 
+    def cluster_status(self) -> ClusterStatus:
+        """All name servers and brokers, each asked how it is; what does not answer is in it, too."""
+        return cluster_status.look(self._cluster)
+
     def broker_config(self, broker_name: str) -> dict[str, str]:
         """The broker's settings, under RocketMQ's names."""
         return BrokerAdmin(self._cluster.broker(broker_name)).config()
+
+    def is_ours(self, broker_name: str) -> bool:
+        """Whether the broker is rmqspark's; otherwise it is RocketMQ's, or another one that speaks its protocol."""
+        return self._cluster.broker(broker_name).capabilities().transactions > 0
+
+    def set_broker_config(self, broker_name: str, name: str, value: str) -> None:
+        """Changes one setting, under RocketMQ's name. NoPermission where that takes a restart, InvalidArgument for a
+        value that makes no sense."""
+        if not name.strip() or any(char in name + value for char in "\r\n") or "=" in name:
+            raise InvalidArgument(f"{name!r} = {value!r} is no setting: both are one line, the name without a '='.")
+        BrokerAdmin(self._cluster.broker(broker_name)).update_config({name: value})
 
     def broker_runtime(self, broker_name: str) -> dict[str, str]:
         """The broker's counters and states, under RocketMQ's names."""

@@ -10,7 +10,7 @@ from rmqspark.client.broker_client import NO_GROUP
 from rmqspark.client.descriptions import GroupDescription, GroupMember, GroupQueue
 from rmqspark.client.futures import then
 from rmqspark.errors import GroupNotFound, RmqError, TopicNotFound
-from rmqspark.protocol.names import check_group, is_system_group
+from rmqspark.protocol.names import check_group, dead_letter_topic, is_system_group
 from rmqspark.protocol.records.record import decode_record
 
 if TYPE_CHECKING:
@@ -33,13 +33,20 @@ def describe_group(cluster: ClusterClient, group: str) -> GroupDescription:
     """Its members, and how far it is in each queue of each topic it has committed for. GroupNotFound."""
     check_group(group)
     admins = _admins(cluster)
-    topics = sorted({topic for admin in admins for topic in admin.group_topics(group)})
+    topics = topics_read(admins, group)
     members = _members(admins, group)
     if not topics and not members and not any(group in admin.groups() for admin in admins):
         raise GroupNotFound(group, hint="rmq group list shows those that exist.")
     queues = [queue for topic in topics for queue in _progress(cluster, group, topic)]
     rate = sum(admin.consumed_per_second(group) for admin in admins) if any(queue.lag for queue in queues) else None
     return GroupDescription(group, members, queues, rate)
+
+
+def topics_read(admins: list[BrokerAdmin], group: str) -> list[str]:
+    """The topics that the group has committed offsets of. In its dead letters, how far they were sent again is kept so:
+    nobody waits for those."""
+    topics = {topic for admin in admins for topic in admin.group_topics(group)}
+    return sorted(topics - {dead_letter_topic(group)})
 
 
 def delete_group(cluster: ClusterClient, group: str) -> None:

@@ -31,6 +31,7 @@ from rmqspark.protocol.headers.consume import (
 from rmqspark.protocol.names import AUTO_CREATE_TOPIC
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from concurrent.futures import Future
 
     import msgspec
@@ -163,10 +164,25 @@ class BrokerAdmin:
 
     def config(self) -> dict[str, str]:
         """Its settings, names and values as RocketMQ writes them."""
-        text = str(self._call(RequestCode.GET_BROKER_CONFIG).body, "utf-8", "replace")
-        pairs = (line.split("=", 1) for line in text.splitlines() if "=" in line and not line.startswith("#"))
-        return {name.strip(): value.strip() for name, value in pairs}
+        return config_of(self._call(RequestCode.GET_BROKER_CONFIG))
+
+    def update_config(self, settings: Mapping[str, str]) -> None:
+        """Sets these, under RocketMQ's names. NoPermission where that takes a restart."""
+        body = "".join(f"{name}={value}\n" for name, value in settings.items())
+        self._call(RequestCode.UPDATE_BROKER_CONFIG, None, body.encode())
 
     def runtime(self) -> dict[str, str]:
         """Its counters and states (spec: requests, section 7, code 28)."""
-        return KVTable.decode(self._call(RequestCode.GET_BROKER_RUNTIME_INFO).body).table
+        return runtime_of(self._call(RequestCode.GET_BROKER_RUNTIME_INFO))
+
+
+def config_of(response: Response) -> dict[str, str]:
+    """What GET_BROKER_CONFIG answers."""
+    text = str(response.body, "utf-8", "replace")
+    pairs = (line.split("=", 1) for line in text.splitlines() if "=" in line and not line.startswith("#"))
+    return {name.strip(): value.strip() for name, value in pairs}
+
+
+def runtime_of(response: Response) -> dict[str, str]:
+    """What GET_BROKER_RUNTIME_INFO answers."""
+    return KVTable.decode(response.body).table

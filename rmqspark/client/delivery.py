@@ -238,14 +238,20 @@ def worth_another_try(error: RmqError) -> bool:
     return code in PRODUCER_RETRY_CODES
 
 
+def send_status(response: Response) -> SendStatus:
+    """How far a message had come; raises what the response stands for if nothing was stored."""
+    status = _STATUS.get(response.code)
+    if status is None:
+        raise from_response(response.code, response.remark)
+    return status
+
+
 def receipts(parcel: Parcel, queue: MessageQueue, response: Response) -> list[SendReceipt]:
     """One receipt per message, in their order; raises what the response stands for if nothing was stored.
 
     A batch is stored as a whole: its messages have consecutive queue offsets, and their offset ids come comma-joined.
     """
-    status = _STATUS.get(response.code)
-    if status is None:
-        raise from_response(response.code, response.remark)
+    status = send_status(response)
     header = response.header(SendMessageResponseHeader)
     stored_in = queue._replace(queue_id=header.queueId)
     offset_ids = header.msgId.split(",")

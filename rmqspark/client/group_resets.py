@@ -13,6 +13,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rmqspark.client.admin_groups import topics_read
 from rmqspark.client.admin_topics import queue_bounds
 from rmqspark.client.broker_admin import BrokerAdmin
 from rmqspark.errors import Conflict, GroupNotFound, InvalidArgument, InvalidQueue, TopicNotFound
@@ -116,7 +117,7 @@ def _require(group: str, brokers: list[BrokerAdmin]) -> None:
 
 
 def _topics_of(cluster: ClusterClient, group: str, brokers: list[BrokerAdmin]) -> list[str]:
-    return sorted({topic for admin in brokers for topic in admin.group_topics(group) if _exists(cluster, topic)})
+    return [topic for topic in topics_read(brokers, group) if _exists(cluster, topic)]
 
 
 def _exists(cluster: ClusterClient, topic: str) -> bool:

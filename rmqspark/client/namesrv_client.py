@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from rmqspark.errors import GoingAway, NotFound, NotSupported, RequestTimeout, Unreachable
+from rmqspark.errors import GoingAway, NotFound, NotSupported, RequestTimeout, RmqError, Unreachable
 from rmqspark.protocol.bodies.route import ClusterInfo, TopicList, TopicRouteData
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.cluster import DeleteTopicFromNamesrvRequestHeader, GetRouteInfoRequestHeader
@@ -59,6 +59,22 @@ class NameServers:
             lambda connection: ClusterInfo.decode(connection.call(code, timeout_ms=timeout).raise_for_code().body),
             timeout_ms=timeout_ms,
         )
+
+    def views(self) -> dict[str, ClusterInfo | RmqError]:
+        """What each name server answers to the same question, by address; of one that does not, why."""
+        return {address: self._view(address) for address in self.addresses}
+
+    def _view(self, address: str) -> ClusterInfo | RmqError:
+        code, timeout_ms = RequestCode.GET_BROKER_CLUSTER_INFO, self._timeout_ms
+        try:
+            return self._put(
+                lambda connection: ClusterInfo.decode(
+                    connection.call(code, timeout_ms=timeout_ms).raise_for_code().body
+                ),
+                address,
+            )
+        except RmqError as error:
+            return error
 
     def topics(self) -> list[str]:
         return self._ask_one(

@@ -32,9 +32,11 @@ class StoreConfig:
     flush_disk_type: str = setting(
         "ASYNC_FLUSH", "SYNC_FLUSH answers a send when it is on disk, ASYNC_FLUSH when it is in the page cache."
     )
-    flush_interval_commit_log: int = setting(500, "Time between flushes of the commit log in ASYNC_FLUSH.", unit="ms")
+    flush_interval_commit_log: int = setting(
+        500, "Time between flushes of the commit log in ASYNC_FLUSH.", unit="ms", live=True
+    )
     flush_interval_consume_queue: int = setting(
-        1_000, "Time between flushes of consume queues, index and checkpoint.", unit="ms"
+        1_000, "Time between flushes of consume queues, index and checkpoint.", unit="ms", live=True
     )
     sync_flush_timeout: int = setting(5_000, "How long a send may wait for its flush in SYNC_FLUSH.", unit="ms")
     max_message_size: int = setting(4 << 20, "Largest body of a message.", unit="bytes")
@@ -48,19 +50,27 @@ class StoreConfig:
     access_message_in_memory_max_ratio: int = setting(
         40, "Share of the machine's memory within which a message counts as recent.", unit="percent", at_most=100
     )
-    file_reserved_time: int = setting(72, "How long messages are kept.", unit="h", at_least=0)
-    delete_when: str = setting("04", "Hours of the day, separated by ;, in which expired files are deleted.")
+    file_reserved_time: int = setting(72, "How long messages are kept.", unit="h", at_least=0, live=True)
+    delete_when: str = setting("04", "Hours of the day, separated by ;, in which expired files are deleted.", live=True)
     disk_max_used_space_ratio: int = setting(
-        75, "Above this, expired files are deleted at any hour.", unit="percent", at_most=100
+        75, "Above this, expired files are deleted at any hour.", unit="percent", at_most=100, live=True
     )
     disk_space_clean_forcibly_ratio: int = setting(
-        85, "Above this, the oldest files are deleted even if not expired.", unit="percent", at_most=100
+        85, "Above this, the oldest files are deleted even if not expired.", unit="percent", at_most=100, live=True
     )
-    disk_space_warning_level_ratio: int = setting(90, "Above this, no message is taken.", unit="percent", at_most=100)
-    clean_file_forcibly_enable: bool = setting(True, "Whether files may be deleted before they have expired.")
-    delete_file_batch_max: int = setting(10, "Commit log files deleted in one go.")
+    disk_space_warning_level_ratio: int = setting(
+        90, "Above this, no message is taken.", unit="percent", at_most=100, live=True
+    )
+    clean_file_forcibly_enable: bool = setting(
+        True, "Whether files may be deleted before they have expired.", live=True
+    )
+    delete_file_batch_max: int = setting(10, "Commit log files deleted in one go.", live=True)
     min_free_bytes: int = setting(
-        0, "(ours) Bytes of the disk to keep free; where it is not 0 it replaces the ratios.", unit="bytes", at_least=0
+        0,
+        "(ours) Bytes of the disk to keep free; where it is not 0 it replaces the ratios.",
+        unit="bytes",
+        at_least=0,
+        live=True,
     )
     max_open_files: int = setting(256, "(ours) Files of a kind the store holds open; more are opened when needed.")
     max_unsynced_files: int = setting(

@@ -92,6 +92,10 @@ class Expiry:
             deleted += self._follow_log_start()
         return ExpireReport(tuple(deleted), self._log.min_offset, plan.is_forced, plan.is_disk_full)
 
+    def adopt(self, config: StoreConfig) -> None:
+        """Goes by these settings from the next round on."""
+        self._config = config
+
     def look_at_disk(self, now_ms: int) -> None:
         """A round that deletes nothing: only whether the disk has room for messages."""
         self._plan(now_ms, [])

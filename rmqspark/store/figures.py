@@ -19,3 +19,5 @@ class StoreFigures(NamedTuple):
     newest_timestamp_ms: int
     indexed_physical_offset: int
     disk: DiskUsage
+    refusal: str
+    """Why the store takes no messages now; "" while it does."""

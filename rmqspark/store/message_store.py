@@ -392,6 +392,7 @@ class MessageStore:
             newest_timestamp_ms=self.writer.store_timestamp_ms,
             indexed_physical_offset=index.end_physical_offset if index is not None else -1,
             disk=self.disk_usage(),
+            refusal=self._gate.refusal,
         )
 
     def disk_usage(self) -> DiskUsage:
@@ -404,6 +405,10 @@ class MessageStore:
         """Deletes what has had its time, a few files a call, and shuts or opens the store for writes as the disk
         fills or empties; see `Expiry.run`. Nothing from physical offset `keep_from` on goes."""
         return self._expiry.run(now_ms, keep_from=keep_from)
+
+    def adopt(self, config: StoreConfig) -> None:
+        """Goes by these settings from now on, as far as they say what goes: the others are for the next start."""
+        self._expiry.adopt(config)
 
     def look_at_disk(self, now_ms: int) -> None:
         """Shuts or opens the store for writes as the disk has room, and deletes nothing; see `expire`."""

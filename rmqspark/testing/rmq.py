@@ -6,9 +6,13 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from rmqspark.client.admin import AdminClient
+from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.producer import Producer
 from rmqspark.client.pull_consumer import PullConsumer
 from rmqspark.model import Message
+from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.headers.consume import ConsumerSendMsgBackRequestHeader
+from rmqspark.protocol.records.message_id import parse_offset_msg_id
 from rmqspark.protocol.records.properties import RESERVED_NAMES
 
 if TYPE_CHECKING:
@@ -59,6 +63,18 @@ class Rmq:
             while any(consumer.position(queue) < end for queue, end in ends.items()):
                 messages += consumer.poll(1_000)
         return sorted(messages, key=lambda message: (message.store_timestamp_ms, message.offset_msg_id))
+
+    def give_up(self, group: str, *messages: ReceivedMessage) -> None:
+        """Has a consumer of the group fail with these messages for good: they are its dead letters."""
+        with ClusterClient(self.namesrv) as client:
+            for message in messages:
+                _, physical_offset = parse_offset_msg_id(message.offset_msg_id)
+                header = ConsumerSendMsgBackRequestHeader(
+                    physical_offset, group, delayLevel=-1, originMsgId=message.msg_id, originTopic=message.topic
+                )
+                broker = client.broker(message.queue.broker_name)
+                broker.pull(message.queue, message.queue_offset, group=group, max_count=1)  # the group is there then
+                broker.call(RequestCode.CONSUMER_SEND_MSG_BACK, header)
 
     def send_df(self, frame: Any, topic: str) -> None:
         """Sends the rows of a Spark or pandas frame: column `body` (or `value`), and `tags`, `keys`, `properties`; a

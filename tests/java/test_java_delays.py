@@ -118,6 +118,21 @@ def test_what_a_java_consumer_never_consumes_is_a_dead_letter(shop: Up, jvm: Jvm
     assert dead.properties["RETRY_TOPIC"] == "bad"
 
 
+def test_a_java_consumer_gets_its_dead_letter_again(shop: Up, jvm: Jvm) -> None:
+    """From its retry topic under the topic it was in, with id and tag, and as many tries before it as at first."""
+    with Producer(shop.namesrv) as producer:
+        sent = producer.send(Message("mended", b"at last", tags="TagA"))
+    with jvm.push_consumer(shop.namesrv, "recovering", "mended", "TagA", failures=100, max_reconsume_times=0):
+        wait_for(lambda: dead_letters(shop.namesrv, "recovering"), "it is a dead letter")
+    with AdminClient(shop.namesrv) as admin:
+        assert admin.resend_dead_letters("recovering").count == 1
+    with jvm.push_consumer(shop.namesrv, "recovering", "mended", "TagA") as received:
+        wait_for(lambda: received, "it has come again")
+        (again,) = received
+        assert (again.getTopic(), again.getMsgId(), again.getTags()) == ("mended", sent.msg_id, "TagA")
+        assert (bytes(again.getBody()), again.getReconsumeTimes()) == (b"at last", 0)
+
+
 def dead_letters(namesrv: str, group: str) -> list[Any]:
     topic = dead_letter_topic(group)
     with AdminClient(namesrv) as admin:

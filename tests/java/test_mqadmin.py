@@ -166,6 +166,16 @@ def test_settings_are_shown(ours: Up, jvm: Jvm) -> None:
     assert settings["autoCreateTopicEnable"] == "true"
 
 
+def test_a_setting_is_changed(ours: Up, jvm: Jvm) -> None:
+    """`mqadmin updateBrokerConfig` changes what can be while the broker runs, and is told what cannot."""
+    change = ("updateBrokerConfig", "-n", ours.namesrv, "-b", ours.broker)
+    assert f"update broker config success, {ours.broker}" in jvm.mqadmin(*change, "-k", "fileReservedTime", "-v", "48")
+    with AdminClient(ours.namesrv) as admin:
+        assert admin.broker_config("broker-a")["fileReservedTime"] == "48"
+    refused = jvm.mqadmin(*change, "-k", "listenPort", "-v", "1")
+    assert "Setting listen_port cannot be changed while the broker runs." in refused
+
+
 def test_a_topic_is_changed_and_deleted(ours: Up, jvm: Jvm) -> None:
     """What mqadmin changes and deletes, our clients see at once."""
     where = ["-n", ours.namesrv, "-t", "short-lived"]

@@ -110,6 +110,10 @@ class PullHandlers:
         self._overdue: deque[ParkedPull[PullRequest]] = deque()
         self._may_park = True
 
+    def adopt(self, config: BrokerConfig) -> None:
+        """Goes by these settings from the next pull on."""
+        self._config = config
+
     def routes(self) -> Routes:
         route = Route(PullMessageRequestHeader, self.pull)
         return {RequestCode.PULL_MESSAGE: route, RequestCode.LITE_PULL_MESSAGE: route}

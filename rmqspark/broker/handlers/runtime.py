@@ -2,7 +2,8 @@
 
 RocketMQ's AdminBrokerProcessor.prepareRuntimeInfo; spec: requests, section 7, details of 28. Every key is there, since
 mqadmin shows zeros for a broker that lacks one. What this broker does not have (thread pools, timer wheel, page cache
-lock, transient pool) is 0, or the capacity of nothing; what it does not measure is 0 too and listed below.
+lock, transient pool) is 0, or the capacity of nothing; what it does not measure is 0 too and listed below. One is ours:
+refusesMessages says why the store takes none now.
 """
 
 from __future__ import annotations
@@ -101,6 +102,7 @@ class RuntimeHandlers:
             "dispatchBehindBytes": str(end - store.readable_physical_offset),
             "remainHowManyDataToFlush": f"{end - store.flushed_physical_offset} B",
             "earliestMessageTimeStamp": str(store.earliest_timestamp_ms),
+            "refusesMessages": store.refusal,
         }
 
     def _rates(self, *names: str) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rmqspark.cli.options import Json, Namesrv
+from rmqspark.cli.options import Json, OwnNamesrv
 from rmqspark.cli.output import print_json, print_table
 from rmqspark.errors import InvalidArgument, Unreachable
 
@@ -48,7 +48,7 @@ def bench(
     own: Annotated[bool, typer.Option("--own", help="Servers of its own, also where others run.")] = False,
     brokers: Annotated[int, typer.Option(min=1, max=26, help="Brokers of its own servers.")] = 1,
     flush_disk_type: Annotated[str | None, typer.Option(help="ASYNC_FLUSH or SYNC_FLUSH, for its own servers.")] = None,
-    namesrv: Namesrv = None,
+    namesrv: OwnNamesrv = None,
     as_json: Json = False,
 ) -> None:
     """Measures sends, reads, and the way from end to end.

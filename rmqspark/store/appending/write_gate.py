@@ -37,6 +37,11 @@ class WriteGate:
         return self._refusal is None
 
     @property
+    def refusal(self) -> str:
+        """Why it is shut; "" while it is open."""
+        return "" if self._refusal is None else self._refusal.message
+
+    @property
     def has_failed(self) -> bool:
         """Whether it is shut for good."""
         return self._for_good

@@ -426,7 +426,7 @@ def test_heartbeats_make_clients_known(on_broker) -> None:
             QueryMessageRequestHeader("orders", "k", 32, 0, 1 << 62),
             ResponseCode.QUERY_NOT_FOUND,
         ),
-        (RequestCode.UPDATE_BROKER_CONFIG, None, ResponseCode.NO_PERMISSION),
+        (RequestCode.UPDATE_BROKER_CONFIG, None, ResponseCode.INVALID_PARAMETER),
         (
             RequestCode.CONSUMER_SEND_MSG_BACK,
             ConsumerSendMsgBackRequestHeader(0, "nobody", 0),
@@ -601,6 +601,55 @@ def test_settings_can_be_read_by_rocketmqs_names(on_broker) -> None:
         lines = bytes(answer.body).decode().splitlines()
         assert {"brokerName=broker-a", "flushDiskType=ASYNC_FLUSH", "longPollingEnable=true"} <= set(lines)
         assert "counter" in msgspec.json.decode(answer.fields["version"])
+
+    on_broker(talk)
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "said"),
+    [
+        ("listenPort=1", ResponseCode.NO_PERMISSION, "Setting listen_port cannot be changed while the broker runs."),
+        ("brokerConfigPath=/tmp/x", ResponseCode.INVALID_PARAMETER, "Unknown setting 'broker_config_path'."),
+        ("rocketmqHome=-c $@|sh . echo", ResponseCode.INVALID_PARAMETER, "Unknown setting 'rocketmq_home'."),
+        ("fileReservedTime=long", ResponseCode.INVALID_PARAMETER, "but must be a whole number (h)."),
+        ("fileReservedTime=-1", ResponseCode.INVALID_PARAMETER, "but must be 0 or more h."),
+        ("deleteWhen=99", ResponseCode.INVALID_PARAMETER, "delete_when"),
+        ("fileReservedTime=1\nlistenPort=1", ResponseCode.NO_PERMISSION, "Setting listen_port"),
+        ("fileReservedTime", ResponseCode.INVALID_PARAMETER, "Settings are lines of name=value."),
+        ("# nothing", ResponseCode.INVALID_PARAMETER, "Settings are lines of name=value."),
+    ],
+)
+def test_settings_that_are_not_taken(on_broker, body: str, code: ResponseCode, said: str) -> None:
+    """What takes a restart, what is no setting, what makes no sense; and then none of those beside it, either."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        answer = await client.ask(RequestCode.UPDATE_BROKER_CONFIG, None, body.encode())
+        assert answer.code == code
+        assert said in answer.remark
+        lines = bytes((await client.ask(RequestCode.GET_BROKER_CONFIG)).body).decode().splitlines()
+        assert "fileReservedTime=72" in lines
+
+    on_broker(talk)
+
+
+def test_a_setting_changes_while_the_broker_runs(on_broker) -> None:
+    """Its reader goes by it from the next pull on, its disk from that moment on; both spellings are taken."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.send("orders", b"1")
+        await client.send("orders", b"2")
+        body = b"maxTransferCountOnMessageInMemory=1\n\nshort_polling_time_mills = 7\n"
+        assert (await client.ask(RequestCode.UPDATE_BROKER_CONFIG, None, body)).code == 0
+        assert len(bench.records(await client.pull("orders"))) == 1
+        lines = bytes((await client.ask(RequestCode.GET_BROKER_CONFIG)).body).decode().splitlines()
+        assert {"maxTransferCountOnMessageInMemory=1", "shortPollingTimeMills=7"} <= set(lines)
+        full = f"minFreeBytes={1 << 62}".encode()
+        assert (await client.ask(RequestCode.UPDATE_BROKER_CONFIG, None, full)).code == 0
+        assert "min_free_bytes" in (await client.send("orders", b"3")).remark
+        assert (await client.ask(RequestCode.UPDATE_BROKER_CONFIG, None, b"minFreeBytes=1")).code == 0
+        assert (await client.send("orders", b"3")).code == 0
 
     on_broker(talk)
 

@@ -328,7 +328,8 @@ def test_a_send_to_the_retry_topic_becomes_a_dead_letter_in_the_end(on_broker) -
 
 
 def test_what_a_consumer_in_order_gives_up_is_a_dead_letter(on_broker) -> None:
-    """While a member of the group owns a queue, whatever is sent to its retry topic is given up."""
+    """While a member of the group owns a queue, what is sent to its retry topic is given up, but for what does not say
+    how often it was consumed, nor how often it may be: an operator sends it again."""
 
     async def talk(bench) -> None:
         client = await bench.connect()
@@ -336,8 +337,11 @@ def test_what_a_consumer_in_order_gives_up_is_a_dead_letter(on_broker) -> None:
         lock = LockBatchBody("g", "c1", [Queue("orders", bench.broker.name, 0)]).encode()
         await client.ask(RequestCode.LOCK_BATCH_MQ, None, lock)
         assert (await client.send("%RETRY%g", b"in order", {"RETRY_TOPIC": "orders"}, j=1)).code == 0
-        (dead,) = await all_of(bench, client, "%DLQ%g")
-        assert dead.body == b"in order"
+        assert (await client.send("%RETRY%g", b"once", {"RETRY_TOPIC": "orders"}, j=0, l=0)).code == 0
+        assert [dead.body for dead in await all_of(bench, client, "%DLQ%g")] == [b"in order", b"once"]
+        assert (await client.send("%RETRY%g", b"sent again", {"RETRY_TOPIC": "orders"}, j=0)).code == 0
+        (again,) = await all_of(bench, client, "%RETRY%g")
+        assert again.body == b"sent again"
 
     on_broker(talk)
 

@@ -35,7 +35,8 @@ def environment(variables: dict[str, str]) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(changing)}
     package = str(Path(rmqspark.__file__).parents[1])
     paths = (variables.get("PYTHONPATH"), package, os.environ.get("PYTHONPATH"))
-    return {**kept, "COLUMNS": "100", **variables, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    apart = {"COLUMNS": "100", "XDG_CONFIG_HOME": "/nonexistent"}
+    return {**kept, **apart, **variables, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
 def wait_until(condition: Callable[[], Any], what: str) -> None:

@@ -31,7 +31,17 @@ DOCUMENTS = {
     "group reset": "billing --to earliest --yes",
     "message get": "{1}",
     "message query": "orders --key 42",
+    "dlq list": "",
+    "dlq resend": "billing --yes",
     "txn list": "",
+    "config get": "",
+    "config set": "file_reserved_time 72 --yes",
+    "cluster info": "",
+    "cluster health": "",
+    "check lag": "",
+    "check dlq": "",
+    "check cluster": "",
+    "context list": "",
     "spark list": "",
     "store check": "{2}",
     "bench": "--count 64 --connections 2",
@@ -44,6 +54,7 @@ OF_WHAT_IS_NOT_THERE = {
     "spark rewind": "nobody --to earliest --yes",
     "spark diagnose": "nobody",
     "audit": "nobody",
+    "context show": "nobody",
 }
 
 
@@ -61,7 +72,8 @@ def places(mq: Any, rmq: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple
 
 def _run(mq: Any, places: tuple[str, ...], name: str, words: str) -> Any:
     said = shlex.split(words.format(*places))
-    return CliRunner().invoke(app, [*name.split(), *said, "--json"], env={"RMQ_NAMESRV": mq.namesrv}, prog_name="rmq")
+    variables = {"RMQ_NAMESRV": mq.namesrv, "XDG_CONFIG_HOME": places[0]}
+    return CliRunner().invoke(app, [*name.split(), *said, "--json"], env=variables, prog_name="rmq")
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)

@@ -26,7 +26,7 @@ FAILED = 1
 WITH_A_CLUSTER = [
     ("sendd hello x", WRONG_COMMAND_LINE, r"No such command 'sendd'. Did you mean 'send'"),
     ("admin --port 8088", WRONG_COMMAND_LINE, r"^Error: rmq admin is not there yet. .*--json[^\n]*\n$"),
-    ("check lag --warn 30s", WRONG_COMMAND_LINE, r"^Error: rmq check is not there yet. .*rmq group describe[^\n]*\n$"),
+    ("top", WRONG_COMMAND_LINE, r"^Error: rmq top is not there yet. .*rmq group list[^\n]*\n$"),
     ("message journey X", WRONG_COMMAND_LINE, r"^Error: rmq message journey is not there yet. .*message get[^\n]*\n$"),
     ("send", WRONG_COMMAND_LINE, r"Missing argument '?topic"),
     ("send here x --queu 1", WRONG_COMMAND_LINE, r"No such option: --queu.*--queue"),

@@ -48,8 +48,13 @@ PROMISED = {  # what design and README promise, word for word
     "topic": "list create update describe delete schema export import replay",
     "group": "list describe reset delete",
     "message": "get query journey",
+    "dlq": "list resend",
     "txn": "list describe commit rollback",
+    "config": "get set",
+    "cluster": "info health",
     "spark": "list describe rewind diagnose",
+    "context": "list use add remove show",
+    "check": "lag cluster dlq",
     "store": "check",
 }
 
@@ -84,6 +89,7 @@ def test_what_tells_something_tells_it_to_programs() -> None:
     """Only what serves, or does one thing that its exit code tells, has no --json."""
     silent = {name for name, command in COMMANDS.items() if "--json" not in {o for p in command.params for o in p.opts}}
     changing = {"topic create", "topic update", "topic delete", "group delete", "txn commit", "txn rollback"}
+    changing |= {"context add", "context use", "context remove"}
     assert silent == {"up", "namesrv", "broker", "demo", *changing}
 
 

@@ -1,0 +1,181 @@
+"""`rmq check`: a line and an exit code for monitoring, as Nagios takes them: 0 ok, 1 warning, 2 critical, 3 unknown."""
+
+from __future__ import annotations
+
+import traceback
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
+
+import typer
+from typer.exceptions import TyperException
+
+from rmqspark.cli.commands import Group, VerbGroup
+from rmqspark.cli.listing import existing
+from rmqspark.cli.options import Json, Namesrv
+from rmqspark.cli.output import print_json, safe
+from rmqspark.cli.thresholds import CRITICAL, EXIT_CODES, OK, UNKNOWN, Thresholds, worst
+from rmqspark.cli.words import counted, duration, os_error_story
+from rmqspark.clock import SystemClock
+from rmqspark.errors import GroupNotFound, RmqError, Unreachable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rmqspark.client.dead_letters import DeadLetterCount
+    from rmqspark.client.descriptions import GroupDescription
+
+_NAMED = 3  # of those that are bad, in the one line there is
+
+
+class _Checks(Group):
+    """Whatever keeps a check from an answer is unknown, exit code 3: a wrong option, too, for 2 would be critical."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except TyperException as error:
+            _give_up(error.format_message())
+        except RmqError as error:
+            _give_up(str(error))
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            _give_up(os_error_story(error))
+        except (typer.Exit, typer.Abort):
+            raise
+        except Exception as error:  # noqa: BLE001 - a bug, whose traceback is told; Python's exit code would be a warning
+            traceback.print_exc()
+            _give_up(f"A bug of rmq: {type(error).__name__}: {error}")
+
+
+app = VerbGroup(
+    help="One line and exit code 0, 1, 2 or 3, for monitoring. Example: rmq check lag --warn 30s --crit 5m", cls=_Checks
+)
+
+OnlyGroup = Annotated[str | None, typer.Argument(metavar="[GROUP]", help="Only this group; otherwise all.")]
+
+
+class Measured(NamedTuple):
+    """A group's figures, what they come to, and that in words."""
+
+    group: str
+    state: str
+    story: str
+    figures: dict[str, int | None]
+
+
+@app.command("lag")
+def lag(
+    group: OnlyGroup = None,
+    warn: Annotated[str, typer.Option(help="A time behind (30s), or a number of messages (1000).")] = "30s",
+    crit: Annotated[str, typer.Option(help="The same, from where on it is critical.")] = "5m",
+    namesrv: Namesrv = None,
+    as_json: Json = False,
+) -> None:
+    """How far groups are behind. Examples: rmq check lag --warn 30s --crit 5m | rmq check lag billing --warn 1000
+    --crit 10000
+
+    What has committed nothing is unknown where it is named, and else left aside.
+    """
+    from rmqspark.client.admin import AdminClient
+
+    limits = Thresholds.parse(warn, crit)
+    with AdminClient(namesrv) as admin:
+        groups = [admin.group(group)] if group is not None else list(existing(admin.group, admin.groups()))
+    now_ms = SystemClock().now_ms()
+    known = [each for each in groups if group is not None or each.lag is not None]
+    _tell("lag", [_lag_of(each, limits, now_ms) for each in known], "group", as_json=as_json)
+
+
+@app.command("dlq")
+def dlq(
+    group: OnlyGroup = None,
+    warn: Annotated[str, typer.Option(help="A number of dead letters, or a time the first has waited (1h).")] = "1",
+    crit: Annotated[str, typer.Option(help="The same, from where on it is critical.")] = "100",
+    namesrv: Namesrv = None,
+    as_json: Json = False,
+) -> None:
+    """Dead letters that were not sent again. Example: rmq check dlq billing --warn 1 --crit 100"""
+    from rmqspark.client.admin import AdminClient
+
+    limits = Thresholds.parse(warn, crit)
+    with AdminClient(namesrv) as admin:
+        counts = [each for each in admin.dead_letter_counts() if group in (None, each.group)]
+        if group is not None and not counts and group not in admin.groups(system=True):
+            raise GroupNotFound(group, hint="rmq group list shows those that exist.")
+    now_ms = SystemClock().now_ms()
+    _tell("dlq", [_letters_of(each, limits, now_ms) for each in counts], "group with dead letters", as_json=as_json)
+
+
+@app.command("cluster")
+def cluster(namesrv: Namesrv = None, as_json: Json = False) -> None:
+    """Whether all servers are well, as rmq cluster health says it. Example: rmq check cluster --json"""
+    from rmqspark.cli.cluster import summary_of
+    from rmqspark.client.admin import AdminClient
+    from rmqspark.client.cluster_status import Problem, problems
+
+    summary = ""
+    with AdminClient(namesrv) as admin:
+        try:
+            status = admin.cluster_status()
+            found, summary = problems(status), summary_of(status)
+        except Unreachable as error:
+            found = [Problem(CRITICAL, "name servers", error.message)]
+    state = worst([problem.severity for problem in found])
+    story = _joined([f"{problem.subject}: {problem.story}" for problem in found]) if found else summary
+    listed = [{"severity": each.severity, "subject": each.subject, "problem": each.story} for each in found]
+    _end("cluster", state, story, {"problems": listed}, as_json=as_json)
+
+
+def _lag_of(group: GroupDescription, limits: Thresholds, now_ms: int) -> Measured:
+    behind_ms = group.behind_ms(now_ms)
+    figures = {"lag": group.lag, "secondsBehind": None if behind_ms is None else behind_ms // 1000}
+    state = limits.state(behind_ms if limits.are_times else group.lag)
+    if group.lag is None:
+        return Measured(group.name, state, f"{group.name} has committed nothing", figures)
+    behind = "for how long is unknown" if behind_ms is None else duration(behind_ms)
+    return Measured(group.name, state, f"{group.name} {counted(group.lag, 'message')} behind, {behind}", figures)
+
+
+def _letters_of(count: DeadLetterCount, limits: Thresholds, now_ms: int) -> Measured:
+    since_ms = count.waiting_since_ms
+    waited_ms = max(0, now_ms - since_ms) if since_ms is not None and count.waiting else 0
+    state = limits.state(waited_ms if limits.are_times else count.waiting)
+    story = f"{count.group} {counted(count.waiting, 'dead letter')} not sent again"
+    story += f", the first for {duration(waited_ms)}" if count.waiting else ""
+    figures: dict[str, int | None] = {
+        "count": count.count,
+        "waiting": count.waiting,
+        "waitingSeconds": waited_ms // 1000,
+    }
+    return Measured(count.group, state, story, figures)
+
+
+def _tell(check: str, measured: Sequence[Measured], noun: str, *, as_json: bool) -> NoReturn:
+    state = worst([each.state for each in measured])
+    bad = [each.story for each in measured if each.state == state] if state != OK else []
+    plural = noun.replace("group", "groups", 1)
+    story = _joined(bad) if bad else _when_well(measured, counted(len(measured), noun, plural))
+    groups = [{"group": each.group, "state": each.state, **each.figures} for each in measured]
+    _end(check, state, story, {"groups": groups}, as_json=as_json)
+
+
+def _when_well(measured: Sequence[Measured], how_many: str) -> str:
+    return measured[0].story if len(measured) == 1 else how_many
+
+
+def _joined(stories: Sequence[str]) -> str:
+    more = f"; {len(stories) - _NAMED:,} more" if len(stories) > _NAMED else ""
+    return "; ".join(stories[:_NAMED]) + more
+
+
+def _end(check: str, state: str, story: str, more: dict[str, Any], *, as_json: bool) -> NoReturn:
+    if as_json:
+        print_json({"check": check, "state": state, "story": story, **more})
+    else:
+        print(safe(f"{state.upper()}: {' '.join(story.split())}"))
+    raise typer.Exit(EXIT_CODES[state])
+
+
+def _give_up(story: str) -> NoReturn:
+    print(safe(f"UNKNOWN: {' '.join(story.split())}"))
+    raise typer.Exit(EXIT_CODES[UNKNOWN])

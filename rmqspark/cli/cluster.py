@@ -1,0 +1,139 @@
+"""`rmq cluster`: the name servers and brokers there are, what they do, and what is wrong with them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from rmqspark.cli.commands import VerbGroup
+from rmqspark.cli.options import Json, Namesrv
+from rmqspark.cli.output import print_json, print_table, safe
+from rmqspark.cli.words import counted, duration, size
+from rmqspark.clock import SystemClock
+from rmqspark.errors import Unreachable
+
+if TYPE_CHECKING:
+    from rmqspark.client.cluster_status import BrokerStatus, ClusterStatus, Problem
+
+app = VerbGroup(help="Name servers and brokers: what they do, and what is wrong. Example: rmq cluster health")
+
+
+@app.command("info")
+def info(namesrv: Namesrv = None, as_json: Json = False) -> None:
+    """Shows each broker: address, version, traffic, disk, queues. Example: rmq cluster info --json"""
+    from rmqspark.client.admin import AdminClient
+    from rmqspark.client.cluster_status import problems
+
+    with AdminClient(namesrv) as admin:
+        status = admin.cluster_status()
+    found, now_ms = problems(status), SystemClock().now_ms()
+    if as_json:
+        print_json(_document(status, found, now_ms))
+        return
+    for server in status.name_servers:
+        print(safe(f"Name server {server.address}: {server.silence or counted(len(server.brokers), 'broker')}"))
+    print()
+    columns = ("broker", "cluster", "address", "version", "in/s", "out/s", "in", "out", "disk", "queues", "flush")
+    rows = [
+        (
+            *(broker.name, broker.cluster, broker.address, broker.version),
+            *(_rate(broker.stored_per_second), _rate(broker.read_per_second), broker.stored, broker.read),
+            *(_disk(broker), broker.queues, broker.flush_mode, _uptime(broker, now_ms), state_of(broker, found)),
+        )
+        for broker in status.brokers
+    ]
+    print_table((*columns, "up for", "state"), rows, empty="No broker is registered. Start one with: rmq broker")
+
+
+@app.command("health")
+def health(namesrv: Namesrv = None, as_json: Json = False) -> None:
+    """Says what is wrong: exit code 0 nothing, 1 a warning, 2 critical. Example: rmq cluster health --json"""
+    from rmqspark.client.admin import AdminClient
+    from rmqspark.client.cluster_status import CRITICAL, Problem, problems
+
+    summary = ""
+    with AdminClient(namesrv) as admin:
+        try:
+            status = admin.cluster_status()
+            found = problems(status)
+            summary = summary_of(status)
+        except Unreachable as error:
+            found = [Problem(CRITICAL, "name servers", error.message)]
+    if as_json:
+        print_json({"state": worst(found), "problems": [_problem(problem) for problem in found]})
+    elif not found:
+        print(f"Nothing is wrong: {summary}.")
+    for problem in () if as_json else found:
+        print(safe(f"{problem.severity:<8}  {problem.subject}: {problem.story}"))
+    raise typer.Exit(EXIT_CODES[worst(found)])
+
+
+EXIT_CODES = {"ok": 0, "warning": 1, "critical": 2}
+
+
+def worst(found: list[Problem]) -> str:
+    """ok, or the severity of the worst problem."""
+    return found[0].severity if found else "ok"
+
+
+def summary_of(status: ClusterStatus) -> str:
+    servers = counted(len(status.name_servers), "name server")
+    queues = sum(broker.queues for broker in status.brokers)
+    return f"{servers}, {counted(len(status.brokers), 'broker')}, {counted(queues, 'queue')}"
+
+
+def state_of(broker: BrokerStatus, found: list[Problem]) -> str:
+    """ok, or the worst that there is to say of it."""
+    return next((problem.story for problem in found if problem.subject == broker.name), "ok")
+
+
+def _rate(per_second: float | None) -> str | None:
+    return None if per_second is None else f"{per_second:,.1f}"
+
+
+def _disk(broker: BrokerStatus) -> str | None:
+    if broker.disk_used is None:
+        return None
+    free = f", {size(broker.disk_free_bytes)} free" if broker.disk_free_bytes is not None else ""
+    return f"{broker.disk_used:.0%}{free}"
+
+
+def _uptime(broker: BrokerStatus, now_ms: int) -> str | None:
+    uptime_ms = broker.uptime_ms(now_ms)
+    return None if uptime_ms is None else duration(uptime_ms)
+
+
+def _problem(problem: Problem) -> dict[str, str]:
+    return {"severity": problem.severity, "subject": problem.subject, "problem": problem.story}
+
+
+def _document(status: ClusterStatus, found: list[Problem], now_ms: int) -> dict[str, Any]:
+    return {
+        "nameServers": [
+            {"address": each.address, "brokers": sorted(each.brokers), "problem": each.silence or None}
+            for each in status.name_servers
+        ],
+        "brokers": [
+            {
+                "brokerName": each.name,
+                "cluster": each.cluster,
+                "addresses": {str(number): address for number, address in sorted(each.addresses.items())},
+                "version": each.version,
+                "inPerSecond": each.stored_per_second,
+                "outPerSecond": each.read_per_second,
+                "in": each.stored,
+                "out": each.read,
+                "diskUsed": each.disk_used,
+                "diskFreeBytes": each.disk_free_bytes,
+                "topics": each.topics,
+                "queues": each.queues,
+                "flushDiskType": each.flush_mode,
+                "uptimeSeconds": None if (up := each.uptime_ms(now_ms)) is None else up // 1000,
+                "state": state_of(each, found),
+            }
+            for each in status.brokers
+        ],
+        "state": worst(found),
+        "problems": [_problem(problem) for problem in found],
+    }

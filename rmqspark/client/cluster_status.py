@@ -1,0 +1,281 @@
+"""How a cluster is: its name servers and brokers, each asked, and what is wrong with them.
+
+`look` asks, all brokers at once; `problems` is pure. A broker that does not answer is part of the picture and no error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from rmqspark.client.broker_admin import ADMIN_TIMEOUT_MS, config_of, runtime_of
+from rmqspark.client.futures import then
+from rmqspark.client.routes import MASTER_ID
+from rmqspark.client.user_topics import user_topics
+from rmqspark.errors import RmqError
+from rmqspark.protocol.codes import RequestCode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from concurrent.futures import Future
+
+    from rmqspark.client.cluster_client import ClusterClient
+
+WARNING: Final = "warning"
+CRITICAL: Final = "critical"
+
+_DISPATCH_BEHIND_BYTES: Final = 64 << 20
+_WAIT_MS: Final = 1_000  # of the oldest send in a queue of RocketMQ's; it refuses sends that have waited 200 ms
+_FULL_PERCENT: Final = 90  # RocketMQ's system property diskSpaceWarningLevelRatio
+_NEARLY_FULL_PERCENT: Final = 85
+_ROOM_LEFT: Final = 1.25  # of what is to stay free: nearly full
+_FREE: Final = re.compile(r"Free : ([\d.]+) ?(B|KiB|MiB|GiB|TiB|PiB)")
+_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+@dataclass(frozen=True, slots=True)
+class NameServerStatus:
+    """`brokers` are those it knows; `silence` says why it does not answer, "" where it does."""
+
+    address: str
+    brokers: frozenset[str] = frozenset()
+    silence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerStatus:
+    """A registered broker. `runtime` and `settings` are under RocketMQ's names, and empty where it does not answer:
+    then `silence` says why. `topics` and `queues` are the users', as the name servers route to them."""
+
+    name: str
+    cluster: str
+    addresses: dict[int, str]
+    topics: int
+    queues: int
+    runtime: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
+    silence: str = ""
+
+    @property
+    def address(self) -> str:
+        """The master's, else that of the lowest id."""
+        return self.addresses[min(self.addresses)] if self.addresses else ""
+
+    @property
+    def version(self) -> str | None:
+        return self.runtime.get("brokerVersionDesc")
+
+    @property
+    def flush_mode(self) -> str | None:
+        return self.settings.get("flushDiskType")
+
+    @property
+    def stored_per_second(self) -> float | None:
+        """Messages that came in, over the last ten seconds."""
+        return _rate(self.runtime.get("putTps"))
+
+    @property
+    def read_per_second(self) -> float | None:
+        return _rate(self.runtime.get("getTransferredTps"))
+
+    @property
+    def stored(self) -> int | None:
+        """Messages that came in since it was started."""
+        return _whole(self.runtime.get("msgPutTotalTodayNow"))
+
+    @property
+    def read(self) -> int | None:
+        return _whole(self.runtime.get("msgGetTotalTodayNow"))
+
+    @property
+    def disk_used(self) -> float | None:
+        """The used share of the disk its log is on, 0 to 1."""
+        return _decimal(self.runtime.get("commitLogDiskRatio"))
+
+    @property
+    def disk_free_bytes(self) -> int | None:
+        """As exactly as it says so."""
+        found = _FREE.search(self.runtime.get("commitLogDirCapacity", ""))
+        return int(float(found[1]) * 1024 ** _UNITS.index(found[2])) if found else None
+
+    def uptime_ms(self, now_ms: int) -> int | None:
+        boot_ms = _whole(self.runtime.get("bootTimestamp"))
+        return None if boot_ms is None else max(0, now_ms - boot_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterStatus:
+    """`lost_routes` are topics to which a name server still routes, with the brokers that are not there; none of them
+    where it knows no broker for the topic at all."""
+
+    name_servers: list[NameServerStatus]
+    brokers: list[BrokerStatus]
+    lost_routes: dict[str, list[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """`severity` is warning or critical; `subject` names a server or topic."""
+
+    severity: str
+    subject: str
+    story: str
+
+
+def look(cluster: ClusterClient) -> ClusterStatus:
+    """Asks everybody. Unreachable where no name server answers."""
+    table = cluster.cluster_info().brokerAddrTable
+    asked = {
+        name: (
+            _ask(cluster, name, RequestCode.GET_BROKER_RUNTIME_INFO),
+            _ask(cluster, name, RequestCode.GET_BROKER_CONFIG),
+        )
+        for name in sorted(table)
+    }
+    name_servers = [
+        NameServerStatus(address, silence=answer.message)
+        if isinstance(answer, RmqError)
+        else NameServerStatus(address, frozenset(answer.brokerAddrTable))
+        for address, answer in cluster.name_servers.views().items()
+    ]
+    topics, queues, lost = _routes(cluster)
+    brokers = []
+    for name, (runtime, config) in asked.items():
+        data = table[name]
+        known = BrokerStatus(name, data.cluster, dict(data.brokerAddrs), topics[name], queues[name])
+        brokers.append(_answered(known, runtime, config))
+    return ClusterStatus(name_servers, brokers, lost)
+
+
+def problems(status: ClusterStatus) -> list[Problem]:
+    """What is wrong, the worst first. Pure."""
+    found = [*_about_name_servers(status), *_about_routes(status)]
+    if not status.brokers:
+        found.append(Problem(CRITICAL, "brokers", "none is registered"))
+    for broker in status.brokers:
+        found += (Problem(severity, broker.name, story) for severity, story in _about_broker(broker))
+    return sorted(found, key=lambda problem: problem.severity != CRITICAL)
+
+
+def _ask(cluster: ClusterClient, broker_name: str, code: RequestCode) -> Future[dict[str, str]] | RmqError:
+    read = runtime_of if code == RequestCode.GET_BROKER_RUNTIME_INFO else config_of
+    try:
+        answer = cluster.broker(broker_name).submit(code, timeout_ms=ADMIN_TIMEOUT_MS)
+    except RmqError as error:
+        return error
+    return then(answer, lambda response: read(response.raise_for_code()))
+
+
+def _answered(
+    known: BrokerStatus, runtime: Future[dict[str, str]] | RmqError, config: Future[dict[str, str]] | RmqError
+) -> BrokerStatus:
+    try:
+        facts, settings = (_result(each) for each in (runtime, config))
+    except RmqError as error:
+        return BrokerStatus(
+            known.name, known.cluster, known.addresses, known.topics, known.queues, silence=error.message
+        )
+    return BrokerStatus(known.name, known.cluster, known.addresses, known.topics, known.queues, facts, settings)
+
+
+def _result(answer: Future[dict[str, str]] | RmqError) -> dict[str, str]:
+    if isinstance(answer, RmqError):
+        raise answer
+    return answer.result()
+
+
+def _routes(cluster: ClusterClient) -> tuple[Counter[str], Counter[str], dict[str, list[str]]]:
+    """Topics and queues of each broker, and the topics that are routed to brokers that are not there."""
+    topics: Counter[str] = Counter()
+    queues: Counter[str] = Counter()
+    lost: dict[str, list[str]] = {}
+    names = user_topics(cluster)
+    routes = cluster.name_servers.known_routes(names)
+    for topic in names:
+        route = routes.get(topic)
+        if route is None:
+            lost[topic] = []
+            continue
+        there = {broker.brokerName for broker in route.brokerDatas}
+        for queue_data in route.queueDatas:
+            topics[queue_data.brokerName] += 1
+            queues[queue_data.brokerName] += max(queue_data.readQueueNums, queue_data.writeQueueNums)
+        if gone := sorted({queue_data.brokerName for queue_data in route.queueDatas} - there):
+            lost[topic] = gone
+    return topics, queues, lost
+
+
+def _about_name_servers(status: ClusterStatus) -> Iterator[Problem]:
+    everybody = {broker.name for broker in status.brokers}.union(*(each.brokers for each in status.name_servers))
+    for each in status.name_servers:
+        if each.silence:
+            yield Problem(WARNING, f"name server {each.address}", f"does not answer: {each.silence}")
+        elif missing := sorted(everybody - each.brokers):
+            yield Problem(WARNING, f"name server {each.address}", f"does not know {', '.join(missing)}")
+
+
+def _about_routes(status: ClusterStatus) -> Iterator[Problem]:
+    for topic, gone in sorted(status.lost_routes.items()):
+        where = f"on {', '.join(gone)}, not registered now" if gone else "on no broker that is registered now"
+        yield Problem(WARNING, f"topic {topic}", f"has queues {where}")
+
+
+def _about_broker(broker: BrokerStatus) -> Iterator[tuple[str, str]]:
+    if broker.silence:
+        yield CRITICAL, f"is registered and does not answer: {broker.silence}"
+        return
+    if MASTER_ID not in broker.addresses:
+        yield CRITICAL, "has no master and takes no messages"
+    if refusal := broker.runtime.get("refusesMessages"):
+        yield CRITICAL, f"takes no messages: {refusal}"
+    else:
+        yield from _about_disk(broker)
+    if broker.runtime.get("brokerActive", "true") != "true":
+        yield WARNING, "is not active: it delivers no delayed messages, nor asks about transactions"
+    if (behind := _whole(broker.runtime.get("dispatchBehindBytes")) or 0) > _DISPATCH_BEHIND_BYTES:
+        yield WARNING, f"its queues are {behind >> 20:,} MiB behind its log"
+    if (waiting := _whole(broker.runtime.get("sendThreadPoolQueueHeadWaitTimeMills")) or 0) > _WAIT_MS:
+        yield WARNING, f"a send has been waiting for {waiting:,} ms"
+
+
+def _about_disk(broker: BrokerStatus) -> Iterator[tuple[str, str]]:
+    least, free = _whole(broker.settings.get("minFreeBytes")) or 0, broker.disk_free_bytes
+    if least:
+        if free is not None and free < least * _ROOM_LEFT:
+            yield WARNING, f"its disk is nearly full: {free >> 20:,} MiB are free, {least >> 20:,} MiB are to stay so"
+        return
+    if broker.disk_used is None:
+        return
+    used = round(broker.disk_used * 100)
+    if used >= _percent(broker.settings, "diskSpaceWarningLevelRatio", _FULL_PERCENT):
+        yield CRITICAL, f"its disk is full: {used} percent are used, and it takes no messages"
+    elif used >= _percent(broker.settings, "diskSpaceCleanForciblyRatio", _NEARLY_FULL_PERCENT):
+        yield (
+            WARNING,
+            f"its disk is nearly full: {used} percent are used, and messages that have not expired are deleted",
+        )
+
+
+def _percent(settings: Mapping[str, str], name: str, default: int) -> int:
+    return _whole(settings.get(name)) or default
+
+
+def _rate(text: str | None) -> float | None:
+    """The first of "a b c": of ten seconds, a minute, ten minutes."""
+    return _decimal(text.split()[0]) if text and text.split() else None
+
+
+def _whole(text: str | None) -> int | None:
+    try:
+        return None if text is None else int(text)
+    except ValueError:
+        return None
+
+
+def _decimal(text: str | None) -> float | None:
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return None

@@ -1,0 +1,93 @@
+"""What is said to be wrong with a cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rmqspark.client.cluster_status import BrokerStatus, ClusterStatus, NameServerStatus, Problem, problems
+
+WELL = {"brokerActive": "true", "commitLogDiskRatio": "0.5", "bootTimestamp": "1000", "dispatchBehindBytes": "0"}
+GIB = 1 << 30
+
+
+def broker(
+    runtime: dict[str, str] | None = None, settings: dict[str, str] | None = None, **fields: Any
+) -> BrokerStatus:
+    known: dict[str, Any] = {"name": "broker-a", "cluster": "c", "addresses": {0: "h:1"}, "topics": 1, "queues": 4}
+    return BrokerStatus(**{**known, **fields}, runtime={**WELL, **(runtime or {})}, settings=settings or {})
+
+
+def status(*brokers: BrokerStatus, **lost: list[str]) -> ClusterStatus:
+    names = frozenset(each.name for each in brokers)
+    return ClusterStatus([NameServerStatus("n:1", names)], list(brokers), lost)
+
+
+def test_a_cluster_that_is_well() -> None:
+    """Nothing is said, of a stock broker's few figures neither."""
+    assert problems(status(broker())) == []
+    assert problems(status(BrokerStatus("b", "c", {0: "h:1"}, 0, 0, {"brokerVersionDesc": "V5_3_2"}))) == []
+
+
+@pytest.mark.parametrize(
+    ("there", "severity", "story"),
+    [
+        (broker(silence="Connection refused."), "critical", "is registered and does not answer: Connection refused."),
+        (broker(addresses={1: "h:2"}), "critical", "has no master and takes no messages"),
+        (broker({"refusesMessages": "The disk is full."}), "critical", "takes no messages: The disk is full."),
+        (broker({"commitLogDiskRatio": "0.9"}), "critical", "its disk is full: 90 percent are used, and it takes no"),
+        (broker({"commitLogDiskRatio": "0.86"}), "warning", "its disk is nearly full: 86 percent are used"),
+        (
+            broker({"commitLogDirCapacity": "Total : 99.0 GiB, Free : 2.1 GiB."}, {"minFreeBytes": str(2 * GIB)}),
+            "warning",
+            "its disk is nearly full: 2,150 MiB are free, 2,048 MiB are to stay so",
+        ),
+        (broker({"brokerActive": "false"}), "warning", "is not active"),
+        (broker({"dispatchBehindBytes": str(GIB)}), "warning", "its queues are 1,024 MiB behind its log"),
+        (broker({"sendThreadPoolQueueHeadWaitTimeMills": "1500"}), "warning", "a send has been waiting for 1,500 ms"),
+    ],
+)
+def test_what_is_wrong_with_a_broker(there: BrokerStatus, severity: str, story: str) -> None:
+    """One problem each, in words."""
+    (problem,) = problems(status(there))
+    assert (problem.severity, problem.subject) == (severity, "broker-a")
+    assert story in problem.story
+
+
+def test_a_disk_with_its_own_bounds() -> None:
+    """Bytes to keep free take the place of ratios, and ratios that were set that of RocketMQ's."""
+    free = {"commitLogDiskRatio": "0.97", "commitLogDirCapacity": "Total : 99.0 GiB, Free : 3.0 GiB."}
+    assert problems(status(broker(free, {"minFreeBytes": str(2 * GIB)}))) == []
+    own = {"diskSpaceWarningLevelRatio": "98", "diskSpaceCleanForciblyRatio": "95"}
+    assert [each.severity for each in problems(status(broker(free, own)))] == ["warning"]
+
+
+def test_the_worst_comes_first() -> None:
+    """Brokers, name servers and routes."""
+    picture = ClusterStatus(
+        [
+            NameServerStatus("n:1", frozenset({"broker-a", "broker-b"})),
+            NameServerStatus("n:2", frozenset({"broker-a"})),
+            NameServerStatus("n:3", silence="Nothing answers."),
+        ],
+        [broker(), broker(name="broker-b", silence="away")],
+        {"orders": ["broker-c"], "old": []},
+    )
+    assert problems(picture) == [
+        Problem("critical", "broker-b", "is registered and does not answer: away"),
+        Problem("warning", "name server n:2", "does not know broker-b"),
+        Problem("warning", "name server n:3", "does not answer: Nothing answers."),
+        Problem("warning", "topic old", "has queues on no broker that is registered now"),
+        Problem("warning", "topic orders", "has queues on broker-c, not registered now"),
+    ]
+    assert problems(ClusterStatus([], [], {})) == [Problem("critical", "brokers", "none is registered")]
+
+
+def test_figures_as_brokers_write_them() -> None:
+    """Unknown where there are none, or no numbers."""
+    facts = {"putTps": "1.5 1.2 0.9", "getTransferredTps": "", "msgPutTotalTodayNow": "7", "msgGetTotalTodayNow": "x"}
+    one = broker({**facts, "commitLogDirCapacity": "Total : 98.4 GiB, Free : 512.0 MiB."})
+    assert (one.stored_per_second, one.read_per_second, one.stored, one.read) == (1.5, None, 7, None)
+    assert (one.disk_free_bytes, one.uptime_ms(3000), one.address) == (512 << 20, 2000, "h:1")
+    assert (broker(runtime={"commitLogDirCapacity": "?"}).disk_free_bytes, one.flush_mode) == (None, None)
