@@ -89,7 +89,7 @@ class TimerProgress:
     @property
     def known(self) -> TimerTable:
         """What is known when a broker starts."""
-        if self._check in (self._seal, bytes.fromhex(self._noted.timerCheck)):
+        if self._check == self._seal or self._check.hex() == self._noted.timerCheck:
             return self._noted
         check = TimerCheck.decode(self._check)
         return TimerTable(readTimeMs=check.last_read_time_ms, queueOffset=check.last_timer_queue_offset)
