@@ -91,7 +91,7 @@ class Client:
         self.id = number
         self.peer = ("::1" if number == 2 else f"10.0.0.{number}", 4711)
         self.ipv4_host = pack_ipv4_host(*self.peer)
-        self.under_way = 0
+        self.under_way = self.oneways = 0  # requests that wait
         self.closed = False
         self.reason = ""  # why it was closed
         self.received = b""
@@ -102,6 +102,12 @@ class Client:
 
     def deliver(self, response: object) -> None:
         self.beside.append(repr(response))
+
+    def begin_oneway(self) -> None:
+        self.oneways += 1
+
+    def end_oneway(self) -> None:
+        self.oneways -= 1
 
     def close(self, reason: str) -> None:
         self.closed, self.reason = True, reason
