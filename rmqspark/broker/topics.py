@@ -7,7 +7,7 @@ RocketMQ: TopicConfigManager; spec: semantics, section 2.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -18,6 +18,7 @@ from rmqspark.protocol.names import (
     BENCHMARK_TOPIC,
     DLQ_PREFIX,
     HALF_TOPIC,
+    MAX_DELAY_LEVEL,
     OFFSET_MOVED_EVENT_TOPIC,
     OP_HALF_TOPIC,
     RETRY_PREFIX,
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from rmqspark.broker.config import BrokerConfig
 
 READ_WRITE = int(Perm.READ | Perm.WRITE)
-DELAY_QUEUES: Final = 18  # as many levels as RocketMQ has; more of them get queues all the same
 TEMPLATE = int(Perm.READ | Perm.WRITE | Perm.INHERIT)
 
 
@@ -199,7 +199,7 @@ def system_topics(config: BrokerConfig) -> list[TopicConfig]:
         (config.broker_name, 1, own if config.broker_topic_enable else closed),
         (OFFSET_MOVED_EVENT_TOPIC, 1, READ_WRITE),
         (f"{config.broker_cluster_name}_REPLY_TOPIC", 1, READ_WRITE),
-        (SCHEDULE_TOPIC, DELAY_QUEUES, READ_WRITE),
+        (SCHEDULE_TOPIC, MAX_DELAY_LEVEL, READ_WRITE),  # more levels get queues all the same
         (TIMER_TOPIC, 1, READ_WRITE),
         (HALF_TOPIC, 1, READ_WRITE),
         (OP_HALF_TOPIC, 1, READ_WRITE),

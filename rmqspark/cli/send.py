@@ -13,12 +13,11 @@ import typer
 from rmqspark.cli.message_files import lines, read_file
 from rmqspark.cli.options import Json, Namesrv
 from rmqspark.cli.sending import Addressed, send_all
-from rmqspark.client.outgoing import MAX_DELAY_LEVEL
 from rmqspark.clock import SystemClock
 from rmqspark.errors import InvalidArgument
 from rmqspark.model import Message, SendReceipt
 from rmqspark.options import duration_ms, integer
-from rmqspark.protocol.names import check_sendable
+from rmqspark.protocol.names import MAX_DELAY_LEVEL, check_sendable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

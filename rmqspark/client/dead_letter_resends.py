@@ -18,7 +18,7 @@ from rmqspark.client.received import received
 from rmqspark.errors import Conflict, MessageNotFound
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.headers.produce import SendMessageRequestHeaderV2, SendMessageResponseHeader
-from rmqspark.protocol.names import AUTO_CREATE_TOPIC, dead_letter_topic, retry_topic
+from rmqspark.protocol.names import AUTO_CREATE_TOPIC, INNER_PRODUCER_GROUP, dead_letter_topic, retry_topic
 from rmqspark.protocol.records.message_id import parse_offset_msg_id
 from rmqspark.protocol.records.properties import Property, encode_properties, join_properties, without_properties
 from rmqspark.protocol.records.record import SysFlag, decode_record
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from rmqspark.remoting.response import Response
 
 SEND_TIMEOUT_MS: Final = 10_000
-_PRODUCER_GROUP: Final = "CLIENT_INNER_PRODUCER"  # RocketMQ's, for what clients send of their own accord
 _ANY_QUEUE: Final = -1
 _SENDERS_FLAGS: Final = SysFlag.COMPRESSED | SysFlag.COMPRESSION_MASK
 _OF_ITS_RETRIES: Final = frozenset({Property.RETRY_TOPIC, Property.ORIGIN_MESSAGE_ID})
@@ -164,7 +163,7 @@ def resend_header(record: Record, plan: ResendPlan, broker_name: str) -> SendMes
         }
         properties = join_properties(properties, encode_properties(where))
     return SendMessageRequestHeaderV2(
-        a=_PRODUCER_GROUP,
+        a=INNER_PRODUCER_GROUP,
         b=origin if plan.to_topic and origin else retry_topic(plan.group),
         c=AUTO_CREATE_TOPIC,
         d=DEFAULT_TOPIC_QUEUES,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.client.message_kinds import check_body_kind, check_kinds
 from rmqspark.errors import InvalidArgument, InvalidMessage
-from rmqspark.protocol.names import MAX_BODY_BYTES, RETRY_PREFIX, check_body, check_sendable
+from rmqspark.protocol.names import MAX_BODY_BYTES, MAX_DELAY_LEVEL, RETRY_PREFIX, check_body, check_sendable
 from rmqspark.protocol.records.batch import BatchElement, encode_batch
 from rmqspark.protocol.records.compression import compress
 from rmqspark.protocol.records.properties import Property, check_user_properties, encode_properties
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from rmqspark.model import Message
 
 KEY_SEPARATOR = " "
-MAX_DELAY_LEVEL = 18
 MAX_TIMEOUT_MS = (1 << 31) - 1  # 24 days
 
 

@@ -180,7 +180,7 @@ class PushConsumer:
             self._rebalancer.start()
         try:
             self._rebalancer.look(FIRST_LOOK_S)
-        except BaseException:
+        except BaseException:  # Ctrl-C, too: who could not start leaves no threads, and no member of the group, behind
             self.close()
             raise
 

@@ -58,6 +58,12 @@ PARKING_TOPICS: Final = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC})
 
 SYSTEM_TOPICS: Final = NOT_SENDABLE | {AUTO_CREATE_TOPIC, BENCHMARK_TOPIC, TRACE_TOPIC, "CHECKPOINT_TOPIC"}
 
+MAX_DELAY_LEVEL: Final = 18
+"""RocketMQ's levels of delay are 1 to this, unless a broker is told other ones."""
+
+INNER_PRODUCER_GROUP: Final = "CLIENT_INNER_PRODUCER"
+"""The producer group of what clients send of their own accord."""
+
 PREDEFINED_GROUPS: Final = frozenset(
     {
         "TOOLS_CONSUMER",

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from rmqspark.message_queue import MessageQueue
-from rmqspark.protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC
+from rmqspark.protocol.names import MAX_DELAY_LEVEL, SCHEDULE_TOPIC, TIMER_TOPIC
 from rmqspark.protocol.records.properties import Property
 from rmqspark.sink.unsendable import unsendable
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-MAX_DELAY_LEVEL = 18
 DELAY_COLUMNS = frozenset({"delayLevel", "deliverTime"})
 
 _PRECISION_MS = 1000

@@ -17,7 +17,7 @@ from rmqspark.errors import NoPermission, RmqError
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.headers.consume import ConsumerSendMsgBackRequestHeader
 from rmqspark.protocol.headers.produce import SendMessageRequestHeaderV2
-from rmqspark.protocol.names import AUTO_CREATE_TOPIC, retry_topic
+from rmqspark.protocol.names import AUTO_CREATE_TOPIC, INNER_PRODUCER_GROUP, retry_topic
 from rmqspark.protocol.records.message_id import parse_offset_msg_id
 from rmqspark.protocol.records.properties import Property, encode_properties
 
@@ -30,7 +30,6 @@ _TIMEOUT_MS: Final = 5_000
 _COMPRESSED_FROM_BYTES: Final = 4096
 _FIRST_LEVEL: Final = 3  # of delay, for the first time; one more each time
 _AS_BROKER_SAYS: Final = 0  # the level of CONSUMER_SEND_MSG_BACK that means the same
-_PRODUCER: Final = "CLIENT_INNER_PRODUCER"  # RocketMQ's name for what clients send of themselves
 _STORED: Final = (
     ResponseCode.SUCCESS,
     ResponseCode.FLUSH_DISK_TIMEOUT,
@@ -93,7 +92,7 @@ class SendBacks:
     def _send_to(self, queue: MessageQueue, message: ReceivedMessage) -> None:
         body, sys_flag = compressed(message.body, _COMPRESSED_FROM_BYTES)
         header = SendMessageRequestHeaderV2(
-            a=_PRODUCER,
+            a=INNER_PRODUCER_GROUP,
             b=queue.topic,
             c=AUTO_CREATE_TOPIC,
             d=DEFAULT_TOPIC_QUEUES,
