@@ -12,6 +12,7 @@ import pytest
 
 from rmqspark.cli.audit import _output, _show
 from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.proofs import Proof
 from rmqspark.client.queries import report_query
 from rmqspark.client.txn import input_keeper, report_input
 from rmqspark.protocol.bodies.queries import QueryQueue, QueryReport
@@ -188,7 +189,7 @@ def test_an_audit_of_many_queues_is_summed_up_where_it_is_narrow(
     def shown(columns: int, *, terminal: bool = True) -> str:
         monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal, raising=False)
         monkeypatch.setenv("COLUMNS", str(columns))
-        _show([batch], [], [])
+        _show(Proof("q", [batch], [], [], []))
         return capsys.readouterr().out
 
     narrow = shown(120)

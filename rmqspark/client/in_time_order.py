@@ -8,24 +8,17 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqspark.client.pull_consumer import PullConsumer
+    from rmqspark.client.spans import Span
     from rmqspark.model import MessageQueue, ReceivedMessage
 
 _AHEAD_BYTES = 8 << 20  # of bodies of one queue that wait for others; then it is not read on
 _POLL_MS = 1_000
-
-
-class Span(NamedTuple):
-    """The messages of one queue at [start, end)."""
-
-    queue: MessageQueue
-    start: int
-    end: int
 
 
 def in_time_order(consumer: PullConsumer, spans: list[Span]) -> Iterator[ReceivedMessage]:
