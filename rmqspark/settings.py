@@ -31,15 +31,22 @@ _Settings = TypeVar("_Settings")
 
 
 def setting(
-    default: Any, meaning: str, *, unit: str = "", at_least: int = 1, at_most: int = MAX_INT64, live: bool = False
+    default: Any,
+    meaning: str,
+    *,
+    unit: str = "",
+    at_least: int = 1,
+    at_most: int = MAX_INT64,
+    live: bool = False,
+    secret: bool = False,
 ) -> Any:
     """Declares a setting: its default, what it means in one sentence, and its unit (ms, bytes, ...) if it has one.
 
     A number is accepted from `at_least` to `at_most`: outside of them it would make no sense. What is `live` can be
-    changed while the server runs.
+    changed while the server runs. What is `secret` is in no text that shows the settings.
     """
     metadata = {"meaning": meaning, "unit": unit, "at_least": at_least, "at_most": at_most, "live": live}
-    return field(default=default, metadata=metadata)
+    return field(default=default, metadata=metadata, repr=not secret)
 
 
 @dataclass(frozen=True, slots=True)
