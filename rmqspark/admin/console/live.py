@@ -1,0 +1,127 @@
+"""A part of a page that is read again every few seconds: a skeleton at first, then what was read, its age when it cannot
+be read any more, and the way to pause it."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from typing import Final, Generic, TypeVar
+
+import structlog
+from anyio import to_thread
+from nicegui import background_tasks, ui
+
+from rmqspark.admin.console.mounted import Mounted
+from rmqspark.admin.console.nodes import Node, h
+from rmqspark.admin.console.parts import button, skeleton, trouble
+from rmqspark.admin.console.visits import Visit
+from rmqspark.admin.console.words import seconds
+from rmqspark.errors import NotFound, RmqError
+
+log = structlog.get_logger("rmqspark.admin.console")
+
+SKELETON_AFTER_S: Final = 0.3
+EVERY_S: Final = 3.0
+_Document = TypeVar("_Document")
+
+
+class Live(Generic[_Document]):
+    """`read` blocks, and runs on a thread; `show` is pure. `every_s` None: read once."""
+
+    def __init__(
+        self,
+        visit: Visit,
+        read: Callable[[], _Document],
+        show: Callable[[_Document], Node],
+        every_s: float | None = EVERY_S,
+    ) -> None:
+        self._visit = visit
+        self._read = read
+        self._show = show
+        self._every_s = every_s
+        self._document: _Document | None = None
+        self._read_at_ms = 0
+        self._error: RmqError | None = None
+        self._number = ""
+        self._reading = False
+        self.paused = False
+
+    async def begin(self) -> None:
+        """Shows it where it is called. NotFound, if that is known at once: then there is no such page."""
+        first = background_tasks.create(self._read_once(), name="first read")
+        await asyncio.wait({first}, timeout=SKELETON_AFTER_S)
+        if isinstance(self._error, NotFound):
+            raise self._error
+        self._mounted = Mounted(self.node())
+        self._visit.redraws.append(self.redraw)
+        if not first.done():
+            first.add_done_callback(lambda _: self.redraw())
+        if self._every_s is not None:
+            ui.timer(self._every_s, self._tick, immediate=False)
+
+    async def refresh(self) -> None:
+        """Reads now, paused or not."""
+        await self._read_once()
+        self.redraw()
+
+    def redraw(self) -> None:
+        if not self._mounted.element.client.is_deleted:
+            self._mounted.patch(self.node())
+
+    def node(self) -> Node:
+        """What is shown at this moment. Its parts keep their places, so that nothing moves that did not change."""
+        if self._document is not None:
+            content = self._show(self._document)
+        elif self._error is not None:
+            content = h("div")
+        else:
+            content = skeleton()
+        error = None if self._error is None else trouble(self._error, self._number, self.refresh)
+        return h(
+            "div",
+            h("div", error, key="trouble"),
+            h("div", self._freshness(), key="fresh"),
+            h("div", content, key="content"),
+            class_="live",
+            aria_busy="true" if self._document is None and self._error is None else "false",
+        )
+
+    def _freshness(self) -> Node | None:
+        if self._document is None or self._every_s is None:
+            return None
+        age_ms = self._visit.cluster.clock.now_ms() - self._read_at_ms
+        if self._error is not None:
+            story = f"Old: as it was {seconds(age_ms // 1000)} ago."
+        elif self.paused:
+            story = "Paused."
+        else:
+            story = f"Live, every {self._every_s:.0f} s."
+        toggle = button("Go on" if self.paused else "Pause", self._toggle, kind="quiet")
+        return h("p", h("span", story), toggle, class_="freshness old" if self._error else "freshness")
+
+    async def _toggle(self) -> None:
+        self.paused = not self.paused
+        self.redraw()
+        if not self.paused:
+            await self.refresh()
+
+    async def _tick(self) -> None:
+        if not (self.paused or self._reading):
+            await self.refresh()
+
+    async def _read_once(self) -> None:
+        self._reading = True
+        try:
+            self._document = await to_thread.run_sync(self._read, abandon_on_cancel=True)
+            self._read_at_ms, self._error = self._visit.cluster.clock.now_ms(), None
+        except RmqError as error:
+            self._note(error)
+        finally:
+            self._reading = False
+
+    def _note(self, error: RmqError) -> None:
+        if self._error is None or self._error.message != error.message:
+            self._number = secrets.token_hex(4)
+            log.info("a page cannot be read", number=self._number, page=self._visit.path, error=str(error))
+        self._error = error
