@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from fastapi import Depends, FastAPI
 
 from rmqspark import __version__
+from rmqspark.admin import console
 from rmqspark.admin.access import reader
 from rmqspark.admin.desk import Desk
 from rmqspark.admin.gate import Gate
@@ -52,4 +53,5 @@ def make_app(
         app.include_router(router, prefix=PREFIX, dependencies=[Depends(reader)])
     app.include_router(health.router)
     app.add_middleware(Gate, config=config)
+    console.attach(app, desk)
     return app

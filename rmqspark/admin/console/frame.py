@@ -32,10 +32,10 @@ _BROWSER_ZONE: Final = "Intl.DateTimeFormat().resolvedOptions().timeZone"
 class Frame:
     """Made before a page is; everything in it can be used while the page is still being read."""
 
-    def __init__(self, visit: Visit, here: str, title: str) -> None:
+    def __init__(self, visit: Visit, section: str, title: str) -> None:
         self.visit = visit
         self.title = title
-        self._here = here
+        self.section = section
         self._told: list[Node] = []
         self._dialog: Dialog | None = None
         self._alarm = visit.watch.alarm
@@ -67,13 +67,13 @@ class Frame:
             )
         )
 
-    async def live(
-        self, read: Callable[[], _T], show: Callable[[_T], Node], every_s: float | None = EVERY_S
-    ) -> Live[_T]:
-        """What is read again and again, where this is called."""
-        live = Live(self.visit, read, show, every_s)
-        await live.begin()
-        return live
+    def part(self, read: Callable[[], _T], show: Callable[[_T], Node], every_s: float | None = EVERY_S) -> Live[_T]:
+        """What is read again and again, once it is begun."""
+        return Live(self.visit, read, show, every_s)
+
+    async def live(self, read: Callable[[], _T], show: Callable[[_T], Node], every_s: float | None = EVERY_S) -> None:
+        """The same, begun."""
+        await self.part(read, show, every_s).begin()
 
     def tell(self, *story: Child) -> None:
         """A result; it stays until it is read."""
@@ -98,9 +98,9 @@ class Frame:
     def show_code(self, snippets: Snippets) -> None:
         kinds = [("Spark", snippets.spark), ("Command line", snippets.cli), ("REST", snippets.rest)]
         blocks = [_block(name, text) for name, text in kinds if text]
-        self.dialog("The same rows, elsewhere", lambda: [*blocks, self._close_button()], wide=True)
+        self.dialog("The same rows, elsewhere", lambda: [*blocks, self.close_button()], wide=True)
 
-    def _close_button(self) -> Node:
+    def close_button(self) -> Node:
         return h("div", button("Close", self._close, autofocus=True), class_="choices")
 
     def _close(self) -> None:
@@ -115,13 +115,13 @@ class Frame:
     def show_keys(self) -> None:
         rows = [("/", "Search"), *((f"g {key}", name) for key, (name, _) in PLACES.items()), ("?", "These keys"), ("Esc", "Close")]
         body = h("dl", *(h("div", h("dt", h("kbd", key)), h("dd", does)) for key, does in rows), class_="keys")
-        self.dialog("Keys", lambda: [body, self._close_button()])
+        self.dialog("Keys", lambda: [body, self.close_button()])
 
     # --- the head ----------------------------------------------------------------------------------------------------
 
     def _head(self) -> Node:
         links = [
-            h("li", h("a", name, href=self.visit.href(path), aria_current="page" if path == self._here else None))
+            h("li", h("a", name, href=self.visit.href(path), aria_current="page" if path == self.section else None))
             for name, path in PLACES.values()
         ]
         return h(

@@ -72,10 +72,10 @@ class Visit:
         who = f"admin@{self.address}"
         return await to_thread.run_sync(lambda: do(who))
 
-    def href(self, path: str, **filters: str | int | None) -> str:
+    def href(self, path: str, /, **filters: str | int | None) -> str:
         return self.prefix + with_query(path, filters)
 
-    def link(self, text: Child, path: str, **filters: str | int | None) -> Node:
+    def link(self, text: Child, path: str, /, **filters: str | int | None) -> Node:
         return h("a", text, href=self.href(path, **filters))
 
     def time(self, timestamp_ms: int | None, *, exact: bool = False) -> Node:
