@@ -22,8 +22,8 @@ _HEADERS: Final = (
     (b"cross-origin-opener-policy", b"same-origin"),
 )
 _CLOSE_POLICY: Final = 1008
-# What the console may load: its own, and nothing from elsewhere. NiceGUI writes scripts into its pages and evaluates what
-# its server sends, so that 'unsafe-inline' and 'unsafe-eval' cannot go; what is sent is ours, and texts stay texts.
+# What the console may load: its own, and nothing from elsewhere. NiceGUI writes scripts into its pages and evaluates
+# what its server sends, so that 'unsafe-inline' and 'unsafe-eval' cannot go; what is sent is ours, texts stay texts.
 _CONSOLE: Final = (
     b"default-src 'none'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
     b"font-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; "

@@ -47,7 +47,12 @@ def fill(rmq: Rmq) -> None:
 
 
 def _order(number: int) -> Message:
-    body = {"id": number, "customer": f"customer-{number % 17}", "total": round(9.99 + number * 1.25, 2), "items": [{"sku": f"A-{number % 5}", "count": 1 + number % 3}]}
+    body = {
+        "id": number,
+        "customer": f"customer-{number % 17}",
+        "total": round(9.99 + number * 1.25, 2),
+        "items": [{"sku": f"A-{number % 5}", "count": 1 + number % 3}],
+    }
     return Message(TOPIC, json.dumps(body).encode(), _STATES[number % 3], [f"order-{number}"], {"price": str(number)})
 
 
@@ -71,7 +76,9 @@ def _dead_letters(rmq: Rmq) -> None:
 def written(rmq: Rmq, version: int, *bodies: str) -> AttemptWritten:
     attempt = Attempt(TXN, "run-1", version, 0, f"{version}-x", query_id=QUERY, batch_id=version)
     with ClusterClient(rmq.namesrv) as client:
-        return write_attempt(client, SinkOptions(topic="invoices"), attempt, [pa.record_batch({"body": pa.array(bodies)})])
+        return write_attempt(
+            client, SinkOptions(topic="invoices"), attempt, [pa.record_batch({"body": pa.array(bodies)})]
+        )
 
 
 def _transactions(rmq: Rmq) -> None:

@@ -1,5 +1,5 @@
-"""How the console gets into the application: NiceGUI behind REST's routes, one page function for all our pages, sign-in,
-and the watch that runs while the application does."""
+"""How the console gets into the application: NiceGUI behind REST's routes, one function for all pages, sign-in, and the
+watch that runs while the application does."""
 
 from __future__ import annotations
 
@@ -53,6 +53,7 @@ def attach(app: FastAPI, desk: Desk) -> None:
         reconnect_timeout=_RECONNECT_S,
         show_welcome_message=False,
     )
+    core.app.config.quasar_config["loadingBar"]["skipHijack"] = True  # a bar for requests that there are none of
     app.router.routes[-1] = _ConsoleMount("/", app=core.app)
     for page in (*ALL_PAGES, MISSING):
         ui.page(page.path)(_builder(page, desk, watch, sessions))
@@ -78,7 +79,8 @@ def _builder(
         ui.add_head_html(head_style(visit.preferences.theme))
         frame = Frame(visit, page.section, page.title(visit))
         try:
-            await page.build(frame)
+            with frame.body:
+                await page.build(frame)
         except NotFound as error:
             await show_missing(frame, error)
         return None

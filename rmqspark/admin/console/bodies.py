@@ -40,13 +40,13 @@ def preview(body: bytes) -> str:
     try:
         text = head.decode("utf-8", "strict" if len(head) == len(body) else "ignore")
     except UnicodeDecodeError:
-        return f"{body[:24].hex(' ')} …" if len(body) > 24 else body.hex(" ")  # noqa: PLR2004 - what fits a cell
+        return f"{body[:24].hex(' ')} …" if len(body) > 24 else body.hex(" ")
     line = " ".join(visible(text).split())
     return line if len(line) <= _LONGEST_PREVIEW and len(head) == len(body) else f"{line[:_LONGEST_PREVIEW]} …"
 
 
 def visible(text: str) -> str:
-    """Control characters, and those that turn the direction of writing, as their codes: they would hide what is there."""
+    """Control characters, and those that turn the direction of writing, as codes: they would hide what is there."""
     return "".join(char if _is_plain(char) else f"\\u{ord(char):04x}" for char in text)
 
 
@@ -99,7 +99,7 @@ def _hex(body: bytes, most: int) -> Shape:
 
 
 def _ascii(piece: bytes) -> str:
-    return "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in piece)  # noqa: PLR2004 - what ASCII prints
+    return "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in piece)
 
 
 def _cut(name: str, text: str, most: int) -> Shape:

@@ -20,7 +20,7 @@ _MOST_ROWS: Final = 30
 def line_chart(title: str, unit: str, series: Series, zone: tzinfo, say: Callable[[float], str]) -> Node:
     """`say` writes a number; the unit stands in the title of the axis."""
     known = [(at_ms, value) for at_ms, value in series if value is not None]
-    if len(known) < 2:  # noqa: PLR2004 - a line has two ends
+    if len(known) < 2:
         return h("p", f"{title}: measured from now on; a line is shown here in a few seconds.", class_="note")
     summary = summed_up(title, unit, series, zone, say)
     return h(
@@ -42,7 +42,8 @@ def summed_up(title: str, unit: str, series: Series, zone: tzinfo, say: Callable
     gaps = len(series) - len(known)
     since = clock_time(known[0][0], zone)
     unknown = f" Unknown at {gaps} of {len(series)} times." if gaps else ""
-    return f"{title} now {say(last)} {unit}, {way} from {say(first)} at {since}; between {say(least)} and {say(most)}.{unknown}"
+    now = f"{title} now {say(last)} {unit}, {way} from {say(first)} at {since}"
+    return f"{now}; between {say(least)} and {say(most)}.{unknown}"
 
 
 def _picture(summary: str, series: Series, zone: tzinfo, say: Callable[[float], str]) -> Node:
@@ -54,7 +55,9 @@ def _picture(summary: str, series: Series, zone: tzinfo, say: Callable[[float], 
         y = _TOP + (1 - value / most) * (_HEIGHT - _TOP - _BOTTOM)
         return f"{x:.1f},{y:.1f}"
 
-    lines = [h("polyline", points=" ".join(place(*point) for point in piece), class_="line") for piece in _pieces(series)]
+    lines = [
+        h("polyline", points=" ".join(place(*point) for point in piece), class_="line") for piece in _pieces(series)
+    ]
     floor = _HEIGHT - _BOTTOM
     return h(
         "svg",
@@ -89,7 +92,11 @@ def _as_table(title: str, unit: str, series: Series, zone: tzinfo, say: Callable
     ]
     head = h("tr", h("th", f"Time, {_zone_name(zone)}", scope="col"), h("th", unit, scope="col", class_="number"))
     table = h("table", h("caption", title, class_="offscreen"), h("thead", head), h("tbody", *rows))
-    return h("details", h("summary", "As a table"), h("div", table, class_="scroll", tabindex=0, role="region", aria_label=title))
+    return h(
+        "details",
+        h("summary", "As a table"),
+        h("div", table, class_="scroll", tabindex=0, role="region", aria_label=title),
+    )
 
 
 def _zone_name(zone: tzinfo) -> str:

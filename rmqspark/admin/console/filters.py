@@ -1,4 +1,4 @@
-"""Filters that are part of the address: what is typed is there at once, so that reload, Back and a copied link keep it."""
+"""Filters in the address: what is typed is there at once, so that reload, Back and a copied link keep it."""
 
 from __future__ import annotations
 

@@ -75,7 +75,14 @@ class Finder:
         ]
         if self._said:
             address = path("messages", self._said)
-            links.append(h("li", self._visit.link(self._said, address), h("span", "message with this id", class_="note"), key=address))
+            links.append(
+                h(
+                    "li",
+                    self._visit.link(self._said, address),
+                    h("span", "message with this id", class_="note"),
+                    key=address,
+                )
+            )
         return h("ul", *links, class_="found", aria_label="What was found")
 
     def _go(self) -> None:

@@ -39,7 +39,13 @@ class Form:
         choices = h(
             "div",
             button("Cancel", lambda: self._dialog.close()),
-            h("button", "Working …" if self._is_begun else self._label, type="submit", class_="button primary", disabled=self._is_begun),
+            h(
+                "button",
+                "Working …" if self._is_begun else self._label,
+                type="submit",
+                class_="button primary",
+                disabled=self._is_begun,
+            ),
             class_="choices",
         )
         story = h("div", self._problem or None, role="alert", class_="problem")
@@ -65,11 +71,20 @@ class Form:
 
 def field(label: str, name: str, value: str = "", *, hint: str = "", kind: str = "text", focus: bool = False) -> Node:
     shown = h("input", type=kind, defaultValue=value, autocomplete="off", spellcheck="false", autofocus=focus)
-    return h("div", h("label", h("span", label), _named(shown, name)), h("p", hint, class_="note") if hint else None, class_="field")
+    return h(
+        "div",
+        h("label", h("span", label), _named(shown, name)),
+        h("p", hint, class_="note") if hint else None,
+        class_="field",
+    )
 
 
 def area(label: str, name: str, value: str = "") -> Node:
-    return h("div", h("label", h("span", label), _named(h("textarea", defaultValue=value, spellcheck="false"), name)), class_="field")
+    return h(
+        "div",
+        h("label", h("span", label), _named(h("textarea", defaultValue=value, spellcheck="false"), name)),
+        class_="field",
+    )
 
 
 def choice(label: str, name: str, options: Sequence[tuple[str, str]], chosen: str = "") -> Node:
@@ -78,7 +93,11 @@ def choice(label: str, name: str, options: Sequence[tuple[str, str]], chosen: st
 
 
 def tick(label: str, name: str, *, is_on: bool = False) -> Node:
-    return h("div", h("label", _named(h("input", type="checkbox", checked=is_on), name), h("span", label), class_="check"), class_="field")
+    return h(
+        "div",
+        h("label", _named(h("input", type="checkbox", checked=is_on), name), h("span", label), class_="check"),
+        class_="field",
+    )
 
 
 def _named(control: Node, name: str) -> Node:

@@ -1,4 +1,4 @@
-"""What is around every page: the way to all others, what is wrong with the cluster, results that wait to be read, keys."""
+"""What is around every page: the way to all others, what is wrong with the cluster, results to be read, keys."""
 
 from __future__ import annotations
 
@@ -49,6 +49,7 @@ class Frame:
             self._host = Element("div")
         with ui.context.client.content:
             self._banner = Mounted(self._banner_node())
+            self.body = Element("div")
         Shortcuts(visit, self.find, self.show_keys, lambda: self._dialog is not None and self._dialog.is_open)
         ui.timer(_LOOK_AGAIN_S, self._look, immediate=False)
 
@@ -61,19 +62,38 @@ class Frame:
         Mounted(
             h(
                 "div",
-                h("div", h("ul", *way, class_="crumbs") if way else None, h("h1", self.title), h("p", note, class_="note") if note else None),
+                h(
+                    "div",
+                    h("ul", *way, class_="crumbs") if way else None,
+                    h("h1", self.title),
+                    h("p", note, class_="note") if note else None,
+                ),
                 h("div", *shown, class_="actions") if shown else None,
                 class_="page-head",
             )
         )
 
-    def part(self, read: Callable[[], _T], show: Callable[[_T], Node], every_s: float | None = EVERY_S) -> Live[_T]:
+    def part(
+        self,
+        read: Callable[[], _T],
+        show: Callable[[_T], Node],
+        every_s: float | None = EVERY_S,
+        *,
+        needs_brokers: bool = True,
+    ) -> Live[_T]:
         """What is read again and again, once it is begun."""
-        return Live(self.visit, read, show, every_s)
+        return Live(self.visit, read, show, every_s, needs_brokers=needs_brokers)
 
-    async def live(self, read: Callable[[], _T], show: Callable[[_T], Node], every_s: float | None = EVERY_S) -> None:
+    async def live(
+        self,
+        read: Callable[[], _T],
+        show: Callable[[_T], Node],
+        every_s: float | None = EVERY_S,
+        *,
+        needs_brokers: bool = True,
+    ) -> None:
         """The same, begun."""
-        await self.part(read, show, every_s).begin()
+        await self.part(read, show, every_s, needs_brokers=needs_brokers).begin()
 
     def tell(self, *story: Child) -> None:
         """A result; it stays until it is read."""
@@ -113,7 +133,12 @@ class Frame:
         Finder(self.visit, self.dialog)
 
     def show_keys(self) -> None:
-        rows = [("/", "Search"), *((f"g {key}", name) for key, (name, _) in PLACES.items()), ("?", "These keys"), ("Esc", "Close")]
+        rows = [
+            ("/", "Search"),
+            *((f"g {key}", name) for key, (name, _) in PLACES.items()),
+            ("?", "These keys"),
+            ("Esc", "Close"),
+        ]
         body = h("dl", *(h("div", h("dt", h("kbd", key)), h("dd", does)) for key, does in rows), class_="keys")
         self.dialog("Keys", lambda: [body, self.close_button()])
 
@@ -127,7 +152,7 @@ class Frame:
         return h(
             "header",
             h("a", h("span", "rmqspark"), href=self.visit.href("/"), class_="brand"),
-            h("nav", h("ul", *links), aria_label="Pages"),
+            h("nav", h("ul", *links), aria_label="Main"),
             h("div", *self._tools(), class_="tools"),
         )
 
@@ -136,7 +161,9 @@ class Frame:
         asks = self.visit.desk.config.asks_for_tokens
         return [
             button("Search  /", self.find, kind="quiet", aria_keyshortcuts="/"),
-            _choice("Theme", [(each, each.capitalize()) for each in THEMES], self.visit.preferences.theme, self._set_theme),
+            _choice(
+                "Theme", [(each, each.capitalize()) for each in THEMES], self.visit.preferences.theme, self._set_theme
+            ),
             _choice("Times", [("utc", "UTC"), ("local", "Local")], "local" if local else "utc", self._set_zone),
             button("Keys  ?", self.show_keys, kind="quiet"),
             h("a", "Sign out", href=self.visit.href("/logout"), class_="button quiet") if asks else None,
@@ -172,7 +199,9 @@ class Frame:
             return h("div", h("div", key="quiet"), class_="banner-place")
         age_ms = self.visit.cluster.clock.now_ms() - watch.seen_at_ms
         known = f"Last seen whole {seconds(age_ms // 1000)} ago." if watch.error and watch.seen_at_ms else None
-        words = h("p", h("strong", "Not all is there. "), h("span", watch.alarm), h("span", f" {known}") if known else None)
+        words = h(
+            "p", h("strong", "Not all is there. "), h("span", watch.alarm), h("span", f" {known}") if known else None
+        )
         return h("div", h("div", words, class_="banner", role="alert", key="alarm"), class_="banner-place")
 
     def _notice_list(self) -> Node:

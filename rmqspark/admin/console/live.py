@@ -1,5 +1,5 @@
-"""A part of a page that is read again every few seconds: a skeleton at first, then what was read, its age when it cannot
-be read any more, and the way to pause it."""
+"""A part of a page that is read again every few seconds: a skeleton at first, then what was read, its age when it
+cannot be read any more, and the way to pause it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rmqspark.admin.console.nodes import Node, h
 from rmqspark.admin.console.parts import button, skeleton, trouble
 from rmqspark.admin.console.visits import Visit
 from rmqspark.admin.console.words import seconds
-from rmqspark.errors import NotFound, RmqError
+from rmqspark.errors import Busy, NotFound, RmqError
 
 log = structlog.get_logger("rmqspark.admin.console")
 
@@ -35,11 +35,14 @@ class Live(Generic[_Document]):
         read: Callable[[], _Document],
         show: Callable[[_Document], Node],
         every_s: float | None = EVERY_S,
+        *,
+        needs_brokers: bool = True,
     ) -> None:
         self._visit = visit
         self._read = read
         self._show = show
         self._every_s = every_s
+        self._needs_brokers = needs_brokers
         self._document: _Document | None = None
         self._read_at_ms = 0
         self._error: RmqError | None = None
@@ -57,8 +60,7 @@ class Live(Generic[_Document]):
         self._visit.redraws.append(self.redraw)
         if not first.done():
             first.add_done_callback(lambda _: self.redraw())
-        if self._every_s is not None:
-            ui.timer(self._every_s, self._tick, immediate=False)
+        ui.timer(self._every_s or EVERY_S, self._tick, immediate=False)
 
     async def refresh(self) -> None:
         """Reads now, paused or not."""
@@ -107,21 +109,43 @@ class Live(Generic[_Document]):
             await self.refresh()
 
     async def _tick(self) -> None:
-        if not (self.paused or self._reading):
+        """What is read once is read again only where it could not be."""
+        if not (self.paused or self._reading or (self._every_s is None and self._error is None)):
             await self.refresh()
 
     async def _read_once(self) -> None:
         self._reading = True
         try:
-            self._document = await to_thread.run_sync(self._read, abandon_on_cancel=True)
-            self._read_at_ms, self._error = self._visit.cluster.clock.now_ms(), None
+            document = await to_thread.run_sync(self._read, abandon_on_cancel=True)
         except RmqError as error:
-            self._note(error)
+            await self._note(error)
+        except Exception:
+            log.exception("a page cannot be read", page=self._visit.path)
+            await self._note(RmqError("Something went wrong that should not; the log of rmq admin has it."))
+        else:
+            await self._take(document)
         finally:
             self._reading = False
 
-    def _note(self, error: RmqError) -> None:
+    async def _take(self, document: _Document) -> None:
+        """Unless nobody is there to tell: then an empty list says nothing, and what was known before stays."""
+        await self._visit.watch.look()
+        if self._visit.watch.is_blind and (self._needs_brokers or self._document is not None):
+            await self._note(_nobody(self._visit.watch.error))
+        else:
+            self._document, self._read_at_ms, self._error = document, self._visit.cluster.clock.now_ms(), None
+
+    async def _note(self, error: RmqError) -> None:
+        if isinstance(error, NotFound):
+            await self._visit.watch.look()
+            error = _nobody(error) if self._visit.watch.is_blind else error
         if self._error is None or self._error.message != error.message:
             self._number = secrets.token_hex(4)
             log.info("a page cannot be read", number=self._number, page=self._visit.path, error=str(error))
         self._error = error
+
+
+def _nobody(error: RmqError | None) -> RmqError:
+    if error is not None and not isinstance(error, NotFound):
+        return error
+    return Busy("No broker is there to be asked.", hint="Start it again; this page goes on by itself.")

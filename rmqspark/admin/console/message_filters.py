@@ -61,7 +61,12 @@ def filter_form(visit: Visit) -> Node:
         "form",
         *(_field(name, label, example, visit.given.get(name, "")) for name, label, example in _FIELDS),
         _order(visit.given.get("order", "newest")),
-        h("div", h("button", "Look", type="submit", class_="button primary"), h("a", "Clear", href=visit.href(visit.path), class_="button"), class_="go"),
+        h(
+            "div",
+            h("button", "Look", type="submit", class_="button primary"),
+            h("a", "Clear", href=visit.href(visit.path), class_="button"),
+            class_="go",
+        ),
         class_="filters",
         aria_label="Which messages",
         on={"submit.prevent": On(look, FORM)},
@@ -70,11 +75,19 @@ def filter_form(visit: Visit) -> Node:
 
 def _field(name: str, label: str, example: str, value: str) -> Node:
     attributes: dict[str, str | bool] = {
-        "name": name, "type": "text", "defaultValue": value, "placeholder": example, "autocomplete": "off", "spellcheck": "false"
+        "name": name,
+        "type": "text",
+        "defaultValue": value,
+        "placeholder": example,
+        "autocomplete": "off",
+        "spellcheck": "false",
     }
     return h("label", h("span", label), Node("input", attributes=attributes))
 
 
 def _order(chosen: str) -> Node:
-    options = [h("option", text, value=value, selected=value == chosen) for value, text in (("newest", "Newest first"), ("oldest", "Oldest first"))]
+    options = [
+        h("option", text, value=value, selected=value == chosen)
+        for value, text in (("newest", "Newest first"), ("oldest", "Oldest first"))
+    ]
     return h("label", h("span", "Order"), Node("select", attributes={"name": "order"}, children=tuple(options)))

@@ -31,7 +31,10 @@ def message_columns(visit: Visit) -> list[Column[MessageView]]:
         Column("Queue @ offset", lambda each: h("span", message_link(visit, each, place(each)), class_="nowrap")),
         Column("Stored", lambda each: visit.time(each.store_timestamp, exact=True)),
         Column("Tag", lambda each: h("span", visible(each.tags)) if each.tags else h("span", "none", class_="note")),
-        Column("Keys", lambda each: h("span", visible(" ".join(each.keys))) if each.keys else h("span", "none", class_="note")),
+        Column(
+            "Keys",
+            lambda each: h("span", visible(" ".join(each.keys))) if each.keys else h("span", "none", class_="note"),
+        ),
         Column("Body", lambda each: h("div", preview(each.body_as_bytes()), class_="body-cell mono")),
         Column("Bytes", lambda each: words.number(each.body_bytes), is_number=True),
     ]
@@ -60,13 +63,18 @@ def message_facts(visit: Visit, message: MessageView) -> Node:
 
 
 def properties(message: MessageView) -> Node:
-    rows = [h("tr", h("th", visible(name), scope="row"), h("td", visible(text))) for name, text in sorted(message.properties.items())]
+    rows = [
+        h("tr", h("th", visible(name), scope="row"), h("td", visible(text)))
+        for name, text in sorted(message.properties.items())
+    ]
     head = h("tr", h("th", "Property", scope="col"), h("th", "Value", scope="col"))
     inner = h("table", h("caption", "Properties", class_="offscreen"), h("thead", head), h("tbody", *rows))
     return section("Properties", h("div", inner, class_="scroll", role="region", aria_label="Properties", tabindex=0))
 
 
-def body(message: MessageView, view: str, *, all_of_it: bool, look: Callable[[str], None], show_all: Callable[[], None]) -> Node:
+def body(
+    message: MessageView, view: str, *, all_of_it: bool, look: Callable[[str], None], show_all: Callable[[], None]
+) -> Node:
     """In the shape that was asked for, else the best one."""
     found = shapes(message.body_as_bytes(), all_of_it=all_of_it)
     chosen = next((each for each in found if each.name.lower() == view), found[0])

@@ -5,7 +5,7 @@ Texts are texts: nothing in a node is ever read as HTML, whoever it comes from. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -49,7 +49,23 @@ def h(
     **attributes: str | int | bool | None,
 ) -> Node:
     """An element. Attributes are HTML's, with `_` for `-`, and `class_`, `for_`; None and False leave them out."""
-    given = {_attribute(each): _value(value) for each, value in attributes.items() if value is not None and value is not False}
+    return element(tag, children, attributes, on, key, name)
+
+
+def element(
+    tag: str,
+    children: Iterable[Child],
+    attributes: Mapping[str, str | int | bool | None],
+    on: Mapping[str, On] | None = None,
+    key: str = "",
+    name: str = "",
+) -> Node:
+    """The same, of attributes that came in a mapping."""
+    given = {
+        _attribute(each): _value(value)
+        for each, value in attributes.items()
+        if value is not None and value is not False
+    }
     shown = [child for child in children if child is not None and child != ""]
     if len(shown) == 1 and isinstance(shown[0], str):
         return Node(tag, shown[0], given, (), on or {}, key, name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from rmqspark.admin.console.nodes import Child, Node, On, h
+from rmqspark.admin.console.nodes import Child, Node, On, element, h
 from rmqspark.admin.console.words import UNKNOWN
 from rmqspark.errors import RmqError
 
@@ -15,9 +15,7 @@ _SIGNS: Final = {"good": "●", "warning": "▲", "bad": "■", "plain": "○"}
 
 def state(word: str, mood: str) -> Node:
     """`mood` is good, warning, bad or plain."""
-    return h(
-        "span", h("span", _SIGNS[mood], aria_hidden="true"), h("span", word), class_=f"state state-{mood}"
-    )
+    return h("span", h("span", _SIGNS[mood], aria_hidden="true"), h("span", word), class_=f"state state-{mood}")
 
 
 def value(text: str) -> Node:
@@ -27,7 +25,9 @@ def value(text: str) -> Node:
 
 def facts(given: Mapping[str, Child]) -> Node:
     """Names with their values."""
-    pairs = [h("div", h("dt", name), h("dd", value(each) if isinstance(each, str) else each)) for name, each in given.items()]
+    pairs = [
+        h("div", h("dt", name), h("dd", value(each) if isinstance(each, str) else each)) for name, each in given.items()
+    ]
     return h("dl", *pairs, class_="facts")
 
 
@@ -50,10 +50,12 @@ def group(*children: Child) -> Node:
     return h("div", *children)
 
 
-def button(label: str, do: Callable[..., Any], *, kind: str = "", name: str = "", **attributes: str | int | bool | None) -> Node:
+def button(
+    label: str, do: Callable[..., Any], *, kind: str = "", name: str = "", **attributes: str | int | bool | None
+) -> Node:
     """`kind` is "", primary, danger or quiet."""
-    classes = f"button {kind}".strip()
-    return h("button", label, type="button", class_=classes, on={"click": On(do)}, name=name, **attributes)
+    given = {"type": "button", "class_": f"button {kind}".strip(), **attributes}
+    return element("button", [label], given, {"click": On(do)}, name=name)
 
 
 def empty(what: str, command: str = "", *children: Child) -> Node:

@@ -27,7 +27,10 @@ def reset_group(frame: Frame, name: str, topics: list[str], done: Callable[[], A
         _confirm(frame, name, request.to, plan, done)
 
     all_topics = [("", "all that it has offsets of"), *((topic, topic) for topic in topics)]
-    fields: list[Child] = [field("Where to", "to", "-10m", hint=_HINT, focus=True), choice("Topic", "topic", all_topics)]
+    fields: list[Child] = [
+        field("Where to", "to", "-10m", hint=_HINT, focus=True),
+        choice("Topic", "topic", all_topics),
+    ]
     Form(frame, f"Reset {name}: where to?", fields, "Preview", preview)
 
 
@@ -57,8 +60,19 @@ def effect(plan: list[QueueReset]) -> str:
 def preview_table(frame: Frame, plan: list[QueueResetView]) -> Node:
     columns: list[Column[QueueResetView]] = [
         Column("Queue", lambda each: f"{each.topic} {each.broker_name}/{each.queue_id}"),
-        Column("Committed", lambda each: words.UNKNOWN if each.committed is None else str(each.committed), is_number=True),
+        Column(
+            "Committed", lambda each: words.UNKNOWN if each.committed is None else str(each.committed), is_number=True
+        ),
         Column("Set to", lambda each: str(each.target), is_number=True),
-        Column("Once more", lambda each: words.UNKNOWN if each.committed is None else words.number(each.read_again), is_number=True),
+        Column(
+            "Once more",
+            lambda each: words.UNKNOWN if each.committed is None else words.number(each.read_again),
+            is_number=True,
+        ),
     ]
-    return h("div", table(frame.visit, "What is set", columns, plan, lambda each: f"{each.topic} {each.broker_name}/{each.queue_id}"))
+    return h(
+        "div",
+        table(
+            frame.visit, "What is set", columns, plan, lambda each: f"{each.topic} {each.broker_name}/{each.queue_id}"
+        ),
+    )

@@ -1,4 +1,4 @@
-"""Keys: `/` finds, `g t` goes to the topics, `?` shows them all. Off while somebody types, and while a dialog is open."""
+"""Keys: `/` finds, `g t` goes to the topics, `?` shows them all. Off while somebody types or a dialog is open."""
 
 from __future__ import annotations
 

@@ -40,7 +40,12 @@ class Whereabouts:
 
     def spark(self, topic: str, **options: str | None) -> str:
         """A batch read, in Python."""
-        lines = ["rows = (", '    spark.read.format("rmq")', _option("namesrv", self.namesrv), _option("subscribe", topic)]
+        lines = [
+            "rows = (",
+            '    spark.read.format("rmq")',
+            _option("namesrv", self.namesrv),
+            _option("subscribe", topic),
+        ]
         lines += [_option(name, value) for name, value in options.items() if value]
         return "\n".join([*lines, "    .load()", ")", "rows.show(truncate=False)"])
 

@@ -15,8 +15,8 @@ _Row = TypeVar("_Row")
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[_Row]):
-    """`sort` is by what rows are ordered when somebody asks for it, None of rows goes last; `name` stands for the column
-    in the address then. The first column of a table names its rows."""
+    """`sort` is by what rows are ordered when somebody asks for it, those of None last; `name` stands for the column in
+    the address then. The first column of a table names its rows."""
 
     title: str
     cell: Callable[[_Row], Child]
@@ -40,9 +40,7 @@ def table(
     shown = rows if chosen is None else ordered(rows, chosen, descending=asked.startswith("-"))
     head = h("tr", *(_heading(visit, column, asked) for column in columns))
     body = [h("tr", *_cells(row, columns), key=key(row)) for row in shown]
-    inner = h(
-        "table", h("caption", title, class_="offscreen"), h("thead", head), h("tbody", *body), key="table"
-    )
+    inner = h("table", h("caption", title, class_="offscreen"), h("thead", head), h("tbody", *body), key="table")
     return h("div", inner, class_="scroll", role="region", aria_label=title, tabindex=0)
 
 
@@ -99,5 +97,5 @@ def pager(visit: Visit, following: str | None) -> Node | None:
         None if is_first else link("First page", None),
         link("Next page", following) if following else h("span", "This is the last page.", class_="note"),
         class_="pager",
-        aria_label="Pages",
+        aria_label="Pages of this list",
     )

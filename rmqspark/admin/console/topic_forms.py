@@ -25,14 +25,24 @@ _PERMS: Final = [("rw", "read and write"), ("r", "read"), ("w", "write")]
 def create_topic(frame: Frame) -> None:
     async def do(said: Said) -> None:
         new = NewTopic.model_validate(
-            {**{name: said[name] for name in ("perm", "type")}, "topic": said["topic"].strip(), "queues": whole(said, "queues", "Queues")}
+            {
+                **{name: said[name] for name in ("perm", "type")},
+                "topic": said["topic"].strip(),
+                "queues": whole(said, "queues", "Queues"),
+            }
         )
         await frame.visit.act(lambda who: frame.visit.desk.actions.create_topic(who, new))
         ui.navigate.to(path("topics", new.topic))
 
     fields: list[Child] = [
         field("Name", "topic", focus=True),
-        h("div", field("Queues on each broker", "queues", "8"), choice("Type", "type", _TYPES, "normal"), choice("Allowed", "perm", _PERMS, "rw"), class_="fields"),
+        h(
+            "div",
+            field("Queues on each broker", "queues", "8"),
+            choice("Type", "type", _TYPES, "normal"),
+            choice("Allowed", "perm", _PERMS, "rw"),
+            class_="fields",
+        ),
     ]
     Form(frame, "New topic", fields, "Create", do)
 
@@ -60,7 +70,11 @@ def change_topic(frame: Frame, topic: TopicView) -> None:
             choice("Allowed", "perm", _PERMS, first.perm),
             class_="fields",
         ),
-        h("p", "To shrink a topic, take queues to write away first, and those to read when they are consumed.", class_="note"),
+        h(
+            "p",
+            "To shrink a topic, take queues to write away first, and those to read when they are consumed.",
+            class_="note",
+        ),
     ]
     Form(frame, f"Change {topic.topic}", fields, "Change", do)
 
@@ -70,10 +84,8 @@ def delete_topic(frame: Frame, topic: TopicView) -> None:
         await frame.visit.act(lambda who: frame.visit.desk.actions.delete_topic(who, topic.topic))
         ui.navigate.to("/topics")
 
-    effects = [
-        f"{counted(topic.messages, 'message')} in {counted(topic.queues, 'queue')} on {counted(topic.brokers, 'broker')} "
-        "are deleted with it. They cannot be brought back.",
-    ]
+    place = f"{counted(topic.queues, 'queue')} on {counted(topic.brokers, 'broker')}"
+    effects = [f"{counted(topic.messages, 'message')} in {place} are deleted with it. They cannot be brought back."]
     frame.confirm(f"Delete topic {topic.topic}?", effects, "Delete topic", do, typed=topic.topic)
 
 
@@ -94,12 +106,18 @@ def send_message(frame: Frame, topic: str, like: MessageView | None = None) -> N
         )
         receipt = await frame.visit.act(lambda who: frame.visit.desk.actions.send(who, topic, new))
         story = f"Stored in {receipt.broker_name}/{receipt.queue_id} at offset {receipt.queue_offset}: "
-        frame.tell(h("p", h("span", story), frame.visit.link(receipt.msg_id, path("messages", receipt.msg_id), topic=topic)))
+        frame.tell(
+            h("p", h("span", story), frame.visit.link(receipt.msg_id, path("messages", receipt.msg_id), topic=topic))
+        )
 
     body = "" if like is None else like.body or ""
-    properties = {} if like is None else {name: value for name, value in like.properties.items() if name not in RESERVED_NAMES}
+    properties = (
+        {} if like is None else {name: value for name, value in like.properties.items() if name not in RESERVED_NAMES}
+    )
     fields: list[Child] = [
-        h("p", f"Its body is no text, and is sent again as it is: {counted(like.body_bytes, 'byte')}.") if like is not None and as_it_is else area("Body", "body", body),
+        h("p", f"Its body is no text, and is sent again as it is: {counted(like.body_bytes, 'byte')}.")
+        if like is not None and as_it_is
+        else area("Body", "body", body),
         h(
             "div",
             field("Tag", "tags", "" if like is None else like.tags or ""),
@@ -107,7 +125,11 @@ def send_message(frame: Frame, topic: str, like: MessageView | None = None) -> N
             field("In one queue with, in order", "shard"),
             class_="fields",
         ),
-        area("Properties, one name=value a line", "properties", "\n".join(f"{name}={value}" for name, value in properties.items())),
+        area(
+            "Properties, one name=value a line",
+            "properties",
+            "\n".join(f"{name}={value}" for name, value in properties.items()),
+        ),
     ]
     Form(frame, f"Send to {topic}", fields, "Send", do)
 

@@ -13,14 +13,14 @@ from rmqspark.admin.access import Role
 from rmqspark.admin.console.addresses import with_query
 from rmqspark.admin.console.nodes import Child, Node, h
 from rmqspark.admin.console.preferences import Preferences
+from rmqspark.admin.console.sessions import Sessions
 from rmqspark.admin.console.snippets import Whereabouts
+from rmqspark.admin.console.watch import Watch
 from rmqspark.admin.console.words import moment
+from rmqspark.admin.desk import Desk
 from rmqspark.errors import NoPermission
 
 if TYPE_CHECKING:
-    from rmqspark.admin.console.sessions import Sessions
-    from rmqspark.admin.console.watch import Watch
-    from rmqspark.admin.desk import Desk
     from rmqspark.client.cluster_client import ClusterClient
 
 _T = TypeVar("_T")

@@ -39,7 +39,7 @@ class Watch:
         """Looks until it is cancelled."""
         looks = 0
         while True:
-            await self._look()
+            await self.look()
             if looks % _LAG_EVERY == 0 and self.error is None:
                 await self._look_at_lag()
             looks += 1
@@ -55,7 +55,13 @@ class Watch:
         away = [each for each in self.view.problems if each.severity == "critical"]
         return "; ".join(f"{each.subject}: {each.problem}" for each in away)
 
-    async def _look(self) -> None:
+    @property
+    def is_blind(self) -> bool:
+        """Whether nobody was there who could have told anything: what is read now may be empty for that reason only."""
+        return self.error is not None or (self.view is not None and not any(each.version for each in self.view.brokers))
+
+    async def look(self) -> None:
+        """Once, now."""
         view = await self._ask(lambda: cluster.cluster(self._cluster))
         if view is None:
             return

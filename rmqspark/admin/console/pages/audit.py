@@ -21,8 +21,14 @@ _MOODS: Final = {"done": "good", "failed": "bad", "begun": "warning"}
 
 async def build(frame: Frame) -> None:
     visit = frame.visit
-    frame.head(frame.code_button(lambda: Snippets("tail -f " + visit.desk.config.action_log, visit.where.rest("audit"))))
-    await frame.live(lambda: actions(visit.desk.log, USUAL, visit.given.get("cursor")), lambda page: show(visit, page))
+    frame.head(
+        frame.code_button(lambda: Snippets("tail -f " + visit.desk.config.action_log, visit.where.rest("audit")))
+    )
+    await frame.live(
+        lambda: actions(visit.desk.log, USUAL, visit.given.get("cursor")),
+        lambda page: show(visit, page),
+        needs_brokers=False,
+    )
 
 
 def show(visit: Visit, page: Page[ActionView]) -> Node:

@@ -29,7 +29,9 @@ async def build(frame: Frame) -> None:
     visit, name = frame.visit, frame.visit.params["broker"]
     frame.head(frame.code_button(lambda: _snippets(visit, name)), crumbs=[("Overview", "/")])
     live: Live[_Document] = frame.part(
-        lambda: _Document(look.broker(visit.cluster, name), look.settings(visit.cluster, name, visit.desk.known_settings)),
+        lambda: _Document(
+            look.broker(visit.cluster, name), look.settings(visit.cluster, name, visit.desk.known_settings)
+        ),
         lambda document: show(frame, document, live),
         5,
     )
@@ -95,7 +97,10 @@ def _settings(frame: Frame, document: _Document, changed: Change) -> Node:
         Column("Value", lambda each: h("span", each.value or "(empty)", class_="mono")),
         Column("Default", lambda each: each.default or words.UNKNOWN),
         Column("Unit", lambda each: each.unit or "none"),
-        Column("Takes effect", lambda each: words.UNKNOWN if each.live is None else "at once" if each.live else "after a restart"),
+        Column(
+            "Takes effect",
+            lambda each: words.UNKNOWN if each.live is None else "at once" if each.live else "after a restart",
+        ),
         Column("Meaning", lambda each: h("div", each.meaning or words.UNKNOWN, class_="body-cell")),
     ]
     if visit.may_change:
@@ -118,7 +123,13 @@ def _change(frame: Frame, broker: str, each: SettingView, changed: Change) -> No
 
     fields: list[Child] = [
         h("p", each.meaning or ""),
-        field(f"Value{f' in {each.unit}' if each.unit else ''}", "value", each.value, hint=f"Default: {each.default or words.UNKNOWN}.", focus=True),
+        field(
+            f"Value{f' in {each.unit}' if each.unit else ''}",
+            "value",
+            each.value,
+            hint=f"Default: {each.default or words.UNKNOWN}.",
+            focus=True,
+        ),
     ]
     Form(frame, f"Change {each.setting} of {broker}", fields, "Change", do)
 

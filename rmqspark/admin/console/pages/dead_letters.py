@@ -30,7 +30,13 @@ def show(visit: Visit, found: list[DeadLetterCountView]) -> Node:
     columns: list[Column[DeadLetterCountView]] = [
         Column("Group", lambda each: visit.link(each.group, path("dlq", each.group)), lambda each: each.group, "group"),
         Column("Dead letters", lambda each: words.number(each.count), lambda each: each.count, "count", is_number=True),
-        Column("Not sent again", lambda each: words.number(each.waiting), lambda each: each.waiting, "waiting", is_number=True),
+        Column(
+            "Not sent again",
+            lambda each: words.number(each.waiting),
+            lambda each: each.waiting,
+            "waiting",
+            is_number=True,
+        ),
         Column("Oldest", lambda each: visit.time(each.oldest)),
         Column("Newest", lambda each: visit.time(each.newest)),
     ]

@@ -31,7 +31,11 @@ _MOST: Final = 200
 
 async def build(frame: Frame) -> None:
     visit, name = frame.visit, frame.visit.params["group"]
-    frame.head(frame.code_button(lambda: _snippets(visit, name)), crumbs=[("Dead letters", "/dlq")], note=visit.link(f"Group {name}", path("groups", name)))
+    frame.head(
+        frame.code_button(lambda: _snippets(visit, name)),
+        crumbs=[("Dead letters", "/dlq")],
+        note=visit.link(f"Group {name}", path("groups", name)),
+    )
     live: Live[list[DeadLetterView]] = frame.part(
         lambda: look.letters(visit.cluster, name, _MOST), lambda found: show(frame, name, found, live.refresh), 5
     )
@@ -60,8 +64,15 @@ def _causes(frame: Frame, name: str, found: Sequence[DeadLetterView], changed: C
         Column("Not sent again", lambda cause: words.number(waiting[cause]), is_number=True),
     ]
     if visit.may_change:
-        columns.append(Column("Do", lambda cause: _resend_cause(frame, name, [each for each in found if each.reason == cause], changed)))
-    listed = table(visit, "Dead letters by cause", columns, [cause for cause, _ in counts.most_common()], lambda cause: cause)
+        columns.append(
+            Column(
+                "Do",
+                lambda cause: _resend_cause(frame, name, [each for each in found if each.reason == cause], changed),
+            )
+        )
+    listed = table(
+        visit, "Dead letters by cause", columns, [cause for cause, _ in counts.most_common()], lambda cause: cause
+    )
     clear = visit.link("All causes", path("dlq", name)) if visit.given.get("cause") else None
     return group(listed, h("p", clear) if clear else None)
 
@@ -71,7 +82,9 @@ def _resend_cause(frame: Frame, name: str, letters: Sequence[DeadLetterView], ch
     if not waiting:
         return "all were sent again"
     label = f"Resend {words.counted(len(waiting), 'letter')}"
-    return button(label, lambda: _resend(frame, name, waiting, changed), aria_label=f"{label}: {visible(letters[0].reason)}")
+    return button(
+        label, lambda: _resend(frame, name, waiting, changed), aria_label=f"{label}: {visible(letters[0].reason)}"
+    )
 
 
 def _letters(frame: Frame, name: str, letters: Sequence[DeadLetterView], changed: Change) -> Node:
@@ -79,7 +92,12 @@ def _letters(frame: Frame, name: str, letters: Sequence[DeadLetterView], changed
     columns: list[Column[DeadLetterView]] = [
         Column("Letter", lambda each: message_link(visit, each.message, place(each.message))),
         Column("Dead since", lambda each: visit.time(each.message.store_timestamp)),
-        Column("Topic", lambda each: visit.link(each.origin_topic, path("topics", each.origin_topic)) if each.origin_topic else words.UNKNOWN),
+        Column(
+            "Topic",
+            lambda each: (
+                visit.link(each.origin_topic, path("topics", each.origin_topic)) if each.origin_topic else words.UNKNOWN
+            ),
+        ),
         Column("Tries", lambda each: words.number(each.tries), is_number=True),
         Column("Cause", lambda each: visible(each.reason)),
         Column("State", lambda each: state("sent again", "good") if each.sent_again else state("waits", "warning")),
@@ -113,7 +131,9 @@ async def _resend(frame: Frame, name: str, ids: list[str], changed: Change) -> N
         frame.tell(f"{words.counted(done.sent, 'dead letter')} sent again to group {name}.")
         await changed()
 
-    effects = [f"{words.counted(plan.planned, 'dead letter')} go to group {name} alone, as if never consumed: at least once."]
+    effects = [
+        f"{words.counted(plan.planned, 'dead letter')} go to group {name} alone, as if never consumed: at least once."
+    ]
     frame.confirm(f"Give {name} its dead letters again?", effects, "Resend", do)
 
 

@@ -46,7 +46,9 @@ def show(frame: Frame, view: GroupView, changed: Change) -> Node:
                 ("Members", words.number(view.members), "connected"),
             ]
         ),
-        section("Lag over time", line_chart("Lag", "messages", series, visit.zone, lambda lag: words.number(round(lag)))),
+        section(
+            "Lag over time", line_chart("Lag", "messages", series, visit.zone, lambda lag: words.number(round(lag)))
+        ),
         section("Offsets", _offsets(visit, view), actions=_changes(frame, view, changed)),
         section("Members", _members(visit, view)),
         section("Dead letters", visit.link(f"Dead letters of {view.group}", path("dlq", view.group))),
@@ -55,18 +57,29 @@ def show(frame: Frame, view: GroupView, changed: Change) -> Node:
 
 def _offsets(visit: Visit, view: GroupView) -> Node:
     if not view.offsets:
-        return empty("It has neither committed an offset nor subscribed to a topic.", f"rmq consume orders --group {view.group}")
+        return empty(
+            "It has neither committed an offset nor subscribed to a topic.", f"rmq consume orders --group {view.group}"
+        )
     columns: list[Column[GroupQueueView]] = [
         Column("Queue", lambda each: f"{each.topic} {each.broker_name}/{each.queue_id}"),
-        Column("Committed", lambda each: words.UNKNOWN if each.committed is None else str(each.committed), is_number=True),
+        Column(
+            "Committed", lambda each: words.UNKNOWN if each.committed is None else str(each.committed), is_number=True
+        ),
         Column("End", lambda each: str(each.max_offset), is_number=True),
         Column("Lag", lambda each: words.number(each.lag), is_number=True),
         Column("Behind", lambda each: words.seconds(each.seconds_behind), is_number=True),
         Column("Messages", lambda each: _messages_link(visit, each)),
     ]
-    listed = table(visit, "Offsets", columns, view.offsets, lambda each: f"{each.topic} {each.broker_name}/{each.queue_id}")
+    listed = table(
+        visit, "Offsets", columns, view.offsets, lambda each: f"{each.topic} {each.broker_name}/{each.queue_id}"
+    )
     never = sum(each.committed is None for each in view.offsets)
-    return group(listed, notes(f"Never committed in {words.counted(never, 'queue')}: how far it is there is unknown." if never else None))
+    return group(
+        listed,
+        notes(
+            f"Never committed in {words.counted(never, 'queue')}: how far it is there is unknown." if never else None
+        ),
+    )
 
 
 def _messages_link(visit: Visit, each: GroupQueueView) -> Node:

@@ -71,7 +71,11 @@ class _Document(NamedTuple):
 
 async def build(frame: Frame) -> None:
     visit = frame.visit
-    frame.head(frame.code_button(lambda: Snippets(visit.where.cli("group", "list"), visit.where.rest("groups", limit=_ON_A_PAGE))))
+    frame.head(
+        frame.code_button(
+            lambda: Snippets(visit.where.cli("group", "list"), visit.where.rest("groups", limit=_ON_A_PAGE))
+        )
+    )
     live: Live[_Document] = frame.part(lambda: _read(visit), lambda document: show(visit, document, live.refresh), 5)
     await live.begin()
 
@@ -81,7 +85,9 @@ def _read(visit: Visit) -> _Document:
     said = given.get("q", "")
     found = look.groups(visit.cluster, _ON_A_PAGE, given.get("cursor"), containing=said)
     seen = [] if given.get("cursor") else queries.queries(visit.cluster)
-    return _Document(found, [each for each in seen if said.casefold() in f"{each.name or ''} {each.query_id}".casefold()])
+    return _Document(
+        found, [each for each in seen if said.casefold() in f"{each.name or ''} {each.query_id}".casefold()]
+    )
 
 
 def show(visit: Visit, document: _Document, changed: Change) -> Node:
@@ -95,7 +101,9 @@ def _listing(visit: Visit, rows: list[_Row]) -> Node:
     if not rows and visit.given.get("q"):
         return empty(f"No group or query has {visit.given['q']!r} in its name.")
     if not rows:
-        return empty("Whoever reads is listed here: consumer groups, and Spark queries.", "rmq consume orders --group billing")
+        return empty(
+            "Whoever reads is listed here: consumer groups, and Spark queries.", "rmq consume orders --group billing"
+        )
     return table(visit, "Groups and Spark queries", _columns(visit), rows, lambda each: each.address, by="-lag")
 
 
@@ -104,8 +112,20 @@ def _columns(visit: Visit) -> list[Column[_Row]]:
         Column("Name", lambda each: visit.link(each.name, each.address), lambda each: each.name, "name"),
         Column("Kind", lambda each: each.kind, lambda each: each.kind, "kind"),
         Column("Lag", lambda each: words.number(each.lag), lambda each: each.lag, "lag", is_number=True),
-        Column("Behind", lambda each: words.seconds(each.seconds_behind), lambda each: each.seconds_behind, "behind", is_number=True),
-        Column("Caught up", lambda each: words.caught_up(each.caught_up, each.lag), lambda each: each.caught_up, "caught", is_number=True),
+        Column(
+            "Behind",
+            lambda each: words.seconds(each.seconds_behind),
+            lambda each: each.seconds_behind,
+            "behind",
+            is_number=True,
+        ),
+        Column(
+            "Caught up",
+            lambda each: words.caught_up(each.caught_up, each.lag),
+            lambda each: each.caught_up,
+            "caught",
+            is_number=True,
+        ),
         Column("Connected", lambda each: each.members),
         Column("Reads", lambda each: each.reads or "none"),
     ]

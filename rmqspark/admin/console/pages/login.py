@@ -20,7 +20,11 @@ async def build(frame: Frame) -> None:
 def show(address: str, target: str, *, failed: bool) -> Node:
     problem = h("p", "This token is not known here.", role="alert", class_="problem") if failed else None
     token: dict[str, str | bool] = {
-        "name": "token", "type": "password", "required": True, "autocomplete": "current-password", "autofocus": True
+        "name": "token",
+        "type": "password",
+        "required": True,
+        "autocomplete": "current-password",
+        "autofocus": True,
     }
     hidden: dict[str, str | bool] = {"name": "next", "type": "hidden", "defaultValue": target}
     return h(

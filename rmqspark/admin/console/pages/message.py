@@ -43,7 +43,11 @@ class _Shown:
 
     def show(self, message: MessageView) -> Node:
         visit = self._frame.visit
-        resend = button("Edit and resend", lambda: send_message(self._frame, message.topic, message)) if visit.may_change else None
+        resend = (
+            button("Edit and resend", lambda: send_message(self._frame, message.topic, message))
+            if visit.may_change
+            else None
+        )
         view = visit.given.get("view", "")
         return group(
             message_facts(visit, message),
@@ -73,9 +77,17 @@ def show_journey(visit: Visit, found: JourneyView) -> Node:
         Column("How it stands", lambda each: each.story),
     ]
     unknown = notes(*(f"Unknown: {each.what}: {each.why}." for each in found.unknown))
-    groups = table(visit, "Its readers", readers, found.groups, lambda each: each.group) if found.groups else h("p", "No group reads this topic.", class_="note")
+    groups = (
+        table(visit, "Its readers", readers, found.groups, lambda each: each.group)
+        if found.groups
+        else h("p", "No group reads this topic.", class_="note")
+    )
     return group(
-        section("Journey", table(visit, "Journey", events, found.events, lambda each: f"{each.at} {each.what} {each.story}"), unknown),
+        section(
+            "Journey",
+            table(visit, "Journey", events, found.events, lambda each: f"{each.at} {each.what} {each.story}"),
+            unknown,
+        ),
         section("Readers", groups),
     )
 
@@ -91,5 +103,7 @@ def _snippets(visit: Visit, msg_id: str, topic: str | None) -> Snippets:
     return Snippets(
         visit.where.cli("message", "get", msg_id, *named),
         visit.where.rest("messages", msg_id, topic=topic),
-        visit.where.spark(topic).replace("rows.show", f'rows = rows.where("msgId = \'{msg_id}\'")\nrows.show') if topic and msg_id.isalnum() else "",
+        visit.where.spark(topic).replace("rows.show", f"rows = rows.where(\"msgId = '{msg_id}'\")\nrows.show")
+        if topic and msg_id.isalnum()
+        else "",
     )

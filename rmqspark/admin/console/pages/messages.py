@@ -57,7 +57,12 @@ def show(frame: Frame, page: Page[MessageView]) -> Node:
     visit = frame.visit
     return group(
         filter_form(visit),
-        h("div", h("p", f"{listed(page.items)} on this page.", class_="note"), _exports(visit, page.items), class_="section-head"),
+        h(
+            "div",
+            h("p", f"{listed(page.items)} on this page.", class_="note"),
+            _exports(visit, page.items),
+            class_="section-head",
+        ),
         _rows(visit, page.items, has_more=page.next is not None),
         pager(visit, page.next),
     )
@@ -66,7 +71,12 @@ def show(frame: Frame, page: Page[MessageView]) -> Node:
 def show_tail(visit: Visit, tail: Tail) -> Node:
     full = f" Only the newest {MOST_ROWS} are kept here." if tail.is_full else ""
     return group(
-        h("p", f"{listed(tail.messages)} shown, {tail.came} came with the last look.{full}", class_="note", aria_live="polite"),
+        h(
+            "p",
+            f"{listed(tail.messages)} shown, {tail.came} came with the last look.{full}",
+            class_="note",
+            aria_live="polite",
+        ),
         _rows(visit, tail.messages, has_more=False),
     )
 
@@ -76,7 +86,9 @@ def _rows(visit: Visit, messages: tuple[MessageView, ...] | list[MessageView], *
     if messages:
         return table(visit, f"Messages of {topic}", message_columns(visit), messages, lambda each: each.offset_msg_id)
     if has_more:
-        return empty("Nothing here passes the filter, so far. There are more messages to look through: go to the next page.")
+        return empty(
+            "Nothing here passes the filter, so far. There are more messages to look through: go to the next page."
+        )
     if set(visit.given) - {"order", "cursor", "follow"}:
         return empty("No message is like that. Ask for another time, or clear the filters.")
     return empty("Messages of this topic are listed here. Send the first one with:", f"rmq send {topic} hello")

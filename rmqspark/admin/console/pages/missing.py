@@ -18,7 +18,12 @@ from rmqspark.errors import NotFound, RmqError
 if TYPE_CHECKING:
     from rmqspark.admin.console.frame import Frame
 
-_KINDS: Final = {"/topics": ("topic", "topics"), "/groups": ("group", "groups"), "/spark": ("query", "spark"), "/": ("broker", "brokers")}
+_KINDS: Final = {
+    "/topics": ("topic", "topics"),
+    "/groups": ("group", "groups"),
+    "/spark": ("query", "spark"),
+    "/": ("broker", "brokers"),
+}
 
 
 async def show_missing(frame: Frame, error: NotFound) -> None:
@@ -26,11 +31,19 @@ async def show_missing(frame: Frame, error: NotFound) -> None:
     frame.title = "Not found"
     ui.context.client.status_code = 404
     ui.page_title("Not found · rmqspark")
-    ui.context.client.content.clear()
-    with ui.context.client.content:
+    frame.body.clear()
+    with frame.body:
         frame.head()
         meant = await _meant(frame)
-        Mounted(h("div", h("p", h("strong", error.message)), meant, h("p", error.hint) if error.hint else None, class_="empty"))
+        Mounted(
+            h(
+                "div",
+                h("p", h("strong", error.message)),
+                meant,
+                h("p", error.hint) if error.hint else None,
+                class_="empty",
+            )
+        )
 
 
 async def build(frame: Frame) -> None:

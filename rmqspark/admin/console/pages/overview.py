@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 async def build(frame: Frame) -> None:
     visit = frame.visit
     frame.head(frame.code_button(lambda: Snippets(visit.where.cli("cluster", "info"), visit.where.rest("cluster"))))
-    await frame.live(lambda: overview(visit.cluster), lambda view: show(visit, view), 5)
+    await frame.live(lambda: overview(visit.cluster), lambda view: show(visit, view), 5, needs_brokers=False)
 
 
 def show(visit: Visit, view: OverviewView) -> Node:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from rmqspark.admin.console.frame import Frame
-    from rmqspark.admin.console.visits import Visit
+from rmqspark.admin.console.frame import Frame
+from rmqspark.admin.console.visits import Visit
 
 
 @dataclass(frozen=True, slots=True)

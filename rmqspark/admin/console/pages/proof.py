@@ -24,7 +24,9 @@ _MOST_RANGES: Final = 6
 async def build(frame: Frame) -> None:
     visit, name = frame.visit, frame.visit.params["query_id"]
     frame.head(
-        frame.code_button(lambda: Snippets(visit.where.cli("audit", name), visit.where.rest("spark", "queries", name, "proof"))),
+        frame.code_button(
+            lambda: Snippets(visit.where.cli("audit", name), visit.where.rest("spark", "queries", name, "proof"))
+        ),
         crumbs=[("Spark", "/spark"), (name, path("spark", name))],
     )
     await frame.live(lambda: look.proof(visit.cluster, name), lambda view: show(visit, view), 10)
@@ -44,7 +46,15 @@ def show(visit: Visit, view: ProofView) -> Node:
             ]
         ),
         section("Found wrong", _findings(visit, "Found wrong", view.findings)) if view.findings else h("div"),
-        section("Batches", _batches(visit, newest), notes(f"The newest {len(newest)}; {left_out:,} older ones are left out here, and not in the numbers." if left_out else None)),
+        section(
+            "Batches",
+            _batches(visit, newest),
+            notes(
+                f"The newest {len(newest)}; {left_out:,} older ones are left out here, and not in the numbers."
+                if left_out
+                else None
+            ),
+        ),
         section("On purpose", _findings(visit, "On purpose", view.told)) if view.told else h("div"),
     )
 
@@ -64,14 +74,19 @@ def _findings(visit: Visit, title: str, found: list[FindingView]) -> Node:
         Column("Messages", lambda each: words.number(each.messages), is_number=True),
         Column("What", lambda each: each.story),
     ]
-    return table(visit, title, columns, found, lambda each: f"{each.kind} {each.transactional_id} {each.version} {each.story}")
+    return table(
+        visit, title, columns, found, lambda each: f"{each.kind} {each.transactional_id} {each.version} {each.story}"
+    )
 
 
 def _batches(visit: Visit, batches: list[BatchView]) -> Node:
     columns: list[Column[BatchView]] = [
         Column("Version", lambda each: str(each.version)),
         Column("Read", lambda each: _ranges(each.inputs)),
-        Column("Decided", lambda each: h("div", visit.time(each.decided_at), h("div", f"by {each.decided_by}", class_="note"))),
+        Column(
+            "Decided",
+            lambda each: h("div", visit.time(each.decided_at), h("div", f"by {each.decided_by}", class_="note")),
+        ),
         Column("Rows", lambda each: words.number(each.rows), is_number=True),
         Column("Written", lambda each: _ranges(each.outputs)),
         Column("Readable", lambda each: state("all of it", "good") if each.completed else state("not yet", "warning")),
@@ -83,6 +98,9 @@ def _batches(visit: Visit, batches: list[BatchView]) -> Node:
 def _ranges(ranges: list[RangeView]) -> Node:
     if not ranges:
         return h("span", words.UNKNOWN, class_="unknown")
-    shown = [h("li", f"{each.topic} {each.broker_name}/{each.queue_id}: {each.from_offset}–{each.to_offset}") for each in ranges[:_MOST_RANGES]]
+    shown = [
+        h("li", f"{each.topic} {each.broker_name}/{each.queue_id}: {each.from_offset}–{each.to_offset}")
+        for each in ranges[:_MOST_RANGES]
+    ]
     more = len(ranges) - len(shown)
     return h("ul", *shown, h("li", f"and {more} more", class_="note") if more else None)

@@ -49,14 +49,20 @@ def show(frame: Frame, view: QueryDetail, changed: Change) -> Node:
         ),
         section("Query", _facts(visit, view), actions=_changes(frame, view, changed)),
         section("What to change", _advice(view)),
-        section("Lag over time", line_chart("Lag", "messages", series, visit.zone, lambda lag: words.number(round(lag)))),
+        section(
+            "Lag over time", line_chart("Lag", "messages", series, visit.zone, lambda lag: words.number(round(lag)))
+        ),
         section("Queues", _queues(visit, view)),
         section("Batch time by phase", _phases(view)),
     )
 
 
 def _facts(visit: Visit, view: QueryDetail) -> Node:
-    groups: Child = h("span", *(visit.link(each, path("groups", each)) for each in view.groups)) if view.groups else "none: commitOffsets=false"
+    groups: Child = (
+        h("span", *(visit.link(each, path("groups", each)) for each in view.groups))
+        if view.groups
+        else "none: commitOffsets=false"
+    )
     known: dict[str, Child] = {
         "State": query_state(view.state),
         "Name": view.name or words.UNKNOWN,
@@ -87,7 +93,11 @@ def _changes(frame: Frame, view: QueryDetail, changed: Change) -> list[Node]:
 def _advice(view: QueryDetail) -> Node:
     if not view.advice:
         return h("p", "Nothing was found that makes it slow.", class_="note")
-    return h("dl", *(h("div", h("dt", h("strong", each.story)), h("dd", each.advice)) for each in view.advice), class_="advice")
+    return h(
+        "dl",
+        *(h("div", h("dt", h("strong", each.story)), h("dd", each.advice)) for each in view.advice),
+        class_="advice",
+    )
 
 
 def _queues(visit: Visit, view: QueryDetail) -> Node:
@@ -96,12 +106,20 @@ def _queues(visit: Visit, view: QueryDetail) -> Node:
     columns: list[Column[OwnedQueueView]] = [
         Column("Queue", lambda each: f"{each.topic} {each.broker_name}/{each.queue_id}"),
         Column("Position", lambda each: words.UNKNOWN if each.position is None else str(each.position), is_number=True),
-        Column("End", lambda each: words.UNKNOWN if each.latest_offset is None else str(each.latest_offset), is_number=True),
+        Column(
+            "End", lambda each: words.UNKNOWN if each.latest_offset is None else str(each.latest_offset), is_number=True
+        ),
         Column("Lag", lambda each: words.number(each.lag), is_number=True),
         Column("Behind", lambda each: words.seconds(each.seconds_behind), is_number=True),
         Column("Group", lambda each: each.group or "none"),
     ]
-    return table(visit, "Queues", columns, view.owned, lambda each: f"{each.group} {each.topic} {each.broker_name}/{each.queue_id}")
+    return table(
+        visit,
+        "Queues",
+        columns,
+        view.owned,
+        lambda each: f"{each.group} {each.topic} {each.broker_name}/{each.queue_id}",
+    )
 
 
 def _phases(view: QueryDetail) -> Node:

@@ -36,7 +36,8 @@ def show(visit: Visit, found: list[QuerySummary], changed: Change) -> Node:
 
 def _listing(visit: Visit, found: list[QuerySummary]) -> Node:
     if not found:
-        start = f'spark.readStream.format("rmq")\n    .option("namesrv", "{visit.cluster.namesrv}")\n    .option("subscribe", "orders").load()'
+        named, topic = f'.option("namesrv", "{visit.cluster.namesrv}")', '.option("subscribe", "orders")'
+        start = "\n    ".join(['spark.readStream.format("rmq")', named, f"{topic}.load()"])
         return empty("Spark queries that read from here are listed as soon as they do:", "", code(start))
     return table(visit, "Spark queries", query_columns(visit), found, lambda each: each.query_id)
 

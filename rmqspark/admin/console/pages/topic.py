@@ -57,10 +57,16 @@ def show(frame: Frame, document: _Document) -> Node:
                 ("Type", topic.type, topic.perm),
             ]
         ),
-        section("Settings", facts({"Newest stored": newest}), _on_brokers(visit, topic), actions=_changes(frame, topic)),
+        section(
+            "Settings", facts({"Newest stored": newest}), _on_brokers(visit, topic), actions=_changes(frame, topic)
+        ),
         section("Queues", _queues(visit, document.queues)),
         section("Read by", _groups(visit, document)),
-        section("Schema", h("p", "The Spark schema that fits its newest JSON bodies.", class_="note"), actions=[button("Sample bodies", lambda: _show_schema(frame, topic.topic))]),
+        section(
+            "Schema",
+            h("p", "The Spark schema that fits its newest JSON bodies.", class_="note"),
+            actions=[button("Sample bodies", lambda: _show_schema(frame, topic.topic))],
+        ),
     )
 
 
@@ -80,7 +86,9 @@ def _on_brokers(visit: Visit, topic: TopicView) -> Node:
         Column("Queues to read", lambda each: words.number(each.read_queues), is_number=True),
         Column("Queues to write", lambda each: words.number(each.write_queues), is_number=True),
         Column("Perm", lambda each: each.perm),
-        Column("Attributes", lambda each: ", ".join(f"{name}={text}" for name, text in each.attributes.items()) or "none"),
+        Column(
+            "Attributes", lambda each: ", ".join(f"{name}={text}" for name, text in each.attributes.items()) or "none"
+        ),
     ]
     return table(visit, "Settings on each broker", columns, topic.on_brokers, lambda each: each.broker_name)
 
@@ -131,4 +139,6 @@ def schema_node(found: SchemaView) -> Node:
 
 
 def _snippets(visit: Visit, name: str) -> Snippets:
-    return Snippets(visit.where.cli("topic", "describe", name), visit.where.rest("topics", name), visit.where.spark(name))
+    return Snippets(
+        visit.where.cli("topic", "describe", name), visit.where.rest("topics", name), visit.where.spark(name)
+    )

@@ -74,7 +74,12 @@ def _columns(visit: Visit) -> list[Column[TopicSummary]]:
         Column("Perm", lambda each: each.perm),
         Column(
             "Look at",
-            lambda each: h("a", "messages", href=visit.href(path("topics", each.topic, "messages")), aria_label=f"messages of {each.topic}"),
+            lambda each: h(
+                "a",
+                "messages",
+                href=visit.href(path("topics", each.topic, "messages")),
+                aria_label=f"messages of {each.topic}",
+            ),
         ),
     ]
 

@@ -36,7 +36,9 @@ def show(frame: Frame, document: _Document, changed: Change) -> Node:
     views, silent = document
     waiting = [view for view in views if view.open]
     settled = [view for view in views if not view.open]
-    partial = notes(*(f"Partial: {broker} does not answer, so what it knows is left out: {why}" for broker, why in silent.items()))
+    partial = notes(
+        *(f"Partial: {broker} does not answer, so what it knows is left out: {why}" for broker, why in silent.items())
+    )
     return group(
         partial,
         section("In doubt", _waiting(frame, waiting, changed)),
@@ -58,7 +60,7 @@ def _waiting(frame: Frame, views: list[TransactionView], changed: Change) -> Nod
 
 def _settled(visit: Visit, views: list[TransactionView]) -> Node:
     if not views:
-        return empty("Batches that Spark writes exactly-once are listed here: format(\"rmq\") with a checkpoint.")
+        return empty('Batches that Spark writes exactly-once are listed here: format("rmq") with a checkpoint.')
     columns = [
         *_columns(visit),
         Column("Decided", lambda each: _decided(visit, each)),
@@ -71,7 +73,11 @@ def _columns(visit: Visit) -> list[Column[TransactionView]]:
         Column("Transactional id", lambda each: each.transactional_id),
         Column("State", lambda each: state(each.state.lower(), "warning" if each.open else "plain")),
         Column("Version", lambda each: str(each.version), is_number=True),
-        Column("Committed last", lambda each: words.UNKNOWN if each.last_version is None else str(each.last_version), is_number=True),
+        Column(
+            "Committed last",
+            lambda each: words.UNKNOWN if each.last_version is None else str(each.last_version),
+            is_number=True,
+        ),
         Column("Rows", lambda each: words.number(each.rows), is_number=True),
         Column("Size", lambda each: words.size(each.bytes), is_number=True),
         Column("Query", lambda each: _query(visit, each)),
@@ -97,7 +103,9 @@ def _choices(frame: Frame, each: TransactionView, changed: Change) -> Node:
             aria_label=f"{label} {each.transactional_id}",
         )
 
-    return h("div", button_of("Commit", TxnOutcome.COMMIT), button_of("Roll back", TxnOutcome.ROLLBACK), class_="actions")
+    return h(
+        "div", button_of("Commit", TxnOutcome.COMMIT), button_of("Roll back", TxnOutcome.ROLLBACK), class_="actions"
+    )
 
 
 def _decide(frame: Frame, each: TransactionView, outcome: TxnOutcome, changed: Change) -> None:
