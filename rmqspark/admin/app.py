@@ -45,7 +45,6 @@ def make_app(
         description="Administration of a RocketMQ protocol message queue made for Spark. Offsets are strings, "
         "times RFC 3339 in UTC, errors application/problem+json with a code and a hint.",
         lifespan=lifespan,
-        root_path=config.base_path,
     )
     app.state.config, app.state.desk = config, desk
     tell_problems(app)

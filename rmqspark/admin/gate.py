@@ -40,11 +40,14 @@ class Gate:
     def __init__(self, app: ASGIApp, config: AdminConfig) -> None:
         self._app = app
         self._hosts = config.hosts
+        self._base_path = config.base_path
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
+        # A proxy may take the path that it has us under away, or leave it: routes are found either way.
+        scope = {**scope, "root_path": self._base_path}
         refusal = self._refusal(scope)
         if refusal is None:
             await self._app(scope, _bounded(receive), _with_headers(scope, send))

@@ -12,8 +12,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-from seeding import fill
-
 from rmqspark.admin.app import make_app
 from rmqspark.admin.config import AdminConfig
 from rmqspark.admin.server import serving
@@ -28,6 +26,8 @@ ADMIN, READ = "admin-token-of-the-tests", "read-token-of-the-tests"
 
 
 def main(words: list[str]) -> None:
+    from seeding import fill
+
     with cluster(brokers=1, broker_config=BrokerConfig(enable_property_filter=True)) as mq:
         if "filled" in words:
             with Rmq(mq) as rmq:

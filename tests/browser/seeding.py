@@ -26,6 +26,8 @@ TOPIC: Final = "orders"
 NASTY: Final = "nasty"
 GROUP: Final = "billing"
 NEVER: Final = "never-committed"
+FAR: Final = "far-ahead"
+BEYOND: Final = 2**53 + 1
 QUERY: Final = "q-invoices"
 TXN: Final = "spark-invoices"
 CANARY: Final = "<img src=x onerror=\"document.title='owned'\">"
@@ -67,6 +69,8 @@ def _groups(rmq: Rmq) -> None:
         consumer.seek_to_beginning()
         consumer.poll(1_000)
         consumer.commit({queues[0]: 1})
+    with PullConsumer(rmq.namesrv, group=FAR) as consumer:
+        consumer.commit(dict.fromkeys(consumer.queues(TOPIC), BEYOND))
 
 
 def _dead_letters(rmq: Rmq) -> None:

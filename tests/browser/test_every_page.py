@@ -101,7 +101,8 @@ def test_everything_can_be_reached_with_tab(filled: Console, page: Page, route: 
     visit(page, filled.url + route)
     wanted = page.evaluate(
         """() => [...document.querySelectorAll(
-            'a[href], button:enabled, input, select, textarea, summary, [tabindex="0"]')].filter(each => each.checkVisibility({visibilityProperty: true})).map(each => each.id || each.outerHTML)"""
+            'a[href], button:enabled, input, select, textarea, summary, [tabindex="0"]')]
+            .filter(each => each.checkVisibility({visibilityProperty: true})).map(each => each.id || each.outerHTML)"""
     )
     reached = []
     for _ in range(len(wanted) + 5):
@@ -130,7 +131,7 @@ def test_zoom_text_spacing_and_less_motion(filled: Console, page: Page) -> None:
     )
     cut = page.evaluate(
         """() => [...document.querySelectorAll('button, h1, h2, dt, dd, th, td, a')].filter(each =>
-            each.checkVisibility() && each.scrollWidth > each.clientWidth + 1 
+            each.checkVisibility() && each.scrollWidth > each.clientWidth + 1
             && getComputedStyle(each).overflow === 'hidden').map(each => each.outerHTML)"""
     )
     assert cut == []

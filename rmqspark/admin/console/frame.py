@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from nicegui import ui
 from nicegui.element import Element
 
+from rmqspark.admin.console.addresses import with_query
 from rmqspark.admin.console.dialogs import Confirmation, Dialog
 from rmqspark.admin.console.finder import Finder
 from rmqspark.admin.console.live import EVERY_S, Live
@@ -36,6 +37,7 @@ class Frame:
         self.visit = visit
         self.title = title
         self.section = section
+        self._is_guest = visit.role is not None  # until the session ends
         self._told: list[Node] = []
         self._dialog: Dialog | None = None
         self._alarm = visit.watch.alarm
@@ -50,6 +52,7 @@ class Frame:
         with ui.context.client.content:
             self._banner = Mounted(self._banner_node())
             self.body = Element("div")
+        ui.run_javascript("document.getElementById('popup').role = 'alert'")  # NiceGUI's, of a connection that is lost
         Shortcuts(visit, self.find, self.show_keys, lambda: self._dialog is not None and self._dialog.is_open)
         ui.timer(_LOOK_AGAIN_S, self._look, immediate=False)
 
@@ -188,8 +191,10 @@ class Frame:
     # --- what comes and goes by itself -------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        if self.visit.role is None:
-            ui.navigate.to("/login")
+        if not ui.context.client.has_socket_connection:
+            return
+        if self._is_guest and self.visit.role is None:
+            ui.navigate.to(with_query("/login", {"next": with_query(self.visit.path, self.visit.given)}))
             return
         self._banner.patch(self._banner_node())
 

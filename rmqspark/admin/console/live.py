@@ -110,7 +110,9 @@ class Live(Generic[_Document]):
 
     async def _tick(self) -> None:
         """What is read once is read again only where it could not be."""
-        if not (self.paused or self._reading or (self._every_s is None and self._error is None)):
+        is_settled = self._every_s is None and self._error is None
+        is_away = not self._mounted.element.client.has_socket_connection
+        if not (self.paused or self._reading or is_settled or is_away):
             await self.refresh()
 
     async def _read_once(self) -> None:

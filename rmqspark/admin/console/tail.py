@@ -14,18 +14,21 @@ MOST_ROWS: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """`came` counts those that came with the newest look; `is_full`: older ones have gone from the list."""
+    """`came` counts those that came with the newest look; `is_full`: older ones have gone from the list; `is_behind`:
+    that look found nothing that was known, so that there may be some between that were not seen."""
 
     messages: tuple[MessageView, ...] = ()
     came: int = 0
     is_full: bool = False
+    is_behind: bool = False
 
     def joined(self, newest: Sequence[MessageView], most: int = MOST_ROWS) -> Tail:
         """With these, the newest first, of which some may be known."""
         known = {_place(each) for each in self.messages}
         fresh = [each for each in newest if _place(each) not in known]
         both = (*fresh, *self.messages)
-        return Tail(both[:most], len(fresh), self.is_full or len(both) > most)
+        is_behind = bool(self.messages) and len(fresh) == len(newest) > 0
+        return Tail(both[:most], len(fresh), self.is_full or len(both) > most, is_behind)
 
 
 class Tailing:

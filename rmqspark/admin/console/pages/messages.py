@@ -70,6 +70,7 @@ def show(frame: Frame, page: Page[MessageView]) -> Node:
 
 def show_tail(visit: Visit, tail: Tail) -> Node:
     full = f" Only the newest {MOST_ROWS} are kept here." if tail.is_full else ""
+    full += " More came than were looked at: some are left out." if tail.is_behind and tail.came >= ON_A_PAGE else ""
     return group(
         h(
             "p",
