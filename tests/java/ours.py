@@ -44,7 +44,7 @@ def up(directory: Path) -> Iterator[Up]:
     """`rmq up` on free ports, stopped in order at the end unless it was killed."""
     endpoints = directory / "endpoints.json"
     endpoints.unlink(missing_ok=True)  # left behind by one that was killed
-    ports = ["--namesrv-port", "0", "--broker-port", "0", "--admin-port", "0"]
+    ports = ["--namesrv-port", "0", "--broker-port", "0", "--no-admin"]
     with _serving(directory, "up", "--store", str(directory), *ports) as process:
         wait_for(lambda: endpoints.exists() or process.poll() is not None, f"rmq up answers: {directory}/up.log")
         assert process.poll() is None, (directory / "up.log").read_text()
