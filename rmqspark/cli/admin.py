@@ -31,10 +31,10 @@ def admin(
     *,
     settings: Mapping[str, Any],
 ) -> None:
-    """Runs REST and console until Ctrl-C: /docs has the requests, / the pages, /metrics Prometheus' figures.
+    """Runs REST and console until Ctrl-C.
 
-    Beyond this machine it takes tokens, best told by the environment: RMQ_ADMIN_TOKEN may change things, RMQ_READ_TOKEN
-    may look.
+    /docs has the requests, / the pages, /metrics the figures for Prometheus. Beyond this machine it takes tokens, best
+    told by the environment: RMQ_ADMIN_TOKEN may change things, RMQ_READ_TOKEN may look.
 
     Example: rmq admin --port 8088 --namesrv "10.0.0.1:9876;10.0.0.2:9876"
     """

@@ -79,7 +79,7 @@ def up(
     *,
     settings: Mapping[str, Any],
 ) -> None:
-    """Starts a queue: name server, broker, REST and console, until Ctrl-C.
+    """Starts a queue: name server, broker and console, until Ctrl-C.
 
     The ports are printed, and written to DIR/endpoints.json once everything answers. Every setting of broker and
     store is a flag too (rmq broker --help lists them), for instance --flush-disk-type SYNC_FLUSH.

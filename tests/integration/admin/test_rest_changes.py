@@ -127,7 +127,7 @@ def test_dead_letters_are_sent_again(rest: Rest, rmq: Rmq, topic: str) -> None:
         "sent": 0,
         "toTopic": False,
     }
-    (one,) = [each for each in rest.get(f"/dlq/{group}") if each["message"]["body"] == "one"]
+    (one,) = [each for each in rest.pages(f"/dlq/{group}") if each["message"]["body"] == "one"]
     assert posted(rest, f"/dlq/{group}/resend", ids=[one["message"]["msgId"]])["sent"] == 1
     assert posted(rest, f"/dlq/{group}/resend", **{"from": "-10m", "toTopic": True})["sent"] >= 1
     rest.problem("POST", f"/api/v1/dlq/{group}/resend", 404, "message_not_found", json={"ids": ["nothing"]})
@@ -152,7 +152,7 @@ def test_a_setting_is_changed_where_it_can_be(rest: Rest, rmq: Rmq) -> None:
     """In either spelling; what takes a restart is refused, and so is what there is not."""
     for spelling, value in (("fileReservedTime", "48"), ("file_reserved_time", "72")):
         answer = rest.client.patch("/api/v1/config/broker-a", json={"settings": {spelling: value}})
-        by_name = {setting["setting"]: setting["value"] for setting in answer.json()}
+        by_name = {setting["setting"]: setting["value"] for setting in answer.json()["items"]}
         assert by_name["file_reserved_time"] == value
     assert rmq.admin.broker_config("broker-a")["fileReservedTime"] == "72"
     for settings, status, code in (

@@ -35,7 +35,7 @@ def test_the_cluster_and_its_brokers(rest: Rest, rmq: Rmq) -> None:
     cluster = rest.get("/cluster")
     assert (cluster["state"], cluster["problems"]) == ("ok", [])
     assert [server["brokers"] for server in cluster["nameServers"]] == [["broker-a"]]
-    (broker,) = rest.get("/brokers")
+    (broker,) = rest.pages("/brokers")
     assert broker["brokerName"] == "broker-a"
     assert TIME.fullmatch(broker["startedAt"])
     assert rest.get("/brokers/broker-a")["addresses"] == {"0": rmq.admin.brokers()[0].addresses[0]}
@@ -43,7 +43,7 @@ def test_the_cluster_and_its_brokers(rest: Rest, rmq: Rmq) -> None:
 
 def test_settings_are_told_with_their_meaning(rest: Rest) -> None:
     """What can be changed while it runs is marked."""
-    by_name = {setting["setting"]: setting for setting in rest.get("/config/broker-a")}
+    by_name = {setting["setting"]: setting for setting in rest.pages("/config/broker-a", limit=10)}
     assert by_name["file_reserved_time"]["live"] is True
     assert by_name["file_reserved_time"]["unit"] == "h"
     assert by_name["listen_port"]["live"] is False
@@ -60,10 +60,10 @@ def test_a_topic_its_queues_and_its_readers(rest: Rest, rmq: Rmq, topic: str) ->
     shown = rest.get(f"/topics/{topic}")
     assert (shown["topic"], shown["messages"], shown["perm"], shown["type"]) == (topic, 3, "rw", "normal")
     assert TIME.fullmatch(shown["lastStored"])
-    queues = rest.get(f"/topics/{topic}/queues")
+    queues = rest.pages(f"/topics/{topic}/queues", limit=1)
     assert sorted(queue["maxOffset"] for queue in queues) == ["1", "2"]
     assert {queue["minOffset"] for queue in queues} == {"0"}
-    assert [group["group"] for group in rest.get(f"/topics/{topic}/groups")] == ["readers"]
+    assert [group["group"] for group in rest.pages(f"/topics/{topic}/groups")] == ["readers"]
 
 
 def test_a_group_that_committed_in_one_topic_and_never_in_another(rest: Rest, rmq: Rmq, topic: str) -> None:
@@ -76,11 +76,11 @@ def test_a_group_that_committed_in_one_topic_and_never_in_another(rest: Rest, rm
         consumer.commit({first: 2})
     group = rest.get(f"/groups/{topic}")
     assert (group["lag"], group["topics"], group["members"]) == (3, [topic], 0)
-    offsets = {queue["queueId"]: queue for queue in rest.get(f"/groups/{topic}/offsets")}
+    offsets = {queue["queueId"]: queue for queue in rest.pages(f"/groups/{topic}/offsets", limit=1)}
     assert (offsets[first.queue_id]["committed"], offsets[first.queue_id]["lag"]) == ("2", 3)
     assert (offsets[1 - first.queue_id]["committed"], offsets[1 - first.queue_id]["lag"]) == (None, None)
-    assert rest.get(f"/groups/{topic}/clients") == []
-    assert topic in [each["group"] for each in rest.get("/groups")["items"]]
+    assert rest.pages(f"/groups/{topic}/clients") == []
+    assert topic in [each["group"] for each in rest.pages("/groups", limit=1)]
 
 
 def test_lists_come_in_pages(rest: Rest, rmq: Rmq, topic: str) -> None:
@@ -203,10 +203,16 @@ def test_dead_letters(rest: Rest, rmq: Rmq, topic: str) -> None:
     rmq.create_topic(topic)
     rmq.send(topic, b"bad")
     rmq.give_up(f"{topic}-g", *rmq.messages(topic))
-    (count,) = [each for each in rest.get("/dlq") if each["group"] == f"{topic}-g"]
+    (count,) = [each for each in rest.pages("/dlq", limit=1) if each["group"] == f"{topic}-g"]
     assert (count["count"], count["waiting"]) == (1, 1)
-    (letter,) = rest.get(f"/dlq/{topic}-g")
+    (letter,) = rest.pages(f"/dlq/{topic}-g")
     assert (letter["originTopic"], letter["message"]["body"], letter["sentAgain"]) == (topic, "bad", False)
+    rmq.send(topic, b"2", b"3", b"4")
+    rmq.give_up(f"{topic}-g", *rmq.messages(topic)[1:])
+    letters = [each["message"] for each in rest.pages(f"/dlq/{topic}-g", limit=1)]
+    assert sorted(each["body"] for each in letters) == ["2", "3", "4", "bad"]
+    times = [each["storeTimestamp"] for each in letters]
+    assert times == sorted(times, reverse=True)
 
 
 def test_health_is_told_without_the_cluster(rest: Rest) -> None:
@@ -240,6 +246,8 @@ def test_health_is_told_without_the_cluster(rest: Rest) -> None:
         ("/api/v1/topics?cursor=x", 400, "invalid_argument"),
         ("/api/v1/topics?cursor=MTI", 400, "invalid_argument"),
         ("/api/v1/audit?cursor=W10", 400, "invalid_argument"),
+        ("/api/v1/brokers?cursor=WzFd", 400, "invalid_argument"),
+        ("/api/v1/brokers?cursor=MQ", 400, "invalid_argument"),
         ("/api/v1/messages?topic=filled", 422, "invalid_request"),
         ("/api/v1/topics/filled/messages?from=yesterday", 400, "invalid_argument"),
         ("/api/v1/topics/filled/messages?from=-1m&to=-2m", 400, "invalid_argument"),
@@ -294,3 +302,14 @@ def test_a_cluster_that_is_away_is_told_as_that(rest: Rest, tmp_path: Any) -> No
 def test_admin_client_and_rest_tell_the_same(rest: Rest, rmq: Rmq, filled: str) -> None:
     with AdminClient(rmq.namesrv) as admin:
         assert rest.get(f"/topics/{filled}")["messages"] == admin.topic(filled).message_count == 60
+
+
+def test_every_list_takes_a_limit_and_a_cursor(rest: Rest) -> None:
+    """As its description says, so that no list grows with a cluster until it cannot be shown."""
+    described = rest.client.get("/openapi.json").json()
+    for path, methods in described["paths"].items():
+        schema = methods.get("get", {}).get("responses", {}).get("200", {}).get("content", {})
+        answer = schema.get("application/json", {}).get("schema", {})
+        assert answer.get("type") != "array", path
+        if "Page" in answer.get("$ref", "") and path != "/api/v1/messages":  # by key: the newest of each broker
+            assert {"limit", "cursor"} <= {each["name"] for each in methods["get"]["parameters"]}, path
