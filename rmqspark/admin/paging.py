@@ -15,7 +15,7 @@ from rmqspark.errors import InvalidArgument
 
 MOST = 1_000
 USUAL = 100
-_LONGEST_CURSOR = 64 << 10
+_LONGEST_CURSOR = 32 << 10
 
 Limit = Annotated[int, Query(ge=1, le=MOST, description="At most so many.")]
 Cursor = Annotated[

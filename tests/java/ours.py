@@ -110,3 +110,13 @@ def read(
         if group is not None:
             consumer.commit()
     return sorted(messages, key=lambda message: (message.queue, message.queue_offset))
+
+
+@contextmanager
+def admin(directory: Path, namesrv: str) -> Iterator[str]:
+    """`rmq admin` on a free port; gives the URL of its REST."""
+    log = ["--action-log", str(directory / "actions.jsonl")]
+    with _serving(directory, "admin", "--port", "0", "--namesrv", namesrv, *log):
+        greeting = directory / "admin.log"
+        wait_for(lambda: "REST and console at" in greeting.read_text(), f"rmq admin answers: {greeting}")
+        yield greeting.read_text().split("REST and console at ")[1].split()[0].rstrip(".")
