@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rmqspark.cli.commands import Group, VerbGroup
+from rmqspark.cli.commands import VerbGroup
 from rmqspark.cli.consume import asked_range
 from rmqspark.cli.formats import as_object
+from rmqspark.cli.journey import journey
 from rmqspark.cli.options import Json, Namesrv
 from rmqspark.cli.output import print_facts, print_json, print_table, safe
 from rmqspark.cli.words import counted
@@ -34,15 +35,8 @@ _GLIMPSE_CHARS = 60
 _QUEUES_NAMED = 16
 
 
-class _Messages(Group):
-    coming: ClassVar = {
-        "journey": "Until then rmq message get ID says where it was stored, and rmq group describe who has read so far."
-    }
-
-
 app = VerbGroup(
-    help="Single messages: by id, key, offset or time. Example: rmq message get 7F0000010A3B18B4AAC25E0BE0F50007",
-    cls=_Messages,
+    help="Single messages: by id, key, offset or time. Example: rmq message get 7F0000010A3B18B4AAC25E0BE0F50007"
 )
 
 
@@ -123,6 +117,9 @@ def query(
     ]
     columns = ("message id", "queue", "offset", "stored", "tags", "body")
     print_table(columns, rows, empty=none)
+
+
+app.command("journey")(journey)
 
 
 def _with_key(

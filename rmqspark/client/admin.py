@@ -12,6 +12,7 @@ from rmqspark.client import (
     dead_letter_resends,
     dead_letters,
     group_resets,
+    journeys,
 )
 from rmqspark.client.arguments import takes_what_it_says
 from rmqspark.client.broker_admin import LATEST_MS, BrokerAdmin
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from rmqspark.client.dead_letters import DeadLetter, DeadLetterCount
     from rmqspark.client.descriptions import GroupDescription, TopicDescription
     from rmqspark.client.group_resets import QueueReset
+    from rmqspark.client.journey import Journey
     from rmqspark.clock import Clock
     from rmqspark.message_queue import MessageQueue
     from rmqspark.model import ReceivedMessage
@@ -172,6 +174,14 @@ class AdminClient:
         return admin_messages.messages_by_key(
             self._cluster, topic, key, begin_ms=begin_ms, end_ms=end_ms, max_count=max_count
         )
+
+    def journey(self, msg_id: str, topic: str | None = None) -> Journey:
+        """What is known of the way of the message with this id, the broker's or the sender's (then of the first stored
+        of that id, in `topic` or in any): where it was stored, where it came from, who read it, what came of it.
+
+        What cannot be found out is in the answer, with why. MessageNotFound.
+        """
+        return journeys.journey_of(self._cluster, msg_id, topic)
 
     # --- dead letters ------------------------------------------------------------------------------------------------
 

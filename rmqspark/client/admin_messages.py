@@ -27,7 +27,7 @@ def message_by_id(cluster: ClusterClient, msg_id: str, topic: str | None) -> Rec
     An offset id holds an address. It is believed only if a broker of this cluster is registered there: whoever sends
     the id must not choose whom we connect to.
     """
-    place = _place_of(cluster, msg_id)
+    place = place_of(cluster, msg_id)
     if place is not None:
         broker_name, physical_offset = place
         record = BrokerAdmin(cluster.broker(broker_name)).message_at(physical_offset)
@@ -36,7 +36,11 @@ def message_by_id(cluster: ClusterClient, msg_id: str, topic: str | None) -> Rec
         for message in _query(cluster, candidate, msg_id, unique=True, max_count=UNIQUE_MATCHES):
             if message.properties.get(Property.UNIQ_KEY) == msg_id:
                 return message
-    raise MessageNotFound(
+    raise not_found(msg_id, topic)
+
+
+def not_found(msg_id: str, topic: str | None) -> MessageNotFound:
+    return MessageNotFound(
         f"No message {msg_id!r} is in {f'topic {topic!r}' if topic else 'any topic'}.",
         hint="It takes either id of a message: rmq consume TOPIC --json shows them. Expired messages are gone.",
     )
@@ -88,7 +92,7 @@ def _query(
     return messages
 
 
-def _place_of(cluster: ClusterClient, msg_id: str) -> tuple[str, int] | None:
+def place_of(cluster: ClusterClient, msg_id: str) -> tuple[str, int] | None:
     """Broker name and physical offset, if this is an offset id of this cluster."""
     try:
         host, physical_offset = parse_offset_msg_id(msg_id)

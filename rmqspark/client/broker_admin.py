@@ -9,6 +9,7 @@ from rmqspark.protocol.bodies.admin import (
     Connection,
     ConsumerConnection,
     ConsumeStats,
+    GroupList,
     SubscriptionGroupConfig,
     SubscriptionGroupTable,
     TopicStatsTable,
@@ -112,13 +113,23 @@ class BrokerAdmin:
             return []
         return TopicList.decode(response.body).topicList
 
-    def group_members(self, group: str) -> list[Connection]:
-        """Its consumers that are connected here; empty where there are none."""
+    def groups_reading(self, topic: str) -> list[str]:
+        """The groups that have offsets of the topic here, or are connected here and subscribe to it."""
+        response = self._call(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, TopicRequestHeader(topic))
+        return GroupList.decode(response.body).groupList
+
+    def consumers(self, group: str) -> ConsumerConnection | None:
+        """Its consumers that are connected here, and what they subscribe to; None where there are none."""
         try:
             response = self._call(RequestCode.GET_CONSUMER_CONNECTION_LIST, ConsumerGroupRequestHeader(group))
         except NotFound:
-            return []
-        return ConsumerConnection.decode(response.body).connectionSet
+            return None
+        return ConsumerConnection.decode(response.body)
+
+    def group_members(self, group: str) -> list[Connection]:
+        """Its consumers that are connected here; empty where there are none."""
+        connected = self.consumers(group)
+        return connected.connectionSet if connected is not None else []
 
     def consumed_per_second(self, group: str) -> float:
         """How many messages a second it consumes here, lately; 0.0 too where the broker does not count that."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rmqspark.client.txn import INPUTS_TIMEOUT_MS, LIST_TIMEOUT_MS, able_brokers, input_keeper
-from rmqspark.errors import InvalidArgument, NotFound
+from rmqspark.errors import InvalidArgument, NotFound, RequestTimeout, Unreachable
 from rmqspark.protocol.bodies.queries import KnownQuery, QueryTable
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.queries import QueryListRequestHeader
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.txn import OnSilent
     from rmqspark.protocol.bodies.queries import QueryReport
     from rmqspark.protocol.bodies.txn import InputRange
 
@@ -61,11 +62,21 @@ def report_query(client: ClusterClient, report: QueryReport) -> None:
         keeper.call(RequestCode.RMQ_QUERY_REPORT, None, report.encode(standard=True), timeout_ms=INPUTS_TIMEOUT_MS)
 
 
-def seen_queries(client: ClusterClient, query_id: str | None = None) -> list[SeenQuery]:
-    """RMQ_QUERY_LIST of all brokers, by name and id."""
+def seen_queries(
+    client: ClusterClient, query_id: str | None = None, *, on_silent: OnSilent | None = None
+) -> list[SeenQuery]:
+    """RMQ_QUERY_LIST of all brokers, by name and id. A broker that does not answer is told to `on_silent` and left out;
+    without that it is an error."""
     found: dict[str, SeenQuery] = {}
-    for broker in able_brokers(client):
-        response = broker.call(RequestCode.RMQ_QUERY_LIST, QueryListRequestHeader(query_id), timeout_ms=LIST_TIMEOUT_MS)
+    header = QueryListRequestHeader(query_id)
+    for broker in able_brokers(client, on_silent):
+        try:
+            response = broker.call(RequestCode.RMQ_QUERY_LIST, header, timeout_ms=LIST_TIMEOUT_MS)
+        except (Unreachable, RequestTimeout) as error:
+            if on_silent is None:
+                raise
+            on_silent(broker.name, error)
+            continue
         table = QueryTable.decode(response.body)
         for known in table.queries:
             seen = SeenQuery(known, max(0, table.now - _heard_ms(known)))

@@ -115,9 +115,27 @@ def audited_batches(
 
     A coordinator that lost power may tell of a version twice; what it says last counts.
     """
-    header = TxnAuditRequestHeader(_PAGE, transactional_id, query_id)
-    pages = _pages(client, RequestCode.RMQ_TXN_AUDIT, header, AuditedBatches)
-    batches = {(batch.transactionalId, batch.version): batch for _, page in pages for batch in page.batches}
+    return _audited(client, TxnAuditRequestHeader(_PAGE, transactional_id, query_id))
+
+
+def batches_that(
+    client: ClusterClient, are_wanted: Callable[[AuditedBatch], bool], *, on_silent: OnSilent | None = None
+) -> list[AuditedBatch]:
+    """Of all decided versions those that are wanted, in the order of `audited_batches`. Goes through everything that
+    the coordinators remember, and keeps no more of it. `on_silent` as for `transactions`."""
+    return _audited(client, TxnAuditRequestHeader(_PAGE), are_wanted, on_silent)
+
+
+def _audited(
+    client: ClusterClient,
+    header: TxnAuditRequestHeader,
+    are_wanted: Callable[[AuditedBatch], bool] = lambda _: True,
+    on_silent: OnSilent | None = None,
+) -> list[AuditedBatch]:
+    pages = _pages(client, RequestCode.RMQ_TXN_AUDIT, header, AuditedBatches, on_silent)
+    batches = {
+        (each.transactionalId, each.version): each for _, page in pages for each in page.batches if are_wanted(each)
+    }
     return [batches[key] for key in sorted(batches)]
 
 
@@ -162,9 +180,16 @@ def _pages_of(
         header.cursor = page.cursor
 
 
-def able_brokers(client: ClusterClient) -> Iterator[BrokerClient]:
-    """Those that keep transactions, and what is known of queries: all of ours."""
+def able_brokers(client: ClusterClient, on_silent: OnSilent | None = None) -> Iterator[BrokerClient]:
+    """Those that keep transactions, and what is known of queries: all of ours. `on_silent` as for `transactions`."""
     for name in sorted(client.cluster_info().brokerAddrTable):
         broker = client.broker(name)
-        if broker.capabilities().transactions:
+        try:
+            is_able = broker.capabilities().transactions > 0
+        except (Unreachable, RequestTimeout) as error:
+            if on_silent is None:
+                raise
+            on_silent(name, error)
+            continue
+        if is_able:
             yield broker

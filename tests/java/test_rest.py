@@ -45,7 +45,9 @@ def test_rest_administers_a_stock_cluster(stock: str, tmp_path: Path) -> None:
         reset = rest.post("/groups/rest-readers/reset", json={"to": "earliest", "topic": "by-rest"})
         assert reset.status_code == 200, reset.text
         assert rest.get("/groups/rest-readers").json()["lag"] == 6
-        by_name = {setting["setting"]: setting for setting in rest.get(f"/config/{broker['brokerName']}").json()["items"]}
+        by_name = {
+            setting["setting"]: setting for setting in rest.get(f"/config/{broker['brokerName']}").json()["items"]
+        }
         assert by_name["file_reserved_time"]["value"] == "72"
         assert rest.get("/transactions").json()["items"] == rest.get("/spark/queries").json()["items"] == []
         assert rest.get("/spark/queries/any").status_code == 404

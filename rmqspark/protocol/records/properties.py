@@ -96,6 +96,21 @@ class Property:
     CRC32 = "__CRC32#"
 
 
+class HalfBatchProperty:
+    """What a half batch, which is ours alone, says of itself; no other message has these."""
+
+    TRANSACTIONAL_ID = "RMQ_TXN_ID"
+    EPOCH = "RMQ_TXN_EPOCH"
+    VERSION = "RMQ_TXN_VERSION"
+    PARTITION = "RMQ_TXN_PARTITION"
+    ATTEMPT = "RMQ_TXN_ATTEMPT"
+    SEQUENCE = "RMQ_TXN_SEQUENCE"
+    COUNT = "RMQ_TXN_COUNT"
+    RECORD_SIZE = "RMQ_TXN_RECORD_SIZE"
+    HAS_TAGS = "RMQ_TXN_TAGS"
+    BODY_CRC = "RMQ_TXN_BODY_CRC"  # with its sign bit, which a record has no room for
+
+
 RESERVED_NAMES: Final = frozenset(value for name, value in vars(Property).items() if name.isupper())
 
 

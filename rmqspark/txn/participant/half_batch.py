@@ -14,7 +14,7 @@ from rmqspark.errors import RecordError
 from rmqspark.protocol.bulk.bulk_rows import AS_ROWS_WITH_PROPERTIES, brings_rows
 from rmqspark.protocol.bulk.row_properties import NAMES_BYTES
 from rmqspark.protocol.names import HALF_BATCH_TOPIC
-from rmqspark.protocol.records.properties import Property, encode_properties
+from rmqspark.protocol.records.properties import HalfBatchProperty, Property, encode_properties
 from rmqspark.protocol.records.record import (
     BODY_CRC_AT,
     BODY_LENGTH_AT,
@@ -31,17 +31,6 @@ if TYPE_CHECKING:
     from rmqspark.protocol.headers.txn import TxnHalfRequestHeader
 
 HALF_BATCH_QUEUE: Final = 0
-
-_TRANSACTIONAL_ID: Final = "RMQ_TXN_ID"
-_EPOCH: Final = "RMQ_TXN_EPOCH"
-_VERSION: Final = "RMQ_TXN_VERSION"
-_PARTITION: Final = "RMQ_TXN_PARTITION"
-_ATTEMPT: Final = "RMQ_TXN_ATTEMPT"
-_SEQUENCE: Final = "RMQ_TXN_SEQUENCE"
-_COUNT: Final = "RMQ_TXN_COUNT"
-_RECORD_SIZE: Final = "RMQ_TXN_RECORD_SIZE"
-_HAS_TAGS: Final = "RMQ_TXN_TAGS"
-_BODY_CRC: Final = "RMQ_TXN_BODY_CRC"  # with its sign bit, which a record has no room for
 
 _INT32: Final = Struct(">i")
 _UINT32: Final = Struct(">I")
@@ -114,18 +103,18 @@ def encode_half(half: HalfBatch, *, born_timestamp_ms: int) -> tuple[bytearray, 
     name, batch = half.name, half.name.batch
     properties = encode_properties(
         {
-            _TRANSACTIONAL_ID: batch.transactional_id,
-            _EPOCH: str(batch.epoch),
-            _VERSION: str(batch.version),
-            _PARTITION: str(name.partition),
-            _ATTEMPT: name.attempt,
-            _SEQUENCE: str(name.sequence),
+            HalfBatchProperty.TRANSACTIONAL_ID: batch.transactional_id,
+            HalfBatchProperty.EPOCH: str(batch.epoch),
+            HalfBatchProperty.VERSION: str(batch.version),
+            HalfBatchProperty.PARTITION: str(name.partition),
+            HalfBatchProperty.ATTEMPT: name.attempt,
+            HalfBatchProperty.SEQUENCE: str(name.sequence),
             Property.REAL_TOPIC: half.topic,
             Property.REAL_QUEUE_ID: str(half.queue_id),
-            _COUNT: str(half.rows),
-            _RECORD_SIZE: str(half.record_size),
-            _HAS_TAGS: str(int(half.has_tags)),
-            _BODY_CRC: str(half.body_crc32),
+            HalfBatchProperty.COUNT: str(half.rows),
+            HalfBatchProperty.RECORD_SIZE: str(half.record_size),
+            HalfBatchProperty.HAS_TAGS: str(int(half.has_tags)),
+            HalfBatchProperty.BODY_CRC: str(half.body_crc32),
         }
     )
     record = encode_record(topic=HALF_BATCH_TOPIC, body=b"", properties=properties, born_timestamp_ms=born_timestamp_ms)
@@ -150,16 +139,25 @@ def decode_half(head: bytes, tail: bytes) -> HalfBatch:
     record = decode_record(shell + tail, check_crc=False)
     found = record.property_map()
     try:
-        batch = Batch(found[_TRANSACTIONAL_ID], int(found[_EPOCH]), int(found[_VERSION]))
+        batch = Batch(
+            found[HalfBatchProperty.TRANSACTIONAL_ID],
+            int(found[HalfBatchProperty.EPOCH]),
+            int(found[HalfBatchProperty.VERSION]),
+        )
         return HalfBatch(
-            HalfName(batch, int(found[_PARTITION]), found[_ATTEMPT], int(found[_SEQUENCE])),
+            HalfName(
+                batch,
+                int(found[HalfBatchProperty.PARTITION]),
+                found[HalfBatchProperty.ATTEMPT],
+                int(found[HalfBatchProperty.SEQUENCE]),
+            ),
             found[Property.REAL_TOPIC],
             int(found[Property.REAL_QUEUE_ID]),
-            int(found[_COUNT]),
-            int(found[_RECORD_SIZE]),
+            int(found[HalfBatchProperty.COUNT]),
+            int(found[HalfBatchProperty.RECORD_SIZE]),
             body_bytes_of(head),
-            int(found[_BODY_CRC]),
-            found[_HAS_TAGS] != "0",
+            int(found[HalfBatchProperty.BODY_CRC]),
+            found[HalfBatchProperty.HAS_TAGS] != "0",
             record.queue_offset,
             record.physical_offset,
         )

@@ -7,13 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rmqspark.protocol.bodies.route import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigTable
-from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers.cluster import RegisterBrokerRequestHeader
-from rmqspark.remoting.blocking import BlockingConnection
 from rmqspark.testing import cluster
 from rmqspark.testing.in_process import TEST_STORE
-from rmqspark.testing.ports import reserved_port
+
+from ..silent_broker import silent_broker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,16 +74,10 @@ def test_a_broker_that_takes_no_messages(processes: Processes) -> None:
 
 def test_a_broker_that_is_registered_and_does_not_answer(processes: Processes) -> None:
     """Critical, by name, and the others are told of all the same."""
-    with cluster(brokers=1) as mq, reserved_port() as port:
-        connection = BlockingConnection(mq.namesrv, connect_timeout_ms=3000)
-        header = RegisterBrokerRequestHeader("broker-x", f"127.0.0.1:{port}", "DefaultCluster", "127.0.0.1:1", 0)
-        topics = {name: TopicConfig(name, 1, 1) for name in ("one", "two")}
-        body = RegisterBrokerBody(TopicConfigTable(topics, DataVersion(1)))
-        connection.call(RequestCode.REGISTER_BROKER, header, body.encode(), timeout_ms=3000).raise_for_code()
+    with cluster(brokers=1) as mq, silent_broker(mq.namesrv, "broker-x", "one", "two"):
         wrong = processes.run("cluster", "health", RMQ_NAMESRV=mq.namesrv)
         assert wrong.code == 2
         assert wrong.out.startswith("critical  broker-x: is registered and does not answer: ")
         brokers = processes.run("cluster", "info", "--json", RMQ_NAMESRV=mq.namesrv).json["brokers"]
         assert [(each["brokerName"], each["queues"]) for each in brokers][1] == ("broker-x", 2)
         assert [each["version"] is None for each in brokers] == [False, True]
-        connection.close()

@@ -31,6 +31,7 @@ DOCUMENTS = {
     "group reset": "billing --to earliest --yes",
     "message get": "{1}",
     "message query": "orders --key 42",
+    "message journey": "{1} --topic orders",
     "dlq list": "",
     "dlq resend": "billing --yes",
     "txn list": "",

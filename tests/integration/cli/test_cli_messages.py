@@ -387,3 +387,31 @@ def test_messages_are_found_by_offset_and_by_time(ok: Run, cli: Run, topic: str)
     assert "not said which messages" in cli("message", "query", topic).err
     assert "excludes --offset" in cli("message", "query", topic, "--key", "42", "-o", "1").err
     assert cli("message", "query", "no-such-topic", "-o", "1").code == 1
+
+
+def test_a_journey(ok: Run, cli: Run, rmq: Rmq, topic: str) -> None:
+    """A story for people, in the order of time, and all of it for programs."""
+    (receipt,) = rmq.send(topic, Message(topic, b"x", tags="paid", keys=["42"]))
+    rmq.give_up(f"g-{topic}", *rmq.messages(topic))
+    told = ok("message", "journey", receipt.msg_id, "--topic", topic)
+    assert f"{receipt.queue}, offset 0" in told.out
+    rows = [line.split("  ") for line in told.lines if line.startswith("20")]
+    assert [[cell.strip() for cell in row if cell][1] for row in rows] == ["sent", "stored", "dead letter"]
+    assert "Unknown" not in told.out
+    document = ok("message", "journey", receipt.offset_msg_id, "--json").json
+    assert (document["message"]["msgId"], document["place"]["offsetMsgId"]) == (receipt.msg_id, receipt.offset_msg_id)
+    assert [(each["group"], each["isDeadLetter"], each["times"]) for each in document["returns"]] == [
+        (f"g-{topic}", True, 1)
+    ]
+    assert [each["what"] for each in document["events"]] == ["sent", "stored", "dead letter"]
+    assert (document["writtenBy"], document["batches"], document["unknown"]) == (None, [], [])
+
+
+def test_the_journey_of_a_message_that_waits(ok: Run, rmq: Rmq, topic: str) -> None:
+    """Nobody can read it yet; it says until when."""
+    (receipt,) = rmq.send(topic, Message(topic, b"x", delay_level=18))
+    told = ok("message", "journey", receipt.offset_msg_id)
+    assert f"not readable, it waits for topic {topic}" in told.out
+    assert "delay level 18, 20" in told.out
+    assert "Nobody can read it yet." in told.out
+    assert ok("message", "journey", receipt.msg_id, "--topic", topic).out == told.out

@@ -27,7 +27,7 @@ WITH_A_CLUSTER = [
     ("sendd hello x", WRONG_COMMAND_LINE, r"No such command 'sendd'. Did you mean 'send'"),
     ("admin --port 8088", WRONG_COMMAND_LINE, r"^Error: rmq admin is not there yet. .*--json[^\n]*\n$"),
     ("top", WRONG_COMMAND_LINE, r"^Error: rmq top is not there yet. .*rmq group list[^\n]*\n$"),
-    ("message journey X", WRONG_COMMAND_LINE, r"^Error: rmq message journey is not there yet. .*message get[^\n]*\n$"),
+    ("message journey X", FAILED, r"^Error: No message 'X' is in any topic.\n  It takes either id of a message"),
     ("send", WRONG_COMMAND_LINE, r"Missing argument '?topic"),
     ("send here x --queu 1", WRONG_COMMAND_LINE, r"No such option: --queu.*--queue"),
     ("send here x --queue 1 --shard s", WRONG_COMMAND_LINE, r"--queue and --shard exclude each other"),
