@@ -198,6 +198,22 @@ def test_transactions_and_their_proof(rest: Rest, rmq: Rmq, topic: str) -> None:
     assert TIME.fullmatch(batch["decidedAt"])
 
 
+def test_the_journey_of_a_message(rest: Rest, rmq: Rmq, topic: str) -> None:
+    """Who wrote it, who has read it, and what cannot be known."""
+    rmq.create_topic(topic, queues=1)
+    committed(rmq.namesrv, topic, 0, "a")
+    consumed(rmq, topic, topic, 1)
+    (message,) = rmq.messages(topic)
+    journey = rest.get(f"/messages/{message.msg_id}/journey", topic=topic)
+    assert journey["message"]["body"] == "a"
+    assert (journey["writtenBy"]["transactionalId"], journey["writtenBy"]["version"]) == (topic, "0")
+    ((group, is_past),) = [(each["group"], each["isPast"]) for each in journey["groups"]]
+    assert (group, is_past) == (topic, True)
+    assert {"sent", "committed"} <= {event["what"] for event in journey["events"]}
+    times = [event["at"] for event in journey["events"] if event["at"]]
+    assert times == sorted(times)
+
+
 def test_dead_letters(rest: Rest, rmq: Rmq, topic: str) -> None:
     """How many each group has, and which, with where they came from."""
     rmq.create_topic(topic)
@@ -235,6 +251,7 @@ def test_health_is_told_without_the_cluster(rest: Rest) -> None:
         ("/api/v1/brokers/broker-z", 404, "broker_not_registered"),
         ("/api/v1/config/broker-z", 404, "broker_not_registered"),
         ("/api/v1/messages/ABC", 404, "message_not_found"),
+        ("/api/v1/messages/ABC/journey", 404, "message_not_found"),
         ("/api/v1/messages/0A0000010000277F0000000000000000", 404, "message_not_found"),
         ("/api/v1/transactions/nothing", 404, "not_found"),
         ("/api/v1/dlq/nobody", 404, "group_not_found"),
