@@ -76,6 +76,7 @@ def test_a_message_is_sent(rest: Rest, rmq: Rmq, topic: str) -> None:
         ({}, 400, "invalid_argument"),
         ({"body": "a", "bodyBase64": "YQ=="}, 400, "invalid_argument"),
         ({"bodyBase64": "%"}, 400, "invalid_argument"),
+        ({"bodyBase64": "é"}, 400, "invalid_argument"),
         ({"body": ""}, 400, "invalid_message"),
         ({"body": 1}, 422, "invalid_request"),
         ({"body": "a", "tag": "b"}, 422, "invalid_request"),
