@@ -87,8 +87,9 @@ def check_bounds(settings: Any) -> None:
     Settings classes call it when they are made, so that nothing starts with such a number, wherever it comes from.
     """
     for info in describe(type(settings)):
-        if info.kind is int:
-            _check_bounds(info, getattr(settings, info.name))
+        value = getattr(settings, info.name)
+        if info.kind is int and not (info.optional and value is None):
+            _check_bounds(info, value)
 
 
 def _check_bounds(info: SettingInfo, value: object, where: str = "") -> None:

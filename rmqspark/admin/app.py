@@ -52,5 +52,6 @@ def make_app(
         app.include_router(router, prefix=PREFIX, dependencies=[Depends(reader)])
     app.include_router(health.router)
     app.add_middleware(Gate, config=config)
-    console.attach(app, desk)
+    if config.console:
+        console.attach(app, desk)
     return app

@@ -11,6 +11,7 @@ from rmqspark.settings import check_bounds, setting
 
 _BASE_PATH = re.compile(r"(/[A-Za-z0-9._~-]+)*")
 _SHORTEST_TOKEN = 16
+USUAL_PORT = 8088
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,12 @@ class AdminConfig:
     """Where REST and console listen, and who may do what. Without tokens whoever is on this machine may do all."""
 
     bind_address: str = setting("127.0.0.1", "Address that REST and console listen on.")
-    admin_port: int = setting(8088, "Port of REST and console; 0 takes any free one.", at_least=0, at_most=65_535)
+    admin_port: int | None = setting(
+        None,
+        "(ours) Port of REST and console, 0 for any free one. Not set: 8088; beside rmq up any if that is taken.",
+        at_least=0,
+        at_most=65_535,
+    )
     insecure: bool = setting(False, "(ours) Listen beyond loopback although there is no authentication.")
     admin_token: str = setting(
         "", "(ours) Bearer token that may do everything; best given as RMQ_ADMIN_TOKEN.", secret=True
@@ -30,7 +36,10 @@ class AdminConfig:
         "", "(ours) Further host names under which it is asked for, separated by commas; loopback's are allowed."
     )
     base_path: str = setting("", "(ours) Path that a proxy in front has it under, such as /rmq.")
-    action_log: str = setting("rmq-admin-actions.jsonl", "(ours) File that records what was changed, by whom.")
+    console: bool = setting(True, "(ours) Serve the console, the pages at /, too; REST alone starts faster.")
+    action_log: str = setting(
+        "", "(ours) File that records what was changed, by whom. Empty: rmq-admin-actions.jsonl, or in rmq up's store."
+    )
 
     def __post_init__(self) -> None:
         check_bounds(self)
@@ -51,6 +60,10 @@ class AdminConfig:
                 f"REST and console would let everybody in from the network: {self.bind_address} is not loopback.",
                 hint="Set RMQ_ADMIN_TOKEN (and RMQ_READ_TOKEN), or say --insecure if the network keeps others out.",
             )
+
+    @property
+    def port(self) -> int:
+        return USUAL_PORT if self.admin_port is None else self.admin_port
 
     @property
     def asks_for_tokens(self) -> bool:

@@ -34,7 +34,7 @@ class Desk:
         """StoreError where changes cannot be recorded; no cluster need be there yet. `known_settings` are those of
         brokers whose meaning can be told, by name."""
         cluster = ClusterClient(namesrv, clock=clock)
-        log = ActionLog(Path(config.action_log), clock)
+        log = ActionLog(Path(config.action_log or "rmq-admin-actions.jsonl"), clock)
         return cls(config, cluster, log, Actions(cluster, log), known_settings)
 
     def close(self) -> None:

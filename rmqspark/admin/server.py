@@ -62,9 +62,9 @@ def _listening(config: AdminConfig) -> Iterator[socket.socket]:
     with socket.socket(family, socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listener.bind((config.bind_address, config.admin_port))
+            listener.bind((config.bind_address, config.port))
         except OSError as error:
-            raise PortInUse(config.bind_address, config.admin_port, "--admin-port") from error
+            raise PortInUse(config.bind_address, config.port, "--admin-port") from error
         yield listener
 
 

@@ -22,6 +22,7 @@ HOMES = {
     "up": "rmqspark.cli.up:up",
     "namesrv": "rmqspark.cli.servers:namesrv",
     "broker": "rmqspark.cli.servers:broker",
+    "admin": "rmqspark.cli.admin:admin",
     "demo": "rmqspark.cli.demo.run:demo",
     "topic": "rmqspark.cli.topic:app",
     "send": "rmqspark.cli.send:send",
@@ -61,7 +62,6 @@ class LoadedVerbs(Mapping[str, Any]):
 
 
 COMING = {
-    "admin": "REST and console come with it; until then programs take --json of any listing, or rmqspark.AdminClient.",
     "top": "Until then there is watch rmq group list, or watch rmq spark list.",
     "dashboards": "Until then --json of rmq group list and rmq spark list has the figures.",
 }

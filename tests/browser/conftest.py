@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
-import subprocess
-import sys
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from .consoles import Console, console
 
 playwright = pytest.importorskip("playwright.sync_api", reason="make browser installs it")
 
@@ -23,7 +19,6 @@ if TYPE_CHECKING:
 
     Open = Callable[..., Page]
 
-HERE = Path(__file__).parent
 FLAGS = [
     "--headless=new",
     "--no-sandbox",
@@ -34,43 +29,6 @@ FLAGS = [
     "--disable-sync",
 ]
 WIDE, NARROW = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
-
-
-@dataclass
-class Console:
-    """A console that runs."""
-
-    process: subprocess.Popen[str]
-    url: str
-    namesrv: str
-
-    def order(self, word: str) -> None:
-        """`stop` or `start`, of its broker; done when this returns."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(f"{word}\n")
-        self.process.stdin.flush()
-        assert json.loads(self.process.stdout.readline()) == "ok"
-
-
-@contextmanager
-def console(*words: str) -> Iterator[Console]:
-    package = str(HERE.parents[1])
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([package, os.environ.get("PYTHONPATH", "")])}
-    for name in ("PYTEST_CURRENT_TEST", "PYTEST_VERSION"):  # NiceGUI is another one under pytest
-        environment.pop(name, None)
-    command = [sys.executable, str(HERE / "console_process.py"), *words]
-    process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
-    )
-    try:
-        assert process.stdout is not None
-        yield Console(process, **json.loads(process.stdout.readline()))
-    finally:
-        process.kill()
-        process.wait(30)
-        process.stdin.close()
-        process.stdout.close()
 
 
 @pytest.fixture(scope="session")

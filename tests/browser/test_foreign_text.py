@@ -68,7 +68,9 @@ def test_exports(filled: Console, opened: Open) -> None:
 def test_unknown_is_neither_0_nor_minus_1(filled: Console, opened: Open) -> None:
     """A group that never committed in a queue is unknown there."""
     page = opened(filled.url + "/groups/never-committed")
-    cells = [row.split("\t") for row in page.get_by_role("region", name="Offsets").locator("tbody tr").all_inner_texts()]
+    cells = [
+        row.split("\t") for row in page.get_by_role("region", name="Offsets").locator("tbody tr").all_inner_texts()
+    ]
     assert [row[1] for row in cells].count("unknown") == 3
     assert [row[3] for row in cells].count("unknown") == 3
     assert not any("-1" in cell for row in cells for cell in row[1:])

@@ -79,7 +79,9 @@ def test_code_is_copied(filled: Console, opened: Open) -> None:
 
 
 @pytest.mark.parametrize(("system", "colour"), [("light", LIGHT), ("dark", DARK)])
-def test_the_theme_is_the_systems(filled: Console, contexts: Callable[..., BrowserContext], system: str, colour: str) -> None:
+def test_the_theme_is_the_systems(
+    filled: Console, contexts: Callable[..., BrowserContext], system: str, colour: str
+) -> None:
     """From the first paint on: the page as it comes has the right ground, before any script has run."""
     page = contexts(color_scheme=system, java_script_enabled=False).new_page()
     page.goto(filled.url + "/topics")
@@ -165,7 +167,9 @@ def test_pages_of_messages(filled: Console, opened: Open) -> None:
         page.get_by_role("link", name="Next page").click()
         page.wait_for_url(re.compile("cursor="))
         ready(page)
-        page.wait_for_function("first => document.querySelector('tbody tr td:nth-child(4)')?.textContent !== first", arg=seen[-50])
+        page.wait_for_function(
+            "first => document.querySelector('tbody tr td:nth-child(4)')?.textContent !== first", arg=seen[-50]
+        )
         seen += keys.all_inner_texts()
     assert sorted(seen) == sorted(f"order-{number}" for number in range(150))
 
@@ -237,9 +241,15 @@ def test_a_link_to_one_message(filled: Console, opened: Open) -> None:
 
 @pytest.mark.parametrize(
     ("address", "nearest"),
-    [("/topics/oders", "/topics/orders"), ("/groups/biling", "/groups/billing"), ("/brokers/broker-b", "/brokers/broker-a")],
+    [
+        ("/topics/oders", "/topics/orders"),
+        ("/groups/biling", "/groups/billing"),
+        ("/brokers/broker-b", "/brokers/broker-a"),
+    ],
 )
-def test_what_is_not_there(filled: Console, contexts: Callable[..., BrowserContext], address: str, nearest: str) -> None:
+def test_what_is_not_there(
+    filled: Console, contexts: Callable[..., BrowserContext], address: str, nearest: str
+) -> None:
     """Is a 404, with the nearest name that is."""
     page = contexts().new_page()
     answer = page.goto(filled.url + address)

@@ -144,7 +144,9 @@ def test_speed(living: Console, opened: Open, tell: Callable[[str], None]) -> No
         """() => new MutationObserver(() => window.answered ??= performance.now() - window.typed)
             .observe(document.querySelector('tbody'), {subtree: true, childList: true})"""
     )
-    page.evaluate("document.querySelector('input[type=search]').addEventListener('input', () => window.typed = performance.now())")
+    page.evaluate(
+        "document.querySelector('input[type=search]').addEventListener('input', () => window.typed = performance.now())"
+    )
     page.get_by_label("Name contains").press_sequentially("n")
     page.wait_for_function("window.answered > 0")
     tell(f"first content after {paint:.0f} ms, a key is answered after {page.evaluate('window.answered'):.0f} ms")

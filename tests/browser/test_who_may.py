@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
-from .console_process import ADMIN, READ
 from .conftest import ready
+from .console_process import ADMIN, READ
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,8 +51,17 @@ def test_signing_in_keeps_where_one_wanted_to_go(guarded: Console, opened: Open)
 
 
 @pytest.mark.parametrize(
-    "address", ["/topics", "/topics/orders", "/topics/orders/messages", "/groups/billing", "/spark/q-invoices",
-                "/transactions", "/dlq/billing", "/brokers/broker-a"],
+    "address",
+    [
+        "/topics",
+        "/topics/orders",
+        "/topics/orders/messages",
+        "/groups/billing",
+        "/spark/q-invoices",
+        "/transactions",
+        "/dlq/billing",
+        "/brokers/broker-a",
+    ],
 )
 def test_who_may_only_look_is_offered_nothing_else(guarded: Console, opened: Open, address: str) -> None:
     """What would change something is not there, not only switched off; REST refuses it as well."""
@@ -60,7 +69,18 @@ def test_who_may_only_look_is_offered_nothing_else(guarded: Console, opened: Ope
     sign_in(page, READ)
     page.wait_for_url(f"**{address}")
     ready(page)
-    changing = ("New", "Send", "Change", "Delete", "Reset", "Rewind", "Commit", "Roll back", "Resend", "Edit and resend")
+    changing = (
+        "New",
+        "Send",
+        "Change",
+        "Delete",
+        "Reset",
+        "Rewind",
+        "Commit",
+        "Roll back",
+        "Resend",
+        "Edit and resend",
+    )
     named = page.get_by_role("button").all_inner_texts()
     assert named
     assert not [name for name in named if name.startswith(changing)]
@@ -78,7 +98,9 @@ def test_the_login_goes_nowhere_else(guarded: Console, opened: Open) -> None:
 def test_other_pages_cannot_use_it(guarded: Console, opened: Open) -> None:
     """Neither a form of another site, nor a name that is not ours."""
     page = opened(guarded.url + "/login")
-    forged = page.request.post(guarded.url + "/login", form={"token": ADMIN}, headers={"Origin": "https://evil.example"})
+    forged = page.request.post(
+        guarded.url + "/login", form={"token": ADMIN}, headers={"Origin": "https://evil.example"}
+    )
     assert forged.status == 403
     renamed = page.request.get(guarded.url + "/topics", headers={"Host": "evil.example"})
     assert renamed.status == 421

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.admin.paging import Page, make_cursor, read_cursor
+from rmqspark.admin.schemas.journeys import JourneyView
 from rmqspark.admin.schemas.messages import MessageView
 from rmqspark.client.admin_messages import message_by_id, messages_by_key
 from rmqspark.client.in_time_order import InTimeOrder
+from rmqspark.client.journeys import journey_of
 from rmqspark.client.moments import EARLIEST, LATEST, begin_and_end, parse_offsets, time_span
 from rmqspark.client.pull_consumer import PullConsumer
 from rmqspark.client.spans import Span, spans
@@ -44,6 +46,11 @@ class Wanted:
 def message(client: ClusterClient, msg_id: str, topic: str | None) -> MessageView:
     """By either id. MessageNotFound."""
     return MessageView.of(message_by_id(client, msg_id, topic))
+
+
+def journey(client: ClusterClient, msg_id: str, topic: str | None) -> JourneyView:
+    """The way of a message, by either id. MessageNotFound."""
+    return JourneyView.of(journey_of(client, msg_id, topic))
 
 
 def with_key(

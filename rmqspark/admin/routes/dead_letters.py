@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from rmqspark.admin.paging import USUAL, Limit
+from rmqspark.admin.paging import USUAL, Cursor, Limit, Page, listed
 from rmqspark.admin.reads import dead_letters as look
 from rmqspark.admin.routes.given import TheDesk, Who
 from rmqspark.admin.schemas.dead_letters import DeadLetterCountView, DeadLetterView, ResendRequest, ResendView
@@ -13,15 +13,15 @@ router = APIRouter(prefix="/dlq", tags=["dead letters"])
 
 
 @router.get("")
-def get_counts(desk: TheDesk) -> list[DeadLetterCountView]:
+def get_counts(desk: TheDesk, limit: Limit = USUAL, cursor: Cursor = None) -> Page[DeadLetterCountView]:
     """The groups that have dead letters, and how many."""
-    return look.counts(desk.cluster)
+    return listed(look.counts(desk.cluster), lambda count: [count.group], limit, cursor)
 
 
 @router.get("/{group}")
-def get_letters(desk: TheDesk, group: str, limit: Limit = USUAL) -> list[DeadLetterView]:
-    """The newest dead letters of a group, the newest first."""
-    return look.letters(desk.cluster, group, limit)
+def get_letters(desk: TheDesk, group: str, limit: Limit = USUAL, cursor: Cursor = None) -> Page[DeadLetterView]:
+    """The dead letters of a group, the newest first; the last 10,000."""
+    return look.letters(desk.cluster, group, limit, cursor)
 
 
 @router.post("/{group}/resend")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 from starlette.status import HTTP_204_NO_CONTENT
 
-from rmqspark.admin.paging import USUAL, Cursor, Limit, Page
+from rmqspark.admin.paging import USUAL, Cursor, Limit, Page, listed
 from rmqspark.admin.reads import groups as look
 from rmqspark.admin.routes.given import TheDesk, Who
 from rmqspark.admin.schemas.groups import (
@@ -33,15 +33,16 @@ def get_group(desk: TheDesk, group: str) -> GroupView:
 
 
 @router.get("/{group}/offsets")
-def get_offsets(desk: TheDesk, group: str) -> list[GroupQueueView]:
+def get_offsets(desk: TheDesk, group: str, limit: Limit = USUAL, cursor: Cursor = None) -> Page[GroupQueueView]:
     """How far it is in each queue. Never committed is null."""
-    return look.group(desk.cluster, group).offsets
+    offsets = look.group(desk.cluster, group).offsets
+    return listed(offsets, lambda queue: [queue.topic, queue.broker_name, queue.queue_id], limit, cursor)
 
 
 @router.get("/{group}/clients")
-def get_clients(desk: TheDesk, group: str) -> list[MemberView]:
+def get_clients(desk: TheDesk, group: str, limit: Limit = USUAL, cursor: Cursor = None) -> Page[MemberView]:
     """Who is connected now."""
-    return look.group(desk.cluster, group).clients
+    return listed(look.group(desk.cluster, group).clients, lambda member: [member.client_id], limit, cursor)
 
 
 @router.post("/{group}/reset")

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query
 from rmqspark.admin.paging import USUAL, Limit, Page
 from rmqspark.admin.reads import messages as look
 from rmqspark.admin.routes.given import TheDesk
+from rmqspark.admin.schemas.journeys import JourneyView
 from rmqspark.admin.schemas.messages import MessageView
 
 router = APIRouter(prefix="/messages", tags=["messages"])
@@ -31,3 +32,9 @@ def find(
 def get(desk: TheDesk, msg_id: str, topic: str | None = None) -> MessageView:
     """A message by either of its ids; without `topic` a sender's id is looked for in all of them."""
     return look.message(desk.cluster, msg_id, topic)
+
+
+@router.get("/{msg_id}/journey")
+def journey(desk: TheDesk, msg_id: str, topic: str | None = None) -> JourneyView:
+    """Where a message came from, who has read it, and what came of it; what cannot be known says why."""
+    return look.journey(desk.cluster, msg_id, topic)

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.status import HTTP_201_CREATED, HTTP_204_NO_CONTENT
 
-from rmqspark.admin.paging import MOST, USUAL, Cursor, Limit, Page
+from rmqspark.admin.paging import MOST, USUAL, Cursor, Limit, Page, listed
 from rmqspark.admin.reads import messages
 from rmqspark.admin.reads import topics as look
 from rmqspark.admin.routes.given import TheDesk, Who
@@ -54,15 +54,15 @@ def delete_topic(desk: TheDesk, who: Who, topic: str) -> None:
 
 
 @router.get("/{topic}/queues")
-def get_queues(desk: TheDesk, topic: str) -> list[QueueView]:
+def get_queues(desk: TheDesk, topic: str, limit: Limit = USUAL, cursor: Cursor = None) -> Page[QueueView]:
     """Its queues, with their offsets."""
-    return look.queues(desk.cluster, topic)
+    return listed(look.queues(desk.cluster, topic), lambda queue: [queue.broker_name, queue.queue_id], limit, cursor)
 
 
 @router.get("/{topic}/groups")
-def get_groups(desk: TheDesk, topic: str) -> list[GroupSummary]:
+def get_groups(desk: TheDesk, topic: str, limit: Limit = USUAL, cursor: Cursor = None) -> Page[GroupSummary]:
     """The groups that read it."""
-    return look.groups(desk.cluster, topic)
+    return listed(look.groups(desk.cluster, topic), lambda group: [group.group], limit, cursor)
 
 
 @router.get("/{topic}/schema")

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
+from rmqspark.admin.paging import USUAL, Cursor, Limit, Page, listed
 from rmqspark.admin.reads import transactions as look
 from rmqspark.admin.routes.given import TheDesk, Who
 from rmqspark.admin.schemas.transactions import DecisionRequest, DecisionView, TransactionView
-from rmqspark.admin.values import Document
 from rmqspark.protocol.headers.txn import TxnOutcome
 
 router = APIRouter(prefix="/transactions", tags=["transactions"])
 
 
-class Transactions(Document):
+class Transactions(Page[TransactionView]):
     """Those that are open first. Of `silent` brokers, which do not answer, nothing is known: broker and reason."""
 
-    items: list[TransactionView]
     silent: dict[str, str]
 
 
 @router.get("")
-def get_transactions(desk: TheDesk) -> Transactions:
+def get_transactions(desk: TheDesk, limit: Limit = USUAL, cursor: Cursor = None) -> Transactions:
     """All transactional ids that their coordinators keep."""
-    items, silent = look.transactions(desk.cluster)
-    return Transactions(items=items, silent=silent)
+    views, silent = look.transactions(desk.cluster)
+    page = listed(views, lambda view: [not view.open, view.transactional_id], limit, cursor)
+    return Transactions(items=page.items, next=page.next, silent=silent)
 
 
 @router.get("/{transactional_id}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from typing import Annotated
 
 from pydantic import Field
@@ -95,7 +94,7 @@ class NewMessage(Document):
             return (self.body or "").encode("utf-8", "surrogatepass")
         try:
             return base64.b64decode(self.body_base64, validate=True)
-        except binascii.Error as error:
+        except ValueError as error:
             raise InvalidArgument(f"bodyBase64 is no base64: {error}.") from None
 
 

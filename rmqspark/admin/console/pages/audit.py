@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.admin.console.nodes import Node
@@ -21,9 +22,8 @@ _MOODS: Final = {"done": "good", "failed": "bad", "begun": "warning"}
 
 async def build(frame: Frame) -> None:
     visit = frame.visit
-    frame.head(
-        frame.code_button(lambda: Snippets("tail -f " + visit.desk.config.action_log, visit.where.rest("audit")))
-    )
+    file = visit.desk.config.action_log or "rmq-admin-actions.jsonl"
+    frame.head(frame.code_button(lambda: Snippets(f"tail -f {shlex.quote(file)}", visit.where.rest("audit"))))
     await frame.live(
         lambda: actions(visit.desk.log, USUAL, visit.given.get("cursor")),
         lambda page: show(visit, page),

@@ -16,7 +16,8 @@ from rmqspark.admin.console.message_parts import message_link, place
 from rmqspark.admin.console.nodes import Child, Node, h
 from rmqspark.admin.console.parts import button, empty, group, notes, section, state
 from rmqspark.admin.console.snippets import Snippets
-from rmqspark.admin.console.tables import Column, table
+from rmqspark.admin.console.tables import Column, pager, table
+from rmqspark.admin.paging import Page
 from rmqspark.admin.reads import dead_letters as look
 from rmqspark.admin.schemas.dead_letters import DeadLetterView, ResendRequest
 from rmqspark.errors import RmqError
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from rmqspark.admin.console.frame import Frame
     from rmqspark.admin.console.visits import Visit
 
-_MOST: Final = 200
+_ON_A_PAGE: Final = 100
 
 
 async def build(frame: Frame) -> None:
@@ -36,21 +37,25 @@ async def build(frame: Frame) -> None:
         crumbs=[("Dead letters", "/dlq")],
         note=visit.link(f"Group {name}", path("groups", name)),
     )
-    live: Live[list[DeadLetterView]] = frame.part(
-        lambda: look.letters(visit.cluster, name, _MOST), lambda found: show(frame, name, found, live.refresh), 5
+    live: Live[Page[DeadLetterView]] = frame.part(
+        lambda: look.letters(visit.cluster, name, _ON_A_PAGE, visit.given.get("cursor")),
+        lambda page: show(frame, name, page, live.refresh),
+        5,
     )
     await live.begin()
 
 
-def show(frame: Frame, name: str, found: list[DeadLetterView], changed: Change) -> Node:
+def show(frame: Frame, name: str, page: Page[DeadLetterView], changed: Change) -> Node:
+    found = page.items
     if not found:
         return empty(f"Group {name} has no dead letters.")
     cause = frame.visit.given.get("cause")
     shown = [each for each in found if cause is None or each.reason == cause]
-    full = notes(f"Of the newest {_MOST}; there may be older ones." if len(found) >= _MOST else None)
+    more = notes("Counted within this page; there are older ones behind it." if page.next else None)
     return group(
-        section("By cause", _causes(frame, name, found, changed), full),
+        section("By cause", _causes(frame, name, found, changed), more),
         section("Letters", _letters(frame, name, shown, changed)),
+        pager(frame.visit, page.next),
     )
 
 
@@ -138,4 +143,4 @@ async def _resend(frame: Frame, name: str, ids: list[str], changed: Change) -> N
 
 
 def _snippets(visit: Visit, name: str) -> Snippets:
-    return Snippets(visit.where.cli("dlq", "list", name), visit.where.rest("dlq", name, limit=_MOST))
+    return Snippets(visit.where.cli("dlq", "list", name), visit.where.rest("dlq", name, limit=_ON_A_PAGE))

@@ -12,8 +12,7 @@ from rmqspark.admin.console.snippets import Snippets
 from rmqspark.admin.console.tables import Column, table
 from rmqspark.admin.console.topic_forms import send_message
 from rmqspark.admin.reads import messages as look
-from rmqspark.admin.reads.journeys import journey
-from rmqspark.admin.schemas.journeys import EventView, JourneyView, ReaderView
+from rmqspark.admin.schemas.journeys import EventView, GroupReaderView, JourneyView
 from rmqspark.admin.schemas.messages import MessageView
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ async def build(frame: Frame) -> None:
     shown = _Shown(frame)
     shown.live = frame.part(lambda: look.message(visit.cluster, msg_id, topic), shown.show, None)
     await shown.live.begin()
-    await frame.live(lambda: journey(visit.cluster, msg_id, topic), lambda found: show_journey(visit, found), None)
+    await frame.live(lambda: look.journey(visit.cluster, msg_id, topic), lambda found: show_journey(visit, found), None)
 
 
 class _Shown:
@@ -71,7 +70,7 @@ def show_journey(visit: Visit, found: JourneyView) -> Node:
         Column("When", lambda each: visit.time(each.at, exact=True)),
         Column("How", lambda each: each.story),
     ]
-    readers: list[Column[ReaderView]] = [
+    readers: list[Column[GroupReaderView]] = [
         Column("Group", lambda each: each.group),
         Column("State", lambda each: _reader_state(each)),
         Column("How it stands", lambda each: each.story),
@@ -92,10 +91,10 @@ def show_journey(visit: Visit, found: JourneyView) -> Node:
     )
 
 
-def _reader_state(reader: ReaderView) -> Node:
-    if reader.past is None:
+def _reader_state(reader: GroupReaderView) -> Node:
+    if reader.is_past is None:
         return state("unknown", "plain")
-    return state("has read it", "good") if reader.past else state("not yet", "warning")
+    return state("has read it", "good") if reader.is_past else state("not yet", "warning")
 
 
 def _snippets(visit: Visit, msg_id: str, topic: str | None) -> Snippets:

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from rmqspark.admin.access import Role
+from rmqspark.admin.config import AdminConfig
 from rmqspark.admin.console.histories import Histories
 from rmqspark.admin.console.nodes import find, texts
 from rmqspark.admin.console.pages import group, messages, transactions
 from rmqspark.admin.console.preferences import Preferences
 from rmqspark.admin.console.sessions import Sessions
-from rmqspark.admin.console.visits import Visit
-from rmqspark.admin.access import Role
-from rmqspark.admin.config import AdminConfig
 from rmqspark.admin.console.tail import Tail
+from rmqspark.admin.console.visits import Visit
 from rmqspark.admin.schemas.groups import GroupQueueView, GroupView
 from rmqspark.testing.manual_clock import ManualClock
 
@@ -29,10 +29,12 @@ class Place:
 
     def __init__(self, role: Role, **params: str) -> None:
         sessions = Sessions(TOKENS, ManualClock())
-        cookie = sessions.begin((TOKENS.admin_token if role == Role.ADMIN else TOKENS.read_token))
+        cookie = sessions.begin(TOKENS.admin_token if role == Role.ADMIN else TOKENS.read_token)
         watch: Any = type("Watch", (), {"histories": Histories()})()
         nobody: Any = None
-        self.visit = Visit(nobody, watch, sessions, cookie, "1.2.3.4", "http://h", "/rmq", "/x", params, {}, Preferences())
+        self.visit = Visit(
+            nobody, watch, sessions, cookie, "1.2.3.4", "http://h", "/rmq", "/x", params, {}, Preferences()
+        )
 
     def frame(self) -> Frame:
         return cast("Frame", self)
@@ -40,8 +42,12 @@ class Place:
 
 def view(**changes: Any) -> GroupView:
     queues = [
-        GroupQueueView(topic="t", broker_name="b", queue_id=0, committed=2**53 + 1, max_offset=2**53 + 3, lag=2, seconds_behind=1),
-        GroupQueueView(topic="t", broker_name="b", queue_id=1, committed=None, max_offset=7, lag=None, seconds_behind=None),
+        GroupQueueView(
+            topic="t", broker_name="b", queue_id=0, committed=2**53 + 1, max_offset=2**53 + 3, lag=2, seconds_behind=1
+        ),
+        GroupQueueView(
+            topic="t", broker_name="b", queue_id=1, committed=None, max_offset=7, lag=None, seconds_behind=None
+        ),
     ]
     known = {"group": "g", "members": 0, "topics": ["t"], "lag": 2, "seconds_behind": 1, "consumed_per_second": None}
     return GroupView(**{**known, "caught_up_in_seconds": None, "clients": [], "offsets": queues, **changes})

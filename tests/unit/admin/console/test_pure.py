@@ -135,7 +135,11 @@ def test_nodes_hold_texts() -> None:
 def test_a_reset_in_numbers() -> None:
     """What is consumed again, what is left out, and what nobody knows."""
     queues = [MessageQueue("t", "broker-a", number) for number in range(3)]
-    plan = [QueueReset(queues[0], 10, 4, 0, 20), QueueReset(queues[1], 10, 12, 0, 20), QueueReset(queues[2], None, 0, 0, 20)]
+    plan = [
+        QueueReset(queues[0], 10, 4, 0, 20),
+        QueueReset(queues[1], 10, 12, 0, 20),
+        QueueReset(queues[2], None, 0, 0, 20),
+    ]
     assert effect(plan) == (
         "3 queues are set; 6 messages will be consumed once more; 2 messages will not be consumed; "
         "of 1 queue it is unknown, for nothing was ever committed."
@@ -152,7 +156,9 @@ def test_snippets_are_whole() -> None:
     assert code.cli == (
         """rmq consume orders --from=-10m '--sql=price > '"'"'$(rm -rf /)'"'"'' --json --namesrv 'h1:9876;h2:9876'"""
     )
-    assert code.rest.startswith("curl -s -H \"Authorization: Bearer $RMQ_READ_TOKEN\" 'http://127.0.0.1:8088/rmq/api/v1/topics/")
+    assert code.rest.startswith(
+        'curl -s -H "Authorization: Bearer $RMQ_READ_TOKEN" \'http://127.0.0.1:8088/rmq/api/v1/topics/'
+    )
     assert "queue=broker-a%2F1&from=-10m&sql=price+%3E+%27%24%28rm+-rf+%2F%29%27" in code.rest
     compile(code.spark, "snippet", "exec")
     assert '.option("startingTimestamp", "-10m")' in code.spark
