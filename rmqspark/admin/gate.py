@@ -47,7 +47,9 @@ class Gate:
             await self._app(scope, receive, send)
             return
         # A proxy may take the path that it has us under away, or leave it: routes are found either way.
-        scope = {**scope, "root_path": self._base_path}
+        # What is asked may not say where it is; NiceGUI would believe it.
+        headers = [(name, value) for name, value in scope["headers"] if name != b"x-forwarded-prefix"]
+        scope = {**scope, "root_path": self._base_path, "headers": headers}
         refusal = self._refusal(scope)
         if refusal is None:
             await self._app(scope, _bounded(receive), _with_headers(scope, send))

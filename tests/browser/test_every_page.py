@@ -130,7 +130,7 @@ def test_zoom_text_spacing_and_less_motion(filled: Console, page: Page) -> None:
         content="* { line-height: 1.5 !important; letter-spacing: 0.12em !important; word-spacing: 0.16em !important }"
     )
     cut = page.evaluate(
-        """() => [...document.querySelectorAll('button, h1, h2, dt, dd, th, td, a')].filter(each =>
+        """() => [...document.querySelectorAll('button, h1, h2, dt, dd, th, td, main a')].filter(each =>
             each.checkVisibility() && each.scrollWidth > each.clientWidth + 1
             && getComputedStyle(each).overflow === 'hidden').map(each => each.outerHTML)"""
     )

@@ -70,8 +70,10 @@ def test_code_is_copied(filled: Console, opened: Open) -> None:
     page = opened(filled.url + "/topics/orders/messages?tags=paid", permissions=["clipboard-read", "clipboard-write"])
     page.get_by_role("button", name="Open in Spark / CLI / REST").click()
     page.get_by_role("button", name="Copy Command line").click()
-    page.wait_for_function("async () => (await navigator.clipboard.readText()) !== ''")
-    text = page.evaluate("navigator.clipboard.readText()")
+    text = page.evaluate(
+        """async () => { let text = ''; while (!text) { text = await navigator.clipboard.readText();
+            await new Promise(done => setTimeout(done, 20)) } return text }"""
+    )
     assert text == f"rmq consume orders --tags=paid --json --namesrv {filled.namesrv}"
     shown = page.get_by_role("region", name="Spark").inner_text()
     assert f'.option("namesrv", "{filled.namesrv}")' in shown

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from fastapi import Request, Response
 from fastapi.responses import RedirectResponse
-from nicegui import core, ui
+from nicegui import Client, core, ui
 from starlette.routing import Match, Mount
 
 from rmqspark.admin.console.addresses import with_query
@@ -40,7 +40,7 @@ _OURS_NOT: Final = ("/api/", "/docs", "/redoc", "/openapi.json", "/healthz", "/r
 
 
 def attach(app: FastAPI, desk: Desk) -> None:
-    watch, sessions = Watch(desk), Sessions(desk.config, desk.cluster.clock)
+    watch, sessions = Watch(desk, _is_watched), Sessions(desk.config, desk.cluster.clock)
     add_sign_in(app, sessions)
     _forget_former_application()
     ui.run_with(
@@ -103,6 +103,10 @@ def _visit(request: Request, desk: Desk, watch: Watch, sessions: Sessions) -> Vi
         given={name: value for name, value in request.query_params.items() if value},
         preferences=Preferences.of(request.cookies),
     )
+
+
+def _is_watched() -> bool:
+    return any(client.has_socket_connection for client in list(Client.instances.values()))
 
 
 def _forget_former_application() -> None:

@@ -13,7 +13,7 @@ from rmqspark.admin.console.histories import Series
 from rmqspark.admin.console.nodes import Node, h
 from rmqspark.admin.console.words import UNKNOWN, clock_time, moment
 
-_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP = 640, 140, 8, 18, 16
+_WIDTH, _HEIGHT, _EDGE = 640, 120, 3  # as wide as there is room; lines keep their width
 _MOST_ROWS: Final = 30
 
 
@@ -26,7 +26,9 @@ def line_chart(title: str, unit: str, series: Series, zone: tzinfo, say: Callabl
     return h(
         "figure",
         h("figcaption", h("strong", title), h("span", f"{unit}, {_zone_name(zone)}", class_="note")),
-        _picture(summary, series, zone, say),
+        h("div", h("span", say(max(value for _, value in known))), class_="ends", aria_hidden="true"),
+        _picture(summary, series),
+        h("div", *(h("span", clock_time(at_ms, zone)) for at_ms in (series[0][0], series[-1][0])), class_="ends"),
         h("p", summary, class_="note"),
         _as_table(title, unit, series, zone, say),
         class_="chart",
@@ -46,28 +48,26 @@ def summed_up(title: str, unit: str, series: Series, zone: tzinfo, say: Callable
     return f"{now}; between {say(least)} and {say(most)}.{unknown}"
 
 
-def _picture(summary: str, series: Series, zone: tzinfo, say: Callable[[float], str]) -> Node:
+def _picture(summary: str, series: Series) -> Node:
     begin_ms, end_ms = series[0][0], series[-1][0]
     most = max(value for _, value in series if value is not None) or 1
 
     def place(at_ms: int, value: float) -> str:
-        x = _LEFT + (at_ms - begin_ms) / max(1, end_ms - begin_ms) * (_WIDTH - 2 * _LEFT)
-        y = _TOP + (1 - value / most) * (_HEIGHT - _TOP - _BOTTOM)
+        x = (at_ms - begin_ms) / max(1, end_ms - begin_ms) * _WIDTH
+        y = _EDGE + (1 - value / most) * (_HEIGHT - 2 * _EDGE)
         return f"{x:.1f},{y:.1f}"
 
     lines = [
         h("polyline", points=" ".join(place(*point) for point in piece), class_="line") for piece in _pieces(series)
     ]
-    floor = _HEIGHT - _BOTTOM
+    floor = _HEIGHT - 1
     return h(
         "svg",
-        h("line", x1=_LEFT, y1=floor, x2=_WIDTH - _LEFT, y2=floor, class_="axis"),
-        h("line", x1=_LEFT, y1=_TOP, x2=_WIDTH - _LEFT, y2=_TOP, class_="grid"),
-        h("text", say(most), x=_LEFT, y=_TOP - 4),
-        h("text", clock_time(begin_ms, zone), x=_LEFT, y=_HEIGHT - 3),
-        h("text", clock_time(end_ms, zone), x=_WIDTH - _LEFT, y=_HEIGHT - 3, text_anchor="end"),
+        h("line", x1=0, y1=floor, x2=_WIDTH, y2=floor, class_="axis"),
+        h("line", x1=0, y1=_EDGE, x2=_WIDTH, y2=_EDGE, class_="grid"),
         *lines,
         viewBox=f"0 0 {_WIDTH} {_HEIGHT}",
+        preserveAspectRatio="none",
         role="img",
         aria_label=summary,
     )

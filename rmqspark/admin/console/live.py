@@ -39,7 +39,7 @@ class Live(Generic[_Document]):
         needs_brokers: bool = True,
     ) -> None:
         self._visit = visit
-        self._read = read
+        self._source = read
         self._show = show
         self._every_s = every_s
         self._needs_brokers = needs_brokers
@@ -52,7 +52,7 @@ class Live(Generic[_Document]):
 
     async def begin(self) -> None:
         """Shows it where it is called. NotFound, if that is known at once: then there is no such page."""
-        first = background_tasks.create(self._read_once(), name="first read")
+        first = background_tasks.create(self.read(), name="first read")
         await asyncio.wait({first}, timeout=SKELETON_AFTER_S)
         if isinstance(self._error, NotFound):
             raise self._error
@@ -64,7 +64,7 @@ class Live(Generic[_Document]):
 
     async def refresh(self) -> None:
         """Reads now, paused or not."""
-        await self._read_once()
+        await self.read()
         self.redraw()
 
     def redraw(self) -> None:
@@ -115,10 +115,11 @@ class Live(Generic[_Document]):
         if not (self.paused or self._reading or is_settled or is_away):
             await self.refresh()
 
-    async def _read_once(self) -> None:
+    async def read(self) -> None:
+        """Once, now; what came of it is shown with the next `node`."""
         self._reading = True
         try:
-            document = await to_thread.run_sync(self._read, abandon_on_cancel=True)
+            document = await to_thread.run_sync(self._source, abandon_on_cancel=True)
         except RmqError as error:
             await self._note(error)
         except Exception:
@@ -131,7 +132,7 @@ class Live(Generic[_Document]):
 
     async def _take(self, document: _Document) -> None:
         """Unless nobody is there to tell: then an empty list says nothing, and what was known before stays."""
-        await self._visit.watch.look()
+        await self._visit.watch.check()
         if self._visit.watch.is_blind and (self._needs_brokers or self._document is not None):
             await self._note(_nobody(self._visit.watch.error))
         else:
@@ -139,7 +140,7 @@ class Live(Generic[_Document]):
 
     async def _note(self, error: RmqError) -> None:
         if isinstance(error, NotFound):
-            await self._visit.watch.look()
+            await self._visit.watch.check()
             error = _nobody(error) if self._visit.watch.is_blind else error
         if self._error is None or self._error.message != error.message:
             self._number = secrets.token_hex(4)

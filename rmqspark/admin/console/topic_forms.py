@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 from typing import TYPE_CHECKING, Final, get_args
 
 from nicegui import ui
 
 from rmqspark.admin.console.addresses import path
+from rmqspark.admin.console.bodies import MOST_EVER
 from rmqspark.admin.console.forms import Form, Said, area, choice, field, whole
 from rmqspark.admin.console.nodes import Child, h
 from rmqspark.admin.console.words import counted
@@ -90,8 +92,10 @@ def delete_topic(frame: Frame, topic: TopicView) -> None:
 
 
 def send_message(frame: Frame, topic: str, like: MessageView | None = None) -> None:
-    """A new message, or one like another, to be edited. A body that is no text is sent again as it is."""
-    as_it_is = like.body_base64 if like is not None and like.body is None else None
+    """A new message, or one like another, to be edited. A body that is no text, or too long, is sent again as it is."""
+    as_it_is = None
+    if like is not None and (like.body is None or like.body_bytes > MOST_EVER):
+        as_it_is = base64.b64encode(like.body_as_bytes()).decode()
 
     async def do(said: Said) -> None:
         new = NewMessage.model_validate(
@@ -115,7 +119,10 @@ def send_message(frame: Frame, topic: str, like: MessageView | None = None) -> N
         {} if like is None else {name: value for name, value in like.properties.items() if name not in RESERVED_NAMES}
     )
     fields: list[Child] = [
-        h("p", f"Its body is no text, and is sent again as it is: {counted(like.body_bytes, 'byte')}.")
+        h(
+            "p",
+            f"Its body, no text or too long to edit, is sent as it is: {counted(like.body_bytes, 'byte')}.",
+        )
         if like is not None and as_it_is
         else area("Body", "body", body),
         h(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -68,3 +69,13 @@ def test_with_and_without_the_path(client: httpx.Client) -> None:
             assert page.status_code == 200
             assert '"href":"/rmq/groups"' in page.text
             assert '"href":"/groups"' not in page.text
+
+
+def test_what_was_asked_for_is_text(client: httpx.Client) -> None:
+    """In an address, a filter, or a header: nothing of it comes back as a part of the page."""
+    signed_in(client, "/")
+    canary = "</script><script>alert(1)</script>"
+    for address in (f"/topics?q={canary}", f"/messages/{quote(canary, safe='')}", f"/{quote(canary, safe='')}"):
+        page = client.get(address, headers={"X-Forwarded-Prefix": canary})
+        assert page.status_code in (200, 404)
+        assert "alert(1)</script>" not in page.text

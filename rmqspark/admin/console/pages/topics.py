@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rmqspark.admin.console.frame import Frame
     from rmqspark.admin.console.visits import Visit
 
-_ON_A_PAGE = 100
+_ON_A_PAGE = 50
 
 
 async def build(frame: Frame) -> None:
