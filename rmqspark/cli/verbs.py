@@ -36,6 +36,7 @@ HOMES = {
     "audit": "rmqspark.cli.audit:audit",
     "context": "rmqspark.cli.context:app",
     "check": "rmqspark.cli.check:app",
+    "top": "rmqspark.cli.top.verb:top",
     "store": "rmqspark.cli.store:app",
     "bench": "rmqspark.cli.bench.verb:bench",
     "doctor": "rmqspark.cli.doctor:doctor",
@@ -62,7 +63,6 @@ class LoadedVerbs(Mapping[str, Any]):
 
 COMING = {
     "admin": "REST and console come with it; until then programs take --json of any listing, or rmqspark.AdminClient.",
-    "top": "Until then there is watch rmq group list, or watch rmq spark list.",
     "dashboards": "Until then --json of rmq group list and rmq spark list has the figures.",
 }
 

@@ -42,6 +42,7 @@ DOCUMENTS = {
     "check lag": "",
     "check dlq": "",
     "check cluster": "",
+    "top": "--once --interval 0.1",
     "context list": "",
     "spark list": "",
     "store check": "{2}",

@@ -26,7 +26,8 @@ FAILED = 1
 WITH_A_CLUSTER = [
     ("sendd hello x", WRONG_COMMAND_LINE, r"No such command 'sendd'. Did you mean 'send'"),
     ("admin --port 8088", WRONG_COMMAND_LINE, r"^Error: rmq admin is not there yet. .*--json[^\n]*\n$"),
-    ("top", WRONG_COMMAND_LINE, r"^Error: rmq top is not there yet. .*rmq group list[^\n]*\n$"),
+    ("top --sort size", WRONG_COMMAND_LINE, r"'?size'?.*lag"),
+    ("top --interval 0", WRONG_COMMAND_LINE, r"--interval"),
     ("message journey X", FAILED, r"^Error: No message 'X' is in any topic.\n  It takes either id of a message"),
     ("send", WRONG_COMMAND_LINE, r"Missing argument '?topic"),
     ("send here x --queu 1", WRONG_COMMAND_LINE, r"No such option: --queu.*--queue"),
