@@ -37,6 +37,7 @@ HOMES = {
     "context": "rmqspark.cli.context:app",
     "check": "rmqspark.cli.check:app",
     "top": "rmqspark.cli.top.verb:top",
+    "dashboards": "rmqspark.cli.dashboards.verb:app",
     "store": "rmqspark.cli.store:app",
     "bench": "rmqspark.cli.bench.verb:bench",
     "doctor": "rmqspark.cli.doctor:doctor",
@@ -63,7 +64,6 @@ class LoadedVerbs(Mapping[str, Any]):
 
 COMING = {
     "admin": "REST and console come with it; until then programs take --json of any listing, or rmqspark.AdminClient.",
-    "dashboards": "Until then --json of rmq group list and rmq spark list has the figures.",
 }
 
 
