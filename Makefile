@@ -15,7 +15,7 @@ export PYSPARK_DRIVER_PYTHON = $(CURDIR)/$(BIN)/python
 # `make soak SECONDS=60`. bash has a variable SECONDS of its own, so only one from the command line counts.
 SECONDS_OF_SOAK := $(if $(filter command line,$(origin SECONDS)),$(SECONDS),1800)
 
-.PHONY: help setup demo test check fix bench soak interop clean need-python need-java
+.PHONY: help setup demo test check fix bench soak interop browser clean need-python need-java
 
 help: ## what there is
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,7 +26,7 @@ demo: need-java $(READY) ## 336,776 flights through a queue and Spark, killed on
 	@$(BIN)/rmq demo
 
 test: need-java $(READY) ## all tests but those that need a Java client or measure
-	@$(BIN)/python -m pytest -q -n 2 -m "not spark and not java and not benchmark"
+	@$(BIN)/python -m pytest -q -n 2 -m "not spark and not java and not benchmark and not browser"
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "spark and not benchmark"
 
 check: $(READY) ## lint, format, types, import rules
@@ -51,6 +51,11 @@ soak: need-java $(READY) ## the long forms of property and fault tests, in round
 interop: need-java $(READY) ## Apache RocketMQ's own clients and tools against our broker (fetches them once)
 	@$(BIN)/python -m pytest -q -m java -p no:randomly
 
+browser: $(READY) ## the console in a real browser: every page, wide and narrow, by keyboard, for who cannot see it
+	@command -v chromium >/dev/null || { echo "Chromium is missing. On Debian and Ubuntu: apt install chromium" >&2; exit 1; }
+	@$(BIN)/python -m pip install -q -c constraints.txt --group browser
+	@$(BIN)/python -m pytest -q -m browser
+
 clean: ## remove what make made
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache bench-results
 
@@ -58,7 +63,7 @@ $(READY): pyproject.toml constraints.txt Makefile | need-python
 	@echo "Setting up $(VENV) (a few minutes the first time) ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install -q -c constraints.txt pip
-	@$(BIN)/python -m pip install -q -c constraints.txt -e '.[spark,delta,demo]' --group dev
+	@$(BIN)/python -m pip install -q -c constraints.txt -e '.[admin,spark,delta,demo]' --group dev
 	@touch $@
 
 need-python:

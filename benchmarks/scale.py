@@ -63,7 +63,7 @@ class Servers:
     def start(self) -> None:
         endpoints = self._store / "endpoints.json"
         endpoints.unlink(missing_ok=True)
-        ports = ["--namesrv-port", "0", "--broker-port", "0", "--admin-port", "0"]
+        ports = ["--namesrv-port", "0", "--broker-port", "0", "--no-admin"]
         command = [sys.executable, "-m", "rmqspark", "up", "--store", str(self._store), *ports]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.namesrv = endpoint(endpoints, self.process)

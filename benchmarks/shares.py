@@ -93,7 +93,7 @@ def _brokers(count: int) -> Iterator[tuple[str, list[int]]]:
     """The name server's address, and the processes of the brokers."""
     with tempfile.TemporaryDirectory(prefix="rmq-bench-") as store:
         words = ["up", "--store", store, "--brokers", str(count), "--namesrv-port", "0", "--broker-port", "0"]
-        command = [sys.executable, "-m", "rmqspark", *words, "--admin-port", "0"]
+        command = [sys.executable, "-m", "rmqspark", *words, "--no-admin"]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             namesrv = endpoint(Path(store) / "endpoints.json", process)

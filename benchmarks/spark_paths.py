@@ -121,7 +121,7 @@ def servers(namesrv: str | None) -> Iterator[str]:
     from subprocess import DEVNULL, Popen
 
     with tempfile.TemporaryDirectory(prefix="rmq-bench-") as store:
-        ports = ["--namesrv-port", "0", "--broker-port", "0", "--admin-port", "0"]
+        ports = ["--namesrv-port", "0", "--broker-port", "0", "--no-admin"]
         process = Popen([sys.executable, "-m", "rmqspark", "up", "--store", store, *ports], stdout=DEVNULL)
         try:
             yield endpoint(Path(store) / "endpoints.json", process)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from pathlib import Path
 
+from rmqspark.admin.app import make_app
+from rmqspark.admin.config import AdminConfig
 from rmqspark.broker.config import BrokerConfig
+from rmqspark.clock import SystemClock
 from rmqspark.namesrv.config import NamesrvConfig
 from rmqspark.remoting.limits import Limits
 from rmqspark.settings import describe
@@ -27,10 +31,23 @@ def table(kind: type) -> str:
     return "\n".join(rows)
 
 
+def routes() -> str:
+    """One Markdown row a request of REST: what it is, and what it does."""
+    rows = ["| request | does |", "| --- | --- |"]
+    with tempfile.TemporaryDirectory() as directory:
+        config = AdminConfig(action_log=str(Path(directory, "actions.jsonl")))
+        paths = make_app(config, "127.0.0.1:9876", SystemClock(), {}).openapi()["paths"]
+    for path, methods in paths.items():
+        for method, described in methods.items():
+            rows.append(f"| `{method.upper()} {path}` | {' '.join(described['description'].split())} |")
+    return "\n".join(rows)
+
+
 def tables() -> dict[str, dict[str, str]]:
     """The tables of each page, by the name between their markers."""
     return {
         "operations.md": {f"settings: {name}": table(kind) for name, kind in KINDS.items()},
+        "rest.md": {"rest: routes": routes(), "settings: admin": table(AdminConfig)},
         "spark.md": {f"options: {options.owner}": options.markdown() for options in (SOURCE_OPTIONS, SINK_OPTIONS)},
     }
 

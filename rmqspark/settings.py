@@ -31,15 +31,22 @@ _Settings = TypeVar("_Settings")
 
 
 def setting(
-    default: Any, meaning: str, *, unit: str = "", at_least: int = 1, at_most: int = MAX_INT64, live: bool = False
+    default: Any,
+    meaning: str,
+    *,
+    unit: str = "",
+    at_least: int = 1,
+    at_most: int = MAX_INT64,
+    live: bool = False,
+    secret: bool = False,
 ) -> Any:
     """Declares a setting: its default, what it means in one sentence, and its unit (ms, bytes, ...) if it has one.
 
     A number is accepted from `at_least` to `at_most`: outside of them it would make no sense. What is `live` can be
-    changed while the server runs.
+    changed while the server runs. What is `secret` is in no text that shows the settings.
     """
     metadata = {"meaning": meaning, "unit": unit, "at_least": at_least, "at_most": at_most, "live": live}
-    return field(default=default, metadata=metadata)
+    return field(default=default, metadata=metadata, repr=not secret)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +87,9 @@ def check_bounds(settings: Any) -> None:
     Settings classes call it when they are made, so that nothing starts with such a number, wherever it comes from.
     """
     for info in describe(type(settings)):
-        if info.kind is int:
-            _check_bounds(info, getattr(settings, info.name))
+        value = getattr(settings, info.name)
+        if info.kind is int and not (info.optional and value is None):
+            _check_bounds(info, value)
 
 
 def _check_bounds(info: SettingInfo, value: object, where: str = "") -> None:

@@ -11,14 +11,12 @@ from rmqspark.cli.options import Json, Namesrv
 from rmqspark.cli.output import fits_terminal, print_json, print_table
 from rmqspark.cli.words import counted
 from rmqspark.display import time_text
-from rmqspark.errors import NotFound
 from rmqspark.protocol.bodies.txn import OutputRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from rmqspark.client.audit import Finding
-    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.proofs import Proof
     from rmqspark.protocol.bodies.txn import AuditedBatch, InputRange
 
 
@@ -41,40 +39,21 @@ def audit(
 
     Example: rmq audit billing --json
     """
-    from rmqspark.client.audit import findings, resets, unwritten
     from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.proofs import proof
 
     with ClusterClient(namesrv) as client:
-        batches = _batches(client, query)
-    found, wanted, left_out = findings(batches), resets(batches), unwritten(batches)
+        found = proof(client, query)
     if as_json:
-        print_json(_document(query, batches, found, wanted, left_out))
+        print_json(_document(found))
     else:
-        _show(batches, found, [*wanted, *left_out])
-    if found:
+        _show(found)
+    if found.findings:
         raise typer.Exit(1)
 
 
-def _batches(client: ClusterClient, query: str) -> list[AuditedBatch]:
-    """Those of this id, which is known for good, or of the query that brokers have heard of under this name lately."""
-    from rmqspark.client.queries import check_named, find_query
-    from rmqspark.client.txn import audited_batches
-
-    check_named(query)
-    batches = audited_batches(client, query_id=query) or audited_batches(client, transactional_id=query)
-    if not batches and (seen := find_query(client, query)) is not None:
-        batches = audited_batches(client, query_id=seen.known.queryId)
-    if not batches:
-        raise NotFound(
-            f"No batch of {query!r} was committed exactly-once here.",
-            hint="It takes a query's id (the same after every restart), its name or group (rmq spark list), or a "
-            "transactional id (rmq txn list).",
-        )
-    return batches
-
-
-def _show(batches: Sequence[AuditedBatch], found: Sequence[Finding], told: Sequence[Finding]) -> None:
-    """`told` is what is no fault."""
+def _show(shown: Proof) -> None:
+    batches = shown.batches
     columns = ("id", "version", "read", "committed", "written", "decided", "by", "confirmed")
     rows = [_row(b, ", ".join(map(_range, _inputs(b))), ", ".join(map(_output, b.outputs))) for b in batches]
     if fits_terminal(columns, rows):
@@ -83,12 +62,12 @@ def _show(batches: Sequence[AuditedBatch], found: Sequence[Finding], told: Seque
         print_table(columns, [_row(b, _by_topic(_inputs(b)), _by_topic(b.outputs)) for b in batches], empty="")
         print("The offsets of each queue: with --json, or in a wider terminal.")
     print()
-    for finding in (*told, *found):
+    for finding in (*shown.resets, *shown.unwritten, *shown.findings):
         print(f"{finding.kind} in version {finding.version} of {finding.transactional_id}: {finding.story}")
     committed = sum(batch.rows for batch in batches)
     print(
         f"{counted(len(batches), 'batch', 'batches')}: {_read(batches)}, "
-        f"{counted(committed, 'row')} committed; {_total(found)}."
+        f"{counted(committed, 'row')} committed; {_total(shown)}."
     )
     unconfirmed = sum(not batch.completed for batch in batches)
     if unconfirmed:
@@ -120,14 +99,10 @@ def _read(batches: Sequence[AuditedBatch]) -> str:
     return f"{counted(messages_in(piece for batch in batches for piece in batch.inputs), 'message')} read"
 
 
-def _total(found: Sequence[Finding]) -> str:
-    if not found:
+def _total(shown: Proof) -> str:
+    if not shown.findings:
         return "no gaps, no duplicates"
-    return f"{counted(_sum(found, 'gap'), 'message')} missing, {counted(_sum(found, 'duplicate'), 'message')} twice"
-
-
-def _sum(found: Sequence[Finding], kind: str) -> int:
-    return sum(finding.messages for finding in found if finding.kind == kind)
+    return f"{counted(shown.missing, 'message')} missing, {counted(shown.doubled, 'message')} twice"
 
 
 def _range(one: InputRange | OutputRange) -> str:
@@ -158,13 +133,7 @@ def _by_topic(ranges: Iterable[InputRange | OutputRange]) -> str:
     )
 
 
-def _document(
-    query: str,
-    batches: Sequence[AuditedBatch],
-    found: Sequence[Finding],
-    wanted: Sequence[Finding],
-    left_out: Sequence[Finding],
-) -> dict[str, Any]:
+def _document(shown: Proof) -> dict[str, Any]:
     from dataclasses import asdict
 
     from msgspec import to_builtins
@@ -172,12 +141,12 @@ def _document(
     from rmqspark.client.audit import tells_inputs
 
     return {
-        "query": query,
-        "inputsTold": tells_inputs(batches),
-        "batches": [to_builtins(batch) for batch in batches],
-        "findings": [asdict(finding) for finding in found],
-        "resets": [asdict(finding) for finding in wanted],
-        "unwritten": [asdict(finding) for finding in left_out],
-        "gaps": _sum(found, "gap"),
-        "duplicates": _sum(found, "duplicate"),
+        "query": shown.query,
+        "inputsTold": tells_inputs(shown.batches),
+        "batches": [to_builtins(batch) for batch in shown.batches],
+        "findings": [asdict(finding) for finding in shown.findings],
+        "resets": [asdict(finding) for finding in shown.resets],
+        "unwritten": [asdict(finding) for finding in shown.unwritten],
+        "gaps": shown.missing,
+        "duplicates": shown.doubled,
     }

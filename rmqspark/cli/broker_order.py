@@ -1,9 +1,4 @@
-"""What `rmq up --brokers N` and the broker processes it starts say to each other, a line of JSON each way.
-
-The order goes to the broker's standard input, which stays open as long as `rmq up` lives: its end is the word to stop,
-and comes also when `rmq up` was killed. Standard output has a report when the broker serves, and one with the reason
-when it cannot, or no longer.
-"""
+"""What a broker process of `rmq up --brokers N` is told, as one line of JSON."""
 
 from __future__ import annotations
 
@@ -25,6 +20,14 @@ class BrokerOrder(NamedTuple):
     directory: Path
 
     @property
+    def kind(self) -> str:
+        return "broker"
+
+    @property
+    def module(self) -> str:
+        return "rmqspark.cli.child_broker"
+
+    @property
     def name(self) -> str:
         return self.settings.broker.broker_name
 
@@ -44,18 +47,3 @@ class BrokerOrder(NamedTuple):
             BrokerConfig(**parts["broker"]), StoreConfig(**parts["store"]), Limits(**parts["limits"])
         )
         return cls(settings, Path(parts["directory"]))
-
-
-class Report(NamedTuple):
-    """The address at which clients find the broker; or else what is wrong, and what to do about it."""
-
-    address: str = ""
-    problem: str = ""
-    hint: str = ""
-
-    def encode(self) -> str:
-        return json.dumps(self._asdict())
-
-    @classmethod
-    def decode(cls, line: bytes) -> Self:
-        return cls(**json.loads(line))

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rmqspark.cli.formats import as_object, compile_format
-from rmqspark.cli.in_time_order import Span
-from rmqspark.cli.moments import EARLIEST, Position, backwards, parse_moment, parse_offsets
 from rmqspark.cli.options import Json, Namesrv
 from rmqspark.cli.output import safe
+from rmqspark.client.moments import EARLIEST, Position, backwards, parse_moment, parse_offsets
+from rmqspark.client.spans import readable_queues, resolve
 from rmqspark.clock import SystemClock
-from rmqspark.errors import Conflict, InvalidArgument, RmqError
+from rmqspark.errors import InvalidArgument, RmqError
 from rmqspark.model import MessageQueue, ReceivedMessage
 
 if TYPE_CHECKING:
@@ -188,38 +188,6 @@ def _following(consumer: PullConsumer) -> list[ReceivedMessage]:
         if not error.retriable:
             raise
         return []
-
-
-def spans(consumer: PullConsumer, topic: str, begin: Position, end: Position) -> list[Span]:
-    """What lies between two positions, of each queue of a topic."""
-    return [
-        Span(queue, resolve(consumer, queue, begin), resolve(consumer, queue, end))
-        for queue in readable_queues(consumer, topic)
-    ]
-
-
-def readable_queues(consumer: PullConsumer, topic: str) -> list[MessageQueue]:
-    """Conflict where there are none: that nothing is printed would say that nothing is there."""
-    queues = consumer.queues(topic)
-    if not queues:
-        raise Conflict(
-            f"Topic {topic!r} has no queue that may be read.", hint=f"Allow it: rmq topic update {topic} --perm rw."
-        )
-    return queues
-
-
-def resolve(consumer: PullConsumer, queue: MessageQueue, position: Position) -> int:
-    first, last = consumer.min_offset(queue), consumer.max_offset(queue)
-    if position.name == "earliest":
-        return first
-    if position.name == "latest":
-        return last
-    if position.timestamp_ms is not None:
-        return consumer.offset_by_time(queue, position.timestamp_ms)
-    if position.after_first is not None:
-        return min(last, first + position.after_first)
-    offset = position.offset or 0
-    return min(last, max(first, offset if offset >= 0 else last + offset))
 
 
 def _writer(*, as_json: bool, template: str | None, raw: bool) -> Callable[[ReceivedMessage], None]:

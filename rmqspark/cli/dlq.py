@@ -8,11 +8,11 @@ import typer
 
 from rmqspark.cli.commands import VerbGroup
 from rmqspark.cli.formats import as_object
-from rmqspark.cli.moments import time_span
 from rmqspark.cli.options import Json, Namesrv, Yes, confirm
 from rmqspark.cli.output import print_json, print_table
 from rmqspark.cli.progress import counting
 from rmqspark.cli.words import counted
+from rmqspark.client.moments import time_span
 from rmqspark.clock import SystemClock
 from rmqspark.display import time_text
 

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rmqspark.cli.commands import VerbGroup
-from rmqspark.cli.consume import asked_range, spans
+from rmqspark.cli.consume import asked_range
 from rmqspark.cli.formats import as_object
-from rmqspark.cli.in_time_order import in_time_order
 from rmqspark.cli.journey import journey
-from rmqspark.cli.moments import EARLIEST, LATEST, time_span
 from rmqspark.cli.options import Json, Namesrv
 from rmqspark.cli.output import print_facts, print_json, print_table, safe
 from rmqspark.cli.words import counted
+from rmqspark.client.in_time_order import in_time_order
+from rmqspark.client.moments import EARLIEST, LATEST, time_span
+from rmqspark.client.spans import spans
 from rmqspark.clock import SystemClock
 from rmqspark.display import time_text
 from rmqspark.errors import InvalidArgument
@@ -24,7 +25,7 @@ from rmqspark.errors import InvalidArgument
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rmqspark.cli.moments import Position
+    from rmqspark.client.moments import Position
     from rmqspark.client.pull_consumer import PullConsumer
     from rmqspark.model import ReceivedMessage
 

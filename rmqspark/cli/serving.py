@@ -70,7 +70,11 @@ def configure_logs() -> None:
     if level not in _LEVELS:
         raise InvalidArgument(f"RMQ_LOG_LEVEL is {level!r}, but must be one of {', '.join(_LEVELS)}.")
     terminal = sys.stderr.isatty()
-    renderer = structlog.dev.ConsoleRenderer() if terminal else structlog.processors.JSONRenderer()
+    renderer = (
+        structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)  # no values: some are secrets
+        if terminal
+        else structlog.processors.JSONRenderer()
+    )
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,

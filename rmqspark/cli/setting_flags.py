@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from rmqspark.admin.config import AdminConfig
 from rmqspark.broker.config import BrokerConfig
 from rmqspark.errors import InvalidArgument
 from rmqspark.namesrv.config import NamesrvConfig
@@ -20,7 +21,7 @@ from rmqspark.settings import SettingInfo, describe, load, parse_file, unknown_s
 from rmqspark.store.config import StoreConfig
 
 # One file may hold the settings of all servers; each takes its own.
-KINDS = (BrokerConfig, StoreConfig, NamesrvConfig, Limits)
+KINDS = (BrokerConfig, StoreConfig, NamesrvConfig, Limits, AdminConfig)
 # In a stock broker.conf, but not settings of ours: --store says where the store is.
 _STORE_ROOT, _COMMIT_LOG = "store_path_root_dir", "store_path_commit_log"
 _KNOWN = frozenset({_STORE_ROOT, _COMMIT_LOG, *(info.name for kind in KINDS for info in describe(kind))})

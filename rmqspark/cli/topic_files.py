@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rmqspark.cli.consume import spans
-from rmqspark.cli.in_time_order import in_time_order
 from rmqspark.cli.message_files import Recorded, read_file, writing
-from rmqspark.cli.moments import begin_and_end, time_span
 from rmqspark.cli.options import Json, Namesrv, Yes, confirm, said_path
 from rmqspark.cli.output import print_json
 from rmqspark.cli.progress import counting
 from rmqspark.cli.sending import Addressed, send_all
 from rmqspark.cli.words import counted
+from rmqspark.client.in_time_order import in_time_order
+from rmqspark.client.moments import begin_and_end, time_span
+from rmqspark.client.spans import spans
 from rmqspark.clock import SystemClock
 from rmqspark.errors import InvalidArgument
 

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rmqspark.cli.body_schema import Sample, ddl, one_case, type_name
-from rmqspark.cli.consume import read
-from rmqspark.cli.moments import Position
 from rmqspark.cli.options import Json, Namesrv
 from rmqspark.cli.output import print_json, safe
 from rmqspark.cli.words import counted
+from rmqspark.client.body_sampling import sampled
+from rmqspark.client.body_schema import ddl, one_case, type_name
 from rmqspark.errors import MessageNotFound, UnparsableBody
 
 if TYPE_CHECKING:
-    from rmqspark.client.pull_consumer import PullConsumer
+    from rmqspark.client.body_schema import Sample
 
 
 def schema(
@@ -53,16 +52,6 @@ def schema(
         )
     bad = f", {sample.not_objects:,} of them no JSON objects" if sample.not_objects else ""
     print(f"From {counted(sample.bodies, 'body', 'bodies')} of {topic}{bad}.", file=sys.stderr)
-
-
-def sampled(consumer: PullConsumer, topic: str, count: int) -> Sample:
-    """Looks at the newest `count` messages or so: as many of each queue."""
-    sample = Sample()
-    each = -(-count // max(1, len(consumer.queues(topic))))
-    for batch in read(consumer, topic, Position(offset=-each), None, follow=False, resume=False):
-        for message in batch.messages:
-            sample.add(message.body)
-    return sample
 
 
 def _document(topic: str, sample: Sample) -> dict[str, object]:

@@ -14,12 +14,9 @@ from rmqspark.cli.commands import VerbGroup
 from rmqspark.cli.options import Json, Namesrv, Yes, confirm
 from rmqspark.cli.output import print_facts, print_json, print_table
 from rmqspark.cli.words import counted, duration, size
-from rmqspark.display import time_text
-from rmqspark.errors import NotFound, TransactionError
 from rmqspark.protocol.names import MAX_TRANSACTIONAL_ID_LENGTH
 
 if TYPE_CHECKING:
-    from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.errors import RmqError
     from rmqspark.protocol.bodies.txn import ManualDecision, TxnState
     from rmqspark.protocol.headers.txn import TxnOutcome
@@ -63,9 +60,10 @@ def list_transactions(namesrv: Namesrv = None, as_json: Json = False) -> None:
 def describe(transactional_id: Id, namesrv: Namesrv = None, as_json: Json = False) -> None:
     """Shows one transactional id in full. Example: rmq txn describe nightly-orders"""
     from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.decisions import decided, state_of
 
     with ClusterClient(namesrv) as client:
-        state = _state(client, transactional_id)
+        state = state_of(client, transactional_id, on_silent=_say_silent)
     if as_json:
         print_json(_document(state))
         return
@@ -79,7 +77,7 @@ def describe(transactional_id: Id, namesrv: Namesrv = None, as_json: Json = Fals
             "state": state.state,
             "for": duration(state.ageMs),
             "last committed": "none" if state.lastVersion < 0 else state.lastVersion,
-            "decided by": _decided(state.decidedBy, state.decidedAtMs) if state.decidedBy else "nobody yet",
+            "decided by": decided(state.decidedBy, state.decidedAtMs) if state.decidedBy else "nobody yet",
             "brokers": ", ".join(state.brokers) or "none",
             "rows": state.rows,
             "size": size(state.bytes),
@@ -108,22 +106,15 @@ def _decide(
     transactional_id: str, version: int | None, decision: TxnOutcome, question: str, *, yes: bool, namesrv: str | None
 ) -> None:
     from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.client.coordinator import Coordinator
+    from rmqspark.client.decisions import decide, open_version, state_of
 
     with ClusterClient(namesrv) as client:
-        state = _state(client, transactional_id)
+        state = state_of(client, transactional_id, on_silent=_say_silent)
         if version is None:
-            version = _open_version(state)
+            version = open_version(state)
         is_settled = version <= state.lastVersion  # nothing will be done: the coordinator says why
         confirm(f"{_story(state, version)} Version {version}: {question} for good?", yes=yes or is_settled)
-        who = _who()
-        outcome = Coordinator(client, transactional_id).resolve(version, decision, who)
-    if outcome.outcome != _EXPECTED[decision]:
-        raise TransactionError(
-            f"Nothing of {transactional_id!r} was {_DONE[decision]}. {outcome.remark or outcome.outcome}",
-            hint=f"How it stands: rmq txn describe {transactional_id}",
-        )
-    print(outcome.remark or f"Version {version} of {transactional_id} is {_DONE[decision]}, decided by {who}.")
+        print(decide(client, transactional_id, version, decision, _who()))
 
 
 def _who() -> str:
@@ -136,38 +127,14 @@ def _who() -> str:
 
 
 def _by_hand(decision: ManualDecision) -> str:
-    return f"version {decision.version} {_DONE[decision.decision]} by {_decided(decision.by, decision.atMs)}"
+    from rmqspark.client.decisions import DONE, decided
 
-
-def _decided(by: str, at_ms: int) -> str:
-    return f"{by}, {time_text(at_ms)}"
-
-
-_EXPECTED = {"COMMIT": "COMMITTED", "ROLLBACK": "FENCED"}
-_DONE = {"COMMIT": "committed", "ROLLBACK": "rolled back"}
-
-
-def _state(client: ClusterClient, transactional_id: str) -> TxnState:
-    from rmqspark.client.txn import transactions
-
-    for state in transactions(client, transactional_id, on_silent=_say_silent):
-        if state.transactionalId == transactional_id:
-            return state
-    raise NotFound(f"No broker knows transactional id {transactional_id!r}.", hint="They are listed by: rmq txn list")
+    return f"version {decision.version} {DONE[decision.decision]} by {decided(decision.by, decision.atMs)}"
 
 
 def _say_silent(broker_name: str, error: RmqError) -> None:
     """A broker that is down is why operators look here: what the others know is shown all the same."""
     print(f"{broker_name} does not answer, and what it coordinates or holds is left out: {error}", file=sys.stderr)
-
-
-def _open_version(state: TxnState) -> int:
-    if state.version <= state.lastVersion:
-        raise TransactionError(
-            f"Nothing of {state.transactionalId!r} is open: version {state.lastVersion} was committed "
-            f"by {_decided(state.decidedBy, state.decidedAtMs)}, and a decision stays."
-        )
-    return state.version
 
 
 def _story(state: TxnState, version: int) -> str:

@@ -1,7 +1,7 @@
-"""`rmq up`: a name server and brokers, ready for the first message.
+"""`rmq up`: a name server and brokers, ready for the first message, and REST and console beside them.
 
 One broker shares the process of the name server. More than one is a process each, so that each has a core for itself;
-the name server's process looks after them.
+the name server's process looks after them. REST and console are always a process of their own.
 """
 
 from __future__ import annotations
@@ -12,16 +12,19 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rmqspark.admin.config import AdminConfig
 from rmqspark.broker.config import BrokerConfig
+from rmqspark.cli.admin_order import AdminOrder
+from rmqspark.cli.admin_wanted import wanted
 from rmqspark.cli.endpoints import ENDPOINTS, announced, claimed, write_endpoints
+from rmqspark.cli.greeting import Running, broker_name, greet, say_what_to_try
 from rmqspark.cli.open_files import current_limit, limits_within
 from rmqspark.cli.servers import DEFAULT_STORE, SAID_OTHERWISE, Advertise, BrokerSettings, Host, make_broker
 from rmqspark.cli.setting_flags import ConfigFile, Insecure, Sources, read_config, with_settings
-from rmqspark.client.addresses import DEFAULT_NAMESRV
 from rmqspark.errors import InvalidArgument, StoreError
 from rmqspark.namesrv.config import NamesrvConfig
 from rmqspark.remoting.address import format_address, parse_address
@@ -31,6 +34,7 @@ from rmqspark.store.config import StoreConfig
 if TYPE_CHECKING:
     import asyncio
 
+    from rmqspark.cli.admin_process import AdminProcess
     from rmqspark.namesrv.server import NameServer
 
     Serve = Callable[[asyncio.Future[None]], Awaitable[None]]
@@ -42,7 +46,7 @@ _FREE_BYTES = 2 * 1024**3  # instead of RocketMQ's ratios, which would delete me
 _Port = Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free one.")]
 
 
-@with_settings(BrokerConfig, StoreConfig, Limits, leave_out=SAID_OTHERWISE, hidden=True)
+@with_settings(BrokerConfig, StoreConfig, Limits, AdminConfig, leave_out=SAID_OTHERWISE | {"admin_port"}, hidden=True)
 def up(
     store: Annotated[
         Path, typer.Option(help="Where everything is kept; the broker's files are in DIR/broker-a.", metavar="DIR")
@@ -55,8 +59,10 @@ def up(
         typer.Option(min=0, max=65535, help="Default: 10911; port - 2 is opened too. 0 takes any free pair."),
     ] = None,
     admin_port: Annotated[
-        int, typer.Option(min=0, max=65535, help="For REST and console, which are not there yet.")
-    ] = 8088,
+        int | None,
+        typer.Option(min=0, max=65535, help="REST and console. Default: 8088, or any free one. 0 takes any free one."),
+    ] = None,
+    admin: Annotated[bool, typer.Option("--admin/--no-admin", help="Whether there are REST and console.")] = True,
     brokers: Annotated[
         int,
         typer.Option(
@@ -73,34 +79,35 @@ def up(
     *,
     settings: Mapping[str, Any],
 ) -> None:
-    """Starts a queue: name server and broker, until Ctrl-C.
+    """Starts a queue: name server, broker and console, until Ctrl-C.
 
     The ports are printed, and written to DIR/endpoints.json once everything answers. Every setting of broker and
     store is a flag too (rmq broker --help lists them), for instance --flush-disk-type SYNC_FLUSH.
 
     Examples: rmq up | rmq up --demo | rmq up --brokers 4 | rmq up --store /tmp/q --namesrv-port 0 --broker-port 0
     """
-    del admin_port  # taken so that scripts need not change when REST comes
     flags = {
         **settings,
         "bind_address": host,
         "broker_ip1": advertise,
         "listen_port": broker_port,
         "insecure": insecure or None,
+        "admin_port": admin_port,
     }
     sources = Sources({"min_free_bytes": _FREE_BYTES, **read_config(config)}, flags)
     chosen = BrokerSettings.of(sources)
     names = _namesrv_beside(chosen.broker, sources.file, namesrv_port)
+    beside = wanted(sources, store) if admin else None
     if sources.store_root() is not None:
         _leave_aside(config, "storePathRootDir", "--store says where rmq up keeps its files")
     from rmqspark.cli.serving import run_until_stopped
 
     if brokers > 1:
         if "broker_name" in sources.file:
-            _leave_aside(config, "brokerName", f"the brokers are {_name(0)} to {_name(brokers - 1)}")
-        serve = _serve_many(names, _numbered(chosen, brokers), store, demo=demo)
+            _leave_aside(config, "brokerName", f"the brokers are {broker_name(0)} to {broker_name(brokers - 1)}")
+        serve = _serve_many(names, _numbered(chosen, brokers), beside, store, demo=demo)
     else:
-        serve = _serve_one(names, chosen, store, demo=demo)
+        serve = _serve_one(names, chosen, beside, store, demo=demo)
     with claimed(store):
         run_until_stopped(serve)
 
@@ -109,35 +116,37 @@ def _leave_aside(config: Path | None, setting: str, reason: str) -> None:
     print(f"{setting} of {config} is left aside: {reason}.", file=sys.stderr)
 
 
-class _Running(NamedTuple):
-    """A broker that serves, as people and endpoints.json are told of it."""
-
-    name: str
-    address: str
-    pid: int
-
-
-def _serve_one(names: NamesrvConfig, settings: BrokerSettings, store: Path, *, demo: bool) -> Serve:
+def _serve_one(
+    names: NamesrvConfig, settings: BrokerSettings, beside: AdminConfig | None, store: Path, *, demo: bool
+) -> Serve:
     """Name server and broker on one event loop."""
+    from rmqspark.cli.admin_process import admin_process
     from rmqspark.clock import SystemClock
     from rmqspark.namesrv.server import NameServer
 
     async def serve(stopped: asyncio.Future[None]) -> None:
-        fitting = settings.within(current_limit(), servers=2)
-        async with NameServer(names, clock=SystemClock(), limits=fitting.limits) as namesrv:
-            told = fitting.registering_with(_from_here(namesrv, names.bind_address))
-            async with make_broker(told, store / _name(0)) as broker:
-                brokers = [_Running(broker.name, broker.address, os.getpid())]
-                async with _open(_endpoints(namesrv, brokers), brokers, store, demo=demo):
+        fitting, clock = settings.within(current_limit(), servers=2), SystemClock()
+        async with NameServer(names, clock=clock, limits=fitting.limits) as namesrv:
+            address = _from_here(namesrv, names.bind_address)
+            order = None if beside is None else AdminOrder(beside, address)
+            async with (
+                admin_process(order, clock) as admin,
+                make_broker(fitting.registering_with(address), store / broker_name(0)) as broker,
+            ):
+                brokers = [Running(broker.name, broker.address, os.getpid())]
+                async with _open(namesrv, lambda: brokers, admin, store, demo=demo):
                     await stopped
 
     return serve
 
 
-def _serve_many(names: NamesrvConfig, settings: Sequence[BrokerSettings], store: Path, *, demo: bool) -> Serve:
+def _serve_many(
+    names: NamesrvConfig, settings: Sequence[BrokerSettings], beside: AdminConfig | None, store: Path, *, demo: bool
+) -> Serve:
     """The name server here, and each broker in a process of its own."""
+    from rmqspark.cli.admin_process import admin_process
     from rmqspark.cli.broker_order import BrokerOrder
-    from rmqspark.cli.broker_processes import broker_processes
+    from rmqspark.cli.child_processes import child_processes
     from rmqspark.clock import SystemClock
     from rmqspark.namesrv.server import NameServer
 
@@ -145,23 +154,22 @@ def _serve_many(names: NamesrvConfig, settings: Sequence[BrokerSettings], store:
         clock, limits = SystemClock(), limits_within(current_limit(), settings[0].limits)
         async with NameServer(names, clock=clock, limits=limits) as namesrv:
             address = _from_here(namesrv, names.bind_address)
+            order = None if beside is None else AdminOrder(beside, address)
             orders = [
                 BrokerOrder(told.registering_with(address), (store / told.broker.broker_name).absolute())
                 for told in settings
             ]
 
-            def running() -> list[_Running]:
-                return [_Running(process.name, process.address, process.pid) for process in processes]
+            def running() -> list[Running]:
+                return [Running(process.name, process.address, process.pid) for process in processes]
 
             def announce_again() -> None:
-                try:
-                    write_endpoints(store / ENDPOINTS, _endpoints(namesrv, running()))
-                except StoreError as error:  # everything serves; the pids in the file are old, that is all
-                    print(error, file=sys.stderr)
+                _announce_again(store, _endpoints(namesrv, running(), admin))
 
             async with (
-                broker_processes(orders, clock, announce_again) as processes,
-                _open(_endpoints(namesrv, running()), running(), store, demo=demo),
+                admin_process(order, clock) as admin,
+                child_processes(orders, clock, announce_again) as processes,
+                _open(namesrv, running, admin, store, demo=demo),
             ):
                 await stopped
 
@@ -170,17 +178,41 @@ def _serve_many(names: NamesrvConfig, settings: Sequence[BrokerSettings], store:
 
 @asynccontextmanager
 async def _open(
-    endpoints: Mapping[str, Any], brokers: Sequence[_Running], store: Path, *, demo: bool
+    namesrv: NameServer, running: Callable[[], Sequence[Running]], admin: AdminProcess, store: Path, *, demo: bool
 ) -> AsyncIterator[None]:
-    """Everything answers: programs are told by endpoints.json, people by the terminal; and the demo may begin."""
+    """The queue answers, which people are told; when REST and console do, too, programs are, by endpoints.json; and
+    the demo may begin."""
     from rmqspark.cli.sample.processes import Sample
 
-    namesrv = endpoints["namesrv"]
-    sample = Sample(namesrv, store / "demo") if demo else None
-    with announced(store / ENDPOINTS, endpoints):
-        _greet(namesrv, brokers, store, sample.lines if sample else ())
-        async with sample.running() if sample else nullcontext():
+    address = _address(namesrv, running())
+    sample = Sample(address, store / "demo") if demo else None
+    greet(address, running(), store)
+    await admin.ready()
+    with announced(store / ENDPOINTS, _endpoints(namesrv, running(), admin)):
+        say_what_to_try(address, admin.url, sample.lines if sample else ())
+        async with (
+            sample.running() if sample else nullcontext(),
+            _kept(admin, lambda: _announce_again(store, _endpoints(namesrv, running(), admin))),
+        ):
             yield
+
+
+@asynccontextmanager
+async def _kept(admin: AdminProcess, on_change: Callable[[], None]) -> AsyncIterator[None]:
+    """While the block runs, REST and console are started again when they end."""
+    import asyncio
+
+    async with asyncio.TaskGroup() as tasks:
+        keeper = tasks.create_task(admin.keep_running(on_change))
+        yield
+        keeper.cancel()
+
+
+def _announce_again(store: Path, endpoints: Mapping[str, Any]) -> None:
+    try:
+        write_endpoints(store / ENDPOINTS, endpoints)
+    except StoreError as error:  # everything serves; the pids in the file are old, that is all
+        print(error, file=sys.stderr)
 
 
 def _numbered(settings: BrokerSettings, count: int) -> list[BrokerSettings]:
@@ -190,14 +222,9 @@ def _numbered(settings: BrokerSettings, count: int) -> list[BrokerSettings]:
     if ports[-1] > _LAST_PORT:
         raise InvalidArgument(f"From port {first} on there is no room for {count} brokers, ten ports apart.")
     return [
-        settings._replace(broker=replace(settings.broker, broker_name=_name(number), listen_port=port))
+        settings._replace(broker=replace(settings.broker, broker_name=broker_name(number), listen_port=port))
         for number, port in enumerate(ports)
     ]
-
-
-def _name(number: int) -> str:
-    """broker-a, broker-b, …: what the brokers are called, and their directories."""
-    return f"broker-{chr(ord('a') + number)}"
 
 
 def _namesrv_beside(broker: BrokerConfig, file: Mapping[str, Any], port: int) -> NamesrvConfig:
@@ -206,36 +233,22 @@ def _namesrv_beside(broker: BrokerConfig, file: Mapping[str, Any], port: int) ->
     return replace(elsewhere.settings(NamesrvConfig), bind_address=broker.bind_address, insecure=broker.insecure)
 
 
-def _endpoints(namesrv: NameServer, brokers: Sequence[_Running]) -> Mapping[str, Any]:
+def _endpoints(namesrv: NameServer, brokers: Sequence[Running], admin: AdminProcess) -> Mapping[str, Any]:
+    return {
+        "namesrv": _address(namesrv, brokers),
+        "brokers": [broker.address for broker in brokers],
+        "admin": admin.url,
+        "pids": {"namesrv": os.getpid(), "brokers": [broker.pid for broker in brokers], "admin": admin.pid},
+    }
+
+
+def _address(namesrv: NameServer, brokers: Sequence[Running]) -> str:
     """What clients are told: the name server under the same host as the brokers."""
     host, _ = parse_address(brokers[0].address)
-    return {
-        "namesrv": format_address(host, namesrv.port),
-        "brokers": [broker.address for broker in brokers],
-        "admin": None,
-        "pids": {"namesrv": os.getpid(), "brokers": [broker.pid for broker in brokers], "admin": None},
-    }
+    return format_address(host, namesrv.port)
 
 
 def _from_here(namesrv: NameServer, bind_address: str) -> str:
     """The name server's address for the broker beside it, also where it listens on all addresses."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(bind_address, bind_address)
     return format_address(host, namesrv.port)
-
-
-def _greet(namesrv: str, brokers: Sequence[_Running], store: Path, going_on: Sequence[str]) -> None:
-    elsewhere = "" if namesrv == DEFAULT_NAMESRV else f" --namesrv {namesrv}"
-    print(f"name server  {namesrv}")
-    for number, (name, address, pid) in enumerate(brokers):
-        process = "" if pid == os.getpid() else f"process {pid}, "
-        print(f"broker       {address}  ({name}, {process}files in {store / _name(number)})")
-    for line in going_on:
-        print(f"demo         {line}")
-    tries = ("consume demo -f", "spark list", "group list") if going_on else ("send hello world", "consume hello")
-    commands = "\n       ".join(f"rmq {words}{elsewhere}" for words in tries)
-    print(
-        f"\nTry:   {commands}\n"
-        f"Spark: spark.read.format('rmq').option('namesrv', '{namesrv}').load('{'demo' if going_on else 'hello'}')\n\n"
-        "Ctrl-C stops it.",
-        flush=True,
-    )

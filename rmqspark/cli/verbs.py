@@ -22,6 +22,7 @@ HOMES = {
     "up": "rmqspark.cli.up:up",
     "namesrv": "rmqspark.cli.servers:namesrv",
     "broker": "rmqspark.cli.servers:broker",
+    "admin": "rmqspark.cli.admin:admin",
     "demo": "rmqspark.cli.demo.run:demo",
     "topic": "rmqspark.cli.topic:app",
     "send": "rmqspark.cli.send:send",
@@ -62,15 +63,8 @@ class LoadedVerbs(Mapping[str, Any]):
         return len(HOMES)
 
 
-COMING = {
-    "admin": "REST and console come with it; until then programs take --json of any listing, or rmqspark.AdminClient.",
-}
-
-
 class Verbs(Group):
     """The group of all verbs; it also sees to it that what they print is out before the process ends."""
-
-    coming = COMING
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**{**attributes, "commands": LoadedVerbs()})

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 SILENT_MS = 60_000  # a listener says something every ten seconds or so
 PAST_MS = 10 * 60_000  # nobody waits for a query that is not heard of for so long, and not known to run
-_STATES = ("running", "silent", "unknown", "failed", "stopped")  # as they concern an operator
+STATES = ("running", "silent", "unknown", "failed", "stopped")  # as they concern an operator
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def seen_queries(
 
 def by_state(queries: Iterable[SeenQuery]) -> list[SeenQuery]:
     """Those that run first; of each state the one heard of last first."""
-    return sorted(queries, key=lambda seen: (_STATES.index(seen.state), seen.silent_ms, seen.known.queryId))
+    return sorted(queries, key=lambda seen: (STATES.index(seen.state), seen.silent_ms, seen.known.queryId))
 
 
 def _together(one: SeenQuery, other: SeenQuery) -> SeenQuery:

@@ -44,7 +44,7 @@ def up(directory: Path) -> Iterator[Up]:
     """`rmq up` on free ports, stopped in order at the end unless it was killed."""
     endpoints = directory / "endpoints.json"
     endpoints.unlink(missing_ok=True)  # left behind by one that was killed
-    ports = ["--namesrv-port", "0", "--broker-port", "0", "--admin-port", "0"]
+    ports = ["--namesrv-port", "0", "--broker-port", "0", "--no-admin"]
     with _serving(directory, "up", "--store", str(directory), *ports) as process:
         wait_for(lambda: endpoints.exists() or process.poll() is not None, f"rmq up answers: {directory}/up.log")
         assert process.poll() is None, (directory / "up.log").read_text()
@@ -110,3 +110,13 @@ def read(
         if group is not None:
             consumer.commit()
     return sorted(messages, key=lambda message: (message.queue, message.queue_offset))
+
+
+@contextmanager
+def admin(directory: Path, namesrv: str) -> Iterator[str]:
+    """`rmq admin` on a free port; gives the URL of its REST."""
+    log = ["--action-log", str(directory / "actions.jsonl")]
+    with _serving(directory, "admin", "--port", "0", "--namesrv", namesrv, *log):
+        greeting = directory / "admin.log"
+        wait_for(lambda: "REST and console at" in greeting.read_text(), f"rmq admin answers: {greeting}")
+        yield greeting.read_text().split("REST and console at ")[1].split()[0].rstrip(".")

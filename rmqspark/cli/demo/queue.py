@@ -37,6 +37,7 @@ def own_queue(directory: Path, *words: str) -> Iterator[str]:
         "0",
         "--broker-port",
         "0",
+        "--no-admin",
         *words,
     ]
     log = directory / "rmq-up.log"

@@ -36,7 +36,8 @@ class Victim:
 
     def __enter__(self) -> Self:
         self.directory.mkdir(exist_ok=True)
-        words = ["up", "--store", str(self.store), "--namesrv-port", "0", "--broker-port", "0", *self._flags]
+        words = ["up", "--store", str(self.store), "--namesrv-port", "0", "--broker-port", "0"]
+        words += ["--no-admin", *self._flags]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "rmqspark", *words],

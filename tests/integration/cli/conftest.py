@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 COMMAND = [sys.executable, "-m", "rmqspark"]
-FREE_PORTS = ("--namesrv-port", "0", "--broker-port", "0")
+FREE_PORTS = ("--namesrv-port", "0", "--broker-port", "0", "--no-admin")
 TIMEOUT_S = 120
 _numbers = count()
 

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import re
 import sys
-from itertools import count
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pytest
 
 from rmqspark.cli.audit import _output, _show
 from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.proofs import Proof
 from rmqspark.client.queries import report_query
 from rmqspark.client.txn import input_keeper, report_input
 from rmqspark.protocol.bodies.queries import QueryQueue, QueryReport
 from rmqspark.protocol.bodies.txn import AuditedBatch, InputRange, OutputRange
-from rmqspark.sink.attempt import Attempt, AttemptWritten
-from rmqspark.sink.attempt_write import write_attempt
 from rmqspark.sink.commit import commit
-from rmqspark.sink.options import SinkOptions
 from rmqspark.sink.transaction_options import TransactionOptions
+
+from ..batches import committed, written
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,30 +29,14 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.integration
 
-_numbers = count()
-
-
-def written(rmq: Rmq, topic: str, version: int, *bodies: str) -> AttemptWritten:
-    """What a task of query `q-<topic>` has sent under the topic's name as its transactional id."""
-    attempt = Attempt(topic, "run-1", version, 0, f"{next(_numbers)}-x", query_id=f"q-{topic}", batch_id=version)
-    batch = pa.record_batch({"body": pa.array(bodies)})
-    with ClusterClient(rmq.namesrv) as client:
-        return write_attempt(client, SinkOptions(topic=topic), attempt, [batch])
-
-
-def committed(rmq: Rmq, topic: str, version: int, *bodies: str) -> None:
-    message = written(rmq, topic, version, *bodies)
-    with ClusterClient(rmq.namesrv) as client:
-        commit(client, TransactionOptions(), [message])
-
 
 def test_transactions_are_listed_and_described(ok: Run, cli: Run, rmq: Rmq, topic: str) -> None:
     """What was committed last, what is open, where, for how long: as a table, in full, and for scripts."""
-    committed(rmq, topic, 4, "a", "b")
+    committed(rmq.namesrv, topic, 4, "a", "b")
     (state,) = [state for state in ok("txn", "list", "--json").json if state["transactionalId"] == topic]
     assert (state["version"], state["lastVersion"], state["rows"]) == (4, 4, 2)
     assert topic in ok("txn", "list").out
-    written(rmq, topic, 5, "c")
+    written(rmq.namesrv, topic, 5, "c")
     described = ok("txn", "describe", topic).out
     assert f"q-{topic}" in described
     document = ok("txn", "describe", topic, "--json").json
@@ -66,8 +48,8 @@ def test_transactions_are_listed_and_described(ok: Run, cli: Run, rmq: Rmq, topi
 
 def test_a_rollback_asks_and_cannot_be_taken_back(ok: Run, cli: Run, rmq: Rmq, topic: str) -> None:
     """What is open is given up once somebody says so; a decision that was made stays."""
-    committed(rmq, topic, 0, "a")
-    message = written(rmq, topic, 1, "b")
+    committed(rmq.namesrv, topic, 0, "a")
+    message = written(rmq.namesrv, topic, 1, "b")
     refused = cli("txn", "rollback", topic)
     assert refused.code == 2
     assert "Version 1" in refused.err
@@ -77,7 +59,7 @@ def test_a_rollback_asks_and_cannot_be_taken_back(ok: Run, cli: Run, rmq: Rmq, t
     assert re.search(r"decided by \S+@\S+, 20\d\d-\d\d-\d\d \d\d:\d\d:\d\dZ", facts)
     with ClusterClient(rmq.namesrv) as client, pytest.raises(Exception, match="closed to this run"):
         commit(client, TransactionOptions(), [message])
-    committed(rmq, topic, 1, "b")  # the driver runs the batch again, which changes nothing about who did what
+    committed(rmq.namesrv, topic, 1, "b")  # the driver runs the batch again, which changes nothing about who did what
     facts = " ".join(ok("txn", "describe", topic).out.split())
     assert re.search(r"decided by driver, 20\d\d-", facts)
     assert re.search(r"by hand version 1 rolled back by \S+@\S+, 20\d\d-\d\d-\d\d ", facts)
@@ -88,8 +70,8 @@ def test_a_rollback_asks_and_cannot_be_taken_back(ok: Run, cli: Run, rmq: Rmq, t
 
 def test_what_is_settled_is_said_as_it_is(ok: Run, cli: Run, rmq: Rmq, topic: str) -> None:
     """The newest version is committed and complete, those before it are older: nobody is asked about either."""
-    committed(rmq, topic, 0, "a")
-    committed(rmq, topic, 1, "b")
+    committed(rmq.namesrv, topic, 0, "a")
+    committed(rmq.namesrv, topic, 1, "b")
     newest, older = (cli("txn", "rollback", topic, "--version", version) for version in "10")
     assert (newest.code, older.code) == (1, 1)
     assert newest.err.startswith(
@@ -105,8 +87,8 @@ def test_what_is_settled_is_said_as_it_is(ok: Run, cli: Run, rmq: Rmq, topic: st
 
 def test_an_audit_shows_both_sides(ok: Run, cli: Run, rmq: Rmq, topic: str) -> None:
     """Per batch what was read, committed and written; by query or by transactional id."""
-    committed(rmq, topic, 0, "a", "b")
-    committed(rmq, topic, 1, "c")
+    committed(rmq.namesrv, topic, 0, "a", "b")
+    committed(rmq.namesrv, topic, 1, "c")
     shown = ok("audit", f"q-{topic}").out
     assert "2 batches: what was read is not known" in shown  # by a source that is not ours
     assert "only what was written is checked, 3 rows committed; no gaps, no duplicates." in shown
@@ -125,7 +107,7 @@ def test_an_audit_ends_with_1_where_something_is_missing_or_twice(cli: Run, rmq:
         keeper = input_keeper(client, query)
         for version, (first, end) in enumerate([(0, 5), (7, 9), (8, 12)]):
             report_input(keeper, query, version, [InputRange("", "in", "broker-a", 0, first, end)]).result()
-            committed(rmq, topic, version, "x")
+            committed(rmq.namesrv, topic, version, "x")
     shown = cli("audit", query)
     assert shown.code == 1
     assert f"gap in version 1 of {topic}: Input in/broker-a/0, offsets 5 to 6, is in no batch." in shown.out
@@ -139,7 +121,7 @@ def test_an_audit_ends_with_1_where_something_is_missing_or_twice(cli: Run, rmq:
 def test_an_audit_knows_queries_as_rmq_spark_does(ok: Run, cli: Run, rmq: Rmq, topic: str) -> None:
     """By name, and by group, as far as brokers have heard of them."""
     name, group = f"name of {topic}", f"group-{topic}"
-    committed(rmq, topic, 0, "a", "b")
+    committed(rmq.namesrv, topic, 0, "a", "b")
     with ClusterClient(rmq.namesrv) as client:
         report_query(client, QueryReport(f"q-{topic}", "run", name, queues=[QueryQueue(group, "in", "broker-a")]))
         report_query(client, QueryReport(f"idle-{topic}", "run", f"idle {topic}"))
@@ -159,7 +141,7 @@ def test_an_audit_tells_a_reset_that_was_wanted(ok: Run, rmq: Rmq, topic: str) -
         for version, (first, end) in enumerate([(0, 5), (2, 9)]):
             piece = InputRange("", "in", "broker-a", 0, first, end, topicEpoch=version)
             report_input(keeper, query, version, [piece]).result()
-            committed(rmq, topic, version, "x")
+            committed(rmq.namesrv, topic, version, "x")
     why = "its group was set there, its topic was made anew, or its broker lost the end of its store"
     story = f"Input in/broker-a/0 was read on from offset 2 instead of 5: {why}."
     shown = ok("audit", query).out
@@ -188,7 +170,7 @@ def test_an_audit_of_many_queues_is_summed_up_where_it_is_narrow(
     def shown(columns: int, *, terminal: bool = True) -> str:
         monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal, raising=False)
         monkeypatch.setenv("COLUMNS", str(columns))
-        _show([batch], [], [])
+        _show(Proof("q", [batch], [], [], []))
         return capsys.readouterr().out
 
     narrow = shown(120)
@@ -204,7 +186,7 @@ def test_an_audit_of_many_queues_is_summed_up_where_it_is_narrow(
 
 def test_an_operator_commits_only_what_a_driver_has_asked_for(cli: Run, rmq: Rmq, topic: str) -> None:
     """Who does not know which attempts count cannot commit; the refusal says what can be done, and changes nothing."""
-    message = written(rmq, topic, 0, "a")
+    message = written(rmq.namesrv, topic, 0, "a")
     asked = cli("txn", "commit", topic)
     assert (asked.code, "make its rows readable for good?" in asked.err) == (2, True)
     refused = cli("txn", "commit", topic, "--yes")

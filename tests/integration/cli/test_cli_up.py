@@ -13,6 +13,8 @@ import pytest
 from rmqspark import AdminClient, Message, Producer, PullConsumer
 from rmqspark.testing.ports import reserved_port
 
+from .conftest import FREE_PORTS
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -79,7 +81,7 @@ def test_a_second_signal_does_not_wait(processes: Any) -> None:
 
 def test_a_relative_store_is_where_it_was_named(processes: Any, tmp_path: Path) -> None:
     """Without --store everything is in ./rmq-store, the broker's files directly in its broker-a."""
-    processes.serve("up", "--namesrv-port", "0", "--broker-port", "0")
+    processes.serve("up", *FREE_PORTS)
     assert set(os.listdir(tmp_path / "rmq-store" / "broker-a")) >= STORE_FILES
     assert (tmp_path / "rmq-store" / "endpoints.json").exists()
 
@@ -144,7 +146,7 @@ def test_a_stock_broker_conf_is_taken_as_it_is(processes: Any, tmp_path: Path) -
             f"brokerIP1=127.0.0.1\nlistenPort={port}\nnamesrvAddr=10.255.255.1:9876\n"
             "storePathRootDir=/nowhere/store\nstorePathCommitLog=/nowhere/store/commitlog\n"
         )
-        server = processes.serve("up", "--store", "store", "--namesrv-port", "0", "-c", "broker.conf")
+        server = processes.serve("up", "--store", "store", "--namesrv-port", "0", "--no-admin", "-c", "broker.conf")
     told = settings_of(server.namesrv)
     assert (told["flushDiskType"], told["fileReservedTime"], told["deleteWhen"]) == ("SYNC_FLUSH", "48", "04")
     assert server.endpoints["brokers"] == [f"127.0.0.1:{port}"]
@@ -171,7 +173,7 @@ def test_a_port_in_use_is_named_with_the_flag_that_changes_it(processes: Any) ->
     namesrv_port, broker_port = (
         address.rpartition(":")[2] for address in (server.namesrv, server.endpoints["brokers"][0])
     )
-    free = ("--namesrv-port", "0")
+    free = ("--namesrv-port", "0", "--no-admin")
     for words, port, flag in [
         (("up", "--store", "other", "--namesrv-port", namesrv_port), namesrv_port, "--namesrv-port"),
         (("up", "--store", "other", *free, "--broker-port", broker_port), broker_port, "--broker-port"),
@@ -187,7 +189,7 @@ def test_a_port_in_use_is_named_with_the_flag_that_changes_it(processes: Any) ->
 def test_a_store_in_use_is_refused(processes: Any, tmp_path: Path) -> None:
     """Two processes never share a store, and the one that runs keeps its endpoints.json."""
     server = processes.up()
-    again = processes.run("up", "--store", "store", "--namesrv-port", "0", "--broker-port", "0")
+    again = processes.run("up", "--store", "store", *FREE_PORTS)
     assert (again.code, "Another rmq up has its files in store" in again.err) == (1, True)
     broker = processes.run("broker", "--store", "store/broker-a", "--port", "0", "--namesrv", server.namesrv)
     assert (broker.code, "is open in another process" in broker.err) == (1, True)
@@ -197,7 +199,7 @@ def test_a_store_in_use_is_refused(processes: Any, tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_written_is_named(processes: Any, tmp_path: Path) -> None:
     """What the system refuses comes out in its words, with the path."""
     (tmp_path / "file").write_text("")
-    outcome = processes.run("up", "--store", "file/store", "--namesrv-port", "0", "--broker-port", "0")
+    outcome = processes.run("up", "--store", "file/store", *FREE_PORTS)
     assert outcome.code == 1
     assert "file/store: Not a directory" in outcome.err
     assert "Traceback" not in outcome.err
@@ -208,7 +210,7 @@ def test_a_full_disk_is_named_with_what_it_refused(processes: Any, tmp_path: Pat
     """A start that cannot be announced names the directory and what to do, not the file, which is ours."""
     (tmp_path / "store").mkdir()
     (tmp_path / "store" / "endpoints.tmp").symlink_to("/dev/full")
-    outcome = processes.run("up", "--store", "store", "--namesrv-port", "0", "--broker-port", "0")
+    outcome = processes.run("up", "--store", "store", *FREE_PORTS)
     assert outcome.code == 1
     assert "Nothing can be written in store: No space left on device." in outcome.err
     assert "Make room on that disk" in outcome.err

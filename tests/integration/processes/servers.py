@@ -56,7 +56,7 @@ class UpProcess:
 
     def launch(self, *words: str) -> subprocess.Popen[bytes]:
         """Starts it and does not wait: it may be killed while it recovers."""
-        ports = ("--namesrv-port", "0", "--broker-port", "0")
+        ports = ("--namesrv-port", "0", "--broker-port", "0", "--no-admin")
         settings = (*ports, *_flags(SMALL_FILES), *_PATIENT)
         with (self.directory / "errors").open("ab") as errors:
             self._process = subprocess.Popen(

@@ -90,7 +90,7 @@ def test_what_tells_something_tells_it_to_programs() -> None:
     silent = {name for name, command in COMMANDS.items() if "--json" not in {o for p in command.params for o in p.opts}}
     changing = {"topic create", "topic update", "topic delete", "group delete", "txn commit", "txn rollback"}
     changing |= {"context add", "context use", "context remove"}
-    assert silent == {"up", "namesrv", "broker", "demo", *changing}
+    assert silent == {"up", "namesrv", "broker", "admin", "demo", *changing}
 
 
 @pytest.mark.parametrize("words", ["store check", "topic import", "topic replay"])

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rmqspark.cli.in_time_order import Span, in_time_order
 from rmqspark.cli.message_files import Recorded, read_file, writing
 from rmqspark.cli.topic_files import at_pace
+from rmqspark.client.in_time_order import in_time_order
+from rmqspark.client.spans import Span
 from rmqspark.errors import DecodeError, InvalidArgument
 from rmqspark.model import Message, MessageQueue, ReceivedMessage
 from rmqspark.testing.manual_clock import ManualClock

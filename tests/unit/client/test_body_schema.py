@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rmqspark.cli.body_schema import Sample, ddl, kind_of, merged, one_case
+from rmqspark.client.body_schema import Sample, ddl, kind_of, merged, one_case
 
 
 def sample(*bodies: bytes) -> Sample:

@@ -8,35 +8,59 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqspark.client.pull_consumer import PullConsumer
+    from rmqspark.client.spans import Span
+    from rmqspark.clock import Clock
     from rmqspark.model import MessageQueue, ReceivedMessage
 
 _AHEAD_BYTES = 8 << 20  # of bodies of one queue that wait for others; then it is not read on
 _POLL_MS = 1_000
 
 
-class Span(NamedTuple):
-    """The messages of one queue at [start, end)."""
-
-    queue: MessageQueue
-    start: int
-    end: int
-
-
 def in_time_order(consumer: PullConsumer, spans: list[Span]) -> Iterator[ReceivedMessage]:
     """All messages of the spans by store time, those of one queue in its own order. Raises what reading raises."""
-    queues = [_Waiting(number, span) for number, span in enumerate(spans)]
-    reading: set[MessageQueue] = set()
-    while any(queue.open or queue.messages for queue in queues):
-        if any(queue.open and not queue.messages for queue in queues):
-            reading = _read_on(consumer, queues, reading)
-        else:
-            yield from _until_one_is_empty(queues)
+    return iter(InTimeOrder(consumer, spans))
+
+
+class InTimeOrder:
+    """The same for who may stop on the way, and go on later from `positions`; by itself it stops once it has been
+    `until_ms` by the clock, for a filter may let nothing through."""
+
+    def __init__(
+        self, consumer: PullConsumer, spans: list[Span], *, until_ms: int | None = None, clock: Clock | None = None
+    ) -> None:
+        self._consumer = consumer
+        self._queues = [_Waiting(number, span) for number, span in enumerate(spans)]
+        self._until_ms = until_ms
+        self._clock = clock
+        self.is_broken_off = False
+
+    def __iter__(self) -> Iterator[ReceivedMessage]:
+        reading: set[MessageQueue] = set()
+        queues = self._queues
+        while any(queue.open or queue.messages for queue in queues):
+            if not any(queue.open and not queue.messages for queue in queues):
+                yield from _until_one_is_empty(queues)
+            elif self._is_late():
+                self.is_broken_off = True
+                return
+            else:
+                reading = _read_on(self._consumer, queues, reading)
+
+    def positions(self) -> dict[MessageQueue, int]:
+        """Where each queue goes on: at the first message that was not given yet, or where reading has come to."""
+        return {
+            each.queue: each.messages[0].queue_offset if each.messages else min(each.position, each.end)
+            for each in self._queues
+        }
+
+    def _is_late(self) -> bool:
+        return self._clock is not None and self._until_ms is not None and self._clock.monotonic_ms() >= self._until_ms
 
 
 class _Waiting:

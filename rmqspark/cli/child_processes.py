@@ -1,7 +1,7 @@
-"""The broker processes of `rmq up --brokers N`: started, started again when they end, and ended with it.
+"""The processes of `rmq up`, brokers and admin: started, started again when they end, and ended with it.
 
 They are in sessions of their own, so that Ctrl-C reaches `rmq up` alone, which then has them stop in order. What ends
-them is the end of their standard input, and that comes whatever becomes of `rmq up` (see `broker_order`).
+them is the end of their standard input, and that comes whatever becomes of `rmq up` (see `child_reports`).
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Final
+from typing import Final, Protocol, Self
 
 import structlog
 
-from rmqspark.cli.broker_order import BrokerOrder, Report
+from rmqspark.cli.child_reports import Report
 from rmqspark.cli.respawn import Backoff
 from rmqspark.clock import Clock
 from rmqspark.errors import RmqError
@@ -24,14 +24,32 @@ from rmqspark.remoting.address import parse_address
 
 log = structlog.get_logger("rmqspark.up")
 
-_MODULE: Final = "rmqspark.cli.child_broker"
 _STOP_TIMEOUT_S: Final = 60  # a broker flushes before it ends; longer than that it hangs
 
 
-class BrokerProcess:
-    """One broker. `start` before anything else; `address` and `pid` are those of its last start that went well."""
+class Order(Protocol):
+    """What a process is to run: it is told in one line, after its module was started with its name."""
 
-    def __init__(self, order: BrokerOrder, clock: Clock) -> None:
+    @property
+    def kind(self) -> str:
+        """`broker` or `admin`, for logs."""
+
+    @property
+    def module(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
+    def on_port(self, port: int) -> Self:
+        """The same, at this very port."""
+
+    def encode(self) -> bytes: ...
+
+
+class ChildProcess:
+    """One of them. `start` before anything else; `address` and `pid` are those of its last start that went well."""
+
+    def __init__(self, order: Order, clock: Clock) -> None:
         self._order = order
         self._clock = clock
         self._process: Process | None = None
@@ -44,9 +62,9 @@ class BrokerProcess:
         return self._order.name
 
     async def start(self) -> None:
-        """Returns when the broker serves and is registered. RmqError says why it does not."""
+        """Returns when it serves. RmqError says why it does not."""
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", _MODULE, self.name, stdin=PIPE, stdout=PIPE, start_new_session=True
+            sys.executable, "-m", self._order.module, self.name, stdin=PIPE, stdout=PIPE, start_new_session=True
         )
         self._process = process
         assert process.stdin is not None
@@ -59,23 +77,25 @@ class BrokerProcess:
             raise _cannot_start(self.name, report or Report(problem=f"its process {how_it_ended(code)}."))
         self.address, self.pid = report.address, process.pid
         _, port = parse_address(report.address)
-        self._order = self._order.on_port(port)  # clients look for it there, also after a restart
+        self._order = self._order.on_port(port)  # it is looked for there, also after a restart
 
     async def keep_running(self, on_change: Callable[[], None]) -> None:
         """Starts it again whenever it ends; `on_change` is called when it serves again, under another pid."""
+        kind = self._order.kind
+        named = {kind: self.name}
         began_ms = self._clock.monotonic_ms()
         while True:
             reason = await self._end()
             pause_ms = self._backoff.pause_ms(self._clock.monotonic_ms() - began_ms)
-            log.warning("broker ended, starting it again", broker=self.name, reason=reason, in_ms=pause_ms)
+            log.warning(f"{kind} ended, starting it again", **named, reason=reason, in_ms=pause_ms)
             await asyncio.sleep(pause_ms / 1000)
             began_ms = self._clock.monotonic_ms()
             try:
                 await self.start()
             except RmqError as error:
-                log.error("broker cannot start", broker=self.name, reason=str(error))
+                log.error(f"{kind} cannot start", **named, reason=str(error))
             else:
-                log.info("broker serves again", broker=self.name, address=self.address, pid=self.pid)
+                log.info(f"{kind} serves again", **named, address=self.address, pid=self.pid)
                 on_change()
 
     async def stop(self) -> None:
@@ -89,7 +109,7 @@ class BrokerProcess:
             async with asyncio.timeout(_STOP_TIMEOUT_S):
                 await process.wait()
         except TimeoutError:
-            log.error("broker does not stop and is killed", broker=self.name, after_s=_STOP_TIMEOUT_S)
+            log.error(f"{self._order.kind} does not stop and is killed", name=self.name, after_s=_STOP_TIMEOUT_S)
             process.kill()
             await process.wait()
 
@@ -102,24 +122,24 @@ class BrokerProcess:
 
 
 @asynccontextmanager
-async def broker_processes(
-    orders: Sequence[BrokerOrder], clock: Clock, on_change: Callable[[], None]
-) -> AsyncIterator[list[BrokerProcess]]:
-    """Brokers that serve while the block runs. One that cannot start at all is an error; later ones are tried again."""
-    brokers = [BrokerProcess(order, clock) for order in orders]
-    starts = [asyncio.create_task(broker.start()) for broker in brokers]
+async def child_processes(
+    orders: Sequence[Order], clock: Clock, on_change: Callable[[], None]
+) -> AsyncIterator[list[ChildProcess]]:
+    """They serve while the block runs. One that cannot start at all is an error; later ones are tried again."""
+    children = [ChildProcess(order, clock) for order in orders]
+    starts = [asyncio.create_task(child.start()) for child in children]
     try:
         await asyncio.gather(*starts)
         async with asyncio.TaskGroup() as tasks:
-            keepers = [tasks.create_task(broker.keep_running(on_change)) for broker in brokers]
-            yield brokers
+            keepers = [tasks.create_task(child.keep_running(on_change)) for child in children]
+            yield children
             for keeper in keepers:
                 keeper.cancel()
     finally:
         for start in starts:
             start.cancel()
         await asyncio.gather(*starts, return_exceptions=True)
-        await asyncio.gather(*(broker.stop() for broker in brokers))
+        await asyncio.gather(*(child.stop() for child in children))
 
 
 def how_it_ended(code: int) -> str:
@@ -132,7 +152,7 @@ def how_it_ended(code: int) -> str:
 
 
 async def _next_report(process: Process) -> Report | None:
-    """The next report of a broker; None if it ends without one."""
+    """The next report of a process; None if it ends without one."""
     assert process.stdout is not None
     line = await process.stdout.readline()
     return Report.decode(line) if line else None

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqspark.cli.moments import EARLIEST, LATEST, Position, parse_moment, parse_offsets
 from rmqspark.client.group_resets import ResetTarget
+from rmqspark.client.moments import EARLIEST, LATEST, Position, parse_moment, parse_offsets
 from rmqspark.errors import InvalidArgument
 
 if TYPE_CHECKING:

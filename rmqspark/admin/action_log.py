@@ -1,0 +1,146 @@
+"""What was changed through REST and console: who, when, what, and how it ended. One JSON object a line.
+
+Written before a change begins and again when it is over, so that one that was cut off is there, too. The file is
+bounded: what is old goes to `FILE.1`, and what was there before is dropped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections import deque
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from rmqspark.errors import RmqError, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqspark.clock import Clock
+
+MOST_BYTES: Final = 16 << 20
+_KEPT: Final = 10_000  # in memory, to be listed
+
+BEGUN, DONE, FAILED = "begun", "done", "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """`number` orders them. `effect` says what came of it in words; empty while it is under way."""
+
+    number: int
+    at_ms: int
+    who: str
+    name: str
+    subject: str
+    detail: str
+    outcome: str = BEGUN
+    effect: str = ""
+
+
+class ActionLog:
+    """Owns the file. Safe to be used by several threads."""
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        """StoreError where the file cannot be read or written: nothing is changed that cannot be recorded."""
+        self._path = path
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._actions: dict[int, Action] = {}
+        self._order: deque[int] = deque()
+        with self._as_store_errors():
+            for each in (path.with_name(path.name + ".1"), path):
+                for action in _read(each):
+                    self._keep(action)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._append(b"")
+        self._next = max(self._actions, default=0) + 1
+
+    def newest(self, limit: int, before: int | None = None) -> list[Action]:
+        """The newest first; those with smaller numbers than `before`."""
+        with self._lock:
+            numbers = reversed(self._order)
+            chosen = islice((n for n in numbers if before is None or n < before), limit)
+            return [self._actions[number] for number in chosen]
+
+    @contextmanager
+    def recording(self, who: str, name: str, subject: str, detail: str) -> Iterator[Effect]:
+        """Around a change; what it is to be remembered by is said to the `Effect`."""
+        with self._lock:
+            action = Action(self._next, self._clock.now_ms(), who, name, subject, detail)
+            self._next += 1
+            self._write(action)
+        effect = Effect()
+        try:
+            yield effect
+        except BaseException as error:
+            story = error.message if isinstance(error, RmqError) else type(error).__name__
+            with self._lock:
+                self._write(replace(action, outcome=FAILED, effect=story))
+            raise
+        with self._lock:
+            self._write(replace(action, outcome=DONE, effect=effect.story))
+
+    def _write(self, action: Action) -> None:
+        line = json.dumps(asdict(action), ensure_ascii=True).encode() + b"\n"
+        with self._as_store_errors():
+            if self._path.exists() and self._path.stat().st_size + len(line) > MOST_BYTES:
+                self._path.replace(self._path.with_name(self._path.name + ".1"))
+            self._append(line)
+        self._keep(action)
+
+    def _append(self, line: bytes) -> None:
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(descriptor, line)
+        finally:
+            os.close(descriptor)
+
+    def _keep(self, action: Action) -> None:
+        if action.number not in self._actions:
+            self._order.append(action.number)
+        self._actions[action.number] = action
+        if len(self._order) > _KEPT:
+            del self._actions[self._order.popleft()]
+
+    @contextmanager
+    def _as_store_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise StoreError(
+                f"What is changed cannot be recorded in {self._path}: {error.strerror}.",
+                hint="Name another file with --action-log, or make room.",
+            ) from error
+
+
+class Effect:
+    """What a change is to be remembered by."""
+
+    def __init__(self) -> None:
+        self.story = ""
+
+
+def _read(path: Path) -> Iterator[Action]:
+    """The lines that are whole; one that was cut off by a kill is left out."""
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        for line in file:
+            try:
+                yield _action(json.loads(line))
+            except (ValueError, TypeError, KeyError):
+                continue
+
+
+def _action(record: dict[str, Any]) -> Action:
+    return Action(
+        int(record["number"]),
+        int(record["at_ms"]),
+        *(str(record[name]) for name in ("who", "name", "subject", "detail", "outcome", "effect")),
+    )

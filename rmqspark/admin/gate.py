@@ -1,0 +1,94 @@
+"""What every request passes, also a WebSocket's, before anything looks at it: host, origin, size; and the headers that
+every answer has. Pure ASGI: it reads no body that is too large. Security: S16."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from rmqspark.admin.problems import problem
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from rmqspark.admin.config import AdminConfig
+
+MOST_BODY_BYTES: Final = 1 << 20
+_HEADERS: Final = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+)
+_CLOSE_POLICY: Final = 1008
+
+
+class Gate:
+    """Lets a request through, or says why not."""
+
+    def __init__(self, app: ASGIApp, config: AdminConfig) -> None:
+        self._app = app
+        self._hosts = config.hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        refusal = self._refusal(scope)
+        if refusal is None:
+            await self._app(scope, _bounded(receive), _with_headers(send))
+        elif scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": _CLOSE_POLICY, "reason": refusal[1]})
+        else:
+            status, detail, hint = refusal
+            answer = problem(status, status.name.lower(), detail, hint=hint, instance=scope["path"])
+            await answer(scope, receive, _with_headers(send))
+
+    def _refusal(self, scope: Scope) -> tuple[HTTPStatus, str, str] | None:
+        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        host = _host_of("//" + headers.get(b"host", ""))
+        hint = "Names it is to be known by are told with --admin-hosts."
+        if host not in self._hosts:
+            return HTTPStatus.MISDIRECTED_REQUEST, f"Host {host!r:.80} is not one of ours.", hint
+        origin = headers.get(b"origin")
+        if origin is not None and _host_of(origin) not in self._hosts:
+            return HTTPStatus.FORBIDDEN, f"A page of {origin!r:.80} may not ask here.", hint
+        length = headers.get(b"content-length", "0")
+        if not length.isdigit() or int(length) > MOST_BODY_BYTES:
+            return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"A request has at most {MOST_BODY_BYTES:,} bytes.", ""
+        return None
+
+
+def _host_of(url: str) -> str | None:
+    """The host without its port, in lower case; None where it cannot be told, as for the origin `null`."""
+    try:
+        return urlsplit(url).hostname
+    except ValueError:
+        return None
+
+
+def _bounded(receive: Receive) -> Receive:
+    taken = 0
+
+    async def bounded() -> Message:
+        nonlocal taken
+        message = await receive()
+        if message["type"] == "http.request":
+            taken += len(message.get("body", b""))
+            if taken > MOST_BODY_BYTES:
+                return {"type": "http.disconnect"}
+        return message
+
+    return bounded
+
+
+def _with_headers(send: Send) -> Send:
+    async def with_headers(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            there = {name for name, _ in message["headers"]}
+            message["headers"] = [*message["headers"], *((n, v) for n, v in _HEADERS if n not in there)]
+        await send(message)
+
+    return with_headers

@@ -1,0 +1,128 @@
+"""Errors as RFC 9457 `application/problem+json`: type, title, status, detail, instance, and our code and hint."""
+
+from __future__ import annotations
+
+import re
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from rmqspark import errors
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI, Request
+
+log = structlog.get_logger("rmqspark.admin")
+
+MEDIA_TYPE: Final = "application/problem+json"
+_RETRY_AFTER_S: Final = "1"
+# The first that fits.
+_STATUSES: Final = (
+    (errors.Conflict, HTTPStatus.CONFLICT),
+    (errors.InvalidArgument, HTTPStatus.BAD_REQUEST),
+    (errors.NotFound, HTTPStatus.NOT_FOUND),
+    (errors.NoPermission, HTTPStatus.FORBIDDEN),
+    (errors.InDoubt, HTTPStatus.SERVICE_UNAVAILABLE),
+    (errors.TransactionError, HTTPStatus.CONFLICT),
+    (errors.NotSupported, HTTPStatus.NOT_IMPLEMENTED),
+    (errors.MissingExtra, HTTPStatus.NOT_IMPLEMENTED),
+    (errors.RequestTimeout, HTTPStatus.GATEWAY_TIMEOUT),
+    (errors.Busy, HTTPStatus.SERVICE_UNAVAILABLE),
+    (errors.NotWritable, HTTPStatus.SERVICE_UNAVAILABLE),
+    (errors.GoingAway, HTTPStatus.SERVICE_UNAVAILABLE),
+    (errors.Unreachable, HTTPStatus.SERVICE_UNAVAILABLE),
+    (errors.UnparsableBody, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (errors.RmqError, HTTPStatus.BAD_GATEWAY),
+)
+
+
+def status_of(error: errors.RmqError) -> HTTPStatus:
+    """The HTTP status that an error of ours travels under."""
+    return next(status for kind, status in _STATUSES if isinstance(error, kind))
+
+
+def code_of(error: errors.RmqError) -> str:
+    """`topic_not_found` for TopicNotFound: for programs, and stable."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(error).__name__).lower()
+
+
+def problem(
+    status: int, code: str, detail: str, *, hint: str = "", instance: str = "", headers: dict[str, str] | None = None
+) -> JSONResponse:
+    """An error as an answer."""
+    return JSONResponse(
+        document(status, code, detail, hint=hint, instance=instance),
+        status_code=status,
+        headers=headers,
+        media_type=MEDIA_TYPE,
+    )
+
+
+def document(status: int, code: str, detail: str, *, hint: str = "", instance: str = "") -> dict[str, Any]:
+    return {
+        "type": f"urn:rmqspark:problem:{code}",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": detail,
+        "instance": instance or None,
+        "code": code,
+        "hint": hint or None,
+    }
+
+
+def tell_problems(app: FastAPI) -> None:
+    """Has the application answer with problems, whatever goes wrong in it."""
+    app.add_exception_handler(errors.RmqError, _rmq_error)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(Exception, _unforeseen)
+
+
+async def _rmq_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, errors.RmqError)
+    headers = {"Retry-After": _RETRY_AFTER_S} if error.retriable else None
+    return problem(
+        status_of(error),
+        code_of(error),
+        error.message,
+        hint=error.hint,
+        instance=request.url.path,
+        headers=headers,
+    )
+
+
+async def _invalid(request: Request, error: Exception) -> JSONResponse:
+    """What FastAPI found wrong with a request; each place is named, the values are not repeated."""
+    assert isinstance(error, RequestValidationError)
+    found = [
+        {"where": ".".join(str(step) for step in each["loc"]), "problem": str(each["msg"])} for each in error.errors()
+    ]
+    told = "; ".join(f"{each['where']}: {each['problem']}" for each in found)
+    status = HTTPStatus.UNPROCESSABLE_ENTITY
+    body = document(
+        status, "invalid_request", told, hint="What is accepted is at /docs.", instance=request.url.path
+    ) | {"errors": found}
+    return JSONResponse(body, status_code=status, media_type=MEDIA_TYPE)
+
+
+async def _http(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    status = HTTPStatus(error.status_code)
+    code = status.name.lower()
+    hint = "What there is: /docs." if status in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED) else ""
+    detail = error.detail if error.detail != status.phrase else f"{request.method} {request.url.path}: {status.phrase}."
+    return problem(status, code, detail, hint=hint, instance=request.url.path, headers=dict(error.headers or {}))
+
+
+async def _unforeseen(request: Request, error: Exception) -> JSONResponse:
+    log.error("a request failed", method=request.method, path=request.url.path, exc_info=error)
+    return problem(
+        HTTPStatus.INTERNAL_SERVER_ERROR,
+        "internal_error",
+        "Something went wrong that should not; the log of rmq admin has it.",
+        instance=request.url.path,
+    )

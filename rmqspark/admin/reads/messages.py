@@ -1,0 +1,163 @@
+"""Messages: by id, by key, and page by page through a topic, from either end."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from rmqspark.admin.paging import Page, make_cursor, read_cursor
+from rmqspark.admin.schemas.journeys import JourneyView
+from rmqspark.admin.schemas.messages import MessageView
+from rmqspark.client.admin_messages import message_by_id, messages_by_key
+from rmqspark.client.in_time_order import InTimeOrder
+from rmqspark.client.journeys import journey_of
+from rmqspark.client.moments import EARLIEST, LATEST, begin_and_end, parse_offsets, time_span
+from rmqspark.client.pull_consumer import PullConsumer
+from rmqspark.client.spans import Span, spans
+from rmqspark.errors import InvalidArgument, InvalidQueue, RequestTimeout
+from rmqspark.message_queue import MessageQueue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.model import ReceivedMessage
+
+MOST_BYTES: Final = 8 << 20  # of bodies in one page, or one body
+LONGEST_MS: Final = 3_000  # that one page looks for what a filter lets through
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which messages of a topic: of one queue (`broker-a/3`, or `3` of all brokers), by offset or time, by tags or
+    SQL92; the newest first or the oldest. Times and offsets as `rmq consume` takes them."""
+
+    topic: str
+    queue: str | None = None
+    offset: str | None = None
+    from_: str | None = None
+    to: str | None = None
+    tags: str | None = None
+    sql: str | None = None
+    newest_first: bool = False
+
+
+def message(client: ClusterClient, msg_id: str, topic: str | None) -> MessageView:
+    """By either id. MessageNotFound."""
+    return MessageView.of(message_by_id(client, msg_id, topic))
+
+
+def journey(client: ClusterClient, msg_id: str, topic: str | None) -> JourneyView:
+    """The way of a message, by either id. MessageNotFound."""
+    return JourneyView.of(journey_of(client, msg_id, topic))
+
+
+def with_key(
+    client: ClusterClient, topic: str, key: str, from_: str | None, to: str | None, limit: int
+) -> list[MessageView]:
+    """Those with this key, the newest `limit` of each broker, oldest first. TopicNotFound."""
+    span = time_span(from_, to, client.clock.now_ms())
+    found = messages_by_key(client, topic, key, begin_ms=span.start, end_ms=span.stop - 1, max_count=limit)
+    return [MessageView.of(each) for each in found]
+
+
+def page(client: ClusterClient, wanted: Wanted, limit: int, cursor: str | None) -> Page[MessageView]:
+    """One page by store time. It may be short, even empty, and yet have a next one: where a filter lets little
+    through, or bodies are large."""
+    tags, sql = wanted.tags or "*", wanted.sql or None
+    with PullConsumer(client.namesrv, tags=tags, sql=sql, clock=client.clock) as consumer:
+        there = _asked(consumer, client, wanted)
+        if cursor:
+            there = _gone_on(there, read_cursor(cursor, dict), newest_first=wanted.newest_first)
+        turn = _newest if wanted.newest_first else _oldest
+        found, rest = turn(consumer, client, there, limit)
+    left = {f"{s.queue.broker_name}/{s.queue.queue_id}": [s.start, s.end] for s in rest if s.start < s.end}
+    return Page(items=[MessageView.of(each) for each in found], next=make_cursor(left) if left else None)
+
+
+def _asked(consumer: PullConsumer, client: ClusterClient, wanted: Wanted) -> list[Span]:
+    if wanted.offset and (wanted.from_ or wanted.to):
+        raise InvalidArgument("offset says where to begin and end; it excludes from and to.")
+    now_ms = client.clock.now_ms()
+    if wanted.offset:
+        begin, last = parse_offsets(wanted.offset, now_ms=now_ms)
+        end = last or LATEST
+    else:
+        begin, end = begin_and_end(wanted.from_, wanted.to, now_ms) if wanted.from_ or wanted.to else (EARLIEST, LATEST)
+    there = spans(consumer, wanted.topic, begin, end)
+    return there if wanted.queue is None else _only(there, wanted.queue)
+
+
+def _only(there: list[Span], queue: str) -> list[Span]:
+    broker_name, _, number = queue.rpartition("/")
+    chosen = [
+        span for span in there if str(span.queue.queue_id) == number and broker_name in ("", span.queue.broker_name)
+    ]
+    if not chosen:
+        names = ", ".join(f"{span.queue.broker_name}/{span.queue.queue_id}" for span in there[:16])
+        raise InvalidQueue(f"There is no queue {queue!r}.", hint=f"There are: {names}.")
+    return chosen
+
+
+def _gone_on(there: list[Span], left: dict[str, list[int]], *, newest_first: bool) -> list[Span]:
+    """What a page before has left. The end of what is read forwards stays where it was for the first page."""
+    gone_on = []
+    for span in there:
+        start, end = left.get(f"{span.queue.broker_name}/{span.queue.queue_id}", (0, 0))
+        if not (isinstance(start, int) and isinstance(end, int)):
+            raise InvalidArgument("The cursor is of another list.", hint="Take next of the page before, as it is.")
+        gone_on.append(Span(span.queue, max(span.start, start), end if newest_first else min(end, span.end)))
+    return gone_on
+
+
+def _oldest(
+    consumer: PullConsumer, client: ClusterClient, there: list[Span], limit: int
+) -> tuple[list[ReceivedMessage], list[Span]]:
+    """The first messages, and what lies behind them."""
+    order = InTimeOrder(consumer, there, until_ms=client.clock.monotonic_ms() + LONGEST_MS, clock=client.clock)
+    found: list[ReceivedMessage] = []
+    size_bytes = 0
+    for each in order:
+        found.append(each)
+        size_bytes += len(each.body)
+        if len(found) >= limit or size_bytes >= MOST_BYTES:
+            break
+    positions = order.positions()
+    return found, [Span(span.queue, positions[span.queue], span.end) for span in there]
+
+
+def _newest(
+    consumer: PullConsumer, client: ClusterClient, there: list[Span], limit: int
+) -> tuple[list[ReceivedMessage], list[Span]]:
+    """The last messages, the newest first, and what lies before them. Of each queue as many are looked at as are to
+    be shown: those of them that are not go to the next page."""
+    tails = [Span(span.queue, max(span.start, span.end - limit), span.end) for span in there]
+    order = InTimeOrder(consumer, tails, until_ms=client.clock.monotonic_ms() + LONGEST_MS, clock=client.clock)
+    looked_at: Counter[MessageQueue] = Counter()
+    found: deque[ReceivedMessage] = deque()
+    size_bytes = 0
+    for each in order:
+        looked_at[each.queue] += 1
+        found.append(each)
+        size_bytes += len(each.body)
+        while len(found) > limit or (size_bytes > MOST_BYTES and len(found) > 1):
+            size_bytes -= len(found.popleft().body)
+    if order.is_broken_off:
+        raise RequestTimeout(
+            "The newest messages are too large, or too many, to be looked through in a moment.",
+            hint="Ask for fewer with limit, for one queue, or for a shorter time with from.",
+        )
+    return list(reversed(found)), _before(there, tails, looked_at, found)
+
+
+def _before(
+    there: list[Span], tails: list[Span], looked_at: Counter[MessageQueue], shown: Iterable[ReceivedMessage]
+) -> list[Span]:
+    """What the next page is about: of each queue what lies before the first that was shown, or looked at."""
+    firsts = {each.queue: each.queue_offset for each in reversed(list(shown))}
+    unshown = looked_at - Counter(each.queue for each in shown)
+    return [
+        Span(span.queue, span.start, firsts.get(span.queue, span.end) if unshown[span.queue] else tail.start)
+        for span, tail in zip(there, tails, strict=True)
+    ]

@@ -1,0 +1,32 @@
+"""Spark queries, and the proof that one lost and doubled nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqspark.admin.schemas.queries import QueryDetail, QuerySummary
+from rmqspark.admin.schemas.transactions import ProofView
+from rmqspark.client.diagnosis import diagnose
+from rmqspark.client.proofs import proof as prove
+from rmqspark.client.queries import by_state, seen_queries, seen_query
+from rmqspark.client.query_view import view_of
+
+if TYPE_CHECKING:
+    from rmqspark.client.cluster_client import ClusterClient
+
+
+def queries(client: ClusterClient, *, past: bool = False) -> list[QuerySummary]:
+    """Those that run first; with `past` those that have ended long ago, too."""
+    seen = (each for each in by_state(seen_queries(client)) if past or not each.is_past)
+    return [QuerySummary.of(view_of(client, each)) for each in seen]
+
+
+def query(client: ClusterClient, name: str) -> QueryDetail:
+    """By its id, name or group. NotFound."""
+    seen = seen_query(client, name)
+    return QueryDetail.of_all(view_of(client, seen), diagnose(seen.known, seen.silent_ms))
+
+
+def proof(client: ClusterClient, name: str) -> ProofView:
+    """NotFound where nothing was committed exactly-once."""
+    return ProofView.of(prove(client, name))

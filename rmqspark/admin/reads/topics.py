@@ -1,0 +1,85 @@
+"""Topics: in lists, in full, and the schema that fits their bodies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqspark.admin.paging import Page, paged
+from rmqspark.admin.schemas.groups import GroupSummary
+from rmqspark.admin.schemas.topics import FieldView, QueueView, SchemaView, TopicSummary, TopicView
+from rmqspark.client.admin_groups import describe_group, list_groups
+from rmqspark.client.admin_topics import describe_topic
+from rmqspark.client.body_sampling import sampled
+from rmqspark.client.body_schema import ddl, one_case, type_name
+from rmqspark.client.pull_consumer import PullConsumer
+from rmqspark.client.user_topics import user_topics
+from rmqspark.errors import MessageNotFound, TopicNotFound, UnparsableBody
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.descriptions import TopicDescription
+
+
+def names(client: ClusterClient, *, system: bool = False) -> list[str]:
+    return client.topics() if system else user_topics(client)
+
+
+def topics(client: ClusterClient, limit: int, cursor: str | None, *, system: bool = False) -> Page[TopicSummary]:
+    def show(chosen: Sequence[str]) -> list[TopicSummary]:
+        return [TopicSummary.of(topic) for topic in _existing(client, chosen)]
+
+    return paged(names(client, system=system), show, limit, cursor)
+
+
+def topic(client: ClusterClient, name: str) -> TopicView:
+    """TopicNotFound."""
+    return TopicView.of(describe_topic(client, name))
+
+
+def queues(client: ClusterClient, name: str) -> list[QueueView]:
+    """TopicNotFound."""
+    return [QueueView.of(queue) for queue in describe_topic(client, name).queues]
+
+
+def groups(client: ClusterClient, name: str) -> list[GroupSummary]:
+    """Who reads this topic. TopicNotFound."""
+    describe_topic(client, name)
+    now_ms = client.clock.now_ms()
+    described = (describe_group(client, group) for group in list_groups(client, system=False))
+    return [summary for each in described if name in (summary := GroupSummary.of(each, now_ms)).topics]
+
+
+def schema(client: ClusterClient, name: str, count: int) -> SchemaView:
+    """From the newest `count` messages. MessageNotFound where there are none, UnparsableBody where none is JSON."""
+    with PullConsumer(client.namesrv, clock=client.clock) as consumer:
+        sample = sampled(consumer, name, count)
+    if not sample.bodies:
+        raise MessageNotFound(f"Topic {name!r} has no messages to look at.")
+    if sample.bodies == sample.not_objects:
+        raise UnparsableBody(
+            f"No body of topic {name!r} is a JSON object.", hint="Text is read with valueFormat=string."
+        )
+    fields, left_out = one_case(sample.fields)
+    objects = sample.bodies - sample.not_objects
+    return SchemaView(
+        topic=name,
+        ddl=ddl(fields),
+        left_out=left_out,
+        sampled=sample.bodies,
+        not_json=sample.not_objects,
+        columns=[
+            FieldView(name=field, type=type_name(kind), missing=objects - sample.present[field])
+            for field, kind in sample.fields.fields.items()
+        ],
+    )
+
+
+def _existing(client: ClusterClient, chosen: Iterable[str]) -> Iterator[TopicDescription]:
+    """Those that are still there when they are looked at."""
+    for name in chosen:
+        try:
+            yield describe_topic(client, name)
+        except TopicNotFound:
+            continue

@@ -1,0 +1,30 @@
+"""/dlq: what groups have consumed in vain."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from rmqspark.admin.paging import USUAL, Cursor, Limit, Page, listed
+from rmqspark.admin.reads import dead_letters as look
+from rmqspark.admin.routes.given import TheDesk, Who
+from rmqspark.admin.schemas.dead_letters import DeadLetterCountView, DeadLetterView, ResendRequest, ResendView
+
+router = APIRouter(prefix="/dlq", tags=["dead letters"])
+
+
+@router.get("")
+def get_counts(desk: TheDesk, limit: Limit = USUAL, cursor: Cursor = None) -> Page[DeadLetterCountView]:
+    """The groups that have dead letters, and how many."""
+    return listed(look.counts(desk.cluster), lambda count: [count.group], limit, cursor)
+
+
+@router.get("/{group}")
+def get_letters(desk: TheDesk, group: str, limit: Limit = USUAL, cursor: Cursor = None) -> Page[DeadLetterView]:
+    """The dead letters of a group, the newest first; the last 10,000."""
+    return look.letters(desk.cluster, group, limit, cursor)
+
+
+@router.post("/{group}/resend")
+def resend(desk: TheDesk, who: Who, group: str, request: ResendRequest) -> ResendView:
+    """Gives a group its dead letters again; with `dryRun` says how many."""
+    return desk.actions.resend(who, group, request)

@@ -1,0 +1,45 @@
+"""/transactions: of Spark's batches."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from rmqspark.admin.paging import USUAL, Cursor, Limit, Page, listed
+from rmqspark.admin.reads import transactions as look
+from rmqspark.admin.routes.given import TheDesk, Who
+from rmqspark.admin.schemas.transactions import DecisionRequest, DecisionView, TransactionView
+from rmqspark.protocol.headers.txn import TxnOutcome
+
+router = APIRouter(prefix="/transactions", tags=["transactions"])
+
+
+class Transactions(Page[TransactionView]):
+    """Those that are open first. Of `silent` brokers, which do not answer, nothing is known: broker and reason."""
+
+    silent: dict[str, str]
+
+
+@router.get("")
+def get_transactions(desk: TheDesk, limit: Limit = USUAL, cursor: Cursor = None) -> Transactions:
+    """All transactional ids that their coordinators keep."""
+    views, silent = look.transactions(desk.cluster)
+    page = listed(views, lambda view: [not view.open, view.transactional_id], limit, cursor)
+    return Transactions(items=page.items, next=page.next, silent=silent)
+
+
+@router.get("/{transactional_id}")
+def get_transaction(desk: TheDesk, transactional_id: str) -> TransactionView:
+    """One transactional id."""
+    return look.transaction(desk.cluster, transactional_id)
+
+
+@router.post("/{transactional_id}/commit")
+def commit(desk: TheDesk, who: Who, transactional_id: str, request: DecisionRequest) -> DecisionView:
+    """Commits what is open, if the brokers hold all of it; for good."""
+    return desk.actions.decide(who, transactional_id, request.version, TxnOutcome.COMMIT)
+
+
+@router.post("/{transactional_id}/rollback")
+def rollback(desk: TheDesk, who: Who, transactional_id: str, request: DecisionRequest) -> DecisionView:
+    """Gives up what is open; nothing of it becomes readable."""
+    return desk.actions.decide(who, transactional_id, request.version, TxnOutcome.ROLLBACK)

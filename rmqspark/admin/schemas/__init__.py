@@ -1,0 +1,1 @@
+"""What REST answers with: one file per subject."""

@@ -1,0 +1,73 @@
+"""Serving the application: one port, until it is told to stop. The web server is uvicorn."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Final
+
+import anyio
+import uvicorn
+
+from rmqspark.errors import PortInUse
+from rmqspark.remoting.address import format_address
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from rmqspark.admin.config import AdminConfig
+
+_LAST_WORDS_S: Final = 3  # for answers that are under way
+_MOST_CONNECTIONS: Final = 1_000
+_IDLE_S: Final = 120
+
+
+@asynccontextmanager
+async def serving(app: FastAPI, config: AdminConfig) -> AsyncIterator[str]:
+    """Serves while the block runs; gives the URL to ask at. PortInUse."""
+    with _listening(config) as listener:
+        settings = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            limit_concurrency=_MOST_CONNECTIONS,
+            timeout_keep_alive=_IDLE_S,
+            timeout_graceful_shutdown=_LAST_WORDS_S,
+        )
+        server = _Server(settings)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(server.serve, [listener])
+            while not server.started:  # noqa: ASYNC110 - uvicorn tells it in no other way
+                await anyio.sleep(0.005)
+            try:
+                yield _url(config, listener)
+            finally:
+                server.should_exit = True
+
+
+class _Server(uvicorn.Server):
+    """Signals are `cli.serving`'s."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@contextmanager
+def _listening(config: AdminConfig) -> Iterator[socket.socket]:
+    family = socket.AF_INET6 if ":" in config.bind_address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((config.bind_address, config.port))
+        except OSError as error:
+            raise PortInUse(config.bind_address, config.port, "--admin-port") from error
+        yield listener
+
+
+def _url(config: AdminConfig, listener: socket.socket) -> str:
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(config.bind_address, config.bind_address)
+    return f"http://{format_address(host, listener.getsockname()[1])}{config.base_path}"

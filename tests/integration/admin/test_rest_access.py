@@ -1,0 +1,127 @@
+"""Who may ask, and from where. Every route is tried, so that a new one cannot be forgotten."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from rmqspark.admin.gate import MOST_BODY_BYTES
+
+from .conftest import ADMIN_TOKEN, READ_TOKEN, Rest, served
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqspark.testing import LocalCluster
+
+pytestmark = pytest.mark.integration
+
+FREE = {"/healthz", "/readyz"}
+
+
+@pytest.fixture(scope="module")
+def guarded(mq: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rest]:
+    tokens = {"admin_token": ADMIN_TOKEN, "read_token": READ_TOKEN}
+    with served(mq.namesrv, tmp_path_factory.mktemp("guarded"), **tokens) as rest:
+        yield rest
+
+
+def requests(rest: Rest) -> list[tuple[str, str]]:
+    """Every method and path that is described, its parameters filled in."""
+    paths = rest.app.openapi()["paths"]
+    return [
+        (method.upper(), re.sub(r"\{\w+\}", "nothing", path)) for path, methods in paths.items() for method in methods
+    ]
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def test_without_a_token_nothing_but_health_is_told(guarded: Rest) -> None:
+    asked = requests(guarded)
+    assert len(asked) > 30
+    for headers in ({}, bearer("wrong"), bearer(READ_TOKEN[:-1]), {"Authorization": f"Basic {READ_TOKEN}"}):
+        for method, path in asked:
+            if path in FREE:
+                assert guarded.client.request(method, path, headers=headers).status_code == 200
+                continue
+            answer = guarded.client.request(method, path, headers=headers, json={})
+            assert answer.status_code == 401, (method, path, answer.text)
+            assert answer.headers["www-authenticate"] == "Bearer"
+            assert answer.json()["code"] == "unauthorized"
+
+
+def test_the_read_token_looks_and_changes_nothing(guarded: Rest) -> None:
+    """Whatever is no GET is refused, before its document is looked at."""
+    for method, path in requests(guarded):
+        answer = guarded.client.request(method, path, headers=bearer(READ_TOKEN), json={})
+        if method == "GET":
+            assert answer.status_code not in (401, 403), (path, answer.text)
+        else:
+            assert answer.status_code == 403, (method, path, answer.text)
+            assert answer.json()["code"] == "forbidden"
+
+
+def test_the_admin_token_may_do_both(guarded: Rest) -> None:
+    made = guarded.client.post("/api/v1/topics", headers=bearer(ADMIN_TOKEN), json={"topic": "guarded"})
+    assert made.status_code == 201
+    (action,) = guarded.client.get("/api/v1/audit", headers=bearer(ADMIN_TOKEN)).json()["items"]
+    assert (action["who"], action["action"]) == ("admin@127.0.0.1", "create topic")
+
+
+def test_no_answer_holds_a_token(guarded: Rest) -> None:
+    """Not in errors, not in the description, not in what was recorded (S6)."""
+    for method, path in [*requests(guarded), ("GET", "/openapi.json"), ("GET", "/docs"), ("GET", "/nothing")]:
+        for token in (ADMIN_TOKEN, READ_TOKEN):
+            answer = guarded.client.request(method, path, headers=bearer(token), json={})
+            assert ADMIN_TOKEN not in answer.text + str(answer.headers)
+            assert READ_TOKEN not in answer.text + str(answer.headers)
+    assert ADMIN_TOKEN not in repr(guarded.app.state.config) + repr(guarded.app.state.desk)
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "localhost@evil.example", "[::1"])
+def test_a_name_that_is_not_ours_is_refused(rest: Rest, host: str) -> None:
+    """A page elsewhere whose name was made to mean this machine gets nothing (DNS rebinding, S16)."""
+    answer = httpx.get(f"{rest.url}/healthz", headers={"Host": host})
+    assert answer.status_code in (400, 421)
+    assert "ok" not in answer.text
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]", "LOCALHOST:1"])
+def test_names_of_this_machine_are_ours(rest: Rest, host: str) -> None:
+    assert httpx.get(f"{rest.url}/healthz", headers={"Host": host}).status_code == 200
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://localhost.evil.example", "http://["])
+def test_a_page_of_another_origin_may_not_ask(rest: Rest, origin: str) -> None:
+    answer = rest.client.delete("/api/v1/topics/any", headers={"Origin": origin})
+    assert answer.status_code == 403
+    assert answer.json()["code"] == "forbidden"
+
+
+def test_a_body_beyond_the_limit_is_not_read(rest: Rest) -> None:
+    """Whether its length is told or not."""
+    large = b"x" * (MOST_BODY_BYTES + 1)
+    told = rest.client.post("/api/v1/topics", content=large)
+    assert told.status_code == 413
+
+    def pieces() -> Iterator[bytes]:
+        for _ in range(40):
+            yield large[: MOST_BODY_BYTES // 32]
+
+    untold = rest.client.post("/api/v1/topics", content=pieces())
+    assert untold.status_code in (400, 413, 422)
+    assert rest.client.get("/healthz").status_code == 200
+
+
+def test_every_answer_has_the_headers_that_protect_a_browser(rest: Rest) -> None:
+    for path in ("/healthz", "/api/v1/topics", "/nothing", "/docs"):
+        headers = rest.client.get(path).headers
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["x-frame-options"] == "DENY"
+        assert "referrer-policy" in headers
+        assert "set-cookie" not in headers

@@ -1,0 +1,86 @@
+"""What was changed is on the record before it is done, and stays there."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqspark.admin import action_log
+from rmqspark.admin.action_log import ActionLog
+from rmqspark.errors import Conflict, StoreError
+from rmqspark.testing.manual_clock import ManualClock
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_an_action_is_recorded_before_it_is_done(tmp_path: Path) -> None:
+    log = ActionLog(tmp_path / "a.jsonl", ManualClock())
+    with log.recording("ann", "delete topic", "orders", "") as effect:
+        (begun,) = log.newest(9)
+        assert (begun.outcome, begun.who, begun.subject) == ("begun", "ann", "orders")
+        effect.story = "3 messages"
+    (done,) = log.newest(9)
+    assert (done.outcome, done.effect, done.number) == ("done", "3 messages", begun.number)
+
+
+def test_one_that_fails_is_recorded_with_the_reason(tmp_path: Path) -> None:
+    log = ActionLog(tmp_path / "a.jsonl", ManualClock())
+    with pytest.raises(Conflict), log.recording("ann", "create topic", "orders", ""):
+        raise Conflict("It exists.")
+    with pytest.raises(KeyError), log.recording("ann", "create topic", "orders", ""):
+        raise KeyError("secret")
+    assert [(each.outcome, each.effect) for each in log.newest(9)] == [("failed", "KeyError"), ("failed", "It exists.")]
+
+
+def test_one_that_was_cut_off_is_there_after_a_restart(tmp_path: Path) -> None:
+    """As begun; so is everything before it, and a line that is half written is left out."""
+    path = tmp_path / "a.jsonl"
+    first = ActionLog(path, ManualClock())
+    with first.recording("ann", "one", "x", ""):
+        pass
+    cut_off = first.recording("ann", "two", "y", "")
+    cut_off.__enter__()
+    with path.open("a") as file:
+        file.write('{"number": 3, "at_ms"\n[1]\n{"number": "x"}\n')
+    again = ActionLog(path, ManualClock())
+    assert [(each.name, each.outcome) for each in again.newest(9)] == [("two", "begun"), ("one", "done")]
+    with again.recording("ann", "three", "z", ""):
+        pass
+    assert [each.number for each in again.newest(9)] == [3, 2, 1]
+    assert [each.number for each in again.newest(1, before=3)] == [2]
+
+
+def test_the_file_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two files of the limit at most; what they hold is listed after a restart."""
+    monkeypatch.setattr(action_log, "MOST_BYTES", 2_000)
+    path = tmp_path / "a.jsonl"
+    log = ActionLog(path, ManualClock())
+    for number in range(50):
+        with log.recording("ann", f"n{number}", "x" * 20, ""):
+            pass
+    assert sum(each.stat().st_size for each in tmp_path.iterdir()) <= 4_000
+    assert log.newest(1)[0].name == ActionLog(path, ManualClock()).newest(1)[0].name == "n49"
+
+
+def test_words_of_others_stay_one_line_of_json(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    with ActionLog(path, ManualClock()).recording("ann", "send", "a\nb\u2028\x1b[31m", '"'):
+        pass
+    begun, done = path.read_bytes().splitlines()
+    assert json.loads(begun)["subject"] == json.loads(done)["subject"] == "a\nb\u2028\x1b[31m"
+    assert path.read_bytes().isascii()
+    assert b"\x1b" not in path.read_bytes()
+
+
+def test_nothing_is_changed_that_cannot_be_recorded(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match="cannot be recorded"):
+        ActionLog(tmp_path / "file" / "a.jsonl", ManualClock())
+    log = ActionLog(tmp_path / "sub" / "a.jsonl", ManualClock())
+    (tmp_path / "sub" / "a.jsonl").unlink()
+    (tmp_path / "sub").rmdir()
+    with pytest.raises(StoreError, match="cannot be recorded"), log.recording("ann", "x", "y", ""):
+        pytest.fail("it was done all the same")
