@@ -24,12 +24,12 @@ from rmqspark.errors import (
     TransactionError,
 )
 from rmqspark.protocol.bodies.route import TopicConfig
-from rmqspark.protocol.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, Perm
+from rmqspark.protocol.names import CHECK_GROUP, CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, Perm
 from rmqspark.protocol.records.message_id import ZERO_HOST
 from rmqspark.protocol.records.record import decode_record
 from rmqspark.txn.half_messages.half_ledger import HalfLedger, Outcome
 from rmqspark.txn.half_messages.half_message import HalfMessage, committed_draft, resumed_draft, set_aside_draft
-from rmqspark.txn.half_messages.half_operations import CHECK_GROUP, OperationQueue, operation_draft
+from rmqspark.txn.half_messages.half_operations import OperationQueue, operation_draft
 from rmqspark.txn.half_messages.half_recovery import halves_among, records_of, recover_halves, was_committed
 from rmqspark.txn.queue_reader import QueueReader
 
