@@ -24,6 +24,7 @@ from rmqspark.broker.handlers.progress import ProgressHandlers
 from rmqspark.broker.handlers.queries import QueryHandlers
 from rmqspark.broker.handlers.queue_offsets import QueueOffsetHandlers
 from rmqspark.broker.handlers.range_reads import RangeReadHandlers
+from rmqspark.broker.handlers.recalls import RecallHandlers
 from rmqspark.broker.handlers.runtime import RuntimeHandlers
 from rmqspark.broker.handlers.send_backs import SendBackHandlers
 from rmqspark.broker.handlers.sends import SendHandlers
@@ -110,6 +111,7 @@ def _about_sends(given: Given, parts: Parts, usual: UsualSends) -> Iterator[Rout
         entropy,
         delay_levels=given.delay_levels,
     ).routes()
+    yield RecallHandlers(config, topics, parts.appender, parts.timed.require_room, clock).routes()
     yield TransactionHandlers(parts.halves, parts.appender).routes()
     yield BulkHandlers(config, parts.store, topics, parts.appender, parts.stats, _parked_bulks(given, parts)).routes()
 
