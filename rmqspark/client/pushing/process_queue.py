@@ -30,6 +30,13 @@ class Thresholds(NamedTuple):
     span: int
 
 
+class Room(NamedTuple):
+    """What a queue has room for."""
+
+    messages: int
+    size_bytes: int
+
+
 class Batch(NamedTuple):
     """What one call of a listener is about."""
 
@@ -49,6 +56,8 @@ class ProcessQueue:
     def __init__(self, queue: MessageQueue, start: int) -> None:
         self.queue = queue
         self.next_offset = start  # of the next pull
+        self.end_offset = 0  # of the queue, as its broker told last; 0 where a backlog is not read in bulk
+        self.pulled_ms = 0  # when the last pull was sent
         self.generation = 0
         self.dropped = False
         self.locked_until_ms = 0  # of those that are consumed in order
@@ -63,6 +72,7 @@ class ProcessQueue:
         """Goes on at `queue_offset`, with nothing held. Batches that are out come to nothing."""
         self.generation += 1
         self.next_offset = queue_offset
+        self.end_offset = 0
         self.size_bytes = 0
         self._waiting.clear()
         self._sizes.clear()
@@ -78,7 +88,7 @@ class ProcessQueue:
 
     # --- messages ----------------------------------------------------------------------------------------------------
 
-    def arrived(self, messages: Sequence[ReceivedMessage], next_offset: int) -> None:
+    def arrived(self, messages: Sequence[ReceivedMessage], next_offset: int, end_offset: int = 0) -> None:
         """What a pull brought, in order; the next one begins at `next_offset`."""
         for message in messages:
             size = len(message.body)
@@ -87,6 +97,7 @@ class ProcessQueue:
             self._offsets.append(message.queue_offset)
         self._waiting.extend(messages)
         self.next_offset = next_offset
+        self.end_offset = end_offset
 
     def take(self, max_count: int) -> Batch | None:
         """The next messages for a listener; None where none wait."""
@@ -135,6 +146,21 @@ class ProcessQueue:
     def __len__(self) -> int:
         """The messages that are not consumed."""
         return len(self._sizes)
+
+    @property
+    def backlog(self) -> int:
+        """The offsets that are there to be read in bulk."""
+        return max(self.end_offset - self.next_offset, 0)
+
+    def room(self, most: Thresholds, batch_size: int) -> Room | None:
+        """What is asked for next; None where nothing is. Of a backlog that is as much as may be held, once half of that
+        is consumed: fewer and larger answers cost less."""
+        if not self.has_room(most):
+            return None
+        free = most.messages - len(self._sizes)
+        if self.backlog <= batch_size:
+            return Room(batch_size, most.size_bytes)
+        return Room(free, most.size_bytes - self.size_bytes) if free > most.messages // 2 else None
 
     def has_room(self, most: Thresholds) -> bool:
         span = self._offsets[-1] - self._offsets[0] if self._offsets else 0

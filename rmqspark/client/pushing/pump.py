@@ -211,10 +211,15 @@ class Pump:
             return
         generation = held.generation
         is_asking = self._asking.get(held) == generation
-        if not is_asking and held not in self._resting and held.has_room(self._most):
-            self._asking[held] = generation
-            self._pulls.ask(held, lambda pulled: self._inbox.put(partial(self._pulled, held, generation, pulled)))
+        if not is_asking and held not in self._resting:
+            self._ask(held, generation)
         self._hand_out(held)
+
+    def _ask(self, held: ProcessQueue, generation: int) -> None:
+        room = held.room(self._most, self._rules.config.pull_batch_size)
+        if room is not None:
+            self._asking[held] = generation
+            self._pulls.ask(held, room, lambda pulled: self._inbox.put(partial(self._pulled, held, generation, pulled)))
 
     def _hand_out(self, held: ProcessQueue) -> None:
         """All that waits; in order, the next batch alone when the one before is over."""
@@ -234,7 +239,7 @@ class Pump:
         match pulled:
             case Found():
                 self._failing.discard(held)
-                held.arrived(pulled.messages, pulled.next_offset)
+                held.arrived(pulled.messages, pulled.next_offset, pulled.end_offset)
                 if pulled.rest_ms:
                     self._rest(held, pulled.rest_ms)
             case Moved():

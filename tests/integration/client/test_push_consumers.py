@@ -171,7 +171,7 @@ def test_no_more_is_held_than_allowed(mq: LocalCluster, topic: str, producer: Pr
         consumer.subscribe(topic)
         producer.send_batch([Message(topic, b"%d" % n) for n in range(500)], queue=0)
         heard.wait(2)
-        wait_until(lambda: any(len(held) > 50 for held in consumer._pump._held.values()), "it has read ahead")
+        wait_until(lambda: any(len(held) > 25 for held in consumer._pump._held.values()), "it has read ahead")
         assert max(len(held) for held in consumer._pump._held.values()) <= 50 + 32
         go_on.set()
         assert len(set(heard.wait(500))) == 500
