@@ -114,11 +114,18 @@ class PushConsumer:
         self._membership = Membership(cluster, group, start, broadcasting)
         self._lookout = Lookout(cluster, self._membership, asks_for_members=not broadcasting)
         offsets: Offsets = LocalOffsets(_path(config, cluster, group)) if broadcasting else GroupOffsets(cluster, group)
+        ways = SendBacks(cluster, group, max_times)
         self._pump = Pump(
             Pulls(cluster, group, self._subscriptions, config.pull_batch_size, commits=not broadcasting),
             offsets,
-            self._consumes(call, config, max_times, ordered=ordered, broadcasting=broadcasting),
-            Rules(config, threads, size, self._membership.unlock if ordered else None),
+            self._consumes(call, config, ways, max_times, ordered=ordered, broadcasting=broadcasting),
+            Rules(
+                config,
+                threads,
+                size,
+                self._membership.unlock if ordered else None,
+                None if ordered or broadcasting else ways.give_back_late,
+            ),
             cluster.clock,
             on_trouble=self._look_again,
             farewell=self._leave,
@@ -214,12 +221,11 @@ class PushConsumer:
         self._subscriptions[topic] = Subscription.to(topic, tags, sql, self._cluster.clock.now_ms())
 
     def _consumes(
-        self, call: Call, config: PushConfig, max_times: int, *, ordered: bool, broadcasting: bool
+        self, call: Call, config: PushConfig, ways: SendBacks, max_times: int, *, ordered: bool, broadcasting: bool
     ) -> Consumes:
         """Calls the listener, and knows what becomes of messages that it fails at."""
         if broadcasting:
             return Listening(call, pass_by)
-        ways = SendBacks(self._cluster, self.group, max_times)
         if not ordered:
             return Listening(call, give_back(ways))
         pause_ms = config.suspend_current_queue_time_millis

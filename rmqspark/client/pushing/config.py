@@ -33,6 +33,13 @@ class PushConfig:
         unit="ms",
         at_most=25_000,
     )
+    consume_timeout: int = setting(
+        15,
+        "What a listener has not consumed in this time is given back, to come again, and looked for as often; not "
+        "where queues are read in order, and not of consumers that broadcast.",
+        unit="min",
+        at_most=_LONGEST_MS // 60_000,
+    )
     suspend_current_queue_time_millis: int = setting(
         1000, "Until what failed is tried again where queues are read in order.", unit="ms", at_most=_LONGEST_MS
     )

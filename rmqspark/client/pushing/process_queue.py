@@ -116,15 +116,27 @@ class ProcessQueue:
         kept = {message.queue_offset for message in left}
         for message in batch.messages:
             if message.queue_offset not in kept:
-                self.size_bytes -= self._sizes.pop(message.queue_offset)
-        while self._offsets and self._offsets[0] not in self._sizes:
-            self._offsets.popleft()
+                self._let_go(message)
+        self._pass_over()
+
+    def given_away(self, batch: Batch, message: ReceivedMessage) -> None:
+        """A broker has it again, though a listener is still at it: the queue goes on without it."""
+        if batch.generation == self.generation:
+            self._let_go(message)
+            self._pass_over()
 
     def put_back(self, batch: Batch, left: Sequence[ReceivedMessage]) -> None:
         """What was left of a batch waits again, before all others."""
         self._left -= 1
         if batch.generation == self.generation:
-            self._waiting.extendleft(reversed(left))
+            self._waiting.extendleft(message for message in reversed(left) if self.holds(message))
+
+    def _let_go(self, message: ReceivedMessage) -> None:
+        self.size_bytes -= self._sizes.pop(message.queue_offset, 0)
+
+    def _pass_over(self) -> None:
+        while self._offsets and self._offsets[0] not in self._sizes:
+            self._offsets.popleft()
 
     # --- what follows ------------------------------------------------------------------------------------------------
 
@@ -132,6 +144,10 @@ class ProcessQueue:
     def commit_offset(self) -> int:
         """Everything before it is consumed."""
         return self._offsets[0] if self._offsets else self.next_offset
+
+    def holds(self, message: ReceivedMessage) -> bool:
+        """Whether it is not consumed yet. Any thread may ask."""
+        return message.queue_offset in self._sizes
 
     @property
     def is_at_work(self) -> bool:

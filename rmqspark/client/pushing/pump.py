@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rmqspark.client.pushing.agenda import Agenda
 from rmqspark.client.pushing.commits import Commits
 from rmqspark.client.pushing.listening import Outcome
+from rmqspark.client.pushing.overdue import Overdue
 from rmqspark.client.pushing.pulls import Found, Gone, Moved, Pulls
 from rmqspark.client.pushing.workers import Workers
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from rmqspark.client.pushing.workers import Consumes
     from rmqspark.clock import Clock
     from rmqspark.message_queue import MessageQueue
+    from rmqspark.model import ReceivedMessage
 
 PULL_RETRY_MS = 3_000  # after an error
 LAST_COMMIT_S = 3.0
@@ -45,6 +47,7 @@ class Rules(NamedTuple):
     threads: int = 20
     batch_size: int = 1
     unlock: Callable[[MessageQueue], Future[Any]] | None = None  # of consumers that read in order
+    give_back: Callable[[ReceivedMessage], None] | None = None  # what takes too long, of those that do not
 
     @property
     def is_ordered(self) -> bool:
@@ -73,7 +76,7 @@ class Pump:
         self._on_trouble = on_trouble
         self._farewell = farewell
         self._most = rules.config.thresholds(ordered=rules.is_ordered)
-        self._workers = Workers(rules.threads, consumes, self._report)
+        self._workers = Workers(rules.threads, consumes, self._report, clock)
         self._inbox: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._commits = Commits(offsets, rules.unlock, self._inbox.put)
         self._agenda = Agenda()
@@ -128,11 +131,19 @@ class Pump:
 
     def _run(self) -> None:
         self._agenda.add(self._later_ms(self._rules.config.persist_consumer_offset_interval), self._commit_all)
+        if self._rules.give_back is not None:
+            self._overdue(self._rules.give_back).watch(self._agenda, self._clock)
         while not self._is_over():
             self.turn()
         self._do(self._commit_last)
         self._workers.stop()
         self._farewell()
+
+    def _overdue(self, way: Callable[[ReceivedMessage], None]) -> Overdue:
+        def tell(batch: Batch, message: ReceivedMessage) -> None:
+            self._inbox.put(partial(self._go_on_without, batch, message))
+
+        return Overdue(self._workers, way, tell, self._rules.config.consume_timeout)
 
     def _is_over(self) -> bool:
         if self._close_at_ms is None:
@@ -278,6 +289,10 @@ class Pump:
     def _report(self, batch: Batch, outcome: Outcome | None) -> None:
         """On a worker's thread."""
         self._inbox.put(partial(self._consumed, batch, Outcome(batch.messages) if outcome is None else outcome))
+
+    def _go_on_without(self, batch: Batch, message: ReceivedMessage) -> None:
+        batch.of.given_away(batch, message)
+        self._go_on(batch.of)
 
     def _consumed(self, batch: Batch, outcome: Outcome) -> None:
         self._out -= 1

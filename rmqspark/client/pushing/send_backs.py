@@ -49,13 +49,13 @@ class SendBacks:
         self._group = group
         self._max_times = max_times
 
-    def give_back(self, message: ReceivedMessage) -> None:
+    def give_back(self, message: ReceivedMessage, delay_level: int = _AS_BROKER_SAYS) -> None:
         """Has the message come again after a while. Raises what kept all brokers from storing it."""
         name = message.queue.broker_name
         header = ConsumerSendMsgBackRequestHeader(
             offset=parse_offset_msg_id(message.offset_msg_id)[1],
             group=self._group,
-            delayLevel=_AS_BROKER_SAYS,
+            delayLevel=delay_level,
             originMsgId=message.msg_id,
             originTopic=message.topic,
             unitMode=False,
@@ -67,6 +67,10 @@ class SendBacks:
         except RmqError as error:
             _log.debug("%s takes %s not back, it is sent instead: %s", name, message.msg_id, error)
             self.send(message)
+
+    def give_back_late(self, message: ReceivedMessage) -> None:
+        """The same of one that a listener is at for too long: it comes again in ten seconds, as RocketMQ has it."""
+        self.give_back(message, _FIRST_LEVEL)
 
     def send(self, message: ReceivedMessage) -> None:
         """The same by sending it; a dead letter is made of it where it was consumed `max_times` before this time.

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rmqspark.client.pushing.listening import Outcome
     from rmqspark.client.pushing.process_queue import Batch
+    from rmqspark.clock import Clock
 
 
 class Consumes(Protocol):
@@ -19,17 +20,28 @@ class Consumes(Protocol):
     def consume(self, batch: Batch) -> Outcome: ...
 
 
+class Begun(NamedTuple):
+    """A batch that a listener is at, since that time."""
+
+    batch: Batch
+    since_ms: int
+
+
 class Workers:
     """So many daemon threads, and the batches that wait for them: as many as the queues that gave them may hold."""
 
-    def __init__(self, count: int, consumes: Consumes, report: Callable[[Batch, Outcome | None], None]) -> None:
+    def __init__(
+        self, count: int, consumes: Consumes, report: Callable[[Batch, Outcome | None], None], clock: Clock
+    ) -> None:
         """`report` is told of every batch that was given and not withdrawn, on the worker's thread, what became of it;
         None where its queue was lost, or set elsewhere, before its turn came."""
         self._consumes = consumes
         self._report = report
         self._batches: SimpleQueue[Batch | None] = SimpleQueue()
+        self._clock = clock
+        self._begun: list[Begun | None] = [None] * count
         self._threads = [
-            threading.Thread(target=self._work, name=f"rmqspark-consume-{number}", daemon=True)
+            threading.Thread(target=self._work, args=(number,), name=f"rmqspark-consume-{number}", daemon=True)
             for number in range(count)
         ]
 
@@ -66,6 +78,16 @@ class Workers:
     def is_one(self, thread: threading.Thread) -> bool:
         return thread in self._threads
 
-    def _work(self) -> None:
+    def begun_before(self, time_ms: int) -> list[Batch]:
+        """What listeners are at since then."""
+        return [begun.batch for begun in self._begun if begun is not None and begun.since_ms <= time_ms]
+
+    def _work(self, number: int) -> None:
         while (batch := self._batches.get()) is not None:
-            self._report(batch, self._consumes.consume(batch) if batch.is_wanted else None)
+            self._report(batch, self._consume(number, batch) if batch.is_wanted else None)
+
+    def _consume(self, number: int, batch: Batch) -> Outcome:
+        self._begun[number] = Begun(batch, self._clock.monotonic_ms())
+        outcome = self._consumes.consume(batch)
+        self._begun[number] = None
+        return outcome

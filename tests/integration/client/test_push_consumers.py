@@ -11,11 +11,13 @@ import pytest
 from rmqspark import Message, Producer, PushConsumer, ReceivedMessage
 from rmqspark.client.broker_client import BrokerClient
 from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.clock import SystemClock
 from rmqspark.errors import DamagedFile, InvalidArgument, InvalidFilter, InvalidName, Unreachable
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.names import dead_letter_topic, retry_topic
 from rmqspark.testing import LocalCluster, cluster
 from rmqspark.testing.in_process import TEST_STORE
+from rmqspark.testing.manual_clock import ManualClock
 
 from .push_talk import PATIENCE_S, QUICK, Listener, committed, fail, read, send, wait_until
 
@@ -140,6 +142,30 @@ def test_a_message_that_takes_long_holds_the_commit_back(mq: LocalCluster, topic
         assert next(iter(committed(mq.namesrv, "slow", topic).values())) == 0
         over.set()
         wait_until(lambda: set(committed(mq.namesrv, "slow", topic).values()) == {10}, "all is committed")
+
+
+def test_a_listener_that_hangs_does_not_keep_its_message_for_ever(
+    mq: LocalCluster, topic: str, producer: Producer
+) -> None:
+    """After `consume_timeout` it comes again, and the queue is committed beyond it; that the listener returns in the
+    end changes nothing."""
+    go_on, clock = threading.Event(), ManualClock(SystemClock().now_ms())
+    heard = Listener(lambda message: None if message.reconsume_times else go_on.wait(PATIENCE_S))
+    config = replace(QUICK, consume_timeout=1)
+    with PushConsumer(mq.namesrv, "hanging", listener=heard, config=config, clock=clock) as consumer:
+        consumer.subscribe(topic)
+        sent = producer.send(Message(topic, b"slow"), queue=0)
+        heard.wait(1)
+        for _ in range(2):  # it began with the message after its first look
+            clock.advance(seconds=60)
+            consumer._pump.reset({})  # which wakes it: its clock does not
+        assert heard.wait(2) == ["slow", "slow"]
+        assert [message.reconsume_times for message in heard.messages] == [0, 1]
+        clock.advance(seconds=1)
+        consumer._pump.reset({})
+        wait_until(lambda: committed(mq.namesrv, "hanging", topic)[sent.queue] == 1, "the queue is committed")
+        go_on.set()
+    assert heard.bodies == ["slow", "slow"]
 
 
 def test_batches(mq: LocalCluster, topic: str, producer: Producer) -> None:
