@@ -13,6 +13,7 @@ from rmqspark.broker.group_deletion import GroupDeletion
 from rmqspark.broker.handlers.bulk import BulkHandlers, check_target
 from rmqspark.broker.handlers.capabilities import CapabilityHandlers
 from rmqspark.broker.handlers.connections import ConnectionHandlers
+from rmqspark.broker.handlers.consumer_calls import ConsumerCallHandlers
 from rmqspark.broker.handlers.consumer_offsets import ConsumerOffsetHandlers
 from rmqspark.broker.handlers.delays import DelayHandlers
 from rmqspark.broker.handlers.groups import GroupHandlers
@@ -160,6 +161,7 @@ def _about_administration(given: Given, parts: Parts) -> Iterator[Routes]:
     yield GroupHandlers(config, tables, GroupDeletion(tables, clock), clock).routes()
     yield ProgressHandlers(config, store, topics, tables.offsets, clients, parts.rates, clock).routes()
     yield ConnectionHandlers(clients, clock).routes()
+    yield ConsumerCallHandlers(config.broker_name, store, topics, tables.groups, clients).routes()
     yield DelayHandlers(tables.delays).routes()
     yield SettingsHandlers(parts.settings, given.whereabouts, topics.version).routes()
     yield RuntimeHandlers(store, parts.stats, clock).routes()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from rmqspark.client.pushing.process_queue import Thresholds
-from rmqspark.settings import check_bounds, setting
+from rmqspark.settings import camel_case, check_bounds, setting
 
 _MEBIBYTE = 1 << 20
+_OF_CLIENTS = ("instance_name", "local_offset_store_dir", "rebalance_interval")  # as a whole, in RocketMQ
 _LONGEST_MS = (1 << 31) - 1
 
 
@@ -65,3 +66,8 @@ class PushConfig:
         """What may be held of a queue."""
         span = _LONGEST_MS if ordered else self.consume_concurrently_max_span
         return Thresholds(self.pull_threshold_for_queue, self.pull_threshold_size_for_queue * _MEBIBYTE, span)
+
+    def by_java_name(self) -> dict[str, object]:
+        """What RocketMQ's consumers have, too, as they call it."""
+        names = [each.name for each in fields(self) if each.name not in _OF_CLIENTS]
+        return {camel_case(name): getattr(self, name) for name in names}

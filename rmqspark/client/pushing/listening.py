@@ -36,10 +36,11 @@ class Ways(Protocol):
 
 
 class Outcome(NamedTuple):
-    """What of a batch is still to be consumed, and after which time."""
+    """What of a batch is still to be consumed, and after which time; and whether the listener raised anything."""
 
     left: Sequence[ReceivedMessage] = ()
     delay_ms: int = 0
+    failed: bool = False
 
 
 class Listening:
@@ -67,7 +68,7 @@ def give_back(ways: Ways) -> Callable[[Batch], Outcome]:
 
     def failed(batch: Batch) -> Outcome:
         ours = [each for each in batch.messages if batch.of.holds(each)]
-        return Outcome([_again(each) for each in ours if not _is_away(ways.give_back, each)], LEFT_FOR_MS)
+        return Outcome([_again(each) for each in ours if not _is_away(ways.give_back, each)], LEFT_FOR_MS, True)
 
     return failed
 
@@ -77,7 +78,7 @@ def hold_up(ways: Ways, max_times: int, pause_ms: int) -> Callable[[Batch], Outc
 
     def failed(batch: Batch) -> Outcome:
         left = [each for each in batch.messages if each.reconsume_times < max_times or not _is_away(ways.send, each)]
-        return Outcome([_again(each) for each in left], pause_ms)
+        return Outcome([_again(each) for each in left], pause_ms, True)
 
     return failed
 
@@ -85,7 +86,7 @@ def hold_up(ways: Ways, max_times: int, pause_ms: int) -> Callable[[Batch], Outc
 def pass_by(batch: Batch) -> Outcome:
     """Of consumers that all get all: nobody could have it sent to himself alone, so it is over, as in RocketMQ."""
     _log.warning("No other try is made at %s: this consumer broadcasts", ", ".join(map(story, batch.messages)))
-    return Outcome()
+    return Outcome(failed=True)
 
 
 class Locked(NamedTuple):

@@ -13,13 +13,16 @@ before is known and changes nothing. RocketMQ: ProcessQueue; spec: semantics, se
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rmqspark.message_queue import MessageQueue
     from rmqspark.model import ReceivedMessage
+
+
+LOCK_LIVE_MS: Final = 30_000  # RocketMQ's rebalanceLockMaxLiveTime: half of what its brokers grant
 
 
 class Thresholds(NamedTuple):
@@ -53,11 +56,13 @@ class Batch(NamedTuple):
 class ProcessQueue:
     """What a consumer holds of one queue. It has one owner; others look at `dropped`, `generation` and the lock."""
 
-    def __init__(self, queue: MessageQueue, start: int) -> None:
+    def __init__(self, queue: MessageQueue, start: int, now_ms: int = 0) -> None:
         self.queue = queue
         self.next_offset = start  # of the next pull
         self.end_offset = 0  # of the queue, as its broker told last; 0 where a backlog is not read in bulk
         self.pulled_ms = 0  # when the last pull was sent
+        self.asked_ms = now_ms  # when more was asked for last
+        self.consumed_ms = now_ms  # when a listener had anything last
         self.generation = 0
         self.dropped = False
         self.locked_until_ms = 0  # of those that are consumed in order
@@ -148,6 +153,15 @@ class ProcessQueue:
     def holds(self, message: ReceivedMessage) -> bool:
         """Whether it is not consumed yet. Any thread may ask."""
         return message.queue_offset in self._sizes
+
+    def offsets(self) -> list[int]:
+        """Of what is not consumed, in order."""
+        return [offset for offset in self._offsets if offset in self._sizes]
+
+    @property
+    def waiting(self) -> int:
+        """The messages that no listener has."""
+        return len(self._waiting)
 
     @property
     def is_at_work(self) -> bool:

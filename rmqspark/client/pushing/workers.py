@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +20,16 @@ class Consumes(Protocol):
     def consume(self, batch: Batch) -> Outcome: ...
 
 
+class Took(NamedTuple):
+    """When a call of the listener began and ended, monotonic."""
+
+    began_ms: int
+    ended_ms: int
+
+
+NO_TIME: Final = Took(0, 0)
+
+
 class Begun(NamedTuple):
     """A batch that a listener is at, since that time."""
 
@@ -31,10 +41,10 @@ class Workers:
     """So many daemon threads, and the batches that wait for them: as many as the queues that gave them may hold."""
 
     def __init__(
-        self, count: int, consumes: Consumes, report: Callable[[Batch, Outcome | None], None], clock: Clock
+        self, count: int, consumes: Consumes, report: Callable[[Batch, Outcome | None, Took], None], clock: Clock
     ) -> None:
-        """`report` is told of every batch that was given and not withdrawn, on the worker's thread, what became of it;
-        None where its queue was lost, or set elsewhere, before its turn came."""
+        """`report` is told of every batch that was given and not withdrawn, on the worker's thread, what became of it,
+        and when that began and ended; None where its queue was lost, or set elsewhere, before its turn came."""
         self._consumes = consumes
         self._report = report
         self._batches: SimpleQueue[Batch | None] = SimpleQueue()
@@ -84,10 +94,14 @@ class Workers:
 
     def _work(self, number: int) -> None:
         while (batch := self._batches.get()) is not None:
-            self._report(batch, self._consume(number, batch) if batch.is_wanted else None)
+            if batch.is_wanted:
+                self._consume(number, batch)
+            else:
+                self._report(batch, None, NO_TIME)
 
-    def _consume(self, number: int, batch: Batch) -> Outcome:
-        self._begun[number] = Begun(batch, self._clock.monotonic_ms())
+    def _consume(self, number: int, batch: Batch) -> None:
+        began_ms = self._clock.monotonic_ms()
+        self._begun[number] = Begun(batch, began_ms)
         outcome = self._consumes.consume(batch)
         self._begun[number] = None
-        return outcome
+        self._report(batch, outcome, Took(began_ms, self._clock.monotonic_ms()))

@@ -110,7 +110,7 @@ def test_without_its_lock_a_batch_is_left_as_it_is() -> None:
 
 
 def test_who_broadcasts_passes_failures_by() -> None:
-    assert Listening(fail, pass_by).consume(batch(message(0))) == Outcome()
+    assert Listening(fail, pass_by).consume(batch(message(0))) == Outcome(failed=True)
 
 
 def test_a_message_that_comes_again_has_the_topic_it_was_sent_to() -> None:

@@ -12,7 +12,7 @@ from rmqspark.client.pushing.agenda import Agenda
 from rmqspark.client.pushing.listening import Listening, Outcome, give_back
 from rmqspark.client.pushing.overdue import Overdue
 from rmqspark.client.pushing.process_queue import Batch, ProcessQueue
-from rmqspark.client.pushing.workers import Workers
+from rmqspark.client.pushing.workers import Took, Workers
 from rmqspark.errors import Unreachable
 from rmqspark.model import MessageQueue, ReceivedMessage
 from rmqspark.testing.manual_clock import ManualClock
@@ -40,7 +40,7 @@ class Bench:
         self.given_back: list[int] = []
         self.is_away = False
         self.told: SimpleQueue[tuple[Batch, ReceivedMessage]] = SimpleQueue()
-        self.reports: SimpleQueue[tuple[Batch, Outcome | None]] = SimpleQueue()
+        self.reports: SimpleQueue[tuple[Batch, Outcome | None, Took]] = SimpleQueue()
         listening = Listening(self.listen, give_back(self))
         self.workers = Workers(1, listening, lambda *report: self.reports.put(report), self.clock)
         self.workers.start()
@@ -75,7 +75,7 @@ class Bench:
 
     def end(self) -> Outcome:
         self.go_on.set()
-        batch, outcome = self.reports.get(timeout=PATIENCE_S)
+        batch, outcome, _ = self.reports.get(timeout=PATIENCE_S)
         assert outcome is not None
         self.held.finish(batch, outcome.left)
         return outcome
@@ -104,7 +104,7 @@ def test_what_takes_too_long_is_given_back_and_its_queue_goes_on(
         bench.held.given_away(*bench.told.get(timeout=PATIENCE_S))
     assert (bench.held.commit_offset, len(bench.held), bench.held.size_bytes) == (2, 1, 2)
     bench.after(15)
-    assert bench.end() == Outcome([], 5_000)
+    assert bench.end() == Outcome([], 5_000, failed=True)
     assert bench.given_back == [0, 1]
     assert (bench.held.commit_offset, len(bench.held)) == (2, 1)
 

@@ -12,7 +12,8 @@ from rmqspark.client.pushing.config import PushConfig
 from rmqspark.client.pushing.listening import Outcome
 from rmqspark.client.pushing.process_queue import Batch, ProcessQueue, Room
 from rmqspark.client.pushing.pulls import Found, Gone, Moved
-from rmqspark.client.pushing.pump import PULL_RETRY_MS, Pump, Rules
+from rmqspark.client.pushing.pump import PULL_RETRY_MS, Pump
+from rmqspark.client.pushing.rules import Rules
 from rmqspark.errors import Unreachable
 from rmqspark.model import MessageQueue, ReceivedMessage
 from rmqspark.testing.manual_clock import ManualClock
