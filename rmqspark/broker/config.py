@@ -60,6 +60,8 @@ class BrokerConfig:
         259_200, "How far ahead a message may be given a time to be delivered at.", unit="s"
     )
 
+    recall_message_enable: bool = setting(True, "Messages that wait for a time can be recalled (off in RocketMQ).")
+
     transaction_time_out: int = setting(
         6000, "Age at which producers are first asked about a half message.", unit="ms", at_least=0
     )

@@ -13,6 +13,7 @@ from rmqspark.broker.group_deletion import GroupDeletion
 from rmqspark.broker.handlers.bulk import BulkHandlers, check_target
 from rmqspark.broker.handlers.capabilities import CapabilityHandlers
 from rmqspark.broker.handlers.connections import ConnectionHandlers
+from rmqspark.broker.handlers.consumer_calls import ConsumerCallHandlers
 from rmqspark.broker.handlers.consumer_offsets import ConsumerOffsetHandlers
 from rmqspark.broker.handlers.delays import DelayHandlers
 from rmqspark.broker.handlers.groups import GroupHandlers
@@ -24,6 +25,7 @@ from rmqspark.broker.handlers.progress import ProgressHandlers
 from rmqspark.broker.handlers.queries import QueryHandlers
 from rmqspark.broker.handlers.queue_offsets import QueueOffsetHandlers
 from rmqspark.broker.handlers.range_reads import RangeReadHandlers
+from rmqspark.broker.handlers.recalls import RecallHandlers
 from rmqspark.broker.handlers.runtime import RuntimeHandlers
 from rmqspark.broker.handlers.send_backs import SendBackHandlers
 from rmqspark.broker.handlers.sends import SendHandlers
@@ -110,6 +112,7 @@ def _about_sends(given: Given, parts: Parts, usual: UsualSends) -> Iterator[Rout
         entropy,
         delay_levels=given.delay_levels,
     ).routes()
+    yield RecallHandlers(config, topics, parts.appender, parts.timed.require_room, clock).routes()
     yield TransactionHandlers(parts.halves, parts.appender).routes()
     yield BulkHandlers(config, parts.store, topics, parts.appender, parts.stats, _parked_bulks(given, parts)).routes()
 
@@ -158,6 +161,7 @@ def _about_administration(given: Given, parts: Parts) -> Iterator[Routes]:
     yield GroupHandlers(config, tables, GroupDeletion(tables, clock), clock).routes()
     yield ProgressHandlers(config, store, topics, tables.offsets, clients, parts.rates, clock).routes()
     yield ConnectionHandlers(clients, clock).routes()
+    yield ConsumerCallHandlers(config.broker_name, store, topics, tables.groups, clients).routes()
     yield DelayHandlers(tables.delays).routes()
     yield SettingsHandlers(parts.settings, given.whereabouts, topics.version).routes()
     yield RuntimeHandlers(store, parts.stats, clock).routes()

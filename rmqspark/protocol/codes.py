@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 VERSION: Final = 479
 """The wire version we announce: the ordinal of RocketMQ's V5_3_3 in its MQVersion."""
+VERSION_NAME: Final = "V5_3_3"
 
 
 class Version:

@@ -21,10 +21,10 @@ from rmqspark.broker.delays.timetable import Timetable
 from rmqspark.errors import Busy, InvalidMessage, RmqError
 from rmqspark.protocol.bodies.admin import TimerTable
 from rmqspark.protocol.names import TIMER_TOPIC
-from rmqspark.txn.queue_reader import QueueReader
+from rmqspark.txn.queue_reader import QueueReader, records_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable
 
     from rmqspark.broker.delays.deliveries import Deliveries
     from rmqspark.broker.delays.timer_table import TimerProgress
@@ -157,7 +157,9 @@ class TimedMessages:
         due = self._timetable.next_due(self._read_ms, _LOOKED_AT)
         if due is None:
             return False
-        records = [record for record in self._records(due.queue_offsets) if self._is_wanted(record, due.due_ms)]
+        records = records_at(self._store, TIMER_TOPIC, due.queue_offsets)
+        if self._timetable.any_overruled(due.due_ms):
+            records = [record for record in records if self._is_wanted(record, due.due_ms)]
         self._deliveries.deliver(records, times_told(self._clock.now_ms()))
         self._timetable.done(due)
         self._has_news = True
@@ -165,15 +167,6 @@ class TimedMessages:
 
     def _is_wanted(self, record: Record, due_ms: int) -> bool:
         return self._timetable.counts(due_ms, waiting_of(record).key, record.queue_offset)
-
-    def _records(self, queue_offsets: Sequence[int]) -> Iterator[Record]:
-        """Those that are there still; many lie one behind the other."""
-        first = 0
-        for at in range(1, len(queue_offsets) + 1):
-            if at == len(queue_offsets) or queue_offsets[at] != queue_offsets[at - 1] + 1:
-                end_offset = queue_offsets[at - 1] + 1
-                yield from QueueReader(self._store, TIMER_TOPIC, queue_offsets[first], end_offset=end_offset).all()
-                first = at
 
     # --- over a restart
 

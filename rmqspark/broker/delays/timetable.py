@@ -57,6 +57,10 @@ class Timetable:
         """Whether the message is to be delivered, by all that is known until now."""
         return self._slots[due_ms].overruled.get(key, queue_offset) == queue_offset
 
+    def any_overruled(self, due_ms: int) -> bool:
+        """Whether any message of that time does not count."""
+        return bool(self._slots[due_ms].overruled)
+
     def next_due(self, before_ms: int, most: int) -> Due | None:
         """The first messages that are due, of one second, without taking them out; None while none is."""
         while self._times and self._times[0] < before_ms:

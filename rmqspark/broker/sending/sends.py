@@ -55,10 +55,8 @@ class AwaitedSend(_Single, gc=False):
     receipts: Receipts
 
     def finish(self, queue_offset: int, physical_offset: int, error: RmqError | None) -> None:
-        draft = self.draft
-        draft.tell_stored(queue_offset, physical_offset)
-        reply = self.receipts.reply_to(draft.told_queue_id, draft.transaction_id, queue_offset, physical_offset, error)
-        _settle(self.answer, reply)
+        self.draft.tell_stored(queue_offset, physical_offset)
+        _settle(self.answer, self.receipts.reply_to_send(self.draft, queue_offset, physical_offset, error))
 
     def refuse(self, error: RmqError) -> None:
         _settle(self.answer, self.receipts.refusal(error))
