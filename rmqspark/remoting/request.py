@@ -11,7 +11,7 @@ written to.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
 import structlog
@@ -31,7 +31,20 @@ H = TypeVar("H", bound=msgspec.Struct)
 SERIALIZE_NAMES: Final[tuple[Serialize, ...]] = ("JSON", "ROCKETMQ")
 """By the number that says so in a frame."""
 
+Result: TypeAlias = Literal["success", "oneway", "write_channel_failed"]
+"""What became of an answer, in RocketMQ's words."""
+
 log = structlog.get_logger("rmqspark.remoting")
+
+
+class Stopwatch(Protocol):
+    """Whoever wants to know how long requests take."""
+
+    def now_ms(self) -> int:
+        """Monotonic."""
+
+    def answered(self, code: int, response_code: int, began_ms: int, *, waited: bool, result: Result) -> None:
+        """A request that came then is answered now; `waited`: not by the handler before it returned."""
 
 
 class Connection(Protocol):
@@ -95,6 +108,8 @@ class Request(msgspec.Struct, Generic[H], eq=False):
     serialize: Serialize
     """The header encoding of the request, in which it is answered."""
     _raw: RawCommand
+    _stopwatch: Stopwatch | None = None
+    _began_ms: int = 0
     _answered: bool = False
     _parked: bool = False
 
@@ -116,14 +131,14 @@ class Request(msgspec.Struct, Generic[H], eq=False):
         extra: Mapping[str, str] | None = None,
     ) -> None:
         """Answers, in the header encoding of the request. Does nothing if the request is oneway or already answered."""
-        if self._begin_answer():
+        if self._begin_answer(code):
             self.connection.send(
                 encode_response(self.opaque, code, header, body, remark=remark, extra=extra, serialize=self.serialize)
             )
 
     def reply_encoded(self, response: Buffer) -> None:
-        """Answers with a response that is encoded already, in the header encoding that `serialize` names."""
-        if self._begin_answer():
+        """Answers with a response of success that is encoded already, in the header encoding that `serialize` names."""
+        if self._begin_answer(0):
             self.connection.send((response,))
 
     def answer(self, reply: Reply) -> None:
@@ -138,7 +153,7 @@ class Request(msgspec.Struct, Generic[H], eq=False):
         code, remark = to_response(error)
         self.reply(code=code, remark=remark)
 
-    def _begin_answer(self) -> bool:
+    def _begin_answer(self, code: int) -> bool:
         """Whether there is somebody to answer, and nobody has done so yet. A oneway request is done with this."""
         if self._answered:
             return False
@@ -147,6 +162,11 @@ class Request(msgspec.Struct, Generic[H], eq=False):
             self.connection.end_oneway()
         elif self._parked:
             self.connection.under_way -= 1
+        if self._stopwatch is not None:
+            result: Result = (
+                "oneway" if self.oneway else "write_channel_failed" if self.connection.closed else "success"
+            )
+            self._stopwatch.answered(self.code, code, self._began_ms, waited=self._parked, result=result)
         return not self.oneway
 
     # --- for the router ----------------------------------------------------------------------------------------------
