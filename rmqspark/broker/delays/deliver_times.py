@@ -44,6 +44,7 @@ class Waiting(NamedTuple):
     key: str
     is_recall: bool
     comes_again: bool
+    topic: str
 
 
 def asked_time_ms(properties: Mapping[str, str], now_ms: int, max_delay_ms: int) -> int | None:
@@ -92,8 +93,9 @@ def waiting_of(record: Record) -> Waiting:
     properties = record.property_map()
     due_ms = due_in(properties, f"The record at physical offset {record.physical_offset}")
     recalled = properties.get(Property.TIMER_DEL_UNIQKEY)
+    topic = properties.get(Property.REAL_TOPIC, "")
     key = f"{properties.get(Property.REAL_TOPIC)}+{properties.get(Property.UNIQ_KEY)}"
-    return Waiting(due_ms, recalled or key, recalled is not None, Property.TIMER_ROLL_TIMES in properties)
+    return Waiting(due_ms, recalled or key, recalled is not None, Property.TIMER_ROLL_TIMES in properties, topic)
 
 
 def due_in(properties: Mapping[str, str], what: str) -> int:

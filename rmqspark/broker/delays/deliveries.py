@@ -17,6 +17,7 @@ from rmqspark.errors import DecodeError, InvalidArgument
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rmqspark.broker.metrics.arrivals import Arrivals
     from rmqspark.broker.topics import TopicTable
     from rmqspark.protocol.records.record import Record
     from rmqspark.store.draft import Appended, Draft
@@ -33,10 +34,11 @@ class Append(Protocol):
 class Deliveries:
     """Puts messages that waited where they belong. `append` is `Appender.append_together`."""
 
-    def __init__(self, store: MessageStore, append: Append, topics: TopicTable) -> None:
+    def __init__(self, store: MessageStore, append: Append, topics: TopicTable, arrivals: Arrivals) -> None:
         self._store = store
         self._append = append
         self._topics = topics
+        self._arrivals = arrivals
 
     def deliver(self, records: Sequence[Record], more: bytes = b"") -> None:
         """All of these or none, with `more` behind their properties. Raises what the store refuses them with.
@@ -45,7 +47,7 @@ class Deliveries:
         """
         drafts = [draft for record in records if (draft := self._draft_of(record, more)) is not None]
         if drafts:
-            self._append(drafts, makes_room=True)
+            self._arrivals.tell_stored("delay", drafts, self._append(drafts, makes_room=True))
 
     def sources_from(self, log_offset: int) -> list[int]:
         """What the deliveries at or behind `log_offset`, the end of a record, say of their sources, in order."""

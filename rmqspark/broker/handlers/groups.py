@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from rmqspark.broker.config import BrokerConfig
     from rmqspark.broker.group_deletion import GroupDeletion
+    from rmqspark.broker.metrics.creation_times import CreationTimes
     from rmqspark.broker.tables import BrokerTables
     from rmqspark.clock import Clock
     from rmqspark.remoting.request import Request
@@ -41,11 +42,19 @@ _MOST_BYTES: Final = 16 * 1024  # of one group's configuration, which is kept in
 class GroupHandlers:
     """Creates, changes, deletes and lists groups."""
 
-    def __init__(self, config: BrokerConfig, tables: BrokerTables, deletion: GroupDeletion, clock: Clock) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        tables: BrokerTables,
+        deletion: GroupDeletion,
+        creations: CreationTimes,
+        clock: Clock,
+    ) -> None:
         self._max_queues = config.max_queue_nums
         self._tables = tables
         self._groups = tables.groups
         self._deletion = deletion
+        self._creations = creations
         self._clock = clock
 
     def routes(self) -> Routes:
@@ -58,10 +67,12 @@ class GroupHandlers:
         }
 
     def update(self, request: Request[NoFields]) -> Awaitable[Reply]:
-        return self._put_all([SubscriptionGroupConfig.decode_request(request.body)])
+        group = SubscriptionGroupConfig.decode_request(request.body)
+        return self._creations.of_group(lambda: self._put_all([group]))
 
     def update_list(self, request: Request[NoFields]) -> Awaitable[Reply]:
-        return self._put_all(SubscriptionGroupList.decode_request(request.body).groupConfigList)
+        groups = SubscriptionGroupList.decode_request(request.body).groupConfigList
+        return self._creations.of_group(lambda: self._put_all(groups))
 
     def delete(self, request: Request[DeleteSubscriptionGroupRequestHeader]) -> Awaitable[Reply]:
         """Also of a group that is not there; its offsets are kept unless `cleanOffset` says otherwise."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from rmqspark.broker.config import BrokerConfig
+    from rmqspark.broker.metrics.creation_times import CreationTimes
     from rmqspark.broker.topic_deletion import TopicDeletion
     from rmqspark.broker.topic_publisher import TopicPublisher
     from rmqspark.broker.topics import TopicTable
@@ -49,6 +50,7 @@ class TopicHandlers:
         topics: TopicTable,
         publisher: TopicPublisher,
         deletion: TopicDeletion,
+        creations: CreationTimes,
         clock: Clock,
     ) -> None:
         self._max_queues = config.max_queue_nums
@@ -56,6 +58,7 @@ class TopicHandlers:
         self._topics = topics
         self._publisher = publisher
         self._deletion = deletion
+        self._creations = creations
         self._clock = clock
 
     def routes(self) -> Routes:
@@ -73,6 +76,9 @@ class TopicHandlers:
 
     def update(self, request: Request[CreateTopicRequestHeader]) -> Awaitable[Reply]:
         header = request.header
+        return self._creations.of_topic(lambda: self._update(header), is_system=self._topics.is_system(header.topic))
+
+    def _update(self, header: CreateTopicRequestHeader) -> Awaitable[Reply]:
         known = self._topics.get(header.topic)
         attributes = change_attributes(known.attributes if known else {}, header.attributes, creating=known is None)
         config = TopicConfig(
@@ -89,7 +95,8 @@ class TopicHandlers:
 
     def update_list(self, request: Request[NoFields]) -> Awaitable[Reply]:
         configs = TopicConfigList.decode_request(request.body).topicConfigList
-        return self._put_all([msgspec.structs.replace(each, attributes=plainly(each.attributes)) for each in configs])
+        plain = [msgspec.structs.replace(each, attributes=plainly(each.attributes)) for each in configs]
+        return self._creations.of_topic(lambda: self._put_all(plain))
 
     def delete(self, request: Request[TopicRequestHeader]) -> Awaitable[Reply]:
         topic = request.header.topic

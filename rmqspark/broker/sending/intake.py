@@ -83,6 +83,7 @@ class Admitted(Draft, gc=False):
     transaction_id: str = ""  # the sender's UNIQ_KEY
     waits_for_flush: bool = True
     belongs_to: int | None = None  # of a delayed message: the queue it will be in
+    has_shard: bool = False
     on_stored: Callable[[int, int], None] | None = None  # told its queue and physical offset before its sender is
 
     @property
@@ -153,7 +154,16 @@ class Intake:
         record = encode_unplaced(
             topic, body, properties, queue_id, header.h, sys_flag, header.g, _born_host(*peer), header.j or 0
         )
-        return Admitted(topic, queue_id, record, outline.tags_code, keys, keys[0], outline.waits_for_flush)
+        return Admitted(
+            topic,
+            queue_id,
+            record,
+            outline.tags_code,
+            keys,
+            keys[0],
+            outline.waits_for_flush,
+            has_shard=outline.has_shard,
+        )
 
     def _admit_unusual(
         self,
@@ -191,6 +201,7 @@ class Intake:
             properties[Property.UNIQ_KEY],
             waits_for_flush(properties),
             belongs_to,
+            Property.SHARDING_KEY in properties and not is_half,
         )
 
     def _parked(self, place: Place, encoded: bytes, properties: dict[str, str]) -> Parked | None:

@@ -1,0 +1,1 @@
+"""REST, metrics of the whole cluster, console."""

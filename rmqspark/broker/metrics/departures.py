@@ -1,0 +1,32 @@
+"""What consumers were given, by topic and group. RocketMQ: DefaultPullMessageResultHandler."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqspark.broker.metrics.tally import Tally
+from rmqspark.protocol.names import DLQ_PREFIX, RETRY_PREFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+NO_GROUP = ""
+"""Of reads in bulk, which name none: Spark's, and whoever looks around."""
+
+
+class Departures(Tally):
+    """Messages and bytes, by (topic, group). Retries and dead letters are not counted, as in RocketMQ."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(limit, 2)
+
+    def count(self, topic: str, group: str, messages: int, size_bytes: int) -> None:
+        """Of one answer."""
+        if messages and not topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
+            series = self.of((topic, group))
+            series[0] += messages
+            series[1] += size_bytes
+
+    def forget_gone(self, has_topic: Callable[[str], bool], has_group: Callable[[str], bool]) -> None:
+        """Drops what was read of topics, and by groups, that are gone."""
+        self.forget_unless(lambda topic, group: has_topic(topic) and (group == NO_GROUP or has_group(group)))
