@@ -44,9 +44,13 @@ def tell_queries(figures: Figures, queries: SparkQueries) -> None:
 
 def _tell_query(figures: Figures, report: QueryReport) -> None:
     labels = report.name or report.queryId, report.queryId
+    queues: dict[tuple[str, str, str, int], int] = {}
+    for queue in report.queues:  # two sources of a query may read the same: it counts where the slower one is
+        place = queue.group, queue.topic, queue.brokerName, queue.queueId
+        queues[place] = max(0, queue.latestOffset - queue.toOffset, queues.get(place, 0))
     behind: Counter[str] = Counter()
-    for queue in report.queues:
-        behind[queue.group] += max(0, queue.latestOffset - queue.toOffset)
+    for (group, *_), messages in queues.items():
+        behind[group] += messages
     for source, messages in behind.items():
         figures.add(QUERY_OFFSETS_BEHIND, (*labels, source), messages)
     if report.lag.maxMsBehindLatest is not None:
