@@ -16,6 +16,7 @@ import numpy as np
 
 from rmqspark.broker.metrics.families import MESSAGE_SIZE
 from rmqspark.broker.metrics.histograms import Histogram
+from rmqspark.broker.metrics.turns import Turns
 from rmqspark.protocol.names import (
     CHECK_MAX_TIME_TOPIC,
     DLQ_PREFIX,
@@ -42,7 +43,7 @@ _KINDS: Final[dict[str, MessageType]] = {HALF_TOPIC: "transaction", SCHEDULE_TOP
 """What messages of these topics are, if nothing else is told of them."""
 _NOT_COUNTED: Final = HIDDEN_TOPICS | {OP_HALF_TOPIC, CHECK_MAX_TIME_TOPIC}
 _ENTRIES_AT_ONCE: Final = 65_536  # a millisecond or less
-_TOPICS_AT_ONCE: Final = 64
+_QUEUES_AT_ONCE: Final = 500
 
 
 class Arrived(NamedTuple):
@@ -108,16 +109,16 @@ class Arrivals:
         topics = self._queues.topics()
         for gone in self._topics.keys() - set(topics):
             del self._topics[gone]
-        for number, topic in enumerate(filter(_is_counted, topics)):
-            if number % _TOPICS_AT_ONCE == 0:
-                await asyncio.sleep(0)
+        turns = Turns(_QUEUES_AT_ONCE)
+        for topic in filter(_is_counted, topics):
             for queue_id, end in self._queues.ends(topic).items():
                 if end != self._topic(topic).ends.get(queue_id, 0):
                     await self._count_queue(topic, queue_id, end)
+                await turns.did()
 
     def by_type(self) -> Iterator[Arrived]:
-        """As far as it was read."""
-        for name, topic in self._topics.items():
+        """As far as it was read. Topics may come and go meanwhile."""
+        for name, topic in list(self._topics.items()):
             yield from topic.by_type(name)
 
     async def _count_queue(self, topic: str, queue_id: int, end: int) -> None:

@@ -38,6 +38,7 @@ from rmqspark.broker.metrics.lags import Lags
 from rmqspark.broker.metrics.own_figures import tell_queries, tell_transactions
 from rmqspark.broker.metrics.settings import common_labels
 from rmqspark.broker.metrics.store_figures import tell_store, tell_timers
+from rmqspark.broker.metrics.turns import Turns
 from rmqspark.errors import Busy
 from rmqspark.protocol.names import Perm, is_system_group, is_system_topic
 
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from rmqspark.broker.parts import Given, Parts
 
 _MOST_WAITING: Final = 8
+_SERIES_AT_ONCE: Final = 100
 _PROCESSORS: Final = (
     "send", "async_put", "pull", "ack", "query_message", "client_manager", "heartbeat", "lite_pull", "transaction",
     "consumer_manager", "admin", "reply",
@@ -90,17 +92,18 @@ class BrokerMetrics:
         figures = Figures(self._labels, self._off)
         await self.count()
         self._tell_broker(figures)
-        self._tell_traffic(figures)
+        await self._tell_traffic(figures)
         tell_clients(figures, self._parts.clients)
         if figures.wants(LAG):
             await self._lags.tell(figures)
-        self._tell_dead_letters(figures)
+        await self._tell_dead_letters(figures)
         self._tell_transactions(figures)
         now_ms = self._given.clock.now_ms()
         tell_store(figures, self._parts.store, now_ms)
         tell_timers(figures, self._parts.store, self._parts.timed, now_ms)
         self._parts.counted.latency.tell(figures)
         self._tell_own(figures)
+        await tell_queries(figures, self._parts.queries)
         return figures
 
     def _tell_broker(self, figures: Figures) -> None:
@@ -110,16 +113,20 @@ class BrokerMetrics:
         figures.add(TOPIC_NUMBER, (), len(self._parts.tables.topics))
         figures.add(GROUP_NUMBER, (), len(self._parts.tables.groups))
 
-    def _tell_traffic(self, figures: Figures) -> None:
+    async def _tell_traffic(self, figures: Figures) -> None:
         counted, tables = self._parts.counted, self._parts.tables
+        turns = Turns(_SERIES_AT_ONCE)
         for topic, message_type, sizes in counted.arrivals.by_type():
+            await turns.did()
             labels = topic, message_type, word(tables.topics.is_system(topic))
             figures.add(MESSAGES_IN, labels, sum(sizes.counts))
             figures.add(THROUGHPUT_IN, labels, sizes.total)
             figures.add_histogram(MESSAGE_SIZE, labels, sizes)
         departures = counted.departures
-        departures.forget_gone(lambda name: tables.topics.get(name) is not None, lambda name: name in tables.groups)
-        for (topic, group), (messages, size_bytes) in departures.items():
+        known = departures.of_what_is_there(
+            lambda topic: tables.topics.get(topic) is not None, lambda group: group in tables.groups
+        )
+        async for (topic, group), (messages, size_bytes) in known:
             out = topic, group, word(tables.topics.is_system(topic) or is_system_group(group))
             figures.add(MESSAGES_OUT, out, messages)
             figures.add(THROUGHPUT_OUT, out, size_bytes)
@@ -128,10 +135,11 @@ class BrokerMetrics:
             figures.add(THROUGHPUT_OUT, None, departures.overflow[1])
         counted.creations.tell(figures)
 
-    def _tell_dead_letters(self, figures: Figures) -> None:
+    async def _tell_dead_letters(self, figures: Figures) -> None:
         dead_letters = self._parts.counted.dead_letters
-        dead_letters.forget_unless(lambda group, _: group in self._parts.tables.groups)
-        for (group, topic), (count,) in dead_letters.items():
+        async for (group, topic), (count,) in dead_letters.of_those(
+            lambda group, _: group in self._parts.tables.groups
+        ):
             is_system = is_system_topic(topic) or is_system_group(group)
             figures.add(SENT_TO_DLQ, (group, topic, word(is_system)), count)
         if dead_letters.overflow[0]:
@@ -155,4 +163,3 @@ class BrokerMetrics:
         figures.add(CONNECTIONS, (), self.connections())
         figures.add(HELD_PULLS, (), parts.pulls.held)
         figures.add(LEASES, (), len(parts.tables.locks))
-        tell_queries(figures, parts.queries)

@@ -8,7 +8,7 @@ from rmqspark.broker.metrics.tally import Tally
 from rmqspark.protocol.names import DLQ_PREFIX, RETRY_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
 NO_GROUP = ""
 """Of reads in bulk, which name none: Spark's, and whoever looks around."""
@@ -27,6 +27,8 @@ class Departures(Tally):
             series[0] += messages
             series[1] += size_bytes
 
-    def forget_gone(self, has_topic: Callable[[str], bool], has_group: Callable[[str], bool]) -> None:
-        """Drops what was read of topics, and by groups, that are gone."""
-        self.forget_unless(lambda topic, group: has_topic(topic) and (group == NO_GROUP or has_group(group)))
+    def of_what_is_there(
+        self, has_topic: Callable[[str], bool], has_group: Callable[[str], bool]
+    ) -> AsyncIterator[tuple[tuple[str, str], list[int]]]:
+        """Those of topics and groups that are there still; the others are dropped."""
+        return self.of_those(lambda topic, group: has_topic(topic) and (group == NO_GROUP or has_group(group)))

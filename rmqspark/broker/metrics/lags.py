@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqspark.broker.metrics.families import INFLIGHT, LAG, LAG_LATENCY, LEFT_OUT, QUEUEING_LATENCY, READY
 from rmqspark.broker.metrics.figures import word
+from rmqspark.broker.metrics.turns import Turns
 from rmqspark.protocol.names import HIDDEN_TOPICS, RETRY_PREFIX, is_system_group, is_system_topic
 
 if TYPE_CHECKING:
@@ -28,27 +29,26 @@ if TYPE_CHECKING:
 
 MOST_TOLD: Final = 10_000
 FRESH_MS: Final = 5_000
-_QUEUES_AT_ONCE: Final = 500  # a millisecond or less
+_QUEUES_AT_ONCE: Final = 500
 _READS_AT_ONCE: Final = 100
+_TOLD_AT_ONCE: Final = 100
 
 
-class Pair(NamedTuple):
-    """Figures of a group and a topic. `unread` and `unpulled` are where the first such message of each queue is: queue
-    id and queue offset."""
+class Lag(NamedTuple):
+    """What a group has not consumed of a topic. Compares by how much that is."""
 
+    messages: int
     group: str
     topic: str
-    lag: int = 0
-    inflight: int = 0
-    ready: int = 0
-    unread: tuple[tuple[int, int], ...] = ()
-    unpulled: tuple[tuple[int, int], ...] = ()
 
 
-class _Dated(NamedTuple):
-    """Store times of the first messages not consumed and not pulled, ms; -1 where there is none."""
+class _Known(NamedTuple):
+    """All that is told of a lag. The times are when the first messages were stored that are not consumed and not
+    pulled, ms; -1 where there are none."""
 
-    pair: Pair
+    lag: Lag
+    inflight: int
+    ready: int
     unread_ms: int
     unpulled_ms: int
 
@@ -70,7 +70,7 @@ class Lags:
         self._clients = clients
         self._clock = clock
         self._looking = asyncio.Lock()
-        self._found: list[_Dated] = []
+        self._found: list[_Known] = []
         self._left_out = 0
         self._found_ms = -FRESH_MS
 
@@ -79,47 +79,65 @@ class Lags:
         async with self._looking:
             if self._clock.monotonic_ms() - self._found_ms >= FRESH_MS:
                 await self._look()
-        now_ms = self._clock.now_ms()
-        for dated in self._found:
-            _tell(figures, dated, now_ms)
+        now_ms, turns = self._clock.now_ms(), Turns(_TOLD_AT_ONCE)
+        for known in self._found:
+            _tell(figures, known, now_ms)
+            await turns.did()
         figures.add(LEFT_OUT, (), self._left_out)
 
     async def _look(self) -> None:
-        pairs, seen = [], 0
+        """Keeps those most behind, the least of them first in a heap."""
+        most_behind: list[Lag] = []
+        seen, turns = 0, Turns(_QUEUES_AT_ONCE)
         for group, topic in self._pairs():
-            pair = self._measure(group, topic)
-            if pair is not None:
-                pairs.append(pair)
+            config = self._topics.get(topic)
+            if config is None:
+                continue
             seen += 1
-            if seen * 8 >= _QUEUES_AT_ONCE:
-                seen = 0
-                await asyncio.sleep(0)
-        told = heapq.nlargest(MOST_TOLD, pairs, key=lambda pair: pair.lag)
-        self._found = [dated async for dated in self._dated(told)]
-        self._left_out = len(pairs) - len(told)
+            keep = heapq.heappush if len(most_behind) < MOST_TOLD else heapq.heappushpop
+            keep(most_behind, Lag(self._behind(group, topic, config.writeQueueNums), group, topic))
+            await turns.did(max(1, config.writeQueueNums))
+        self._found = [known async for known in self._known(most_behind)]
+        self._left_out = seen - len(most_behind)
         self._found_ms = self._clock.monotonic_ms()
 
     def _pairs(self) -> Iterator[tuple[str, str]]:
-        """Each once: those with a committed offset, and what consumers that are online subscribe to."""
-        known = dict.fromkeys((group, topic) for topic, group in self._offsets.pairs())
-        for group in self._clients.consumer_groups():
-            known.update(dict.fromkeys((group.name, topic) for topic in group.subscriptions))
-        return (pair for pair in known if not is_system_group(pair[0]) and pair[1] not in HIDDEN_TOPICS)
+        """Each once: those with a committed offset, and what consumers that are online subscribe to besides."""
+        for topic, group in self._offsets.pairs():
+            if not is_system_group(group) and topic not in HIDDEN_TOPICS:
+                yield group, topic
+        for online in self._clients.consumer_groups():
+            for topic in list(online.subscriptions):
+                if not is_system_group(online.name) and not self._offsets.committed_queues(online.name, topic):
+                    yield online.name, topic
 
-    def _measure(self, group: str, topic: str) -> Pair | None:
-        """None of a topic that is gone. A queue of which nothing is committed, or pulled, counts as caught up."""
-        config = self._topics.get(topic)
-        if config is None:
-            return None
-        lag = inflight = ready = 0
+    def _behind(self, group: str, topic: str, queues: int) -> int:
+        """In messages. A queue of which nothing is committed counts as consumed."""
+        committed, ends = self._offsets.committed_queues(group, topic), self._queues.ends(topic)
+        behind = 0
+        for queue_id, offset in committed.items():
+            if offset < ends.get(queue_id, 0) and queue_id < queues:
+                behind += ends[queue_id] - offset
+        return behind
+
+    async def _known(self, lags: Sequence[Lag]) -> AsyncIterator[_Known]:
+        turns = Turns(_READS_AT_ONCE)
+        for lag in lags:
+            config = self._topics.get(lag.topic)
+            if config is not None:  # nobody has deleted it meanwhile
+                yield self._look_at(lag, config.writeQueueNums)
+                await turns.did(max(1, config.writeQueueNums))
+
+    def _look_at(self, lag: Lag, queues: int) -> _Known:
+        """Where nothing is pulled of a queue, nothing is in flight, and nothing ready."""
+        group, topic = lag.group, lag.topic
+        inflight = ready = 0
         unread, unpulled = [], []
         committed_queues, ends = self._offsets.committed_queues(group, topic), self._queues.ends(topic)
-        for queue_id in range(config.writeQueueNums):
-            end = ends.get(queue_id, 0)
+        for queue_id in range(queues):
+            end, committed = ends.get(queue_id, 0), committed_queues.get(queue_id)
             pulled = self._offsets.pull_offset(group, topic, queue_id)
-            committed = committed_queues.get(queue_id)
             if committed is not None and committed < end:
-                lag += end - committed
                 unread.append((queue_id, committed))
             if pulled is None:
                 continue
@@ -127,16 +145,7 @@ class Lags:
             if pulled < end:
                 ready += end - pulled
                 unpulled.append((queue_id, pulled))
-        return Pair(group, topic, lag, inflight, ready, tuple(unread), tuple(unpulled))
-
-    async def _dated(self, pairs: Sequence[Pair]) -> AsyncIterator[_Dated]:
-        reads = 0
-        for pair in pairs:
-            yield _Dated(pair, self._earliest_ms(pair.topic, pair.unread), self._earliest_ms(pair.topic, pair.unpulled))
-            reads += len(pair.unread) + len(pair.unpulled)
-            if reads >= _READS_AT_ONCE:
-                reads = 0
-                await asyncio.sleep(0)
+        return _Known(lag, inflight, ready, self._earliest_ms(topic, unread), self._earliest_ms(topic, unpulled))
 
     def _earliest_ms(self, topic: str, places: Sequence[tuple[int, int]]) -> int:
         """The earliest store time of these messages; of those that have expired, of the first that is left."""
@@ -147,15 +156,15 @@ class Lags:
         return min((time_ms for time_ms in times if time_ms > 0), default=-1)
 
 
-def _tell(figures: Figures, dated: _Dated, now_ms: int) -> None:
-    pair = dated.pair
-    is_retry = pair.topic.startswith(RETRY_PREFIX)
-    labels = (pair.group, pair.topic, word(is_retry), word(is_system_topic(pair.topic) or is_system_group(pair.group)))
-    figures.add(LAG, labels, pair.lag)
-    figures.add(LAG_LATENCY, labels, _age(dated.unread_ms, now_ms))
-    figures.add(INFLIGHT, labels, pair.inflight)
-    figures.add(QUEUEING_LATENCY, labels, _age(dated.unpulled_ms, now_ms))
-    figures.add(READY, labels, pair.ready)
+def _tell(figures: Figures, known: _Known, now_ms: int) -> None:
+    messages, group, topic = known.lag
+    is_system = is_system_topic(topic) or is_system_group(group)
+    labels = (group, topic, word(topic.startswith(RETRY_PREFIX)), word(is_system))
+    figures.add(LAG, labels, messages)
+    figures.add(LAG_LATENCY, labels, _age(known.unread_ms, now_ms))
+    figures.add(INFLIGHT, labels, known.inflight)
+    figures.add(QUEUEING_LATENCY, labels, _age(known.unpulled_ms, now_ms))
+    figures.add(READY, labels, known.ready)
 
 
 def _age(stored_ms: int, now_ms: int) -> int:

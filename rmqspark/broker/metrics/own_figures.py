@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rmqspark.broker.metrics.families import QUERY_BATCH, QUERY_OFFSETS_BEHIND, QUERY_SECONDS_BEHIND, TRANSACTIONS
+from rmqspark.broker.metrics.turns import Turns
 from rmqspark.txn.coordinator.ledger import is_open
 
 if TYPE_CHECKING:
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
     from rmqspark.txn.coordinator.coordination import Coordination
     from rmqspark.txn.coordinator.events import Transaction
 
-_STATES = ("new", "open", "given_up", "completing", "committed")
+_QUEUES_AT_ONCE: Final = 500
+_STATES: Final = ("new", "open", "given_up", "completing", "committed")
 
 
 def tell_transactions(figures: Figures, coordination: Coordination) -> None:
@@ -35,9 +37,11 @@ def _state(txn: Transaction) -> str:
     return "new" if txn.last_version < 0 else "committed"
 
 
-def tell_queries(figures: Figures, queries: SparkQueries) -> None:
+async def tell_queries(figures: Figures, queries: SparkQueries) -> None:
     """Of queries whose listener said last that they run."""
+    turns = Turns(_QUEUES_AT_ONCE)
     for report in queries.reports():
+        await turns.did(1 + len(report.queues))
         if report.state == "running":
             _tell_query(figures, report)
 

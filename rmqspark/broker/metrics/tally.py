@@ -5,10 +5,14 @@ RocketMQ: OpenTelemetry's cardinality limit, and its series with `otel_metric_ov
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from rmqspark.broker.metrics.turns import Turns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import AsyncIterator, Callable
+
+_AT_ONCE: Final = 200
 
 
 class Tally:
@@ -33,10 +37,16 @@ class Tally:
         series = self._series[key] = [0] * self._width
         return series
 
-    def items(self) -> Iterator[tuple[tuple[str, str], list[int]]]:
-        return iter(self._series.items())
+    def items(self) -> list[tuple[tuple[str, str], list[int]]]:
+        return list(self._series.items())
 
-    def forget_unless(self, is_there: Callable[[str, str], bool]) -> None:
-        """Drops what is counted of a topic or group that is gone."""
-        for key in [key for key in self._series if not is_there(*key)]:
-            del self._series[key]
+    async def of_those(self, is_there: Callable[[str, str], bool]) -> AsyncIterator[tuple[tuple[str, str], list[int]]]:
+        """The same, a few a turn of the loop; what is counted of a topic or group that is gone is dropped on the
+        way."""
+        turns = Turns(_AT_ONCE)
+        for key, series in self.items():
+            await turns.did()
+            if is_there(*key):
+                yield key, series
+            else:
+                self._series.pop(key, None)

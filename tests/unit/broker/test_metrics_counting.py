@@ -26,6 +26,8 @@ from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.memory_files import MemoryFileSystem
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from rmqspark.store.draft import Appended
 
 BOUNDS = (10.0, 100.0)
@@ -45,6 +47,13 @@ def test_many_values_at_once_count_as_one_by_one(values: list[int]) -> None:
     assert [sum(together.counts[:1]), sum(together.counts[:2]), sum(together.counts)] == [*below, len(values)]
 
 
+def there(series: AsyncIterator[tuple[tuple[str, str], list[int]]]) -> dict[tuple[str, str], list[int]]:
+    async def gather() -> dict[tuple[str, str], list[int]]:
+        return {key: numbers async for key, numbers in series}
+
+    return asyncio.run(gather())
+
+
 def test_beyond_the_limit_all_is_counted_as_one() -> None:
     """A tally takes no more memory than it may, whoever names what."""
     tally = Tally(2)
@@ -52,7 +61,7 @@ def test_beyond_the_limit_all_is_counted_as_one() -> None:
         tally.of((group, "orders"))[0] += 1
     assert dict(tally.items()) == {("a", "orders"): [2], ("b", "orders"): [1]}
     assert tally.overflow == [2]
-    tally.forget_unless(lambda group, _: group != "a")
+    assert there(tally.of_those(lambda group, _: group != "a")) == {("b", "orders"): [1]}
     tally.of(("c", "orders"))[0] += 1
     assert dict(tally.items()) == {("b", "orders"): [1], ("c", "orders"): [1]}
 
@@ -64,8 +73,9 @@ def test_what_is_read_of_what_is_gone_is_forgotten() -> None:
         departures.count(topic, group, 3, 300)
     departures.count("%RETRY%billing", "billing", 1, 100)
     departures.count("orders", "billing", 0, 0)
-    departures.forget_gone(lambda topic: topic == "orders", lambda group: group == "billing")
-    assert dict(departures.items()) == {("orders", "billing"): [3, 300], ("orders", ""): [3, 300]}
+    left = departures.of_what_is_there(lambda topic: topic == "orders", lambda group: group == "billing")
+    assert there(left) == {("orders", "billing"): [3, 300], ("orders", ""): [3, 300]}
+    assert len(departures) == 2
 
 
 class Store:
