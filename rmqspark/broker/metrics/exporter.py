@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _MOST_HEADER_BYTES: Final = 8 * 1024
 _MOST_CLIENTS: Final = 16
-_REQUEST_S: Final = 5
 _ANSWER_S: Final = 30
 
 log = structlog.get_logger("rmqspark.broker")
@@ -35,13 +34,22 @@ log = structlog.get_logger("rmqspark.broker")
 class Exporter:
     """Listens while its `async with` block runs. `port` 0 takes any free one."""
 
-    def __init__(self, text: Callable[[], AsyncIterator[bytes]], *, host: str, port: int, insecure: bool) -> None:
+    def __init__(
+        self,
+        text: Callable[[], AsyncIterator[bytes]],
+        *,
+        host: str,
+        port: int,
+        insecure: bool,
+        request_timeout_ms: int = 5_000,
+    ) -> None:
         """`text` is what /metrics answers, in pieces. Raises InvalidArgument for an address beyond this machine, unless
         `insecure`."""
         check_host(host, insecure)
         self._text = text
         self._host = host
         self._wanted_port = port
+        self._request_timeout_ms = request_timeout_ms
         self._clients: dict[asyncio.Task[None], None] = {}
 
     async def __aenter__(self) -> Self:
@@ -80,7 +88,7 @@ class Exporter:
         assert client is not None
         self._clients[client] = None
         try:
-            async with asyncio.timeout(_REQUEST_S):
+            async with asyncio.timeout(self._request_timeout_ms / 1000):
                 head = await reader.readuntil(b"\r\n\r\n")
             async with asyncio.timeout(_ANSWER_S):
                 await self._answer(head.split(b"\r\n", 1)[0], writer)
