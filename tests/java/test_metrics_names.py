@@ -17,6 +17,7 @@ from rmqspark.broker.config import BrokerConfig
 from rmqspark.broker.metrics.families import FAMILIES
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.clock import SystemClock
+from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.consume import ConsumerSendMsgBackRequestHeader
 from rmqspark.protocol.records.message_id import parse_offset_msg_id
@@ -89,10 +90,11 @@ def scraped(port: int) -> Told:
 
 def worked(namesrv: str, port: int) -> Told:
     """7 messages and 2 with a sharding key, 5 read by a group; a commit, a rollback, a transaction in doubt; a message
-    that waits for tomorrow; a dead letter; a topic and a group made by request."""
+    that waits for tomorrow, and one that is due; a dead letter; topics and a group made by request."""
     with AdminClient(namesrv) as admin:
-        for topic in ("orders", "paid"):
+        for topic in ("orders", "paid", "timed"):
             admin.create_topic(topic, 1)
+    ask(namesrv, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, SubscriptionGroupConfig("made").encode())
     with (
         PushConsumer(namesrv, group="billing", listener=lambda _: None, consume_from="earliest") as consumer,
         Producer(namesrv, group="shop") as producer,
@@ -106,6 +108,7 @@ def worked(namesrv: str, port: int) -> Told:
             till.send(Message("paid", b"y"), arg=state)
         producer.send(Message("orders", b"tomorrow", deliver_time_ms=SystemClock().now_ms() + 80_000_000))
         producer.send(Message("orders", b"later", delay_level=1))
+        producer.send(Message("timed", b"soon", deliver_time_ms=SystemClock().now_ms() + 2_000))
         wait_for(lambda: scraped(port).value("rocketmq_half_messages", topic="paid") == 1, "one is in doubt")
         give_up(namesrv, receipts[0].offset_msg_id)
         wait_for(lambda: is_done(scraped(port)), "all is counted", timeout_s=90)
@@ -117,8 +120,12 @@ def give_up(namesrv: str, offset_msg_id: str) -> None:
     header = ConsumerSendMsgBackRequestHeader(
         physical_offset, "billing", -1, originTopic="orders", maxReconsumeTimes=16
     )
+    ask(namesrv, RequestCode.CONSUMER_SEND_MSG_BACK, header)
+
+
+def ask(namesrv: str, code: RequestCode, header: Any = None, body: bytes = b"") -> None:
     with ClusterClient(namesrv) as client:
-        client.broker("broker-a").call(RequestCode.CONSUMER_SEND_MSG_BACK, header, timeout_ms=60_000)
+        client.broker("broker-a").call(code, header, body, timeout_ms=60_000)
 
 
 def is_done(now: Told) -> bool:
@@ -126,6 +133,7 @@ def is_done(now: Told) -> bool:
         now.value("rocketmq_messages_out_total", topic="orders", consumer_group="billing") == 10
         and now.value("rocketmq_consumer_lag_messages", topic="orders", consumer_group="billing") == 0
         and now.value("rocketmq_timing_messages", topic="orders") == 1
+        and now.value("rocketmq_timer_dequeue_total", topic="timed") == 1
         and now.value("rocketmq_messages_in_total", topic="orders", message_type="delay") == 1
         and now.value("rocketmq_consumer_connections", consumer_group="billing") == 1
     )
@@ -187,6 +195,8 @@ def test_what_we_call_rocketmqs_is_rocketmqs(both: Both) -> None:
         ("rocketmq_finish_message_latency_milliseconds_bucket", {"topic": "paid", "le": "5.0"}),
         ("rocketmq_timing_messages", {"topic": "orders", "storage_type": "local", "storage_medium": "disk"}),
         ("rocketmq_timer_enqueue_total", {"topic": "orders"}),
+        ("rocketmq_timer_dequeue_total", {"topic": "timed"}),
+        ("rocketmq_consumer_group_create_execution_time_milliseconds_count", {"invocation_status": "success"}),
         ("rocketmq_delay_message_latency_seconds_bucket", {"topic": "orders", "le": "86400.0"}),
         ("rocketmq_broker_permission", {"node_id": "broker-a", "cluster": "DefaultCluster", "node_type": "broker"}),
         ("rocketmq_storage_dispatch_behind_bytes", {"storage_type": "local"}),
