@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 
+from rmqspark.broker.metrics.if_memory_allows import IF_MEMORY_ALLOWS
 from rmqspark.errors import (
     Busy,
     DecodeError,
@@ -182,11 +183,12 @@ class HalfMessages:
             messages.append(committed_draft(half, record))
         place = self._mark([half.queue_offset], messages)
         self._ledger.end(half.queue_offset, outcome)
-        if outcome is Outcome.COMMITTED:
-            age_ms = self._clock.now_ms() - record.born_timestamp_ms
-            self._counted.ends_of_halves.committed(half.real_topic, age_ms)
-        else:
-            self._counted.ends_of_halves.rolled_back(half.real_topic)
+        with IF_MEMORY_ALLOWS:
+            if outcome is Outcome.COMMITTED:
+                age_ms = self._clock.now_ms() - record.born_timestamp_ms
+                self._counted.ends_of_halves.committed(half.real_topic, age_ms)
+            else:
+                self._counted.ends_of_halves.rolled_back(half.real_topic)
         return place.physical_offset + place.size
 
     def set_aside(self, half: OpenHalf, reason: str) -> None:
@@ -229,9 +231,10 @@ class HalfMessages:
         """Writes that these halves ended, behind `messages` and in one piece with them."""
         mark = operation_draft(half_offsets, now_ms=self._clock.now_ms(), host=self._host)
         places = self._append([*messages, mark])
-        self._counted.arrivals.tell_stored("transaction", messages, places)
         place = places[-1]
         self._operations.add(place.queue_offset, half_offsets)
+        with IF_MEMORY_ALLOWS:
+            self._counted.arrivals.tell_stored("transaction", messages, places)
         return place
 
     def _record(self, physical_offset: int) -> Record:

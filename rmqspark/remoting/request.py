@@ -131,15 +131,17 @@ class Request(msgspec.Struct, Generic[H], eq=False):
         extra: Mapping[str, str] | None = None,
     ) -> None:
         """Answers, in the header encoding of the request. Does nothing if the request is oneway or already answered."""
-        if self._begin_answer(code):
+        if self._begin_answer():
             self.connection.send(
                 encode_response(self.opaque, code, header, body, remark=remark, extra=extra, serialize=self.serialize)
             )
+        self._note_time(code)
 
     def reply_encoded(self, response: Buffer) -> None:
         """Answers with a response of success that is encoded already, in the header encoding that `serialize` names."""
-        if self._begin_answer(0):
+        if self._begin_answer():
             self.connection.send((response,))
+        self._note_time(0)
 
     def answer(self, reply: Reply) -> None:
         """Answers with a Reply."""
@@ -153,7 +155,7 @@ class Request(msgspec.Struct, Generic[H], eq=False):
         code, remark = to_response(error)
         self.reply(code=code, remark=remark)
 
-    def _begin_answer(self, code: int) -> bool:
+    def _begin_answer(self) -> bool:
         """Whether there is somebody to answer, and nobody has done so yet. A oneway request is done with this."""
         if self._answered:
             return False
@@ -162,12 +164,20 @@ class Request(msgspec.Struct, Generic[H], eq=False):
             self.connection.end_oneway()
         elif self._parked:
             self.connection.under_way -= 1
-        if self._stopwatch is not None:
+        return not self.oneway
+
+    def _note_time(self, code: int) -> None:
+        """Once, behind the answer; where memory runs out it is left out: the answer is worth more."""
+        stopwatch, self._stopwatch = self._stopwatch, None
+        if stopwatch is None:
+            return
+        try:
             result: Result = (
                 "oneway" if self.oneway else "write_channel_failed" if self.connection.closed else "success"
             )
-            self._stopwatch.answered(self.code, code, self._began_ms, waited=self._parked, result=result)
-        return not self.oneway
+            stopwatch.answered(self.code, code, self._began_ms, waited=self._parked, result=result)
+        except MemoryError:
+            return
 
     # --- for the router ----------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ import numpy as np
 import structlog
 
 from rmqspark.broker.delays.parking import delivered_draft, place_of
+from rmqspark.broker.metrics.if_memory_allows import IF_MEMORY_ALLOWS
 from rmqspark.errors import DecodeError, InvalidArgument
 
 if TYPE_CHECKING:
@@ -47,7 +48,9 @@ class Deliveries:
         """
         drafts = [draft for record in records if (draft := self._draft_of(record, more)) is not None]
         if drafts:
-            self._arrivals.tell_stored("delay", drafts, self._append(drafts, makes_room=True))
+            places = self._append(drafts, makes_room=True)
+            with IF_MEMORY_ALLOWS:
+                self._arrivals.tell_stored("delay", drafts, places)
 
     def sources_from(self, log_offset: int) -> list[int]:
         """What the deliveries at or behind `log_offset`, the end of a record, say of their sources, in order."""

@@ -18,6 +18,7 @@ import structlog
 from rmqspark.broker.delays.deliver_times import PRECISION_MS, times_told, waiting_of
 from rmqspark.broker.delays.parking import source_of
 from rmqspark.broker.delays.timetable import Timetable
+from rmqspark.broker.metrics.if_memory_allows import IF_MEMORY_ALLOWS
 from rmqspark.errors import Busy, InvalidMessage, RmqError
 from rmqspark.protocol.bodies.admin import TimerTable
 from rmqspark.protocol.names import TIMER_TOPIC
@@ -175,7 +176,8 @@ class TimedMessages:
                 self._timetable.overrule(waiting.due_ms, waiting.key, record.queue_offset)
             self._timetable.add(waiting.due_ms, record.queue_offset)
             is_new = record.queue_offset >= self._end_at_start
-            self.counts.taken_in(waiting.topic, waiting.due_ms - record.born_timestamp_ms, is_new=is_new)
+            with IF_MEMORY_ALLOWS:
+                self.counts.taken_in(waiting.topic, waiting.due_ms - record.born_timestamp_ms, is_new=is_new)
 
     def _was_delivered(self, record: Record, due_ms: int) -> bool:
         is_known = record.queue_offset < self._known.queueOffset and due_ms < self._known.readTimeMs
@@ -192,8 +194,9 @@ class TimedMessages:
         records = [record for record, waiting in read if self._is_wanted(record, waiting, due.due_ms)]
         self._deliveries.deliver(records, times_told(self._clock.now_ms()))
         self._timetable.done(due)
-        for _, waiting in read:
-            self.counts.time_came(waiting.topic)
+        with IF_MEMORY_ALLOWS:
+            for _, waiting in read:
+                self.counts.time_came(waiting.topic)
         self._has_news = True
         return True
 

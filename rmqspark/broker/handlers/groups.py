@@ -6,7 +6,7 @@ RocketMQ's AdminBrokerProcessor; spec: requests, sections 6 and 7. A change is a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rmqspark.broker.paging import page_of
 from rmqspark.errors import InvalidArgument
@@ -25,7 +25,7 @@ from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Coroutine
 
     from rmqspark.broker.config import BrokerConfig
     from rmqspark.broker.group_deletion import GroupDeletion
@@ -104,7 +104,7 @@ class GroupHandlers:
         )
         return Reply(GetAllSubscriptionGroupResponseHeader(len(table.subscriptionGroupTable)), page.encode())
 
-    def _put_all(self, configs: list[SubscriptionGroupConfig]) -> Awaitable[Reply]:
+    def _put_all(self, configs: list[SubscriptionGroupConfig]) -> Coroutine[Any, Any, Reply]:
         """All are checked before the first is taken."""
         for config in configs:
             self._check(config)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from rmqspark.broker.metrics.if_memory_allows import IF_MEMORY_ALLOWS
 from rmqspark.broker.redelivery import dead_letter_draft, is_dead, retry_draft
 from rmqspark.errors import DecodeError, MessageNotFound, RmqError, ServerFault
 from rmqspark.protocol.codes import RequestCode
@@ -84,13 +85,18 @@ class SendBackHandlers:
             draft = self._retry(record, group, header.delayLevel)
         await self._stored(draft, is_new_topic=is_new)
         if is_given_up:
-            origin = record.property_map().get(Property.RETRY_TOPIC) or record.topic
-            self._dead_letters.of((group.groupName, origin))[0] += 1
+            with IF_MEMORY_ALLOWS:
+                self._dead_letters.of((group.groupName, self._origin(record)))[0] += 1
         return Reply()
 
     def _retry(self, record: Record, group: SubscriptionGroupConfig, delay_level: int) -> Draft:
         queue_id = self._entropy.below(group.retryQueueNums)
         return retry_draft(record, group.groupName, queue_id, delay_level, self._delay_levels)
+
+    def _origin(self, record: Record) -> str:
+        """The topic it was sent to first; where it names one that is not there, the one that it was read of."""
+        named = record.property_map().get(Property.RETRY_TOPIC, "")
+        return record.topic if self._topics.get(named) is None else named
 
     def _record(self, physical_offset: int) -> Record:
         """The message there, if it is one that consumers read: what only looks like a record, in the body of another

@@ -9,7 +9,7 @@ Left out: static topics.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -27,7 +27,7 @@ from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Coroutine
 
     from rmqspark.broker.config import BrokerConfig
     from rmqspark.broker.metrics.creation_times import CreationTimes
@@ -78,7 +78,7 @@ class TopicHandlers:
         header = request.header
         return self._creations.of_topic(lambda: self._update(header), is_system=self._topics.is_system(header.topic))
 
-    def _update(self, header: CreateTopicRequestHeader) -> Awaitable[Reply]:
+    def _update(self, header: CreateTopicRequestHeader) -> Coroutine[Any, Any, Reply]:
         known = self._topics.get(header.topic)
         attributes = change_attributes(known.attributes if known else {}, header.attributes, creating=known is None)
         config = TopicConfig(
@@ -136,7 +136,7 @@ class TopicHandlers:
         del request
         return Reply(body=TopicList(self._topics.system_names()).encode())
 
-    def _put_all(self, configs: list[TopicConfig]) -> Awaitable[Reply]:
+    def _put_all(self, configs: list[TopicConfig]) -> Coroutine[Any, Any, Reply]:
         """All are checked before the first is taken."""
         for config in configs:
             self._check(config)

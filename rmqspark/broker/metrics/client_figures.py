@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from rmqspark.broker.metrics.families import CONSUMERS, PRODUCERS
 from rmqspark.broker.metrics.figures import word
+from rmqspark.protocol.codes import Language
 from rmqspark.protocol.names import is_system_group
 
 if TYPE_CHECKING:
@@ -44,4 +45,4 @@ def version_name(number: int) -> str:
 
 
 def _of(member: Member) -> tuple[str, str]:
-    return member.language.lower(), version_name(member.version)
+    return Language.named(member.language).name.lower(), version_name(member.version)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 import structlog
 
+from rmqspark.broker.metrics.if_memory_allows import IF_MEMORY_ALLOWS
 from rmqspark.broker.sending.batch_appends import BatchAppends
 from rmqspark.broker.sending.usual_send import finish_all
 from rmqspark.errors import InvalidArgument, RmqError, ServerFault
@@ -162,8 +163,9 @@ class Appender:
         if stored is not None:
             self._stats.count_puts(len(table.sizes), self._store.end_offset - begin)
             if have_shards:
-                for topic, rows in table.targets.by_topic(table.target_of):
-                    self._arrivals.tell(topic, "fifo", table.sizes[rows])
+                with IF_MEMORY_ALLOWS:
+                    for topic, rows in table.targets.by_topic(table.target_of):
+                        self._arrivals.tell(topic, "fifo", table.sizes[rows])
         return stored
 
     def append_bulk(self, topic: str, queue_id: int, bulk: RecordBatch | BulkRows) -> BulkAppended:
@@ -209,16 +211,18 @@ class Appender:
             return
         self._stats.count_puts(len(sendings), self._store.end_offset - begin)
         if self.has_shards:
-            self._tell_shards(sendings, np.diff([*places.physical_offsets, self._store.end_offset]).tolist())
+            with IF_MEMORY_ALLOWS:
+                self._tell_shards(sendings, np.diff([*places.physical_offsets, self._store.end_offset]).tolist())
         if self._sync_flush:
             self._answer(sendings, *places, began_ms=self._began_ms)
             return
         try:
             finish_all(sendings, places)
-            self._latency.sends_answered(len(sendings), self._began_ms, None)
         except MemoryError:  # stored, and nobody can say who has been told
             for sending in sendings:
                 sending.connection.close("there is no memory for its answers")
+        with IF_MEMORY_ALLOWS:
+            self._latency.sends_answered(len(sendings), self._began_ms, None)
 
     def _append_all(self, sendings: Sequence[Sending]) -> None:
         begin = self._store.end_offset
@@ -230,7 +234,8 @@ class Appender:
             self._refuse(sendings, error)
         else:
             self._stats.count_puts(len(appended), self._store.end_offset - begin)
-            self._tell_shards(sendings, [place.size for place in appended])
+            with IF_MEMORY_ALLOWS:
+                self._tell_shards(sendings, [place.size for place in appended])
             places = [(place.queue_offset, place.physical_offset) for place in appended]
             self._answer(sendings, *zip(*places, strict=True))
 
@@ -283,7 +288,9 @@ class Appender:
         def answer_waiting(error: RmqError | None) -> None:
             for sending, queue_offset, physical_offset in waiting:
                 sending.finish(queue_offset, physical_offset, error)
-            if began_ms is not None:
+            if began_ms is None:
+                return
+            with IF_MEMORY_ALLOWS:
                 self._latency.sends_answered(len(waiting), began_ms, error)
 
         self._flusher.when_flushed(self._store.end_offset, answer_waiting)

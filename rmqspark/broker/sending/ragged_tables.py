@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from rmqspark.broker.metrics.if_memory_allows import IF_MEMORY_ALLOWS
 from rmqspark.broker.sending.at_most import MOST_SHEETS, AtMost
 from rmqspark.broker.sending.ragged_sheets import RAGGED, RaggedSheet, can_be_read, in_order
 from rmqspark.broker.sending.send_values import HEADER_AT
@@ -125,9 +126,10 @@ class RaggedTables:
             queue_ids = stored.targets.rows(stored.target_of)["queue_id"].tolist()
             answers = self._receipts.each(JSON, queue_ids, stored.unique_keys, stored.opaques, stored.places, error)
             answer_each(stored.requests, answers)
-            self._latency.sends_answered(len(answers), began_ms, error)
         except MemoryError:
             close_unanswered(stored.requests)
+        with IF_MEMORY_ALLOWS:
+            self._latency.sends_answered(len(stored.opaques), began_ms, error)
 
 
 def _fixed(stencil: SendStencil) -> Iterator[object]:

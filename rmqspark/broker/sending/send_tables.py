@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from rmqspark.broker.metrics.if_memory_allows import IF_MEMORY_ALLOWS
 from rmqspark.broker.sending.at_most import MOST_SHEETS, AtMost
 from rmqspark.broker.sending.ragged_tables import RaggedTables
 from rmqspark.broker.sending.send_sheets import SendSheet
@@ -125,9 +126,10 @@ class SendTables:
                 answer_each(stored.requests, self._each(stored, error))
             else:
                 answer_alike(stored.requests, answers, len(answers) // len(stored.frames))
-            self._latency.sends_answered(len(stored.frames), began_ms, error)
         except MemoryError:
             close_unanswered(stored.requests)
+        with IF_MEMORY_ALLOWS:
+            self._latency.sends_answered(len(stored.frames), began_ms, error)
 
     def _filled(self, stored: _Stored) -> bytes | None:
         """All answers, back to back and as long as each other; None where they are not."""

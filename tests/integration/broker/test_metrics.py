@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -18,6 +19,7 @@ from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.consume import ConsumerSendMsgBackRequestHeader
 from rmqspark.protocol.records.message_id import parse_offset_msg_id
 from rmqspark.testing import cluster
+from rmqspark.testing.in_process import TEST_STORE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -329,6 +331,18 @@ def test_topics_and_groups_are_counted(mq: LocalCluster, watched: Watched) -> No
     assert watched.moved("rocketmq_topic_number") == 2  # of dead letters and retries
     created = {"invocation_status": "success", "is_system": "false"}
     assert watched.after.value("rocketmq_topic_create_execution_time_milliseconds_count", **created) == 2
+
+
+def test_sends_that_wait_for_the_disk_are_timed_when_it_is_done() -> None:
+    """With SYNC_FLUSH, each once."""
+    with cluster(store_config=replace(TEST_STORE, flush_disk_type="SYNC_FLUSH")) as mq:
+        with Producer(mq.namesrv, group="shop") as producer:
+            for _ in range(5):
+                producer.send(Message("orders", b"paid"))
+        found = told(mq)
+        labels = {"request_code": "send_message_v2", "response_code": "success", "result": "success"}
+        assert found.value("rocketmq_rpc_latency_milliseconds_count", **labels) == 5
+        assert found.value("rocketmq_messages_in_total", topic="orders") == 5
 
 
 # Studio's MetricProfileService "rocketmq5-native": name, and what its panels sum by.
