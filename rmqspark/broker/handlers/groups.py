@@ -6,10 +6,11 @@ RocketMQ's AdminBrokerProcessor; spec: requests, sections 6 and 7. A change is a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Final
 
 from rmqspark.broker.paging import page_of
-from rmqspark.errors import InvalidArgument
+from rmqspark.errors import InvalidArgument, RmqError
 from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig, SubscriptionGroupList, SubscriptionGroupTable
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.admin import (
@@ -25,11 +26,11 @@ from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Coroutine
+    from collections.abc import Awaitable
 
     from rmqspark.broker.config import BrokerConfig
     from rmqspark.broker.group_deletion import GroupDeletion
-    from rmqspark.broker.metrics.creation_times import CreationTimes
+    from rmqspark.broker.metrics.creation_times import Creation, CreationTimes
     from rmqspark.broker.tables import BrokerTables
     from rmqspark.clock import Clock
     from rmqspark.remoting.request import Request
@@ -68,11 +69,11 @@ class GroupHandlers:
 
     def update(self, request: Request[NoFields]) -> Awaitable[Reply]:
         group = SubscriptionGroupConfig.decode_request(request.body)
-        return self._creations.of_group(lambda: self._put_all([group]))
+        return self._put_all([group])
 
     def update_list(self, request: Request[NoFields]) -> Awaitable[Reply]:
         groups = SubscriptionGroupList.decode_request(request.body).groupConfigList
-        return self._creations.of_group(lambda: self._put_all(groups))
+        return self._put_all(groups)
 
     def delete(self, request: Request[DeleteSubscriptionGroupRequestHeader]) -> Awaitable[Reply]:
         """Also of a group that is not there; its offsets are kept unless `cleanOffset` says otherwise."""
@@ -104,13 +105,18 @@ class GroupHandlers:
         )
         return Reply(GetAllSubscriptionGroupResponseHeader(len(table.subscriptionGroupTable)), page.encode())
 
-    def _put_all(self, configs: list[SubscriptionGroupConfig]) -> Coroutine[Any, Any, Reply]:
+    def _put_all(self, configs: list[SubscriptionGroupConfig]) -> Awaitable[Reply]:
         """All are checked before the first is taken."""
-        for config in configs:
-            self._check(config)
-        for config in configs:
-            self._groups.put(config, self._clock.now_ms())
-        return self._after_saving()
+        creation = self._creations.of_group()
+        try:
+            for config in configs:
+                self._check(config)
+            for config in configs:
+                self._groups.put(config, self._clock.now_ms())
+        except RmqError:
+            creation.failed()
+            raise
+        return self._after_saving(creation)
 
     def _check(self, config: SubscriptionGroupConfig) -> None:
         name = check_group(config.groupName)
@@ -125,6 +131,7 @@ class GroupHandlers:
                 f"The configuration of group {name!r} has {size_bytes} bytes; {_MOST_BYTES} are allowed."
             )
 
-    async def _after_saving(self) -> Reply:
-        await self._tables.save()
+    async def _after_saving(self, creation: Creation | None = None) -> Reply:
+        with creation or nullcontext():
+            await self._tables.save()
         return Reply()

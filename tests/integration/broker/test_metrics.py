@@ -11,10 +11,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from rmqspark import AdminClient, Message, Producer, PullConsumer, PushConsumer, TransactionProducer, TransactionState
 from rmqspark.broker.config import BrokerConfig
 from rmqspark.broker.metrics.families import FAMILIES, Family
+from rmqspark.client.broker_admin import BrokerAdmin
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.clock import SystemClock
+from rmqspark.errors import InvalidArgument
 from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig
 from rmqspark.protocol.bodies.queries import QueryLag, QueryQueue, QueryReport
+from rmqspark.protocol.bodies.route import TopicConfig
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.consume import ConsumerSendMsgBackRequestHeader
 from rmqspark.protocol.records.message_id import parse_offset_msg_id
@@ -139,6 +142,8 @@ def watched(mq: LocalCluster) -> Watched:
         till.send(Message("paid", b"y"), arg=TransactionState.UNKNOWN)
         send_back(mq, receipts[0].offset_msg_id)
         report_query(mq)
+        with pytest.raises(InvalidArgument), ClusterClient(mq.namesrv) as client:
+            BrokerAdmin(client.broker("broker-a")).put_topic(TopicConfig(topicName="SELF_TEST_TOPIC"))
         after = wait_until(mq, is_done)
     return Watched(before, after)
 
@@ -331,6 +336,10 @@ def test_topics_and_groups_are_counted(mq: LocalCluster, watched: Watched) -> No
     assert watched.moved("rocketmq_topic_number") == 2  # of dead letters and retries
     created = {"invocation_status": "success", "is_system": "false"}
     assert watched.after.value("rocketmq_topic_create_execution_time_milliseconds_count", **created) == 2
+    refused = {"invocation_status": "failure", "is_system": "true"}
+    assert watched.moved("rocketmq_topic_create_execution_time_milliseconds_count", **refused) == 1
+    groups_made = "rocketmq_consumer_group_create_execution_time_milliseconds_count"
+    assert watched.after.value(groups_made, invocation_status="success") == 1
 
 
 def test_sends_that_wait_for_the_disk_are_timed_when_it_is_done() -> None:
