@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 PRECISION_MS: Final = 1000
 
 _OWN: Final = frozenset({Property.REAL_TOPIC, Property.REAL_QUEUE_ID, Property.TIMER_OUT_MS, Property.TIMER_ROLL_TIMES})
+_REAL_TOPIC_IS: Final = b"\x02REAL_TOPIC\x01"
 _UNIT_MS: Final = {Property.TIMER_DELAY_SEC: 1000, Property.TIMER_DELAY_MS: 1}
 NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}")
 
@@ -44,6 +45,7 @@ class Waiting(NamedTuple):
     key: str
     is_recall: bool
     comes_again: bool
+    topic: str
 
 
 def asked_time_ms(properties: Mapping[str, str], now_ms: int, max_delay_ms: int) -> int | None:
@@ -98,11 +100,18 @@ def waiting_of(record: Record) -> Waiting:
     properties = record.property_map()
     due_ms = due_in(properties, f"The record at physical offset {record.physical_offset}")
     recalled = properties.get(Property.TIMER_DEL_UNIQKEY)
+    topic = properties.get(Property.REAL_TOPIC, "")
     unique_key = properties.get(Property.UNIQ_KEY) if recalled is None else recalled
     key = f"{properties.get(Property.REAL_TOPIC)}+{unique_key}"
     if recalled is not None and "+" in recalled:  # from clients, and brokers of RocketMQ before 5.5.0
         key = recalled
-    return Waiting(due_ms, key, recalled is not None, Property.TIMER_ROLL_TIMES in properties)
+    return Waiting(due_ms, key, recalled is not None, Property.TIMER_ROLL_TIMES in properties, topic)
+
+
+def topic_of(record: Record) -> str:
+    """The topic of a record that waits, for its readers; "" where it does not say. Quicker than all its properties."""
+    _, named, rest = (b"\x02" + bytes(record.properties)).partition(_REAL_TOPIC_IS)
+    return rest.partition(b"\x02")[0].decode("utf-8", "replace") if named else ""
 
 
 def due_in(properties: Mapping[str, str], what: str) -> int:

@@ -85,6 +85,7 @@ class Admitted(Draft, gc=False):
     waits_for_flush: bool = True
     belongs_to: int | None = None  # of a delayed message: the queue it will be in
     recall_handle: str | None = None  # of one that waits for its time
+    has_shard: bool = False
     on_stored: Callable[[int, int], None] | None = None  # told its queue and physical offset before its sender is
 
     @property
@@ -156,7 +157,16 @@ class Intake:
         record = encode_unplaced(
             topic, body, properties, queue_id, header.h, sys_flag, header.g, _born_host(*peer), header.j or 0
         )
-        return Admitted(topic, queue_id, record, outline.tags_code, keys, keys[0], outline.waits_for_flush)
+        return Admitted(
+            topic,
+            queue_id,
+            record,
+            outline.tags_code,
+            keys,
+            keys[0],
+            outline.waits_for_flush,
+            has_shard=outline.has_shard,
+        )
 
     def _admit_unusual(
         self,
@@ -195,6 +205,7 @@ class Intake:
             waits_for_flush(properties),
             belongs_to,
             recall_handle,
+            Property.SHARDING_KEY in properties and not is_half,
         )
 
     def _recall_handle(self, topic: str, parked: Parked, unique_key: str) -> str | None:

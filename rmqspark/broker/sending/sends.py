@@ -30,6 +30,14 @@ class _Single(msgspec.Struct, gc=False):
     def waits_for_flush(self) -> bool:
         return self.draft.waits_for_flush
 
+    @property
+    def topic(self) -> str:
+        return self.draft.topic
+
+    @property
+    def has_shard(self) -> bool:
+        return self.draft.has_shard
+
     def let_go(self) -> None:
         self.draft.record = bytearray()
 

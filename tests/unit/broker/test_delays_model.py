@@ -25,6 +25,7 @@ from rmqspark.broker.delays.delay_table import DelayTable
 from rmqspark.broker.delays.delayed_messages import DelayedMessages
 from rmqspark.broker.delays.deliveries import Deliveries
 from rmqspark.broker.delays.parking import Place, park
+from rmqspark.broker.metrics.arrivals import Arrivals
 from rmqspark.broker.topics import TopicTable
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import NotWritable
@@ -69,7 +70,7 @@ class DelayMachine(RuleBasedStateMachine):
         topics, self.table = TopicTable(max_topics=10, now_ms=0), DelayTable()
         topics.put(TopicConfig(topicName="orders", readQueueNums=4, writeQueueNums=4, perm=6), 0)
         self.table.load(self.saved)
-        deliveries = Deliveries(self.store, self.append, topics)
+        deliveries = Deliveries(self.store, self.append, topics, Arrivals(self.store.queues))
         self.delays = DelayedMessages(self.store, deliveries, self.table, self.clock, DELAYS_MS)
         self.delays.recover()
 

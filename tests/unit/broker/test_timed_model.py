@@ -26,6 +26,8 @@ from rmqspark.broker.delays.deliveries import Deliveries
 from rmqspark.broker.delays.parking import Place
 from rmqspark.broker.delays.timed_messages import TimedMessages
 from rmqspark.broker.delays.timer_table import TimerProgress
+from rmqspark.broker.metrics.arrivals import Arrivals
+from rmqspark.broker.metrics.timer_counts import TimerCounts
 from rmqspark.broker.topics import TopicTable
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import NotWritable
@@ -68,8 +70,8 @@ class TimerMachine(RuleBasedStateMachine):
         topics, self.progress = TopicTable(max_topics=10, now_ms=0), TimerProgress(self.files.within("store"))
         topics.put(TopicConfig(topicName="orders", readQueueNums=4, writeQueueNums=4, perm=6), 0)
         self.progress.load(self.saved)
-        deliveries = Deliveries(self.store, self.append, topics)
-        self.timed = TimedMessages(self.store, deliveries, self.progress, self.clock)
+        deliveries = Deliveries(self.store, self.append, topics, Arrivals(self.store.queues))
+        self.timed = TimedMessages(self.store, deliveries, self.progress, self.clock, TimerCounts())
         self.timed.recover()
 
     def append(self, drafts: Any, *, makes_room: bool = False) -> Any:
