@@ -10,6 +10,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# Modules are compiled once, not again by each of the thousand processes that tests start.
+unexport PYTHONDONTWRITEBYTECODE
 export PYSPARK_PYTHON = $(CURDIR)/$(BIN)/python
 export PYSPARK_DRIVER_PYTHON = $(CURDIR)/$(BIN)/python
 # `make soak SECONDS=60`. bash has a variable SECONDS of its own, so only one from the command line counts.
