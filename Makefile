@@ -28,7 +28,7 @@ demo: need-java $(READY) ## 336,776 flights through a queue and Spark, killed on
 	@$(BIN)/rmq demo
 
 test: need-java $(READY) ## all tests but those that need a Java client or measure
-	@$(BIN)/python -m pytest -q -n 2 -m "not spark and not java and not benchmark"
+	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not spark and not java and not benchmark"
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "spark and not benchmark"
 
 check: $(READY) ## lint, format, types, import rules

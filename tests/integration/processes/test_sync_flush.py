@@ -62,6 +62,7 @@ def test_every_answer_follows_the_fsync_of_its_message(
     tell(f"--randomly-seed={seed}: {history.acknowledged} messages in {len(answers)} answers after {syncs} fdatasyncs")
 
 
+@pytest.mark.slow_first
 @pytest.mark.timeout(3600)
 def test_after_a_failed_fsync_nothing_is_acknowledged(
     tmp_path: Path, amount: Callable[[int, int], int], seed: int, tell: Callable[[str], None]
