@@ -219,7 +219,7 @@ BUGS = [
     _bug("next offset one too high after a start", "-", 2, ConsumeQueue, "_end_at", _end_one_too_far),
     _bug("only the newest file gone through", "RocketMQ #1434", 2, Recovery, "_find_start", _begin_in_the_newest_file),
     _bug("blank record not skipped", "-", 2, LogScan, "_read", _read_no_blank),
-    _bug("deletion not finished by the next start", "-", 14, Recovery, "_finish_deletions", _nothing),
+    _bug("deletion not finished by the next start", "-", 12, Recovery, "_finish_deletions", _nothing),
     _bug("deleted topics not noted", "-", 2, Deletions, "add", _nothing),
     _bug("deletion told by the clock", "-", 1, Deletion, "spares", _spare_what_seems_later),
 ]
