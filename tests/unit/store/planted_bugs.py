@@ -206,7 +206,7 @@ BUGS = [
     _bug("readable before it is on disk", "RocketMQ #8239", 3, Writer, "dispatch_safe", _show_at_once),
     _bug("queues not cut to the log", "RocketMQ #495", 12, Recovery, "_cut_queues", _nothing),
     _bug("table saved in place", "RocketMQ #3401", 2, JsonTable, "save", _save_in_place),
-    _bug("deletions synced together", "-", 1, SegmentLog, "drop_before", _drop_in_one_go),
+    _bug("deletions synced together", "-", 4, SegmentLog, "drop_before", _drop_in_one_go),
     _bug("offsets not synced before expiry", "-", 20, Expiry, "_make_offsets_durable", _nothing),
     _bug("watermark not synced before vouchers expire", "-", 1, CheckpointFile, "sync", _nothing),
     _bug("torn properties believed", "-", 4, LogScan, "_count_whole", _all_records_are_whole, in_sweep=True),
