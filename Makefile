@@ -10,6 +10,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# Modules are compiled once, not again by each of the thousand processes that tests start.
+unexport PYTHONDONTWRITEBYTECODE
 export PYSPARK_PYTHON = $(CURDIR)/$(BIN)/python
 export PYSPARK_DRIVER_PYTHON = $(CURDIR)/$(BIN)/python
 # `make soak SECONDS=60`. bash has a variable SECONDS of its own, so only one from the command line counts.
@@ -26,7 +28,7 @@ demo: need-java $(READY) ## 336,776 flights through a queue and Spark, killed on
 	@$(BIN)/rmq demo
 
 test: need-java $(READY) ## all tests but those that need a Java client or measure
-	@$(BIN)/python -m pytest -q -n 2 -m "not spark and not java and not benchmark and not browser"
+	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not spark and not java and not benchmark and not browser"
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "spark and not benchmark"
 
 check: $(READY) ## lint, format, types, import rules

@@ -9,6 +9,7 @@ from pathlib import Path
 from rmqspark.admin.app import make_app
 from rmqspark.admin.config import AdminConfig
 from rmqspark.broker.config import BrokerConfig
+from rmqspark.broker.metrics.families import FAMILIES
 from rmqspark.clock import SystemClock
 from rmqspark.namesrv.config import NamesrvConfig
 from rmqspark.remoting.limits import Limits
@@ -43,10 +44,25 @@ def routes() -> str:
     return "\n".join(rows)
 
 
+def metrics(*, ours: bool) -> str:
+    """One Markdown row a metric: name, type, labels, meaning."""
+    rows = ["| metric | type | labels | meaning |", "| --- | --- | --- | --- |"]
+    for family in FAMILIES:
+        if family.is_ours == ours:
+            labels = " ".join(f"`{label}`" for label in family.labels) or "–"
+            name = f"`{family.exposed}`" + (f" · `{family.alias}`" if family.alias else "")
+            rows.append(f"| {name} | {family.kind} | {labels} | {family.meaning} |")
+    return "\n".join(rows)
+
+
 def tables() -> dict[str, dict[str, str]]:
     """The tables of each page, by the name between their markers."""
     return {
-        "operations.md": {f"settings: {name}": table(kind) for name, kind in KINDS.items()},
+        "operations.md": {
+            **{f"settings: {name}": table(kind) for name, kind in KINDS.items()},
+            "metrics: rocketmq": metrics(ours=False),
+            "metrics: ours": metrics(ours=True),
+        },
         "rest.md": {"rest: routes": routes(), "settings: admin": table(AdminConfig)},
         "spark.md": {f"options: {options.owner}": options.markdown() for options in (SOURCE_OPTIONS, SINK_OPTIONS)},
     }

@@ -167,6 +167,10 @@ class DataLoss(RmqError):
     """Messages that a query was still to read are gone, or cannot be told from others any more."""
 
 
+class NotRecallable(RmqError):
+    """What is no handle of a message that waits for its time on this broker: it may have come already."""
+
+
 # --- transactions ----------------------------------------------------------------------------------------------------
 
 

@@ -48,6 +48,7 @@ class SendReceipt:
     queue_offset: int
     offset_msg_id: str = ""
     status: SendStatus = SendStatus.OK
+    recall_handle: str = ""  # of a message with a deliver time: what `Producer.recall` takes, where it can be recalled
 
     def _repr_html_(self) -> str:
         return _facts_html("Stored", self)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import time
 from random import SystemRandom
@@ -39,13 +40,28 @@ settings.register_profile("ci", max_examples=120, print_blob=True, **_COMMON)
 settings.register_profile("soak", max_examples=amount_of(60, 1000, SOAK_SHARE), print_blob=True, **_COMMON)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
 
-# A Python worker of Spark that dies of native code tells where it was, in the error that Spark raises.
-os.environ.setdefault("PYSPARK_SUBMIT_ARGS", "--conf spark.python.worker.faulthandler.enabled=true pyspark-shell")
+# For Spark's JVMs, those of processes that tests start too. No test measures, and none of these JVMs lives for long: to
+# compile with their second compiler and to collect garbage in parallel cost half of their processor time.
+_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
+_SPARK = {
+    # A Python worker of Spark that dies of native code tells where it was, in the error that Spark raises.
+    "spark.python.worker.faulthandler.enabled": "true",
+    "spark.driver.defaultJavaOptions": _SHORT_LIVED,
+    "spark.executor.defaultJavaOptions": _SHORT_LIVED,
+}
+_WORDS = [word for name, value in _SPARK.items() for word in ("--conf", f"{name}={value}")]
+os.environ.setdefault("PYSPARK_SUBMIT_ARGS", shlex.join([*_WORDS, "pyspark-shell"]))
 
 # Tests run in a shell's background have Ctrl-C switched off, and so has all they start: those that press it would wait
 # for ever.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(trylast=True)  # when they are shuffled
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Those that take long first: one that begins last leaves the other core idle."""
+    items.sort(key=lambda item: item.get_closest_marker("slow_first") is None)
 
 
 def pytest_runtest_setup() -> None:

@@ -13,7 +13,18 @@ from rmqspark.admin.access import reader
 from rmqspark.admin.desk import Desk
 from rmqspark.admin.gate import Gate
 from rmqspark.admin.problems import tell_problems
-from rmqspark.admin.routes import audit, cluster, dead_letters, groups, health, messages, queries, topics, transactions
+from rmqspark.admin.routes import (
+    audit,
+    cluster,
+    dead_letters,
+    groups,
+    health,
+    messages,
+    metrics,
+    queries,
+    topics,
+    transactions,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -50,6 +61,7 @@ def make_app(
     tell_problems(app)
     for router in _ROUTERS:
         app.include_router(router, prefix=PREFIX, dependencies=[Depends(reader)])
+    app.include_router(metrics.router, dependencies=[Depends(reader)])
     app.include_router(health.router)
     app.add_middleware(Gate, config=config)
     if config.console:

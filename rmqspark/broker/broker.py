@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Self
 
 import structlog
 
+from rmqspark.broker.metrics.exporter import Exporter
 from rmqspark.broker.parts import Given, Parts
 from rmqspark.broker.reconcile import reconcile
 from rmqspark.broker.requests import server_of
@@ -132,6 +133,8 @@ class Broker:
         self._whereabouts.port = server.port
         parts.set_store_host(self._whereabouts.store_host)
         running.callback(parts.pulls.stop_waiting)
+        if given.config.exports_metrics:
+            await running.enter_async_context(_exporter_of(given.config, parts))
 
         running.push_async_callback(parts.registrar.stop)
         await parts.registrar.start(tasks)
@@ -147,6 +150,11 @@ class Broker:
         writing = running.enter_context(ThreadPoolExecutor(1, thread_name_prefix="log"))
         store.write_beside(lambda work: writing.submit(work).result)
         return store
+
+
+def _exporter_of(config: BrokerConfig, parts: Parts) -> Exporter:
+    host = config.metrics_prom_exporter_host or config.bind_address
+    return Exporter(parts.metrics.text, host=host, port=config.metrics_prom_exporter_port, insecure=config.insecure)
 
 
 def _warm(plan: WarmingPlan) -> None:

@@ -83,6 +83,10 @@ class ClientRegistry:
     def consumer_group(self, group: str) -> ConsumerGroup | None:
         return self._consumers.get(group)
 
+    def consumer_groups(self) -> list[ConsumerGroup]:
+        """Those that are online."""
+        return list(self._consumers.values())
+
     def producers(self, group: str) -> list[Member]:
         return list(self._producers.get(group, {}).values())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rmqspark.broker.metrics.settings import exports, labels_of
 from rmqspark.errors import InvalidArgument, NotThereYet
 from rmqspark.protocol.names import check_broker_name
 from rmqspark.remoting.address import is_loopback
@@ -60,6 +61,8 @@ class BrokerConfig:
         259_200, "How far ahead a message may be given a time to be delivered at.", unit="s"
     )
 
+    recall_message_enable: bool = setting(True, "Messages that wait for a time can be recalled (off in RocketMQ).")
+
     transaction_time_out: int = setting(
         6000, "Age at which producers are first asked about a half message.", unit="ms", at_least=0
     )
@@ -92,8 +95,27 @@ class BrokerConfig:
     region_id: str = setting("DefaultRegion", "Region written into messages (MSG_REGION).")
     trace_on: bool = setting(True, "Tells clients that traces are welcome (TRACE_ON).")
 
+    metrics_exporter_type: str = setting("DISABLE", "PROM opens a port for Prometheus; DISABLE does not.")
+    metrics_prom_exporter_host: str = setting("", "Its address; empty means the address the broker listens on.")
+    metrics_prom_exporter_port: int = setting(
+        5557, "Its port; 0 takes a free one, which the log names.", at_least=0, at_most=65_535
+    )
+    metrics_label: str = setting("", "What all series are labelled with besides: name:value,name:value.")
+    metrics_in_delta: bool = setting(False, "Labels all series aggregation=delta, and does nothing else.")
+    metrics_otel_cardinality_limit: int = setting(50_000, "Series of one metric that are counted by topic and group.")
+    enable_stats_metrics: bool = setting(True, "Metrics tell how many topics and groups there are.")
+    enable_request_metrics: bool = setting(True, "They tell messages and bytes in and out.")
+    enable_connection_metrics: bool = setting(True, "They tell who is connected.")
+    enable_lag_and_dlq_metrics: bool = setting(True, "They tell how far groups are behind, and dead letters.")
+    enable_transaction_metrics: bool = setting(True, "They tell of half messages.")
+    enable_remoting_metrics: bool = setting(True, "They tell how long requests take.")
+    enable_message_store_metrics: bool = setting(True, "They tell of the store and its timers.")
+    enable_pop_metrics: bool = setting(True, "Without meaning: this broker has no POP.")
+
     def __post_init__(self) -> None:
         check_bounds(self)
+        exports(self.metrics_exporter_type)
+        labels_of(self.metrics_label)
         for name in (self.broker_name, self.broker_cluster_name):
             check_broker_name(name)
         if self.broker_role not in _ROLES_SERVED or self.broker_id != 0:
@@ -110,6 +132,10 @@ class BrokerConfig:
             raise InvalidArgument(
                 f"default_topic_queue_nums is {self.default_topic_queue_nums}, but must be 1 to {self.max_queue_nums}."
             )
+
+    @property
+    def exports_metrics(self) -> bool:
+        return exports(self.metrics_exporter_type)
 
     @property
     def auto_creates_topics(self) -> bool:

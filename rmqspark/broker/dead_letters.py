@@ -20,6 +20,7 @@ from rmqspark.protocol.records.properties import Property, encode_properties, jo
 if TYPE_CHECKING:
     from rmqspark.broker.groups import SubscriptionGroups
     from rmqspark.broker.locks import QueueLocks
+    from rmqspark.broker.metrics.tally import Tally
     from rmqspark.clock import Clock
     from rmqspark.protocol.headers.produce import SendMessageRequestHeaderV2
 
@@ -29,8 +30,9 @@ _NEVER_AGAIN: Final = encode_properties({Property.DELAY: "-1"})
 class DeadLetters:
     """Tells them by how often they were consumed, and by their group: who owns a queue of it consumes in order."""
 
-    def __init__(self, groups: SubscriptionGroups, locks: QueueLocks, clock: Clock) -> None:
+    def __init__(self, groups: SubscriptionGroups, locks: QueueLocks, tally: Tally, clock: Clock) -> None:
         self._groups = groups
+        self._tally = tally
         self._locks = locks
         self._clock = clock
 
@@ -42,6 +44,7 @@ class DeadLetters:
         is_given_up = (header.j or 0) > limit >= 0
         if is_sent_again or not (is_given_up or self._locks.has_live(group.groupName, self._clock.monotonic_ms())):
             return header
+        self._tally.of((group.groupName, header.b))[0] += 1
         others = without_properties((header.i or "").encode("utf-8", "replace"), {Property.DELAY})
         properties = join_properties(others, _NEVER_AGAIN).decode("utf-8", "replace")
         return msgspec.structs.replace(header, b=dead_letter_topic(group.groupName), e=0, i=properties)

@@ -35,6 +35,9 @@ class SubscriptionGroups:
     def __len__(self) -> int:
         return len(self._groups)
 
+    def __contains__(self, group: object) -> bool:
+        return group in self._groups
+
     def __iter__(self) -> Iterator[SubscriptionGroupConfig]:
         return (self._groups[name] for name in sorted(self._groups))
 

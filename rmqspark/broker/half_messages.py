@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 
+from rmqspark.broker.metrics.if_memory_allows import IF_MEMORY_ALLOWS
 from rmqspark.errors import (
     Busy,
     DecodeError,
@@ -24,18 +25,19 @@ from rmqspark.errors import (
     TransactionError,
 )
 from rmqspark.protocol.bodies.route import TopicConfig
-from rmqspark.protocol.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, Perm
+from rmqspark.protocol.names import CHECK_GROUP, CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, Perm
 from rmqspark.protocol.records.message_id import ZERO_HOST
 from rmqspark.protocol.records.record import decode_record
 from rmqspark.txn.half_messages.half_ledger import HalfLedger, Outcome
 from rmqspark.txn.half_messages.half_message import HalfMessage, committed_draft, resumed_draft, set_aside_draft
-from rmqspark.txn.half_messages.half_operations import CHECK_GROUP, OperationQueue, operation_draft
+from rmqspark.txn.half_messages.half_operations import OperationQueue, operation_draft
 from rmqspark.txn.half_messages.half_recovery import halves_among, records_of, recover_halves, was_committed
 from rmqspark.txn.queue_reader import QueueReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from rmqspark.broker.metrics.counted import Counted
     from rmqspark.broker.offsets import ConsumerOffsets
     from rmqspark.broker.topics import TopicTable
     from rmqspark.clock import Clock
@@ -72,6 +74,7 @@ class HalfMessages:
         offsets: ConsumerOffsets,
         rules: CheckRules,
         clock: Clock,
+        counted: Counted,
         *,
         max_open: int,
     ) -> None:
@@ -81,6 +84,7 @@ class HalfMessages:
         self._offsets = offsets
         self._rules = rules
         self._clock = clock
+        self._counted = counted
         self._max_open = max_open
         self._host = ZERO_HOST
         self._ledger = HalfLedger(rules)
@@ -91,6 +95,11 @@ class HalfMessages:
     def __len__(self) -> int:
         """How many are open, as far as they were looked at."""
         return len(self._ledger)
+
+    @property
+    def open_by_topic(self) -> dict[str, int]:
+        """The same by their topics."""
+        return self._ledger.open_by_topic
 
     def set_store_host(self, host: bytes) -> None:
         """The broker's address, 8 bytes, for op records."""
@@ -146,6 +155,7 @@ class HalfMessages:
         self._ledger.admit(
             half.queue_offset,
             half.physical_offset,
+            topic=half.real_topic,
             age_ms=self._clock.now_ms() - half.store_timestamp_ms,
             now_ms=self._clock.monotonic_ms(),
             immunity_ms=half.immunity_ms,
@@ -173,6 +183,12 @@ class HalfMessages:
             messages.append(committed_draft(half, record))
         place = self._mark([half.queue_offset], messages)
         self._ledger.end(half.queue_offset, outcome)
+        with IF_MEMORY_ALLOWS:
+            if outcome is Outcome.COMMITTED:
+                age_ms = self._clock.now_ms() - record.born_timestamp_ms
+                self._counted.ends_of_halves.committed(half.real_topic, age_ms)
+            else:
+                self._counted.ends_of_halves.rolled_back(half.real_topic)
         return place.physical_offset + place.size
 
     def set_aside(self, half: OpenHalf, reason: str) -> None:
@@ -214,8 +230,11 @@ class HalfMessages:
     def _mark(self, half_offsets: Sequence[int], messages: Sequence[Draft] = ()) -> Appended:
         """Writes that these halves ended, behind `messages` and in one piece with them."""
         mark = operation_draft(half_offsets, now_ms=self._clock.now_ms(), host=self._host)
-        place = self._append([*messages, mark])[-1]
+        places = self._append([*messages, mark])
+        place = places[-1]
         self._operations.add(place.queue_offset, half_offsets)
+        with IF_MEMORY_ALLOWS:
+            self._counted.arrivals.tell_stored("transaction", messages, places)
         return place
 
     def _record(self, physical_offset: int) -> Record:

@@ -45,6 +45,10 @@ class ConsumerOffsets:
         """Queue id -> committed offset, of the queues that have one."""
         return self._committed.get((topic, group), {})
 
+    def pairs(self) -> list[tuple[str, str]]:
+        """Topics and groups of which something is committed."""
+        return list(self._committed)
+
     def note_pull(self, group: str, topic: str, queue_id: int, next_offset: int) -> None:
         self._pulled[GroupQueue(group, topic, queue_id)] = next_offset
 

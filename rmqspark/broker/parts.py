@@ -21,6 +21,8 @@ from rmqspark.broker.flusher import Flusher
 from rmqspark.broker.half_messages import HalfMessages
 from rmqspark.broker.handlers.heartbeats import HeartbeatHandlers
 from rmqspark.broker.handlers.pulls import PullHandlers
+from rmqspark.broker.metrics.broker_metrics import BrokerMetrics
+from rmqspark.broker.metrics.counted import Counted
 from rmqspark.broker.participation import participation
 from rmqspark.broker.queries import SparkQueries
 from rmqspark.broker.registration import Registrar
@@ -87,6 +89,7 @@ class Parts:
         self.store = store
         self.tables = tables
         self.stats = BrokerStats(now_ms=clock.now_ms())
+        self.counted = Counted(config, store, clock)
         self.queries = SparkQueries()
         self.rates = ConsumptionRates(tables.offsets, clock.monotonic_ms())
         self.clients = ClientRegistry(expiry_ms=config.client_expired_time, max_groups=config.max_group_nums)
@@ -95,7 +98,7 @@ class Parts:
         self.publisher = TopicPublisher(tables, self.registrar)
 
         self.flusher = Flusher(store, given.store_config)
-        self.appender = Appender(store, self.flusher, self.stats, sync_flush=given.syncs_flush)
+        self.appender = Appender(store, self.flusher, self.stats, self.counted, sync_flush=given.syncs_flush)
 
         self.halves = HalfMessages(
             store,
@@ -104,13 +107,14 @@ class Parts:
             tables.offsets,
             _check_rules(config, given.store_config),
             clock,
+            self.counted,
             max_open=config.max_half_messages,
         )
         self.check_back = CheckBack(self.halves, self.clients, self.publisher, broker_name=config.broker_name)
 
-        deliveries = Deliveries(store, self.appender.append_together, topics)
+        deliveries = Deliveries(store, self.appender.append_together, topics, self.counted.arrivals)
         self.delays = DelayedMessages(store, deliveries, tables.delays, clock, given.delays_ms)
-        self.timed = TimedMessages(store, deliveries, tables.timer, clock)
+        self.timed = TimedMessages(store, deliveries, tables.timer, clock, self.counted.timers)
 
         self.resolver = participation(
             config,
@@ -131,10 +135,21 @@ class Parts:
         self.heartbeats = HeartbeatHandlers(
             self.clients, tables.groups, topics, self.publisher, clock, property_filter=config.enable_property_filter
         )
-        self.pulls = PullHandlers(config, store, topics, tables.groups, self.clients, tables.offsets, self.stats, clock)
+        self.pulls = PullHandlers(
+            config,
+            store,
+            topics,
+            tables.groups,
+            self.clients,
+            tables.offsets,
+            self.stats,
+            self.counted.departures,
+            clock,
+        )
         store.on_readable = self.pulls.messages_arrived
         self._clock = clock
         self.settings = SettingsInForce(config, given.store_config, self._adopt)
+        self.metrics = BrokerMetrics(given, self)
 
     def needed_offset(self) -> int:
         """Physical offset from which on transactions and delayed messages need the log, as things are now."""

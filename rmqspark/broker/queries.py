@@ -78,6 +78,10 @@ class SparkQueries:
             found.append(KnownQuery(name, query.report, list(query.history), query.batch_id, query.read_ms, inputs))
         return found
 
+    def reports(self) -> list[QueryReport]:
+        """The last one of each query that has a listener."""
+        return [query.report for query in self._queries.values() if query.report is not None]
+
     def expire(self, now_ms: int) -> None:
         """Forgets queries that have been silent for a day."""
         for name in list(self._silent_since(now_ms - FORGOTTEN_AFTER_MS)):

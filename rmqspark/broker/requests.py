@@ -13,6 +13,7 @@ from rmqspark.broker.group_deletion import GroupDeletion
 from rmqspark.broker.handlers.bulk import BulkHandlers, check_target
 from rmqspark.broker.handlers.capabilities import CapabilityHandlers
 from rmqspark.broker.handlers.connections import ConnectionHandlers
+from rmqspark.broker.handlers.consumer_calls import ConsumerCallHandlers
 from rmqspark.broker.handlers.consumer_offsets import ConsumerOffsetHandlers
 from rmqspark.broker.handlers.delays import DelayHandlers
 from rmqspark.broker.handlers.groups import GroupHandlers
@@ -20,10 +21,12 @@ from rmqspark.broker.handlers.leases import LeaseHandlers
 from rmqspark.broker.handlers.locks import LockHandlers
 from rmqspark.broker.handlers.measuring import MeasuringHandlers
 from rmqspark.broker.handlers.messages import MessageHandlers
+from rmqspark.broker.handlers.metrics import MetricsHandlers
 from rmqspark.broker.handlers.progress import ProgressHandlers
 from rmqspark.broker.handlers.queries import QueryHandlers
 from rmqspark.broker.handlers.queue_offsets import QueueOffsetHandlers
 from rmqspark.broker.handlers.range_reads import RangeReadHandlers
+from rmqspark.broker.handlers.recalls import RecallHandlers
 from rmqspark.broker.handlers.runtime import RuntimeHandlers
 from rmqspark.broker.handlers.send_backs import SendBackHandlers
 from rmqspark.broker.handlers.sends import SendHandlers
@@ -61,8 +64,10 @@ def server_of(given: Given, parts: Parts) -> RemotingServer:
         _about_reads(given, parts),
         _about_administration(given, parts),
     )
-    return RemotingServer(
-        Router(chain.from_iterable(families), usual.take_alike, SendTables(usual, parts.appender, receipts)),
+    latency = parts.counted.latency
+    together = SendTables(usual, parts.appender, receipts, latency)
+    server = RemotingServer(
+        Router(chain.from_iterable(families), usual.take_alike, together, latency),
         host=config.bind_address,
         port=config.listen_port,
         limits=given.limits,
@@ -71,6 +76,8 @@ def server_of(given: Given, parts: Parts) -> RemotingServer:
         port_setting="--broker-port",
         insecure=config.insecure,
     )
+    parts.metrics.connections = lambda: server.connection_count
+    return server
 
 
 def _about_sends(given: Given, parts: Parts, usual: UsualSends) -> Iterator[Routes]:
@@ -87,7 +94,7 @@ def _about_sends(given: Given, parts: Parts, usual: UsualSends) -> Iterator[Rout
         clock=clock,
         entropy=entropy,
     )
-    dead_letters = DeadLetters(groups, parts.tables.locks, clock)
+    dead_letters = DeadLetters(groups, parts.tables.locks, parts.counted.dead_letters, clock)
     yield SendHandlers(
         intake,
         usual,
@@ -106,12 +113,16 @@ def _about_sends(given: Given, parts: Parts, usual: UsualSends) -> Iterator[Rout
         topics,
         groups,
         parts.publisher,
+        parts.counted.dead_letters,
         clock,
         entropy,
         delay_levels=given.delay_levels,
     ).routes()
+    yield RecallHandlers(config, topics, parts.appender, parts.timed.require_room, clock).routes()
     yield TransactionHandlers(parts.halves, parts.appender).routes()
-    yield BulkHandlers(config, parts.store, topics, parts.appender, parts.stats, _parked_bulks(given, parts)).routes()
+    departures = parts.counted.departures
+    parked = _parked_bulks(given, parts)
+    yield BulkHandlers(config, parts.store, topics, parts.appender, parts.stats, departures, parked).routes()
 
 
 def _parked_bulks(given: Given, parts: Parts) -> ParkedBulks:
@@ -140,7 +151,7 @@ def _about_transactions(given: Given, parts: Parts) -> Iterator[Routes]:
 def _about_reads(given: Given, parts: Parts) -> Iterator[Routes]:
     config, store, tables = given.config, parts.store, parts.tables
     yield parts.pulls.routes()
-    yield RangeReadHandlers(config, store, tables.topics, parts.stats).routes()
+    yield RangeReadHandlers(config, store, tables.topics, parts.stats, parts.counted.departures).routes()
     yield MeasuringHandlers(store).routes()
     yield MessageHandlers(config, store).routes()
     yield QueueOffsetHandlers(store).routes()
@@ -154,11 +165,14 @@ def _about_administration(given: Given, parts: Parts) -> Iterator[Routes]:
     config, clock, store, tables, clients = given.config, given.clock, parts.store, parts.tables, parts.clients
     topics = tables.topics
     deletion = TopicDeletion(tables, store, parts.appender, parts.pulls.topic_deleted)
-    yield TopicHandlers(config, topics, parts.publisher, deletion, clock).routes()
-    yield GroupHandlers(config, tables, GroupDeletion(tables, clock), clock).routes()
+    creations = parts.counted.creations
+    yield TopicHandlers(config, topics, parts.publisher, deletion, creations, clock).routes()
+    yield GroupHandlers(config, tables, GroupDeletion(tables, clock), creations, clock).routes()
     yield ProgressHandlers(config, store, topics, tables.offsets, clients, parts.rates, clock).routes()
     yield ConnectionHandlers(clients, clock).routes()
+    yield ConsumerCallHandlers(config.broker_name, store, topics, tables.groups, clients).routes()
     yield DelayHandlers(tables.delays).routes()
     yield SettingsHandlers(parts.settings, given.whereabouts, topics.version).routes()
     yield RuntimeHandlers(store, parts.stats, clock).routes()
+    yield MetricsHandlers(parts.metrics).routes()
     yield CapabilityHandlers(store, os.path.abspath(given.store_dir)).routes()

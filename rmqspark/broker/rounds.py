@@ -31,6 +31,7 @@ def rounds(given: Given, parts: Parts) -> list[Coroutine[Any, Any, None]]:
         _every(_CLEANING_INTERVAL_MS, lambda: parts.queries.expire(given.steady.now_ms())),
         _every(_CLEANING_INTERVAL_MS, lambda: parts.rates.sample(clock.monotonic_ms())),
         _every(_CLEANING_INTERVAL_MS, lambda: parts.stats.sample(clock.now_ms())),
+        _every(_CLEANING_INTERVAL_MS, parts.metrics.count),
         _every(_CLEANING_INTERVAL_MS, parts.expiry.run),
         _every(_CHECK_BACK_INTERVAL_MS, parts.check_back.run_round),
         _every(_DELAY_INTERVAL_MS, parts.delays.run_round),

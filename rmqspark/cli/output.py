@@ -26,17 +26,17 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, empty:
 
     A table that is wider than the terminal is wrapped by it and never cut: a number without its last digits is wrong.
     """
-    drawn = _draw(columns, rows)
+    drawn = table_text(columns, rows)
     print(drawn or empty, end="" if drawn else "\n")
 
 
 def fits_terminal(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> bool:
     """Whether the terminal need not wrap a table; a pipe takes any."""
     width = get_terminal_size().columns
-    return not sys.stdout.isatty() or all(len(line) <= width for line in _draw(columns, rows).splitlines())
+    return not sys.stdout.isatty() or all(len(line) <= width for line in table_text(columns, rows).splitlines())
 
 
-def _draw(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+def table_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """The lines of a table; none where there are no rows."""
     cells = [[_cell(value) for value in row] for row in rows]
     if not cells:

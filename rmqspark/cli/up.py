@@ -216,14 +216,20 @@ def _announce_again(store: Path, endpoints: Mapping[str, Any]) -> None:
 
 
 def _numbered(settings: BrokerSettings, count: int) -> list[BrokerSettings]:
-    """The same settings for each broker but for its name and port: ten apart, or any free ones."""
-    first = settings.broker.listen_port
+    """The same settings for each broker but for its name and ports: ten apart, for metrics one, or any free ones."""
+    first, first_metrics = settings.broker.listen_port, settings.broker.metrics_prom_exporter_port
     ports = [first + _PORTS_APART * number if first else 0 for number in range(count)]
+    metrics_ports = [first_metrics + number if first_metrics else 0 for number in range(count)]
     if ports[-1] > _LAST_PORT:
         raise InvalidArgument(f"From port {first} on there is no room for {count} brokers, ten ports apart.")
+    if metrics_ports[-1] > _LAST_PORT:
+        raise InvalidArgument(f"From port {first_metrics} on there is no room for the metrics of {count} brokers.")
+    names = map(broker_name, range(count))
     return [
-        settings._replace(broker=replace(settings.broker, broker_name=broker_name(number), listen_port=port))
-        for number, port in enumerate(ports)
+        settings._replace(
+            broker=replace(settings.broker, broker_name=name, listen_port=port, metrics_prom_exporter_port=metrics_port)
+        )
+        for name, port, metrics_port in zip(names, ports, metrics_ports, strict=True)
     ]
 
 

@@ -37,6 +37,8 @@ HOMES = {
     "audit": "rmqspark.cli.audit:audit",
     "context": "rmqspark.cli.context:app",
     "check": "rmqspark.cli.check:app",
+    "top": "rmqspark.cli.top.verb:top",
+    "dashboards": "rmqspark.cli.dashboards.verb:app",
     "store": "rmqspark.cli.store:app",
     "bench": "rmqspark.cli.bench.verb:bench",
     "doctor": "rmqspark.cli.doctor:doctor",
@@ -61,16 +63,8 @@ class LoadedVerbs(Mapping[str, Any]):
         return len(HOMES)
 
 
-COMING = {
-    "top": "Until then there is watch rmq group list, or watch rmq spark list.",
-    "dashboards": "Until then --json of rmq group list and rmq spark list has the figures.",
-}
-
-
 class Verbs(Group):
     """The group of all verbs; it also sees to it that what they print is out before the process ends."""
-
-    coming = COMING
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**{**attributes, "commands": LoadedVerbs()})

@@ -251,3 +251,7 @@ class AdminClient:
     def broker_runtime(self, broker_name: str) -> dict[str, str]:
         """The broker's counters and states, under RocketMQ's names."""
         return BrokerAdmin(self._cluster.broker(broker_name)).runtime()
+
+    def metrics(self, broker_name: str) -> str:
+        """The broker's metrics in Prometheus' text format. NotSupported for one of RocketMQ's."""
+        return BrokerAdmin(self._cluster.broker(broker_name)).metrics()

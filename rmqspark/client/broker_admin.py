@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import zlib
 from typing import TYPE_CHECKING
 
-from rmqspark.errors import MessageNotFound, NotFound, ServerFault
+from rmqspark.errors import BodyError, MessageNotFound, NotFound, ServerFault
 from rmqspark.protocol.bodies.admin import (
     Connection,
     ConsumerConnection,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 ADMIN_TIMEOUT_MS = 5_000  # RocketMQ's admin client
 QUERY_TIMEOUT_MS = 18_000
+MAX_METRICS_BYTES = 256 << 20
 UNIQUE_KEY_FIELD = "_UNIQUE_KEY_QUERY"
 LATEST_MS = (1 << 63) - 1
 SINGLE_TAG = "SINGLE_TAG"
@@ -185,6 +187,22 @@ class BrokerAdmin:
     def runtime(self) -> dict[str, str]:
         """Its counters and states (spec: requests, section 7, code 28)."""
         return runtime_of(self._call(RequestCode.GET_BROKER_RUNTIME_INFO))
+
+    def metrics(self) -> str:
+        """Its metrics in Prometheus' text format. NotSupported of RocketMQ's brokers, which have an exporter for it."""
+        return metrics_of(self.broker.call(RequestCode.RMQ_METRICS, timeout_ms=QUERY_TIMEOUT_MS))
+
+
+def metrics_of(response: Response) -> str:
+    """What RMQ_METRICS answers. Raises BodyError for what is not that, or grows beyond all reason."""
+    inflate = zlib.decompressobj()
+    try:
+        text = inflate.decompress(response.body, MAX_METRICS_BYTES)
+    except zlib.error as error:
+        raise BodyError(f"The metrics are damaged: {error}.") from error
+    if not inflate.eof:
+        raise BodyError(f"The metrics are cut off, or more than {MAX_METRICS_BYTES} bytes.")
+    return str(text, "utf-8", "replace")
 
 
 def config_of(response: Response) -> dict[str, str]:

@@ -30,6 +30,7 @@ class Capabilities(NamedTuple):
     topics_read: int = 0
     queue_bounds: int = 0
     delays: int = 0  # of messages in bulks
+    metrics: int = 0
     store_path: str = ""  # where its files are, on its own machine
 
     @property
@@ -63,5 +64,6 @@ def capabilities_of(response: Response) -> Capabilities:
         answer.capabilities.get("topicsRead", 0),
         answer.capabilities.get("queueBounds", 0),
         answer.capabilities.get("delays", 0),
+        answer.capabilities.get("metrics", 0),
         answer.storePath,
     )

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rmqspark.protocol.commands.command import Command
-    from rmqspark.remoting.reply import Reply
+    from rmqspark.remoting.blocking import Answer
 
 _PATIENCE_S = 1.0  # with those who are served before; a server that takes nothing may keep them for longer
 
-OnBrokerRequest: TypeAlias = "Callable[[str, Command, memoryview], Reply | None]"
+OnBrokerRequest: TypeAlias = "Callable[[str, Command, memoryview], Answer]"
 """Handles what the server at an address asks; as `remoting.blocking.OnRequest` otherwise."""
 
 

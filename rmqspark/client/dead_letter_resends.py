@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqspark.client.broker_admin import BrokerAdmin
 from rmqspark.client.dead_letters import RETRIES, dead_letter, dead_letter_queues, origin_topic, read_chunks
-from rmqspark.client.delivery import DEFAULT_TOPIC_QUEUES, send_status
+from rmqspark.client.delivery import send_status
+from rmqspark.client.own_sends import own_send_header
 from rmqspark.client.received import received
 from rmqspark.errors import Conflict, MessageNotFound
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.headers.produce import SendMessageRequestHeaderV2, SendMessageResponseHeader
-from rmqspark.protocol.names import AUTO_CREATE_TOPIC, INNER_PRODUCER_GROUP, dead_letter_topic, retry_topic
+from rmqspark.protocol.names import dead_letter_topic, retry_topic
 from rmqspark.protocol.records.message_id import parse_offset_msg_id
 from rmqspark.protocol.records.properties import Property, encode_properties, join_properties, without_properties
 from rmqspark.protocol.records.record import SysFlag, decode_record
@@ -162,20 +163,13 @@ def resend_header(record: Record, plan: ResendPlan, broker_name: str) -> SendMes
             Property.ORIGIN_MESSAGE_ID: known.get(Property.ORIGIN_MESSAGE_ID, ""),
         }
         properties = join_properties(properties, encode_properties(where))
-    return SendMessageRequestHeaderV2(
-        a=INNER_PRODUCER_GROUP,
-        b=origin if plan.to_topic and origin else retry_topic(plan.group),
-        c=AUTO_CREATE_TOPIC,
-        d=DEFAULT_TOPIC_QUEUES,
-        e=_ANY_QUEUE,
-        f=record.sys_flag & _SENDERS_FLAGS,
-        g=record.born_timestamp_ms,
-        h=record.flag,
-        i=properties.decode("utf-8", "replace"),
-        j=0,
-        k=False,
-        m=False,
-        n=broker_name,
+    topic = origin if plan.to_topic and origin else retry_topic(plan.group)
+    return own_send_header(
+        MessageQueue(topic, broker_name, _ANY_QUEUE),
+        properties.decode("utf-8", "replace"),
+        sys_flag=record.sys_flag & _SENDERS_FLAGS,
+        flag=record.flag,
+        born_timestamp_ms=record.born_timestamp_ms,
     )
 
 

@@ -257,6 +257,6 @@ def receipts(parcel: Parcel, queue: MessageQueue, response: Response) -> list[Se
     offset_ids = header.msgId.split(",")
     offset_ids += [""] * (len(parcel.unique_ids) - len(offset_ids))
     return [
-        SendReceipt(unique_id, stored_in, header.queueOffset + index, offset_id, status)
+        SendReceipt(unique_id, stored_in, header.queueOffset + index, offset_id, status, header.recallHandle or "")
         for index, (unique_id, offset_id) in enumerate(zip(parcel.unique_ids, offset_ids, strict=False))
     ]

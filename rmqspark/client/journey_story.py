@@ -119,7 +119,8 @@ def _return_name(told: Return) -> str:
 
 def _return_story(told: Return) -> str:
     if told.is_dead:
-        return f"{told.group} has consumed it in vain, {told.times} times: {_at(told.place)}"
+        times = "once" if told.times == 1 else f"{told.times} times"
+        return f"{told.group} has consumed it in vain, {times}: {_at(told.place)}"
     if told.is_waiting:
         return f"{told.group} gets it again{_due(told.due_ms) or ' when its time has come'}"
     return f"{told.group} could not consume it and got it again: {_at(told.place)}"

@@ -12,6 +12,7 @@ from rmqspark.client.delivery import Delivery, Parcel
 from rmqspark.client.identity import MessageIds
 from rmqspark.client.message_kinds import check_messages
 from rmqspark.client.outgoing import SendConfig, outgoing, outgoing_batch
+from rmqspark.client.recall import recall
 from rmqspark.client.selection import Target
 from rmqspark.errors import AlreadyClosed, InvalidMessage
 from rmqspark.model import Message
@@ -137,6 +138,16 @@ class Producer:
         contents = outgoing_batch(messages, unique_ids, self._config, shard)
         parcel = Parcel(messages[0].topic, unique_ids, contents, batch=True)
         return self._delivery.deliver(parcel, Target(queue, shard), self._config.timeout(timeout_ms))
+
+    def recall(self, topic: str, recall_handle: str, *, timeout_ms: int | None = None) -> str:
+        """Takes back a message that waits for its time, by the handle of its receipt; returns its `msg_id`.
+
+        When this returns, it will not be delivered, unless it has been already: nobody looks. Raises NotRecallable for
+        what is no handle of this topic, and once the time has come; NoPermission where brokers do not allow it
+        (`recall_message_enable`, which is off in RocketMQ unless set); TopicNotFound.
+        """
+        self._check_open()
+        return recall(self._cluster, self.group, topic, recall_handle, self._config.timeout(timeout_ms))
 
     def close(self) -> None:
         """Waits for asynchronous sends, tells the brokers good-bye and closes the connections. Again: does nothing."""

@@ -13,20 +13,28 @@ from typing import TYPE_CHECKING
 from rmqspark.client.arguments import takes_what_it_says
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.pushing.config import PushConfig
+from rmqspark.client.pushing.inspection import Inspection
 from rmqspark.client.pushing.listening import Listening, Locked, give_back, hold_up, pass_by
 from rmqspark.client.pushing.lookout import Lookout
 from rmqspark.client.pushing.membership import Membership
 from rmqspark.client.pushing.offsets import GroupOffsets, LocalOffsets, local_offsets_path
 from rmqspark.client.pushing.pulls import Pulls
-from rmqspark.client.pushing.pump import Pump, Rules
+from rmqspark.client.pushing.pump import Pump
 from rmqspark.client.pushing.rebalancer import Division, Rebalancer
+from rmqspark.client.pushing.rules import Rules
 from rmqspark.client.pushing.send_backs import SendBacks
 from rmqspark.client.pushing.starts import Starts
 from rmqspark.client.pushing.subscription import ConsumeFrom, Subscription
 from rmqspark.errors import AlreadyClosed, InvalidArgument, NotSupported
 from rmqspark.protocol.bodies.admin import ResetOffsetBody
+from rmqspark.protocol.bodies.client import BROADCASTING, CLUSTERING
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers.consume import ResetOffsetToClientRequestHeader
+from rmqspark.protocol.headers.consume import (
+    ConsumeMessageDirectlyRequestHeader,
+    ConsumerStatusRequestHeader,
+    GetConsumerRunningInfoRequestHeader,
+    ResetOffsetToClientRequestHeader,
+)
 from rmqspark.protocol.headers.fields import from_fields
 from rmqspark.protocol.names import check_group, retry_topic
 from rmqspark.rebalance.strategies import NAMES, Strategy
@@ -45,6 +53,7 @@ if TYPE_CHECKING:
     from rmqspark.message_queue import MessageQueue
     from rmqspark.model import ReceivedMessage
     from rmqspark.protocol.commands.command import Command
+    from rmqspark.remoting.blocking import Answer
 
     Call: TypeAlias = Callable[[list[ReceivedMessage]], object]
 
@@ -114,14 +123,39 @@ class PushConsumer:
         self._membership = Membership(cluster, group, start, broadcasting)
         self._lookout = Lookout(cluster, self._membership, asks_for_members=not broadcasting)
         offsets: Offsets = LocalOffsets(_path(config, cluster, group)) if broadcasting else GroupOffsets(cluster, group)
+        ways = SendBacks(cluster, group, max_times)
         self._pump = Pump(
             Pulls(cluster, group, self._subscriptions, config.pull_batch_size, commits=not broadcasting),
             offsets,
-            self._consumes(call, config, max_times, ordered=ordered, broadcasting=broadcasting),
-            Rules(config, threads, size, self._membership.unlock if ordered else None),
+            self._consumes(call, config, ways, max_times, ordered=ordered, broadcasting=broadcasting),
+            Rules(
+                config,
+                threads,
+                size,
+                self._membership.unlock if ordered else None,
+                None if ordered or broadcasting else ways.give_back_late,
+            ),
             cluster.clock,
             on_trouble=self._look_again,
             farewell=self._leave,
+        )
+        self._inspection = Inspection(
+            cluster,
+            group,
+            self._subscriptions,
+            self._pump,
+            call,
+            {
+                "consumerGroup": group,
+                "messageModel": BROADCASTING if broadcasting else CLUSTERING,
+                "consumeFromWhere": start.wire_name,
+                "consumeThreadMin": threads,
+                "consumeThreadMax": threads,
+                "consumeMessageBatchMaxSize": size,
+                "maxReconsumeTimes": max_reconsume_times,
+                **config.by_java_name(),
+            },
+            is_ordered=ordered,
         )
         self._rebalancer = Rebalancer(
             self._lookout,
@@ -214,30 +248,34 @@ class PushConsumer:
         self._subscriptions[topic] = Subscription.to(topic, tags, sql, self._cluster.clock.now_ms())
 
     def _consumes(
-        self, call: Call, config: PushConfig, max_times: int, *, ordered: bool, broadcasting: bool
+        self, call: Call, config: PushConfig, ways: SendBacks, max_times: int, *, ordered: bool, broadcasting: bool
     ) -> Consumes:
         """Calls the listener, and knows what becomes of messages that it fails at."""
         if broadcasting:
             return Listening(call, pass_by)
-        ways = SendBacks(self._cluster, self.group, max_times)
         if not ordered:
             return Listening(call, give_back(ways))
         pause_ms = config.suspend_current_queue_time_millis
         return Locked(Listening(call, hold_up(ways, max_times, pause_ms)), self._cluster.clock)
 
-    def _asked(self, address: str, command: Command, body: memoryview) -> Reply | None:
-        """What brokers ask, on a reader thread: nothing may wait here.
-
-        RocketMQ's that look into a consumer, GET_CONSUMER_RUNNING_INFO, GET_CONSUMER_STATUS_FROM_CLIENT and
-        CONSUME_MESSAGE_DIRECTLY, are answered as not supported; our brokers ask none of them.
-        """
+    def _asked(self, address: str, command: Command, body: memoryview) -> Answer:
+        """What brokers ask, on a reader thread: nothing may wait here."""
         match command.code:
             case RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
                 self._rebalancer.wake()
             case RequestCode.RESET_CONSUMER_CLIENT_OFFSET:
-                header = from_fields(command.fields, ResetOffsetToClientRequestHeader)
-                if header.group == self.group:
+                reset = from_fields(command.fields, ResetOffsetToClientRequestHeader)
+                if reset.group == self.group:
                     self._pump.reset(ResetOffsetBody.decode(body).offsetTable)
+            case RequestCode.GET_CONSUMER_RUNNING_INFO:
+                info = from_fields(command.fields, GetConsumerRunningInfoRequestHeader)
+                return self._inspection.running_info(info.consumerGroup, with_threads=bool(info.jstackEnable))
+            case RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT:
+                status = from_fields(command.fields, ConsumerStatusRequestHeader)
+                return self._inspection.status(status.group, status.topic)
+            case RequestCode.CONSUME_MESSAGE_DIRECTLY:
+                direct = from_fields(command.fields, ConsumeMessageDirectlyRequestHeader)
+                return self._inspection.consume_directly(direct.consumerGroup, bytes(body), direct.brokerName or "")
             case _:
                 raise NotSupported(f"request type {command.code} not supported")
         return Reply()

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 VERSION: Final = 479
 """The wire version we announce: the ordinal of RocketMQ's V5_3_3 in its MQVersion."""
+VERSION_NAME: Final = "V5_3_3"
 
 
 class Version:
@@ -183,6 +184,7 @@ class RequestCode(IntEnum):
     RMQ_GROUP_LEASES = 30031
     RMQ_QUERY_REPORT = 30040
     RMQ_QUERY_LIST = 30041
+    RMQ_METRICS = 30050
 
 
 TRUNCATED_CODES: Final[Mapping[int, RequestCode]] = MappingProxyType(
@@ -406,6 +408,7 @@ _CODES_BY_ACCESS: Final[Mapping[Access, tuple[RequestCode, ...]]] = {
         RequestCode.RMQ_TXN_LIST,
         RequestCode.RMQ_TXN_AUDIT,
         RequestCode.RMQ_QUERY_LIST,
+        RequestCode.RMQ_METRICS,
     ),
     Access.ADMIN_WRITE: (
         RequestCode.UPDATE_AND_CREATE_TOPIC,

@@ -64,6 +64,9 @@ MAX_DELAY_LEVEL: Final = 18
 INNER_PRODUCER_GROUP: Final = "CLIENT_INNER_PRODUCER"
 """The producer group of what clients send of their own accord."""
 
+CHECK_GROUP: Final = "CID_RMQ_SYS_TRANS"
+"""The group whose committed offsets say how far half and op queue are done with."""
+
 PREDEFINED_GROUPS: Final = frozenset(
     {
         "TOOLS_CONSUMER",
@@ -73,7 +76,7 @@ PREDEFINED_GROUPS: Final = frozenset(
         "CID_ONSAPI_PULL",
         "CID_ONSAPI_PERMISSION",
         "CID_ONSAPI_OWNER",
-        "CID_RMQ_SYS_TRANS",
+        CHECK_GROUP,
     }
 )
 """Consumer groups that exist on every broker without being created."""

@@ -52,8 +52,10 @@ if TYPE_CHECKING:
     from rmqspark.protocol.commands.command import RawCommand
     from rmqspark.remoting.reply import Body, Buffer
 
-OnRequest: TypeAlias = Callable[[Command, memoryview], Reply | None]
-"""Handles a request of the server; its Reply is sent unless the request is oneway. Runs in the reader thread."""
+Answer: TypeAlias = "Reply | Future[Reply] | None"
+OnRequest: TypeAlias = Callable[[Command, memoryview], Answer]
+"""Handles a request of the server; its Reply is sent, a Future's when that is done, unless the request is oneway. Runs
+in the reader thread."""
 
 _MAX_OPAQUE = 0x7FFFFFFF
 _UNASKED_TIMEOUT_MS = 3_000  # for the server to take what it does not answer: RocketMQ's timeout of a oneway send
@@ -262,18 +264,28 @@ class BlockingConnection:
             waiting.future.set_result(Response.of(command, raw.body))
 
     def _serve(self, command: Command, body: memoryview) -> None:
-        reply = self._reply_to(command, body)
-        if command.is_oneway or reply is None:
-            return
+        on_request = self._on_request or _not_supported
+        answer = self._told(command, lambda: on_request(command, body))
+        if isinstance(answer, Future):
+            answer.add_done_callback(lambda later: self._serve_later(command, later))
+        elif answer is not None and not command.is_oneway:
+            self._answer(command, answer)
+
+    def _serve_later(self, command: Command, later: Future[Reply]) -> None:
+        """On whichever thread has found the answer."""
+        answer = self._told(command, later.result)
+        if isinstance(answer, Reply) and not command.is_oneway:
+            with contextlib.suppress(RmqError):  # whoever asked has gone
+                self._answer(command, answer)
+
+    def _answer(self, command: Command, reply: Reply) -> None:
         header, content, code, remark, extra = reply
         response = encode_response(command.opaque, code, header, content, remark=remark, extra=extra)
         self._send(response, self._clock.monotonic_ms() + _UNASKED_TIMEOUT_MS)
 
-    def _reply_to(self, command: Command, body: memoryview) -> Reply | None:
+    def _told(self, command: Command, handle: Callable[[], Answer]) -> Answer:
         try:
-            if self._on_request is None:
-                raise NotSupported(f"request type {command.code} not supported")
-            return self._on_request(command, body)
+            return handle()
         except RmqError as error:
             code, remark = to_response(error)
         except Exception as error:  # a user's code: logged and answered, for it must not end our connection
@@ -313,6 +325,10 @@ class BlockingConnection:
 
     def _timed_out(self, code: int, timeout_ms: int) -> RequestTimeout:
         return RequestTimeout(f"{self.address} did not answer request {int(code)} within {timeout_ms} ms.")
+
+
+def _not_supported(command: Command, _: memoryview) -> Answer:
+    raise NotSupported(f"request type {command.code} not supported")
 
 
 def _connect(address: str, timeout_ms: int) -> socket.socket:

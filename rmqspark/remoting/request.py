@@ -11,7 +11,7 @@ written to.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
 import structlog
@@ -31,7 +31,20 @@ H = TypeVar("H", bound=msgspec.Struct)
 SERIALIZE_NAMES: Final[tuple[Serialize, ...]] = ("JSON", "ROCKETMQ")
 """By the number that says so in a frame."""
 
+Result: TypeAlias = Literal["success", "oneway", "write_channel_failed"]
+"""What became of an answer, in RocketMQ's words."""
+
 log = structlog.get_logger("rmqspark.remoting")
+
+
+class Stopwatch(Protocol):
+    """Whoever wants to know how long requests take."""
+
+    def now_ms(self) -> int:
+        """Monotonic."""
+
+    def answered(self, code: int, response_code: int, began_ms: int, *, waited: bool, result: Result) -> None:
+        """A request that came then is answered now; `waited`: not by the handler before it returned."""
 
 
 class Connection(Protocol):
@@ -95,6 +108,8 @@ class Request(msgspec.Struct, Generic[H], eq=False):
     serialize: Serialize
     """The header encoding of the request, in which it is answered."""
     _raw: RawCommand
+    _stopwatch: Stopwatch | None = None
+    _began_ms: int = 0
     _answered: bool = False
     _parked: bool = False
 
@@ -120,11 +135,13 @@ class Request(msgspec.Struct, Generic[H], eq=False):
             self.connection.send(
                 encode_response(self.opaque, code, header, body, remark=remark, extra=extra, serialize=self.serialize)
             )
+        self._note_time(code)
 
     def reply_encoded(self, response: Buffer) -> None:
-        """Answers with a response that is encoded already, in the header encoding that `serialize` names."""
+        """Answers with a response of success that is encoded already, in the header encoding that `serialize` names."""
         if self._begin_answer():
             self.connection.send((response,))
+        self._note_time(0)
 
     def answer(self, reply: Reply) -> None:
         """Answers with a Reply."""
@@ -148,6 +165,19 @@ class Request(msgspec.Struct, Generic[H], eq=False):
         elif self._parked:
             self.connection.under_way -= 1
         return not self.oneway
+
+    def _note_time(self, code: int) -> None:
+        """Once, behind the answer; where memory runs out it is left out: the answer is worth more."""
+        stopwatch, self._stopwatch = self._stopwatch, None
+        if stopwatch is None:
+            return
+        try:
+            result: Result = (
+                "oneway" if self.oneway else "write_channel_failed" if self.connection.closed else "success"
+            )
+            stopwatch.answered(self.code, code, self._began_ms, waited=self._parked, result=result)
+        except MemoryError:
+            return
 
     # --- for the router ----------------------------------------------------------------------------------------------
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from rmqspark.errors import RmqError
     from rmqspark.protocol.commands.command import Command
     from rmqspark.remoting.gathered import TakesTogether
+    from rmqspark.remoting.request import Stopwatch
 
 __all__ = ["Body", "Connection", "Reply", "Request", "Route", "Router", "Routes"]
 
@@ -90,8 +91,11 @@ class Router:
         routes: Iterable[Routes],
         take_undecoded: TakeUndecoded | None = None,
         together: TakesTogether | None = None,
+        stopwatch: Stopwatch | None = None,
     ) -> None:
         self.together = together
+        self._stopwatch = stopwatch
+        self._now_ms: Callable[[], int] = int if stopwatch is None else stopwatch.now_ms
         self._take_undecoded = take_undecoded
         self._routes: dict[int, _Way] = {}
         for family in routes:
@@ -120,7 +124,7 @@ class Router:
                     return None
             except Exception as error:  # noqa: BLE001 - answered and logged as what a handler raises
                 raw = command_at(view, word, header_at, body_at, end)
-                _bare_request(decode_command(raw), raw, connection).fail(error)
+                self._bare_request(decode_command(raw), raw, connection).fail(error)
                 return None
         return self.dispatch(command_at(view, word, header_at, body_at, end), connection)
 
@@ -148,7 +152,7 @@ class Router:
                 if way.take(envelope, raw, connection):
                     return None
             except Exception as error:  # noqa: BLE001 - answered and logged as what a handler raises
-                _bare_request(decode_command(raw), raw, connection).fail(error)
+                self._bare_request(decode_command(raw), raw, connection).fail(error)
                 return None
         if envelope.flag & RESPONSE_FLAG:
             connection.deliver(Response.of(decode_command(raw), bytes(raw.body)))
@@ -164,6 +168,8 @@ class Router:
             envelope.flag & ONEWAY_FLAG != 0,
             SERIALIZE_NAMES[serialize_type],
             raw,
+            self._stopwatch,
+            self._now_ms(),
         )
         rest = None
         try:
@@ -188,7 +194,23 @@ class Router:
         if command.is_response:
             connection.deliver(Response.of(command, bytes(raw.body)))
         else:
-            _bare_request(command, raw, connection).fail(error)
+            self._bare_request(command, raw, connection).fail(error)
+
+    def _bare_request(self, command: Command, raw: RawCommand, connection: Connection) -> Request[NoFields]:
+        return Request(
+            command.code,
+            NoFields(),
+            raw.body,
+            connection,
+            command.opaque,
+            command.version,
+            command.language,
+            command.is_oneway,
+            SERIALIZE_NAMES[raw.serialize_type],
+            raw,
+            self._stopwatch,
+            self._now_ms(),
+        )
 
 
 def _unreadable(code: int, error: HeaderError) -> RmqError:
@@ -204,18 +226,3 @@ async def _finish(request: Request[Any], answer: Awaitable[Reply | None]) -> Non
     else:
         if reply is not None:
             request.answer(reply)
-
-
-def _bare_request(command: Command, raw: RawCommand, connection: Connection) -> Request[NoFields]:
-    return Request(
-        command.code,
-        NoFields(),
-        raw.body,
-        connection,
-        command.opaque,
-        command.version,
-        command.language,
-        command.is_oneway,
-        SERIALIZE_NAMES[raw.serialize_type],
-        raw,
-    )

@@ -64,7 +64,7 @@ class RemotingServer:
         port_setting: str = "--port",
         insecure: bool = False,
     ) -> None:
-        _check_host(host, insecure)
+        check_host(host, insecure)
         self.router = router
         self.limits = limits or Limits()
         self.shared_buffer = memoryview(bytearray(SHARED_BUFFER_BYTES))
@@ -295,7 +295,8 @@ class RemotingServer:
             return
 
 
-def _check_host(host: str, insecure: bool) -> None:
+def check_host(host: str, insecure: bool) -> None:
+    """Raises InvalidArgument for a host beyond this machine, unless `insecure`."""
     if is_loopback(host):
         return
     if not insecure:

@@ -141,6 +141,17 @@ def make_directories(files: FileSystem, path: str) -> None:
         parent = directory
 
 
+def write_whole(files: FileSystem, path: str, content: bytes) -> None:
+    """A file of just this, whatever it was; on disk when this returns, though not yet under its name for sure."""
+    file = files.open(path, create=True)
+    try:
+        file.truncate(0)
+        file.pwrite(content, 0)
+        file.fsync()
+    finally:
+        file.close()
+
+
 def remove_tree(files: FileSystem, path: str) -> None:
     """Removes a directory and all in it; durable when this returns. A crash in between leaves a smaller tree."""
     for name in files.listdir(path):

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from rmqspark.errors import DamagedFile, DecodeError
-from rmqspark.store.files import make_directories
+from rmqspark.store.files import make_directories, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,13 +68,7 @@ class JsonTable:
         if self._directory:
             make_directories(self._files, self._directory)
         temporary_path = f"{self.path}.tmp"
-        file = self._files.open(temporary_path, create=True)
-        try:
-            file.truncate(0)
-            file.pwrite(text.encode(), 0)
-            file.fsync()
-        finally:
-            file.close()
+        write_whole(self._files, temporary_path, text.encode())
         if self._is_sound:
             self._files.rename(self.path, self.backup_path)
             self._is_sound = False

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from rmqspark.store.expiry import ExpireReport
     from rmqspark.store.files import Buffer, DiskUsage, File, FileSystem
     from rmqspark.store.flush import FlushPlan
-    from rmqspark.store.reading.reader import BulkReadResult, ReadResult, Wanted
+    from rmqspark.store.reading.reader import BulkReadResult, ReadResult, Scattered, Wanted
     from rmqspark.store.recovery.scan import Damage
 
 
@@ -347,6 +347,10 @@ class MessageStore:
     ) -> FoundRanges:
         """Records of the first of these ranges, of any queues; see `RangeReader.read`."""
         return self._range_reader.read(ranges, max_count=max_count, max_bytes=max_bytes, tag_codes=tag_codes)
+
+    def read_at_offsets(self, topic: str, queue_id: int, queue_offsets: Sequence[int]) -> Scattered | None:
+        """The messages at these offsets of a queue, neighbours together; see `Reader.read_at_offsets`."""
+        return self._reader.read_at_offsets(topic, queue_id, queue_offsets)
 
     def read_at(self, physical_offset: int) -> bytes:
         """The record at a physical offset. Raises MessageNotFound."""

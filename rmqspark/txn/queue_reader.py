@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -10,7 +12,7 @@ from rmqspark.errors import DamagedFile, RecordError
 from rmqspark.protocol.records.record import SIZE_AT, decode_record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from rmqspark.protocol.records.record import Record
     from rmqspark.store.message_store import MessageStore
@@ -77,3 +79,30 @@ class QueueReader:
             record.size,
         ):
             raise RecordError(f"The record at {record.physical_offset} is not in place {record.queue_offset}.")
+
+
+def records_at(store: MessageStore, topic: str, queue_offsets: Sequence[int]) -> list[Record]:
+    """The records at these offsets of queue 0, which rise: those that are there still. What is damaged is logged and
+    left out."""
+    found = store.read_at_offsets(topic, 0, queue_offsets)
+    if found is not None:
+        with suppress(RecordError):
+            records = _decode_all(bytes(found.body), found.sizes.tolist())
+            if all(record.queue_offset == offset for record, offset in zip(records, queue_offsets, strict=True)):
+                return records
+    readers = (QueueReader(store, topic, first, end_offset=end) for first, end in _runs(queue_offsets))
+    return [record for reader in readers for record in reader.all()]
+
+
+def _decode_all(body: bytes, sizes: Sequence[int]) -> list[Record]:
+    starts = accumulate(sizes[:-1], initial=0)
+    return [decode_record(body, start) for start in starts]
+
+
+def _runs(queue_offsets: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Ranges [first, end) of offsets that follow each other."""
+    first = 0
+    for at in range(1, len(queue_offsets) + 1):
+        if at == len(queue_offsets) or queue_offsets[at] != queue_offsets[at - 1] + 1:
+            yield queue_offsets[first], queue_offsets[at - 1] + 1
+            first = at

@@ -114,6 +114,10 @@ class Jvm:
                 messages.extend(received)
                 return later if len(messages) <= failures else success
 
+            def toString(self) -> str:
+                """Asked for where a consumer tells its settings."""
+                return "a listener of Python"
+
             class Java:
                 implements = (f"{PACKAGE}.client.consumer.listener.{interface}",)
 

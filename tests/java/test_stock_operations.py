@@ -10,6 +10,8 @@ from ours import rmq
 from rocketmq import wait_for
 
 from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.journey import StageKind
+from rmqspark.client.pull_consumer import PullConsumer
 from rmqspark.errors import Conflict
 from rmqspark.message_queue import MessageQueue
 from rmqspark.model import Message
@@ -91,3 +93,48 @@ def test_health(stock: str) -> None:
     assert broker["diskFreeBytes"] > 0
     assert 0 < broker["diskUsed"] < 1
     assert rmq(stock, "check", "cluster").startswith("OK: ")
+
+
+def test_the_way_of_a_message(bench: Rmq) -> None:
+    """What a stock broker keeps is found: retries that wait and dead letters by the unique id, a record that waited by
+    it, too, as its delivery names none; groups by their offsets. Nothing of Spark is asked."""
+    bench.create_topic("travels", queues=1)
+    (receipt,) = bench.send("travels", Message("travels", b"x", "paid"))
+    (message,) = bench.messages("travels")
+    with PullConsumer(bench.namesrv, group="traveller") as consumer:
+        consumer.commit({message.queue: 1})
+    bench.give_up("traveller", message)
+    wait_for(lambda: "%DLQ%traveller" in bench.admin.topics(system=True), "the dead letter topic is registered")
+    wait_for(lambda: bench.admin.journey(receipt.msg_id, "travels").returns, "its index has the dead letter")
+    told = bench.admin.journey(receipt.msg_id, "travels")
+    assert told == bench.admin.journey(receipt.offset_msg_id)
+    assert [(each.group, each.is_dead, each.times) for each in told.returns] == [("traveller", True, 1)]
+    assert [(each.group, each.is_past) for each in told.groups] == [("traveller", True)]
+    assert (told.batches, told.written_by, told.unknown) == ((), None, ())
+    (dead,) = bench.messages("%DLQ%traveller")
+    of_dead = bench.admin.journey(dead.offset_msg_id)
+    assert of_dead.returned is not None
+    assert (of_dead.returned.group, of_dead.first) == ("traveller", told.place)
+
+    (delayed,) = bench.send("travels", Message("travels", b"y", delay_level=1))
+    waiting = bench.admin.journey(delayed.offset_msg_id)
+    wait_for(lambda: bench.admin.journey(delayed.msg_id, "travels").is_readable, "it is delivered, and in the index")
+    there = bench.admin.journey(delayed.msg_id, "travels")
+    assert [(stage.kind, stage.level, stage.place.offset_msg_id) for stage in there.stages] == [
+        (StageKind.DELAY, 1, delayed.offset_msg_id)
+    ]
+    if not waiting.is_readable:
+        assert waiting.stages[0].due_ms == waiting.place.stored_ms + 1_000
+
+
+def test_a_live_view(bench: Rmq, stock: str) -> None:
+    """All of it comes from requests that stock brokers answer."""
+    bench.create_topic("viewed", queues=1)
+    (receipt, *_) = bench.send("viewed", *[b"x"] * 5)
+    with PullConsumer(stock, group="viewer") as consumer:
+        consumer.commit({receipt.queue: 2})
+    frame = json.loads(rmq(stock, "top", "--once", "--json", "--interval", "1"))
+    assert [(each["problem"], each["inPerSecond"] is not None) for each in frame["brokers"]] == [(None, True)]
+    assert {"topic": "viewed", "inPerSecond": 0.0, "messages": 5} in frame["topics"]
+    assert [each["lag"] for each in frame["readers"] if each["name"] == "viewer"] == [3]
+    assert (frame["halfMessages"], frame["unknown"]) == (0, [])

@@ -29,6 +29,7 @@ without_connect = pytest.mark.skipif(
 )
 
 
+@pytest.mark.slow_first
 @pytest.mark.parametrize("kind", ["local-cluster", pytest.param("connect", marks=without_connect)])
 def test_a_query_elsewhere(topic: Topic, other: Topic, mq: LocalCluster, tmp_path: Path, kind: str) -> None:
     """A batch read of a view, a stream that writes exactly once, and its listener do what they do in one process."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-pytestmark = [pytest.mark.spark, pytest.mark.faults]
+pytestmark = [pytest.mark.spark, pytest.mark.faults, pytest.mark.slow_first]
 
 AT_RANDOM_MOMENTS = 3  # besides one in each step; of drivers there are enough among those
 KILLS_OF_A_SOAK = 100

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 PRECISION_MS: Final = 1000
 
 _OWN: Final = frozenset({Property.REAL_TOPIC, Property.REAL_QUEUE_ID, Property.TIMER_OUT_MS, Property.TIMER_ROLL_TIMES})
+_REAL_TOPIC_IS: Final = b"\x02REAL_TOPIC\x01"
 _UNIT_MS: Final = {Property.TIMER_DELAY_SEC: 1000, Property.TIMER_DELAY_MS: 1}
-_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}")
+NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}")
 
 
 class Waiting(NamedTuple):
@@ -44,6 +45,7 @@ class Waiting(NamedTuple):
     key: str
     is_recall: bool
     comes_again: bool
+    topic: str
 
 
 def asked_time_ms(properties: Mapping[str, str], now_ms: int, max_delay_ms: int) -> int | None:
@@ -54,7 +56,7 @@ def asked_time_ms(properties: Mapping[str, str], now_ms: int, max_delay_ms: int)
     name = next((name for name in TIMER_PROPERTIES if name in properties), None)
     if name is None or Property.TIMER_OUT_MS in properties:  # what was delivered once, and is sent on, waits no more
         return None
-    if not _NUMBER.fullmatch(properties[name]):
+    if not NUMBER.fullmatch(properties[name]):
         raise InvalidMessage(f"Property {name} is a number, not {properties[name]!r}.")
     number = int(properties[name])
     time_ms = number if name == Property.TIMER_DELIVER_MS else now_ms + number * _UNIT_MS[name]
@@ -70,11 +72,17 @@ def asked_time_ms(properties: Mapping[str, str], now_ms: int, max_delay_ms: int)
     return None
 
 
+def due_before(time_ms: int) -> int:
+    """`Waiting.due_ms` of a message that asks for this time."""
+    return (time_ms - 1) // PRECISION_MS * PRECISION_MS
+
+
 def park_until(place: Place, properties: bytes, time_ms: int) -> Parked:
     """The message of `place` until that time. Its readers get it in the first moment of a second: never before. Raises
     InvalidMessage where that cannot be said in its properties."""
+    due_ms = due_before(time_ms)
     own = {
-        Property.TIMER_OUT_MS: str((time_ms - 1) // PRECISION_MS * PRECISION_MS),
+        Property.TIMER_OUT_MS: str(due_ms),
         Property.REAL_TOPIC: place.topic,
         Property.REAL_QUEUE_ID: str(place.queue_id),
     }
@@ -84,7 +92,7 @@ def park_until(place: Place, properties: bytes, time_ms: int) -> Parked:
             f"The properties take {len(properties)} bytes: what is said of its time would not fit beside them.",
             hint="Put large values into the body.",
         )
-    return Parked(TIMER_TOPIC, 0, parked)
+    return Parked(TIMER_TOPIC, 0, parked, due_ms)
 
 
 def waiting_of(record: Record) -> Waiting:
@@ -92,14 +100,24 @@ def waiting_of(record: Record) -> Waiting:
     properties = record.property_map()
     due_ms = due_in(properties, f"The record at physical offset {record.physical_offset}")
     recalled = properties.get(Property.TIMER_DEL_UNIQKEY)
-    key = f"{properties.get(Property.REAL_TOPIC)}+{properties.get(Property.UNIQ_KEY)}"
-    return Waiting(due_ms, recalled or key, recalled is not None, Property.TIMER_ROLL_TIMES in properties)
+    topic = properties.get(Property.REAL_TOPIC, "")
+    unique_key = properties.get(Property.UNIQ_KEY) if recalled is None else recalled
+    key = f"{properties.get(Property.REAL_TOPIC)}+{unique_key}"
+    if recalled is not None and "+" in recalled:  # from clients, and brokers of RocketMQ before 5.5.0
+        key = recalled
+    return Waiting(due_ms, key, recalled is not None, Property.TIMER_ROLL_TIMES in properties, topic)
+
+
+def topic_of(record: Record) -> str:
+    """The topic of a record that waits, for its readers; "" where it does not say. Quicker than all its properties."""
+    _, named, rest = (b"\x02" + bytes(record.properties)).partition(_REAL_TOPIC_IS)
+    return rest.partition(b"\x02")[0].decode("utf-8", "replace") if named else ""
 
 
 def due_in(properties: Mapping[str, str], what: str) -> int:
     """`Waiting.due_ms` of a message with these properties. Raises InvalidMessage."""
     due_ms = properties.get(Property.TIMER_OUT_MS, "")
-    if not _NUMBER.fullmatch(due_ms):
+    if not NUMBER.fullmatch(due_ms):
         raise InvalidMessage(f"{what} does not say when it is due.")
     return int(due_ms)
 

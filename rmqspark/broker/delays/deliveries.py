@@ -12,11 +12,13 @@ import numpy as np
 import structlog
 
 from rmqspark.broker.delays.parking import delivered_draft, place_of
+from rmqspark.broker.metrics.if_memory_allows import IF_MEMORY_ALLOWS
 from rmqspark.errors import DecodeError, InvalidArgument
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rmqspark.broker.metrics.arrivals import Arrivals
     from rmqspark.broker.topics import TopicTable
     from rmqspark.protocol.records.record import Record
     from rmqspark.store.draft import Appended, Draft
@@ -33,10 +35,11 @@ class Append(Protocol):
 class Deliveries:
     """Puts messages that waited where they belong. `append` is `Appender.append_together`."""
 
-    def __init__(self, store: MessageStore, append: Append, topics: TopicTable) -> None:
+    def __init__(self, store: MessageStore, append: Append, topics: TopicTable, arrivals: Arrivals) -> None:
         self._store = store
         self._append = append
         self._topics = topics
+        self._arrivals = arrivals
 
     def deliver(self, records: Sequence[Record], more: bytes = b"") -> None:
         """All of these or none, with `more` behind their properties. Raises what the store refuses them with.
@@ -45,7 +48,9 @@ class Deliveries:
         """
         drafts = [draft for record in records if (draft := self._draft_of(record, more)) is not None]
         if drafts:
-            self._append(drafts, makes_room=True)
+            places = self._append(drafts, makes_room=True)
+            with IF_MEMORY_ALLOWS:
+                self._arrivals.tell_stored("delay", drafts, places)
 
     def sources_from(self, log_offset: int) -> list[int]:
         """What the deliveries at or behind `log_offset`, the end of a record, say of their sources, in order."""

@@ -32,11 +32,12 @@ _QUEUE_ID: Final = re.compile(r"[0-9]{1,9}")
 
 
 class Parked(NamedTuple):
-    """Where a message waits, and its properties while it does."""
+    """Where a message waits, and its properties while it does; `due_ms` of one that has no level, but a time."""
 
     topic: str
     queue_id: int
     properties: bytes
+    due_ms: int | None = None
 
 
 class Place(NamedTuple):

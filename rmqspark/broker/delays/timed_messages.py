@@ -15,19 +15,21 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from rmqspark.broker.delays.deliver_times import PRECISION_MS, times_told, waiting_of
+from rmqspark.broker.delays.deliver_times import PRECISION_MS, times_told, topic_of, waiting_of
 from rmqspark.broker.delays.parking import source_of
 from rmqspark.broker.delays.timetable import Timetable
+from rmqspark.broker.metrics.if_memory_allows import IF_MEMORY_ALLOWS
 from rmqspark.errors import Busy, InvalidMessage, RmqError
 from rmqspark.protocol.bodies.admin import TimerTable
 from rmqspark.protocol.names import TIMER_TOPIC
-from rmqspark.txn.queue_reader import QueueReader
+from rmqspark.txn.queue_reader import QueueReader, records_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from rmqspark.broker.delays.deliveries import Deliveries
     from rmqspark.broker.delays.timer_table import TimerProgress
+    from rmqspark.broker.metrics.timer_counts import TimerCounts
     from rmqspark.clock import Clock
     from rmqspark.protocol.records.record import Record
     from rmqspark.store.message_store import MessageStore
@@ -44,11 +46,19 @@ log = structlog.get_logger("rmqspark.broker")
 class TimedMessages:
     """All of them of one broker. Belongs to the event loop's thread."""
 
-    def __init__(self, store: MessageStore, deliveries: Deliveries, noted: TimerProgress, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: MessageStore,
+        deliveries: Deliveries,
+        noted: TimerProgress,
+        clock: Clock,
+        counts: TimerCounts,
+    ) -> None:
         self._store = store
         self._deliveries = deliveries
         self._noted = noted
         self._clock = clock
+        self.counts = counts
         self._timetable = Timetable()
         self._known = TimerTable()
         self._delivered: frozenset[int] = frozenset()  # sources, of messages that the queue had at the start
@@ -67,6 +77,25 @@ class TimedMessages:
                 f"{MOST_WAITING} messages wait to be delivered: this broker keeps no more.",
                 hint="Send it later, or without a deliver time.",
             )
+
+    @property
+    def next_offset(self) -> int:
+        """Of the queue: what lies behind has not been looked at."""
+        return self._next_offset
+
+    @property
+    def delivered_before_ms(self) -> int:
+        """All is delivered that was due before."""
+        return self._read_ms
+
+    @property
+    def waiting(self) -> int:
+        """How many messages wait, those that are due included."""
+        return self._timetable.size
+
+    def waiting_by_time(self, from_ms: int, bounds_ms: Sequence[int]) -> list[int]:
+        """How many are due up to each of these times, and not up to the one before."""
+        return self._timetable.count_between(from_ms, bounds_ms)
 
     @property
     def needed_offset(self) -> int | None:
@@ -145,6 +174,9 @@ class TimedMessages:
             if waiting.comes_again:
                 self._timetable.overrule(waiting.due_ms, waiting.key, record.queue_offset)
             self._timetable.add(waiting.due_ms, record.queue_offset)
+            is_new = record.queue_offset >= self._end_at_start
+            with IF_MEMORY_ALLOWS:
+                self.counts.taken_in(waiting.topic, waiting.due_ms - record.born_timestamp_ms, is_new=is_new)
 
     def _was_delivered(self, record: Record, due_ms: int) -> bool:
         is_known = record.queue_offset < self._known.queueOffset and due_ms < self._known.readTimeMs
@@ -157,23 +189,20 @@ class TimedMessages:
         due = self._timetable.next_due(self._read_ms, _LOOKED_AT)
         if due is None:
             return False
-        records = [record for record in self._records(due.queue_offsets) if self._is_wanted(record, due.due_ms)]
+        read = records_at(self._store, TIMER_TOPIC, due.queue_offsets)
+        records = read
+        if self._timetable.any_overruled(due.due_ms):
+            records = [record for record in read if self._is_wanted(record, due.due_ms)]
         self._deliveries.deliver(records, times_told(self._clock.now_ms()))
         self._timetable.done(due)
+        with IF_MEMORY_ALLOWS:
+            for record in read:
+                self.counts.time_came(topic_of(record))
         self._has_news = True
         return True
 
     def _is_wanted(self, record: Record, due_ms: int) -> bool:
         return self._timetable.counts(due_ms, waiting_of(record).key, record.queue_offset)
-
-    def _records(self, queue_offsets: Sequence[int]) -> Iterator[Record]:
-        """Those that are there still; many lie one behind the other."""
-        first = 0
-        for at in range(1, len(queue_offsets) + 1):
-            if at == len(queue_offsets) or queue_offsets[at] != queue_offsets[at - 1] + 1:
-                end_offset = queue_offsets[at - 1] + 1
-                yield from QueueReader(self._store, TIMER_TOPIC, queue_offsets[first], end_offset=end_offset).all()
-                first = at
 
     # --- over a restart
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 from rmqspark.protocol.bodies.admin import TimerTable
-from rmqspark.store.files import make_directories
+from rmqspark.store.files import make_directories, write_whole
 
 if TYPE_CHECKING:
     from rmqspark.store.files import FileSystem
@@ -60,12 +60,8 @@ def write_timer_check(files: FileSystem, check: TimerCheck) -> None:
     """Durable when this returns; raises OSError."""
     make_directories(files, "config")
     temporary_path = f"{_PATH}.tmp"
-    file = files.open(temporary_path, create=True)
-    try:
-        file.pwrite((check.encode().ljust(_SEAL_AT, b"\0") + check.encode()).ljust(_FILE_BYTES, b"\0"), 0)
-        file.fsync()
-    finally:
-        file.close()
+    content = check.encode().ljust(_SEAL_AT, b"\0") + check.encode()
+    write_whole(files, temporary_path, content.ljust(_FILE_BYTES, b"\0"))
     files.rename(temporary_path, _PATH)
     files.sync_directory("config")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from array import array
+from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -57,6 +58,10 @@ class Timetable:
         """Whether the message is to be delivered, by all that is known until now."""
         return self._slots[due_ms].overruled.get(key, queue_offset) == queue_offset
 
+    def any_overruled(self, due_ms: int) -> bool:
+        """Whether any message of that time does not count."""
+        return bool(self._slots[due_ms].overruled)
+
     def next_due(self, before_ms: int, most: int) -> Due | None:
         """The first messages that are due, of one second, without taking them out; None while none is."""
         while self._times and self._times[0] < before_ms:
@@ -71,6 +76,14 @@ class Timetable:
         """These have been delivered, or never will be."""
         self._slots[due.due_ms].done += len(due.queue_offsets)
         self.size -= len(due.queue_offsets)
+
+    def count_between(self, from_ms: int, bounds_ms: Sequence[int]) -> list[int]:
+        """How many wait that are due from there to each of these times, which rise, and not to the one before."""
+        counts = [0] * (len(bounds_ms) + 1)
+        for due_ms, slot in self._slots.items():
+            if due_ms >= from_ms:
+                counts[bisect_right(bounds_ms, due_ms)] += len(slot.queue_offsets) - slot.done
+        return counts[:-1]
 
     def first_offset(self) -> int | None:
         """The lowest offset of all that wait."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from isal.isal_zlib import crc32
 
+from rmqspark.broker.metrics.departures import NO_GROUP
 from rmqspark.broker.subscriptions import parse_subscription
 from rmqspark.errors import InvalidFilter, InvalidQueue, NoPermission, NotSupported, OffsetMoved, RecordError, RmqError
 from rmqspark.protocol.bodies.client import SQL92, TAG
@@ -36,6 +37,7 @@ from rmqspark.remoting.router import Route, Routes
 if TYPE_CHECKING:
     from rmqspark.broker.config import BrokerConfig
     from rmqspark.broker.delays.parked_bulks import ParkedBulks
+    from rmqspark.broker.metrics.departures import Departures
     from rmqspark.broker.sending.appender import Appender
     from rmqspark.broker.stats import BrokerStats
     from rmqspark.broker.subscriptions import Filter
@@ -60,6 +62,7 @@ class BulkHandlers:
         topics: TopicTable,
         appender: Appender,
         stats: BrokerStats,
+        departures: Departures,
         parked: ParkedBulks,
     ) -> None:
         self._max_read_bytes = config.max_bulk_read_bytes
@@ -68,6 +71,7 @@ class BulkHandlers:
         self._topics = topics
         self._appender = appender
         self._stats = stats
+        self._departures = departures
         self._parked = parked
 
     def routes(self) -> Routes:
@@ -139,6 +143,7 @@ class BulkHandlers:
             return Reply(moved, code=ResponseCode.PULL_OFFSET_MOVED, remark=str(error))
         count = len(found.sizes)
         self._stats.count_get(count)
+        self._departures.count(header.topic, NO_GROUP, count, len(found.body))
         answer = BulkReadResponseHeader(
             nextBeginOffset=found.next_offset, minOffset=found.min_offset, maxOffset=found.max_offset, count=count
         )

@@ -38,6 +38,7 @@ class CapabilityHandlers:
                 "topicsRead": 1,
                 "queueBounds": 1,
                 "delays": 1,
+                "metrics": 1,
             },
         )
         self._answer = Reply(body=body.encode())

@@ -6,10 +6,11 @@ RocketMQ's AdminBrokerProcessor; spec: requests, sections 6 and 7. A change is a
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.broker.paging import page_of
-from rmqspark.errors import InvalidArgument
+from rmqspark.errors import InvalidArgument, RmqError
 from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig, SubscriptionGroupList, SubscriptionGroupTable
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.admin import (
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from rmqspark.broker.config import BrokerConfig
     from rmqspark.broker.group_deletion import GroupDeletion
+    from rmqspark.broker.metrics.creation_times import Creation, CreationTimes
     from rmqspark.broker.tables import BrokerTables
     from rmqspark.clock import Clock
     from rmqspark.remoting.request import Request
@@ -41,11 +43,19 @@ _MOST_BYTES: Final = 16 * 1024  # of one group's configuration, which is kept in
 class GroupHandlers:
     """Creates, changes, deletes and lists groups."""
 
-    def __init__(self, config: BrokerConfig, tables: BrokerTables, deletion: GroupDeletion, clock: Clock) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        tables: BrokerTables,
+        deletion: GroupDeletion,
+        creations: CreationTimes,
+        clock: Clock,
+    ) -> None:
         self._max_queues = config.max_queue_nums
         self._tables = tables
         self._groups = tables.groups
         self._deletion = deletion
+        self._creations = creations
         self._clock = clock
 
     def routes(self) -> Routes:
@@ -58,10 +68,12 @@ class GroupHandlers:
         }
 
     def update(self, request: Request[NoFields]) -> Awaitable[Reply]:
-        return self._put_all([SubscriptionGroupConfig.decode_request(request.body)])
+        group = SubscriptionGroupConfig.decode_request(request.body)
+        return self._put_all([group])
 
     def update_list(self, request: Request[NoFields]) -> Awaitable[Reply]:
-        return self._put_all(SubscriptionGroupList.decode_request(request.body).groupConfigList)
+        groups = SubscriptionGroupList.decode_request(request.body).groupConfigList
+        return self._put_all(groups)
 
     def delete(self, request: Request[DeleteSubscriptionGroupRequestHeader]) -> Awaitable[Reply]:
         """Also of a group that is not there; its offsets are kept unless `cleanOffset` says otherwise."""
@@ -95,11 +107,16 @@ class GroupHandlers:
 
     def _put_all(self, configs: list[SubscriptionGroupConfig]) -> Awaitable[Reply]:
         """All are checked before the first is taken."""
-        for config in configs:
-            self._check(config)
-        for config in configs:
-            self._groups.put(config, self._clock.now_ms())
-        return self._after_saving()
+        creation = self._creations.of_group()
+        try:
+            for config in configs:
+                self._check(config)
+            for config in configs:
+                self._groups.put(config, self._clock.now_ms())
+        except RmqError:
+            creation.failed()
+            raise
+        return self._after_saving(creation)
 
     def _check(self, config: SubscriptionGroupConfig) -> None:
         name = check_group(config.groupName)
@@ -114,6 +131,7 @@ class GroupHandlers:
                 f"The configuration of group {name!r} has {size_bytes} bytes; {_MOST_BYTES} are allowed."
             )
 
-    async def _after_saving(self) -> Reply:
-        await self._tables.save()
+    async def _after_saving(self, creation: Creation | None = None) -> Reply:
+        with creation or nullcontext():
+            await self._tables.save()
         return Reply()

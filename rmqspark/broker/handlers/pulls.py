@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from rmqspark.broker.clients import ClientRegistry
     from rmqspark.broker.config import BrokerConfig
     from rmqspark.broker.groups import SubscriptionGroups
+    from rmqspark.broker.metrics.departures import Departures
     from rmqspark.broker.offsets import ConsumerOffsets
     from rmqspark.broker.stats import BrokerStats
     from rmqspark.broker.subscriptions import Filter
@@ -95,6 +96,7 @@ class PullHandlers:
         clients: ClientRegistry,
         offsets: ConsumerOffsets,
         stats: BrokerStats,
+        departures: Departures,
         clock: Clock,
     ) -> None:
         self._config = config
@@ -104,6 +106,7 @@ class PullHandlers:
         self._clients = clients
         self._offsets = offsets
         self._stats = stats
+        self._departures = departures
         self._clock = clock
         self._parked: ParkedPulls[PullRequest] = ParkedPulls(limit=config.max_parked_pulls)
         self._woken: deque[ParkedPull[PullRequest]] = deque()
@@ -166,6 +169,11 @@ class PullHandlers:
         self._overdue += due
 
     @property
+    def held(self) -> int:
+        """How many pulls wait for messages."""
+        return len(self._parked)
+
+    @property
     def scan_interval_ms(self) -> int:
         return 5_000 if self._config.long_polling_enable else 1_000
 
@@ -226,6 +234,7 @@ class PullHandlers:
         if result.status in _EMPTY_QUEUE and queue_offset == 0:
             code = ResponseCode.PULL_NOT_FOUND
         self._stats.count_get(result.count)
+        self._departures.count(header.topic, header.consumerGroup, result.count, len(result.body))
         self._offsets.note_pull(header.consumerGroup, header.topic, header.queueId, result.next_offset)
         answer = self._answer_header(permit, result.next_offset, result.min_offset, result.max_offset)
         return Reply(answer, result.body, code, result.status.value)

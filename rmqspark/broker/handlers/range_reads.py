@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rmqspark.broker.metrics.departures import NO_GROUP
 from rmqspark.broker.subscriptions import parse_subscription
 from rmqspark.errors import RmqError
 from rmqspark.protocol.bodies.client import TAG
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rmqspark.broker.config import BrokerConfig
+    from rmqspark.broker.metrics.departures import Departures
     from rmqspark.broker.stats import BrokerStats
     from rmqspark.broker.topics import TopicTable
     from rmqspark.protocol.bulk.topic_ranges import TopicRange
@@ -31,11 +33,19 @@ if TYPE_CHECKING:
 class RangeReadHandlers:
     """Answers about the first ranges of a request, as many as there is room for."""
 
-    def __init__(self, config: BrokerConfig, store: MessageStore, topics: TopicTable, stats: BrokerStats) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        topics: TopicTable,
+        stats: BrokerStats,
+        departures: Departures,
+    ) -> None:
         self._max_read_bytes = config.max_bulk_read_bytes
         self._store = store
         self._topics = topics
         self._stats = stats
+        self._departures = departures
 
     def routes(self) -> Routes:
         return {RequestCode.RMQ_TOPICS_READ: Route(TopicsReadRequestHeader, self.read)}
@@ -43,14 +53,20 @@ class RangeReadHandlers:
     def read(self, request: Request[TopicsReadRequestHeader]) -> Reply:
         header = request.header
         wanted = parse_subscription(header.tags, TAG, property_filter=False)
+        ranges = self._readable(decode_ranges(request.body, header.ranges))
         found = self._store.read_ranges(
-            self._readable(decode_ranges(request.body, header.ranges)),
+            ranges,
             max_count=max(1, header.maxCount),
             max_bytes=max(1, min(header.maxBytes, self._max_read_bytes)),
             tag_codes=wanted.tag_codes,
         )
         count = len(found.sizes)
         self._stats.count_get(count)
+        first = 0
+        for each, of_range in zip(ranges, found.counts.tolist(), strict=False):
+            sizes = found.sizes[first : first + of_range]
+            self._departures.count(each.topic, NO_GROUP, of_range, int(sizes.sum()))
+            first += of_range
         return Reply(TopicsReadResponseHeader(ranges=len(found.counts), count=count), encode_found(found))
 
     def _readable(self, ranges: Sequence[TopicRange]) -> Sequence[TopicRange]:

@@ -9,17 +9,20 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from rmqspark.broker.metrics.if_memory_allows import IF_MEMORY_ALLOWS
 from rmqspark.broker.redelivery import dead_letter_draft, is_dead, retry_draft
 from rmqspark.errors import DecodeError, MessageNotFound, RmqError, ServerFault
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.consume import ConsumerSendMsgBackRequestHeader
 from rmqspark.protocol.names import NOT_SENDABLE
+from rmqspark.protocol.records.properties import Property
 from rmqspark.protocol.records.record import Record, decode_record
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
 
 if TYPE_CHECKING:
     from rmqspark.broker.groups import SubscriptionGroups
+    from rmqspark.broker.metrics.tally import Tally
     from rmqspark.broker.sending.appender import Appender
     from rmqspark.broker.topic_publisher import TopicPublisher
     from rmqspark.broker.topics import TopicTable
@@ -43,6 +46,7 @@ class SendBackHandlers:
         topics: TopicTable,
         groups: SubscriptionGroups,
         publisher: TopicPublisher,
+        dead_letters: Tally,
         clock: Clock,
         entropy: Entropy,
         *,
@@ -53,6 +57,7 @@ class SendBackHandlers:
         self._topics = topics
         self._groups = groups
         self._publisher = publisher
+        self._dead_letters = dead_letters
         self._clock = clock
         self._entropy = entropy
         self._delay_levels = delay_levels
@@ -71,18 +76,27 @@ class SendBackHandlers:
             return Reply()
         record = self._record(header.offset)
         limit = header.maxReconsumeTimes if request.version >= _SAYS_HOW_OFTEN else None
-        if is_dead(record, header.delayLevel, group.retryMaxTimes if limit is None else limit):
+        is_given_up = is_dead(record, header.delayLevel, group.retryMaxTimes if limit is None else limit)
+        if is_given_up:
             is_new = self._topics.ensure_dead_letters(group.groupName, self._clock.now_ms())
             draft = dead_letter_draft(record, group.groupName)
         else:
             is_new = self._topics.ensure_retry(group.groupName, group.retryQueueNums, self._clock.now_ms())
             draft = self._retry(record, group, header.delayLevel)
         await self._stored(draft, is_new_topic=is_new)
+        if is_given_up:
+            with IF_MEMORY_ALLOWS:
+                self._dead_letters.of((group.groupName, self._origin(record)))[0] += 1
         return Reply()
 
     def _retry(self, record: Record, group: SubscriptionGroupConfig, delay_level: int) -> Draft:
         queue_id = self._entropy.below(group.retryQueueNums)
         return retry_draft(record, group.groupName, queue_id, delay_level, self._delay_levels)
+
+    def _origin(self, record: Record) -> str:
+        """The topic it was sent to first; where it names one that is not there, the one that it was read of."""
+        named = record.property_map().get(Property.RETRY_TOPIC, "")
+        return record.topic if self._topics.get(named) is None else named
 
     def _record(self, physical_offset: int) -> Record:
         """The message there, if it is one that consumers read: what only looks like a record, in the body of another

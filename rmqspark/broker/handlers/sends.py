@@ -2,7 +2,7 @@
 
 RocketMQ's SendMessageProcessor; spec: requests, section 4, semantics, sections 2.1 and 4. What a message must be like
 is the business of `sending/intake.py`, how it gets into the log that of `sending/appender.py`. Left out so far:
-deliver times are refused; topics with queue.type BatchCQ cannot be created.
+topics with queue.type BatchCQ cannot be created.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ Left out: static topics.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -16,7 +17,7 @@ import msgspec
 from rmqspark.broker.attributes import MESSAGE_TYPE, change_attributes, check_attributes, plainly
 from rmqspark.broker.paging import page_of
 from rmqspark.broker.sending.intake import MULTI_TAG
-from rmqspark.errors import InvalidArgument, InvalidName
+from rmqspark.errors import InvalidArgument, InvalidName, RmqError
 from rmqspark.protocol.bodies.admin import TopicConfigList
 from rmqspark.protocol.bodies.route import TopicConfig, TopicConfigTable, TopicList
 from rmqspark.protocol.codes import RequestCode
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from rmqspark.broker.config import BrokerConfig
+    from rmqspark.broker.metrics.creation_times import Creation, CreationTimes
     from rmqspark.broker.topic_deletion import TopicDeletion
     from rmqspark.broker.topic_publisher import TopicPublisher
     from rmqspark.broker.topics import TopicTable
@@ -49,6 +51,7 @@ class TopicHandlers:
         topics: TopicTable,
         publisher: TopicPublisher,
         deletion: TopicDeletion,
+        creations: CreationTimes,
         clock: Clock,
     ) -> None:
         self._max_queues = config.max_queue_nums
@@ -56,6 +59,7 @@ class TopicHandlers:
         self._topics = topics
         self._publisher = publisher
         self._deletion = deletion
+        self._creations = creations
         self._clock = clock
 
     def routes(self) -> Routes:
@@ -73,9 +77,17 @@ class TopicHandlers:
 
     def update(self, request: Request[CreateTopicRequestHeader]) -> Awaitable[Reply]:
         header = request.header
+        creation = self._creations.of_topic(is_system=self._topics.is_system(header.topic))
+        try:
+            return self._put_all([self._config_of(header)], creation)
+        except RmqError:
+            creation.failed()
+            raise
+
+    def _config_of(self, header: CreateTopicRequestHeader) -> TopicConfig:
         known = self._topics.get(header.topic)
         attributes = change_attributes(known.attributes if known else {}, header.attributes, creating=known is None)
-        config = TopicConfig(
+        return TopicConfig(
             topicName=header.topic,
             readQueueNums=header.readQueueNums,
             writeQueueNums=header.writeQueueNums,
@@ -85,11 +97,16 @@ class TopicHandlers:
             order=bool(header.order),
             attributes=attributes,
         )
-        return self._put_all([config])
 
     def update_list(self, request: Request[NoFields]) -> Awaitable[Reply]:
         configs = TopicConfigList.decode_request(request.body).topicConfigList
-        return self._put_all([msgspec.structs.replace(each, attributes=plainly(each.attributes)) for each in configs])
+        plain = [msgspec.structs.replace(each, attributes=plainly(each.attributes)) for each in configs]
+        creation = self._creations.of_topic()
+        try:
+            return self._put_all(plain, creation)
+        except RmqError:
+            creation.failed()
+            raise
 
     def delete(self, request: Request[TopicRequestHeader]) -> Awaitable[Reply]:
         topic = request.header.topic
@@ -129,14 +146,14 @@ class TopicHandlers:
         del request
         return Reply(body=TopicList(self._topics.system_names()).encode())
 
-    def _put_all(self, configs: list[TopicConfig]) -> Awaitable[Reply]:
+    def _put_all(self, configs: list[TopicConfig], creation: Creation) -> Awaitable[Reply]:
         """All are checked before the first is taken."""
         for config in configs:
             self._check(config)
         now_ms = self._clock.now_ms()
         if any([self._topics.put(config, now_ms) for config in configs]):
-            return self._after_publishing()
-        return self._after_saving()  # the request before, which made it so, may have met a full disk
+            return self._after_publishing(creation)
+        return self._after_saving(creation)  # the request before, which made it so, may have met a full disk
 
     def _check(self, config: TopicConfig) -> None:
         name = check_topic(config.topicName)
@@ -158,10 +175,12 @@ class TopicHandlers:
         if config.topicFilterType not in ("SINGLE_TAG", MULTI_TAG):
             raise InvalidArgument(f"There is no filter type {config.topicFilterType!r}: SINGLE_TAG or MULTI_TAG.")
 
-    async def _after_saving(self) -> Reply:
-        await self._publisher.save()
+    async def _after_saving(self, creation: Creation) -> Reply:
+        with creation:
+            await self._publisher.save()
         return Reply()
 
-    async def _after_publishing(self) -> Reply:
-        await self._publisher.publish()
+    async def _after_publishing(self, creation: Creation | None = None) -> Reply:
+        with creation or nullcontext():
+            await self._publisher.publish()
         return Reply()

@@ -12,8 +12,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
+import numpy as np
 import structlog
 
+from rmqspark.broker.metrics.if_memory_allows import IF_MEMORY_ALLOWS
 from rmqspark.broker.sending.batch_appends import BatchAppends
 from rmqspark.broker.sending.usual_send import finish_all
 from rmqspark.errors import InvalidArgument, RmqError, ServerFault
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rmqspark.broker.flusher import Flusher
+    from rmqspark.broker.metrics.counted import Counted
     from rmqspark.broker.sending.batch_appends import BatchSending
     from rmqspark.broker.sending.usual_send import UsualSend
     from rmqspark.broker.stats import BrokerStats
@@ -48,6 +51,13 @@ class Sending(Protocol):
     @property
     def waits_for_flush(self) -> bool: ...
 
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def has_shard(self) -> bool:
+        """Whether it has a sharding key."""
+
     def let_go(self) -> None:
         """Stored; what is kept until the answer has no need of the message itself."""
 
@@ -61,10 +71,17 @@ class Sending(Protocol):
 class Appender:
     """The only writer of the store's log. All methods belong to the event loop's thread."""
 
-    def __init__(self, store: MessageStore, flusher: Flusher, stats: BrokerStats, *, sync_flush: bool) -> None:
+    def __init__(
+        self, store: MessageStore, flusher: Flusher, stats: BrokerStats, counted: Counted, *, sync_flush: bool
+    ) -> None:
         self._store = store
         self._flusher = flusher
         self._stats = stats
+        self._arrivals = counted.arrivals
+        self._latency = counted.latency
+        self._began_ms = 0  # when the first of `_usual` came
+        self.has_shards = False
+        """Whether a usual message that was submitted since the last append may have a sharding key."""
         self._sync_flush = sync_flush
         self._gathered: list[Sending] = []
         self._usual: list[UsualSend] = []  # as long as nothing else is gathered
@@ -98,6 +115,7 @@ class Appender:
             self.submit(sending)
             return
         if not self._usual:
+            self._began_ms = self._latency.now_ms()
             asyncio.get_running_loop().call_soon(self.append_gathered)
         self._usual.append(sending)
 
@@ -136,13 +154,18 @@ class Appender:
         self._stats.count_puts(len(appended), sum(place.size for place in appended))
         return appended
 
-    def append_table(self, table: SingleTable) -> StoredTable | None:
-        """Appends messages, all or none; None, with none stored, where the newest file has no room for them."""
+    def append_table(self, table: SingleTable, *, have_shards: bool = False) -> StoredTable | None:
+        """Appends messages, all or none; None, with none stored, where the newest file has no room for them.
+        `have_shards`: they have sharding keys."""
         self.append_gathered()
         begin = self._store.end_offset
         stored = self._store.writer.append_table(table)
         if stored is not None:
             self._stats.count_puts(len(table.sizes), self._store.end_offset - begin)
+            if have_shards:
+                with IF_MEMORY_ALLOWS:
+                    for topic, rows in table.targets.by_topic(table.target_of):
+                        self._arrivals.tell(topic, "fifo", table.sizes[rows])
         return stored
 
     def append_bulk(self, topic: str, queue_id: int, bulk: RecordBatch | BulkRows) -> BulkAppended:
@@ -187,14 +210,19 @@ class Appender:
             self._append_all(sendings)
             return
         self._stats.count_puts(len(sendings), self._store.end_offset - begin)
+        if self.has_shards:
+            with IF_MEMORY_ALLOWS:
+                self._tell_shards(sendings, np.diff([*places.physical_offsets, self._store.end_offset]).tolist())
         if self._sync_flush:
-            self._answer(sendings, *places)
+            self._answer(sendings, *places, began_ms=self._began_ms)
             return
         try:
             finish_all(sendings, places)
         except MemoryError:  # stored, and nobody can say who has been told
             for sending in sendings:
                 sending.connection.close("there is no memory for its answers")
+        with IF_MEMORY_ALLOWS:
+            self._latency.sends_answered(len(sendings), self._began_ms, None)
 
     def _append_all(self, sendings: Sequence[Sending]) -> None:
         begin = self._store.end_offset
@@ -206,8 +234,17 @@ class Appender:
             self._refuse(sendings, error)
         else:
             self._stats.count_puts(len(appended), self._store.end_offset - begin)
+            with IF_MEMORY_ALLOWS:
+                self._tell_shards(sendings, [place.size for place in appended])
             places = [(place.queue_offset, place.physical_offset) for place in appended]
             self._answer(sendings, *zip(*places, strict=True))
+
+    def _tell_shards(self, sendings: Sequence[Sending], sizes: Sequence[int]) -> None:
+        """Of messages that have just been appended."""
+        self.has_shards = False
+        for sending, size in zip(sendings, sizes, strict=True):
+            if sending.has_shard:
+                self._arrivals.tell(sending.topic, "fifo", (size,))
 
     def _refuse(self, sendings: Sequence[Sending | BatchSending], error: RmqError) -> None:
         self._stats.count_failed_puts(len(sendings))
@@ -223,9 +260,15 @@ class Appender:
             self._append_all([sending])
 
     def _answer(
-        self, sendings: Sequence[Sending], queue_offsets: Sequence[int], physical_offsets: Sequence[int]
+        self,
+        sendings: Sequence[Sending],
+        queue_offsets: Sequence[int],
+        physical_offsets: Sequence[int],
+        *,
+        began_ms: int | None = None,
     ) -> None:
-        """Tells each where it is stored, when that is safe. All of them have just been appended."""
+        """Tells each where it is stored, when that is safe. All of them have just been appended. `began_ms` is when
+        those came that nobody times but the appender."""
         stored = zip(sendings, queue_offsets, physical_offsets, strict=True)
         if not self._sync_flush:
             for sending, queue_offset, physical_offset in stored:
@@ -245,5 +288,9 @@ class Appender:
         def answer_waiting(error: RmqError | None) -> None:
             for sending, queue_offset, physical_offset in waiting:
                 sending.finish(queue_offset, physical_offset, error)
+            if began_ms is None:
+                return
+            with IF_MEMORY_ALLOWS:
+                self._latency.sends_answered(len(waiting), began_ms, error)
 
         self._flusher.when_flushed(self._store.end_offset, answer_waiting)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from rmqspark.broker.delays.deliver_times import asked_time_ms, park_until
 from rmqspark.broker.delays.parking import TIMER_PROPERTIES, Parked, Place, park
+from rmqspark.broker.delays.recalls import handle_of
 from rmqspark.broker.sending.batches import Batch
 from rmqspark.broker.sending.drafting import (
     ASK_FOR_A_TIME,
@@ -83,6 +84,8 @@ class Admitted(Draft, gc=False):
     transaction_id: str = ""  # the sender's UNIQ_KEY
     waits_for_flush: bool = True
     belongs_to: int | None = None  # of a delayed message: the queue it will be in
+    recall_handle: str | None = None  # of one that waits for its time
+    has_shard: bool = False
     on_stored: Callable[[int, int], None] | None = None  # told its queue and physical offset before its sender is
 
     @property
@@ -118,6 +121,7 @@ class Intake:
         self._delay_levels = delay_levels
         self._max_timer_delay_ms = config.timer_max_delay_sec * 1000
         self._require_timer_room = require_timer_room
+        self._recallable_at = config.broker_name if config.recall_message_enable else None
         self._rejects_transactions = config.reject_transaction_message
         self._unique_ids = unique_ids
         self._clock = clock
@@ -153,7 +157,16 @@ class Intake:
         record = encode_unplaced(
             topic, body, properties, queue_id, header.h, sys_flag, header.g, _born_host(*peer), header.j or 0
         )
-        return Admitted(topic, queue_id, record, outline.tags_code, keys, keys[0], outline.waits_for_flush)
+        return Admitted(
+            topic,
+            queue_id,
+            record,
+            outline.tags_code,
+            keys,
+            keys[0],
+            outline.waits_for_flush,
+            has_shard=outline.has_shard,
+        )
 
     def _admit_unusual(
         self,
@@ -173,13 +186,13 @@ class Intake:
             unique_key = properties[Property.UNIQ_KEY] = self._unique_ids.next(self._clock.now_ms())
             encoded = join_properties(encoded, encode_properties({Property.UNIQ_KEY: unique_key}))
         encoded = self._with_brokers_own(encoded, properties)
-        belongs_to = None
+        belongs_to = recall_handle = None
         if is_half:
             encoded = _as_half(encoded, topic, queue_id, properties[Property.UNIQ_KEY])
             topic, queue_id = HALF_TOPIC, 0
         elif parked := self._parked(Place(topic, queue_id), encoded, properties):
-            belongs_to = queue_id
-            topic, queue_id, encoded = parked
+            belongs_to, recall_handle = queue_id, self._recall_handle(topic, parked, properties[Property.UNIQ_KEY])
+            topic, queue_id, encoded, _ = parked
         origin = Origin(topic, queue_id, sys_flag, _born_host(*peer), header.g, header.j or 0)
         draft = draft_of(origin, body, header.h, encoded, properties)
         return Admitted(
@@ -191,7 +204,15 @@ class Intake:
             properties[Property.UNIQ_KEY],
             waits_for_flush(properties),
             belongs_to,
+            recall_handle,
+            Property.SHARDING_KEY in properties and not is_half,
         )
+
+    def _recall_handle(self, topic: str, parked: Parked, unique_key: str) -> str | None:
+        """What the sender of a message is given that can be recalled. RocketMQ's SendMessageProcessor."""
+        if parked.due_ms is None or self._recallable_at is None or topic.startswith(RETRY_PREFIX):
+            return None
+        return handle_of(topic, self._recallable_at, parked.due_ms, unique_key)
 
     def _parked(self, place: Place, encoded: bytes, properties: dict[str, str]) -> Parked | None:
         """Where a message waits that must not be delivered at once; None for all others. Raises InvalidMessage, and

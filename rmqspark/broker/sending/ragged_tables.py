@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from rmqspark.broker.metrics.if_memory_allows import IF_MEMORY_ALLOWS
 from rmqspark.broker.sending.at_most import MOST_SHEETS, AtMost
 from rmqspark.broker.sending.ragged_sheets import RAGGED, RaggedSheet, can_be_read, in_order
 from rmqspark.broker.sending.send_values import HEADER_AT
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from rmqspark.broker.metrics.rpc_latency import RpcLatency
     from rmqspark.broker.sending.appender import Appender
     from rmqspark.broker.sending.receipts import Receipts
     from rmqspark.broker.sending.send_stencils import SendStencil
@@ -50,11 +52,14 @@ class _Stored(NamedTuple):
 class RaggedTables:
     """Takes sends together. Implements the half of `remoting.gathered.TakesTogether` that is for several lengths."""
 
-    def __init__(self, usual: UsualSends, appender: Appender, receipts: Receipts, most_skipped: int) -> None:
+    def __init__(
+        self, usual: UsualSends, appender: Appender, receipts: Receipts, latency: RpcLatency, most_skipped: int
+    ) -> None:
         """After turns that could not be taken more and more are not tried, up to so many."""
         self._usual = usual
         self._appender = appender
         self._receipts = receipts
+        self._latency = latency
         self._by_shape: AtMost[tuple[object, ...], RaggedSheet] = AtMost(MOST_SHEETS)
         self._by_stencil: AtMost[object, RaggedSheet] = AtMost(MOST_SHEETS)  # the same ones: many stencils, one shape
         self._most_skipped = most_skipped
@@ -69,6 +74,7 @@ class RaggedTables:
         sheet = next(filter(None, map(self._sheet, requests[:_MOST_ASKED])), None)
         if sheet is None:
             return False
+        began_ms = self._latency.now_ms()
         try:
             stored = self._store(requests, sheet)
         except RmqError:  # nothing is stored: each is told by the way it goes now
@@ -80,7 +86,7 @@ class RaggedTables:
         waits = sheet.constant.waits_for_flush
         if waits and self._appender.keeps_waiting:
             stored = stored._replace(requests=without_frames(requests))
-        self._appender.when_safe(self._appender.end_offset, partial(self._answer, stored), waits=waits)
+        self._appender.when_safe(self._appender.end_offset, partial(self._answer, stored, began_ms), waits=waits)
         return True
 
     def _store(self, requests: Sequence[Gathered], sheet: RaggedSheet) -> _Stored | None:
@@ -96,7 +102,7 @@ class RaggedTables:
         if numbers is None:
             return None
         table = sheet.table(sends, self._usual.targets, numbers, hosts)
-        places = self._appender.append_table(table)
+        places = self._appender.append_table(table, have_shards=sheet.constant.has_shard)
         if places is None:
             return None
         return _Stored(requests, sends.unique_keys, sends.opaques, table.targets, table.target_of, places)
@@ -114,7 +120,7 @@ class RaggedTables:
             self._by_stencil.keep(stencil.unpack_from, sheet)
         return sheet
 
-    def _answer(self, stored: _Stored, error: RmqError | None) -> None:
+    def _answer(self, stored: _Stored, began_ms: int, error: RmqError | None) -> None:
         """Tells all of them where their messages are; `error` says in what their safety falls short."""
         try:
             queue_ids = stored.targets.rows(stored.target_of)["queue_id"].tolist()
@@ -122,6 +128,8 @@ class RaggedTables:
             answer_each(stored.requests, answers)
         except MemoryError:
             close_unanswered(stored.requests)
+        with IF_MEMORY_ALLOWS:
+            self._latency.sends_answered(len(stored.opaques), began_ms, error)
 
 
 def _fixed(stencil: SendStencil) -> Iterator[object]:

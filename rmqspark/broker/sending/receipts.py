@@ -115,11 +115,20 @@ class Receipts:
         """Answers the send of a message stored at these offsets; `error` says in what its safety falls short."""
         queue_id, transaction_id = message.told_queue_id, message.transaction_id
         encoded_id = transaction_id.encode("ascii", "replace")
-        if error is None and encoded_id.isalnum() and request.serialize == "JSON":
+        is_plain = encoded_id.isalnum() and message.recall_handle is None
+        if error is None and is_plain and request.serialize == "JSON":
             head = self._form % (physical_offset, queue_id, queue_offset, encoded_id, b"%d" % request.opaque)
             request.reply_encoded(pack_prefix(len(head) + 4, len(head)) + head)
         else:
-            request.answer(self.reply_to(queue_id, transaction_id, queue_offset, physical_offset, error))
+            request.answer(self.reply_to_send(message, queue_offset, physical_offset, error))
+
+    def reply_to_send(
+        self, message: Admitted, queue_offset: int, physical_offset: int, error: RmqError | None
+    ) -> Reply:
+        """The same, not given yet."""
+        msg_id = offset_msg_id(self._host, physical_offset)
+        queue_id, unique_key, handle = message.told_queue_id, message.transaction_id, message.recall_handle
+        return self._reply(queue_id, unique_key, queue_offset, msg_id, error, handle)
 
     def give_batch(
         self,
@@ -154,7 +163,13 @@ class Receipts:
         return self._reply(queue_id, transaction_id, queue_offset, msg_id, error)
 
     def _reply(
-        self, queue_id: int, transaction_id: str, queue_offset: int, msg_ids: str, error: RmqError | None
+        self,
+        queue_id: int,
+        transaction_id: str,
+        queue_offset: int,
+        msg_ids: str,
+        error: RmqError | None,
+        recall_handle: str | None = None,
     ) -> Reply:
         """The answer to a send or batch stored under `msg_ids`, the first message at `queue_offset`."""
         if error is not None and not isinstance(error, FlushTimeout):
@@ -164,6 +179,7 @@ class Receipts:
             queueId=queue_id,
             queueOffset=queue_offset,
             transactionId=transaction_id,
+            recallHandle=recall_handle,
         )
         if error is None:
             return Reply(header, extra=self._extra)

@@ -48,6 +48,7 @@ class Constant(msgspec.Struct, frozen=True, gc=False):
     """Where KEYS are in it."""
     tags_code: int
     waits_for_flush: bool
+    has_shard: bool
     flag: int
     reconsume_times: int
 
@@ -93,6 +94,7 @@ def stencil_of(raw: RawCommand, envelope: Envelope[Any], outline: Outline, broke
             at.get(Property.KEYS, 0),
             outline.tags_code,
             outline.waits_for_flush,
+            outline.has_shard,
             getattr(fields, names[_FLAG]),
             getattr(fields, names[_RECONSUME_TIMES]) or 0,
         ),

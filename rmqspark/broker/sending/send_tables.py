@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from rmqspark.broker.metrics.if_memory_allows import IF_MEMORY_ALLOWS
 from rmqspark.broker.sending.at_most import MOST_SHEETS, AtMost
 from rmqspark.broker.sending.ragged_tables import RaggedTables
 from rmqspark.broker.sending.send_sheets import SendSheet
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from rmqspark.broker.metrics.rpc_latency import RpcLatency
     from rmqspark.broker.sending.appender import Appender
     from rmqspark.broker.sending.receipts import Receipts
     from rmqspark.broker.sending.usual_sends import UsualSends
@@ -51,7 +53,14 @@ class SendTables:
     """Takes sends together. Implements `remoting.gathered.TakesTogether`."""
 
     def __init__(
-        self, usual: UsualSends, appender: Appender, receipts: Receipts, *, cut_every: int = 8, most_skipped: int = 63
+        self,
+        usual: UsualSends,
+        appender: Appender,
+        receipts: Receipts,
+        latency: RpcLatency,
+        *,
+        cut_every: int = 8,
+        most_skipped: int = 63,
     ) -> None:
         """A sheet is cut once in so many turns that lack one: where lengths take turns, it would be cut in vain."""
         self._usual = usual
@@ -60,12 +69,14 @@ class SendTables:
         self._sheets: AtMost[tuple[object, ...], SendSheet] = AtMost(MOST_SHEETS)
         self._cut_every = cut_every
         self._without = 0
-        self._ragged = RaggedTables(usual, appender, receipts, most_skipped)
+        self._latency = latency
+        self._ragged = RaggedTables(usual, appender, receipts, latency, most_skipped)
         self.words = usual.words
 
     def take_together(self, requests: Sequence[Gathered]) -> bool:
         """Takes all these sends, in this order, and answers them; or none of them. Raises MemoryError; then nobody can
         say what is stored, and the server ends their connections."""
+        began_ms = self._latency.now_ms()
         try:
             stored = self._store(requests) if are_alike(requests) else None
         except RmqError:  # nothing is stored: each is told by the way it goes now
@@ -75,7 +86,7 @@ class SendTables:
         waits = stored.sheet.constant.waits_for_flush
         if waits and self._appender.keeps_waiting:
             stored = stored.without_bodies()
-        self._appender.when_safe(self._appender.end_offset, partial(self._answer, stored), waits=waits)
+        self._appender.when_safe(self._appender.end_offset, partial(self._answer, stored, began_ms), waits=waits)
         return True
 
     def _store(self, requests: Sequence[Gathered]) -> _Stored | None:
@@ -89,7 +100,7 @@ class SendTables:
         if target_of is None:
             return None
         table = sheet.table(frames, self._usual.targets, np.array(target_of), hosts)
-        places = self._appender.append_table(table)
+        places = self._appender.append_table(table, have_shards=sheet.constant.has_shard)
         return None if places is None else _Stored(requests, sheet, frames, places)
 
     def _sheet(self, first: Gathered, frame: Bytes) -> SendSheet | None:
@@ -107,7 +118,7 @@ class SendTables:
             sheet = self._sheets.keep(key, SendSheet.of(stencil, frame, body_at))
         return sheet
 
-    def _answer(self, stored: _Stored, error: RmqError | None) -> None:
+    def _answer(self, stored: _Stored, began_ms: int, error: RmqError | None) -> None:
         """Tells all of them where their messages are; `error` says in what their safety falls short."""
         try:
             answers = None if error is not None else self._filled(stored)
@@ -117,6 +128,8 @@ class SendTables:
                 answer_alike(stored.requests, answers, len(answers) // len(stored.frames))
         except MemoryError:
             close_unanswered(stored.requests)
+        with IF_MEMORY_ALLOWS:
+            self._latency.sends_answered(len(stored.frames), began_ms, error)
 
     def _filled(self, stored: _Stored) -> bytes | None:
         """All answers, back to back and as long as each other; None where they are not."""

@@ -30,6 +30,14 @@ class _Single(msgspec.Struct, gc=False):
     def waits_for_flush(self) -> bool:
         return self.draft.waits_for_flush
 
+    @property
+    def topic(self) -> str:
+        return self.draft.topic
+
+    @property
+    def has_shard(self) -> bool:
+        return self.draft.has_shard
+
     def let_go(self) -> None:
         self.draft.record = bytearray()
 
@@ -55,10 +63,8 @@ class AwaitedSend(_Single, gc=False):
     receipts: Receipts
 
     def finish(self, queue_offset: int, physical_offset: int, error: RmqError | None) -> None:
-        draft = self.draft
-        draft.tell_stored(queue_offset, physical_offset)
-        reply = self.receipts.reply_to(draft.told_queue_id, draft.transaction_id, queue_offset, physical_offset, error)
-        _settle(self.answer, reply)
+        self.draft.tell_stored(queue_offset, physical_offset)
+        _settle(self.answer, self.receipts.reply_to_send(self.draft, queue_offset, physical_offset, error))
 
     def refuse(self, error: RmqError) -> None:
         _settle(self.answer, self.receipts.refusal(error))

@@ -32,6 +32,7 @@ class Outline(msgspec.Struct, frozen=True, gc=False):
 
     tags_code: int
     waits_for_flush: bool
+    has_shard: bool
 
 
 def read_usual(text: str) -> tuple[Outline, tuple[str, ...]] | None:
@@ -65,4 +66,5 @@ def _outline(before: str, behind: str) -> Outline | None:
     is_one = segments.count(_UNIQUE) == 1 and before[-1:] in _AHEAD_OF_A_PAIR
     if not is_one or segments.count(_KEYS) != (_KEYS in text) or not _UNUSUAL.isdisjoint(properties):
         return None
-    return Outline(tags_code(properties.get(Property.TAGS)), waits_for_flush(properties))
+    has_shard = Property.SHARDING_KEY in properties
+    return Outline(tags_code(properties.get(Property.TAGS)), waits_for_flush(properties), has_shard)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rmqspark.protocol.commands.command import encode_response
 from rmqspark.protocol.commands.stencil import read_opaque
+from rmqspark.protocol.records.properties import Property
 from rmqspark.protocol.records.record import encode_unplaced
 from rmqspark.remoting.request import SERIALIZE_NAMES, Connection
 from rmqspark.store.appending.singles import Places, Single
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from rmqspark.remoting.reply import Reply
 
 
+SHARD: Final = f"{Property.SHARDING_KEY}\x01".encode()
+"""In properties of messages that have a sharding key."""
+
+
 class UsualSend(Single, gc=False):
     """The message, and whom to answer."""
 
@@ -28,6 +33,10 @@ class UsualSend(Single, gc=False):
     connection: Connection
     serialize_type: int
     receipts: Receipts
+
+    @property
+    def has_shard(self) -> bool:
+        return SHARD in self.properties
 
     @property
     def draft(self) -> Draft:

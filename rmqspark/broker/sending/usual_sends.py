@@ -70,6 +70,7 @@ class UsualSends:
         self._cut_every = cut_every
         self._unlike = 0  # requests that no stencil fitted
         self._submit = appender.submit_usual
+        self._appender = appender
         self._receipts = receipts
         self.max_body_bytes = max_body_bytes
         self._brokers_own = brokers_own_properties(config)
@@ -113,6 +114,8 @@ class UsualSends:
                 return False
             properties = constant.properties % constant.both(found)
             index_keys = key, *filter(None, keys.decode().split(" "))
+        if constant.has_shard:
+            self._appender.has_shards = True
         self._submit(
             UsualSend(
                 topic,
@@ -197,6 +200,8 @@ class UsualSends:
             return False
         properties = (text if text[-1] == "\x02" else text + "\x02").encode() + self._brokers_own
         self._learn_header(raw, envelope, outline)
+        if outline.has_shard:
+            self._appender.has_shards = True
         self._submit(
             UsualSend(
                 topic,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from rmqspark.client.pushing.process_queue import Thresholds
-from rmqspark.settings import check_bounds, setting
+from rmqspark.settings import camel_case, check_bounds, setting
 
 _MEBIBYTE = 1 << 20
+_OF_CLIENTS = ("instance_name", "local_offset_store_dir", "rebalance_interval")  # as a whole, in RocketMQ
 _LONGEST_MS = (1 << 31) - 1
 
 
@@ -32,6 +33,13 @@ class PushConfig:
         "locks are renewed with it (RocketMQ's rocketmq.client.rebalance.waitInterval).",
         unit="ms",
         at_most=25_000,
+    )
+    consume_timeout: int = setting(
+        15,
+        "What a listener has not consumed in this time is given back, to come again, and looked for as often; not "
+        "where queues are read in order, and not of consumers that broadcast.",
+        unit="min",
+        at_most=_LONGEST_MS // 60_000,
     )
     suspend_current_queue_time_millis: int = setting(
         1000, "Until what failed is tried again where queues are read in order.", unit="ms", at_most=_LONGEST_MS
@@ -58,3 +66,8 @@ class PushConfig:
         """What may be held of a queue."""
         span = _LONGEST_MS if ordered else self.consume_concurrently_max_span
         return Thresholds(self.pull_threshold_for_queue, self.pull_threshold_size_for_queue * _MEBIBYTE, span)
+
+    def by_java_name(self) -> dict[str, object]:
+        """What RocketMQ's consumers have, too, as they call it."""
+        names = [each.name for each in fields(self) if each.name not in _OF_CLIENTS]
+        return {camel_case(name): getattr(self, name) for name in names}

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import msgspec
 
+from rmqspark.client.pushing.complaints import Complaints, story
 from rmqspark.protocol.records.properties import Property
 
 if TYPE_CHECKING:
@@ -35,10 +36,11 @@ class Ways(Protocol):
 
 
 class Outcome(NamedTuple):
-    """What of a batch is still to be consumed, and after which time."""
+    """What of a batch is still to be consumed, and after which time; and whether the listener raised anything."""
 
     left: Sequence[ReceivedMessage] = ()
     delay_ms: int = 0
+    failed: bool = False
 
 
 class Listening:
@@ -47,22 +49,26 @@ class Listening:
     def __init__(self, call: Callable[[list[ReceivedMessage]], Any], failed: Callable[[Batch], Outcome]) -> None:
         self._call = call
         self._failed = failed
+        self._complaints = Complaints()
 
     def consume(self, batch: Batch) -> Outcome:
         """Raises nothing that the listener raises: it is logged, and its messages have failed."""
         try:
             self._call(batch.messages)
-        except BaseException:  # noqa: BLE001 - a user's code, sys.exit() in it too: logged, and consumed again
-            _log.exception("The listener failed at %s", ", ".join(map(_story, batch.messages)))
+        except BaseException as error:  # noqa: BLE001 - a user's code, sys.exit() in it too: logged, and consumed again
+            self._complaints.failed(batch, error)
             return self._failed(batch)
+        self._complaints.passed(batch)
         return Outcome()
 
 
 def give_back(ways: Ways) -> Callable[[Batch], Outcome]:
-    """Of consumers without order: a failed message comes again from a broker; if none takes it, from here."""
+    """Of consumers without order: a failed message comes again from a broker; if none takes it, from here. What was
+    given back already, since it took too long, is not once more."""
 
     def failed(batch: Batch) -> Outcome:
-        return Outcome([_again(each) for each in batch.messages if not _is_away(ways.give_back, each)], LEFT_FOR_MS)
+        ours = [each for each in batch.messages if batch.of.holds(each)]
+        return Outcome([_again(each) for each in ours if not _is_away(ways.give_back, each)], LEFT_FOR_MS, True)
 
     return failed
 
@@ -72,15 +78,15 @@ def hold_up(ways: Ways, max_times: int, pause_ms: int) -> Callable[[Batch], Outc
 
     def failed(batch: Batch) -> Outcome:
         left = [each for each in batch.messages if each.reconsume_times < max_times or not _is_away(ways.send, each)]
-        return Outcome([_again(each) for each in left], pause_ms)
+        return Outcome([_again(each) for each in left], pause_ms, True)
 
     return failed
 
 
 def pass_by(batch: Batch) -> Outcome:
     """Of consumers that all get all: nobody could have it sent to himself alone, so it is over, as in RocketMQ."""
-    _log.warning("No other try is made at %s: this consumer broadcasts", ", ".join(map(_story, batch.messages)))
-    return Outcome()
+    _log.warning("No other try is made at %s: this consumer broadcasts", ", ".join(map(story, batch.messages)))
+    return Outcome(failed=True)
 
 
 class Locked(NamedTuple):
@@ -111,10 +117,6 @@ def _is_away(way: Callable[[ReceivedMessage], None], message: ReceivedMessage) -
     try:
         way(message)
     except Exception as error:  # noqa: BLE001 - whatever it is, the message is kept, and tried again from here
-        _log.warning("No broker takes back %s, it is tried again here: %s", _story(message), error)
+        _log.warning("No broker takes back %s, it is tried again here: %s", story(message), error)
         return False
     return True
-
-
-def _story(message: ReceivedMessage) -> str:
-    return f"{message.topic} {message.queue} offset {message.queue_offset} ({message.msg_id})"

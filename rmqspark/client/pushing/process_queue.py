@@ -13,7 +13,7 @@ before is known and changes nothing. RocketMQ: ProcessQueue; spec: semantics, se
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,12 +22,22 @@ if TYPE_CHECKING:
     from rmqspark.model import ReceivedMessage
 
 
+LOCK_LIVE_MS: Final = 30_000  # RocketMQ's rebalanceLockMaxLiveTime: half of what its brokers grant
+
+
 class Thresholds(NamedTuple):
     """No more is pulled for a queue that holds more than this; `span` is from its lowest offset to its highest."""
 
     messages: int
     size_bytes: int
     span: int
+
+
+class Room(NamedTuple):
+    """What a queue has room for."""
+
+    messages: int
+    size_bytes: int
 
 
 class Batch(NamedTuple):
@@ -46,9 +56,13 @@ class Batch(NamedTuple):
 class ProcessQueue:
     """What a consumer holds of one queue. It has one owner; others look at `dropped`, `generation` and the lock."""
 
-    def __init__(self, queue: MessageQueue, start: int) -> None:
+    def __init__(self, queue: MessageQueue, start: int, now_ms: int = 0) -> None:
         self.queue = queue
         self.next_offset = start  # of the next pull
+        self.end_offset = 0  # of the queue, as its broker told last; 0 where a backlog is not read in bulk
+        self.pulled_ms = 0  # when the last pull was sent
+        self.asked_ms = now_ms  # when more was asked for last
+        self.consumed_ms = now_ms  # when a listener had anything last
         self.generation = 0
         self.dropped = False
         self.locked_until_ms = 0  # of those that are consumed in order
@@ -63,6 +77,7 @@ class ProcessQueue:
         """Goes on at `queue_offset`, with nothing held. Batches that are out come to nothing."""
         self.generation += 1
         self.next_offset = queue_offset
+        self.end_offset = 0
         self.size_bytes = 0
         self._waiting.clear()
         self._sizes.clear()
@@ -78,7 +93,7 @@ class ProcessQueue:
 
     # --- messages ----------------------------------------------------------------------------------------------------
 
-    def arrived(self, messages: Sequence[ReceivedMessage], next_offset: int) -> None:
+    def arrived(self, messages: Sequence[ReceivedMessage], next_offset: int, end_offset: int = 0) -> None:
         """What a pull brought, in order; the next one begins at `next_offset`."""
         for message in messages:
             size = len(message.body)
@@ -87,6 +102,7 @@ class ProcessQueue:
             self._offsets.append(message.queue_offset)
         self._waiting.extend(messages)
         self.next_offset = next_offset
+        self.end_offset = end_offset
 
     def take(self, max_count: int) -> Batch | None:
         """The next messages for a listener; None where none wait."""
@@ -105,15 +121,27 @@ class ProcessQueue:
         kept = {message.queue_offset for message in left}
         for message in batch.messages:
             if message.queue_offset not in kept:
-                self.size_bytes -= self._sizes.pop(message.queue_offset)
-        while self._offsets and self._offsets[0] not in self._sizes:
-            self._offsets.popleft()
+                self._let_go(message)
+        self._pass_over()
+
+    def given_away(self, batch: Batch, message: ReceivedMessage) -> None:
+        """A broker has it again, though a listener is still at it: the queue goes on without it."""
+        if batch.generation == self.generation:
+            self._let_go(message)
+            self._pass_over()
 
     def put_back(self, batch: Batch, left: Sequence[ReceivedMessage]) -> None:
         """What was left of a batch waits again, before all others."""
         self._left -= 1
         if batch.generation == self.generation:
-            self._waiting.extendleft(reversed(left))
+            self._waiting.extendleft(message for message in reversed(left) if self.holds(message))
+
+    def _let_go(self, message: ReceivedMessage) -> None:
+        self.size_bytes -= self._sizes.pop(message.queue_offset, 0)
+
+    def _pass_over(self) -> None:
+        while self._offsets and self._offsets[0] not in self._sizes:
+            self._offsets.popleft()
 
     # --- what follows ------------------------------------------------------------------------------------------------
 
@@ -121,6 +149,19 @@ class ProcessQueue:
     def commit_offset(self) -> int:
         """Everything before it is consumed."""
         return self._offsets[0] if self._offsets else self.next_offset
+
+    def holds(self, message: ReceivedMessage) -> bool:
+        """Whether it is not consumed yet. Any thread may ask."""
+        return message.queue_offset in self._sizes
+
+    def offsets(self) -> list[int]:
+        """Of what is not consumed, in order."""
+        return [offset for offset in self._offsets if offset in self._sizes]
+
+    @property
+    def waiting(self) -> int:
+        """The messages that no listener has."""
+        return len(self._waiting)
 
     @property
     def is_at_work(self) -> bool:
@@ -135,6 +176,21 @@ class ProcessQueue:
     def __len__(self) -> int:
         """The messages that are not consumed."""
         return len(self._sizes)
+
+    @property
+    def backlog(self) -> int:
+        """The offsets that are there to be read in bulk."""
+        return max(self.end_offset - self.next_offset, 0)
+
+    def room(self, most: Thresholds, batch_size: int) -> Room | None:
+        """What is asked for next; None where nothing is. Of a backlog that is as much as may be held, once half of that
+        is consumed: fewer and larger answers cost less."""
+        if not self.has_room(most):
+            return None
+        free = most.messages - len(self._sizes)
+        if self.backlog <= batch_size:
+            return Room(batch_size, most.size_bytes)
+        return Room(free, most.size_bytes - self.size_bytes) if free > most.messages // 2 else None
 
     def has_room(self, most: Thresholds) -> bool:
         span = self._offsets[-1] - self._offsets[0] if self._offsets else 0

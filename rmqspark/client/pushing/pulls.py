@@ -1,38 +1,60 @@
-"""Asks brokers for what comes next in a queue, and makes of each answer what its consumer goes by."""
+"""Asks brokers for what comes next in a queue, and makes of each answer what its consumer goes by.
+
+Usually that is a pull, as RocketMQ's consumers send it. Of a backlog a broker of ours gives as much at once as its
+consumer may hold (RMQ_BULK_READ). Such a read knows no group: nobody is told by it that the group is set elsewhere, or
+may not consume. So now and then, and at the end of the backlog, comes a pull, which is told.
+"""
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 
 from rmqspark.client.broker_client import SUSPEND_MS, PullResult, PullStatus
 from rmqspark.client.pushing.listening import as_sent
 from rmqspark.client.received import received_all
-from rmqspark.errors import RmqError, ServerFault
+from rmqspark.errors import OffsetMoved, RmqError, ServerFault
 from rmqspark.protocol.names import retry_topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from concurrent.futures import Future
 
+    from rmqspark.client.broker_client import BrokerClient
+    from rmqspark.client.bulk import BulkChunk
     from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.client.pushing.process_queue import ProcessQueue
+    from rmqspark.client.pushing.process_queue import ProcessQueue, Room
     from rmqspark.client.pushing.subscription import Subscription
+    from rmqspark.message_queue import MessageQueue
     from rmqspark.model import ReceivedMessage
+
+T = TypeVar("T")
 
 _RESET: Final = "OFFSET_RESET"  # the broker's word for "an operator moved this group" (spec: requests, section 7)
 _TOO_QUICK_MS: Final = 200
+_PULL_EVERY_MS: Final = 1_000
 _UNSUBSCRIBED_REST_MS: Final = 1_000  # until the queue is taken away
 
 _log = logging.getLogger(__name__)
 
 
 class Found(NamedTuple):
-    """Messages, perhaps none; the next pull begins at `next_offset`, after a rest."""
+    """Messages, perhaps none; the next pull begins at `next_offset`, after a rest. `end_offset` is where the queue
+    ends, of brokers that read in bulk."""
 
     messages: list[ReceivedMessage]
     next_offset: int
     rest_ms: int = 0
+    end_offset: int = 0
+
+
+class Asked(NamedTuple):
+    """What a request was about."""
+
+    subscription: Subscription
+    queue: MessageQueue
+    queue_offset: int
+    at_ms: int
 
 
 class Moved(NamedTuple):
@@ -73,59 +95,115 @@ class Pulls:
         self._batch_size = batch_size
         self._commits = commits
 
-    def ask(self, held: ProcessQueue, tell: Callable[[Pulled], None]) -> None:
-        """Sends a pull that its broker may hold until something comes; `tell` hears what became of it, on any thread.
+    def ask(self, held: ProcessQueue, room: Room, tell: Callable[[Pulled], None]) -> None:
+        """Asks for what there is room for; `tell` hears what became of it, on any thread.
 
-        What is wanted goes with each pull: it need not wait until the broker has had a heartbeat.
+        What is wanted goes with each request: it need not wait until the broker has had a heartbeat.
         """
-        queue, queue_offset = held.queue, held.next_offset
-        subscription = self._subscriptions.get(queue.topic)
+        subscription = self._subscriptions.get(held.queue.topic)
         if subscription is None:
-            tell(Found([], queue_offset, _UNSUBSCRIBED_REST_MS))
+            tell(Found([], held.next_offset, _UNSUBSCRIBED_REST_MS))
             return
-        asked_ms = self._clock.monotonic_ms()
+        asked = Asked(subscription, held.queue, held.next_offset, self._clock.monotonic_ms())
         try:
-            future = self._cluster.broker(queue.broker_name).submit_pull(
-                queue,
-                queue_offset,
-                group=self._group,
-                max_count=self._batch_size,
-                tags=subscription.tags,
-                sql=subscription.sql,
-                suspend_ms=SUSPEND_MS,
-                commit_offset=held.commit_offset if self._commits else 0,
-            )
+            broker = self._cluster.broker(held.queue.broker_name)
+            reads_in_bulk = _reads_in_bulk(broker, subscription)
+            if reads_in_bulk and held.backlog > self._batch_size and asked.at_ms < held.pulled_ms + _PULL_EVERY_MS:
+                self._submit_bulk_read(broker, held, room, asked, tell)
+            else:
+                held.pulled_ms = asked.at_ms
+                self._submit_pull(broker, held, asked, tell, reads_in_bulk=reads_in_bulk)
         except RmqError as error:
             tell(Gone(error))
-            return
-        future.add_done_callback(
-            lambda done: tell(self._pulled(done, subscription, queue.broker_name, queue_offset, asked_ms))
+
+    def _submit_pull(
+        self,
+        broker: BrokerClient,
+        held: ProcessQueue,
+        asked: Asked,
+        tell: Callable[[Pulled], None],
+        *,
+        reads_in_bulk: bool,
+    ) -> None:
+        """The broker may hold it until something comes."""
+        future = broker.submit_pull(
+            asked.queue,
+            asked.queue_offset,
+            group=self._group,
+            max_count=self._batch_size,
+            tags=asked.subscription.tags,
+            sql=asked.subscription.sql,
+            suspend_ms=SUSPEND_MS,
+            commit_offset=held.commit_offset if self._commits else 0,
         )
 
-    def _pulled(
-        self, done: Future[PullResult], subscription: Subscription, broker_name: str, queue_offset: int, asked_ms: int
-    ) -> Pulled:
-        try:
-            return self._outcome(done.result(), subscription, broker_name, queue_offset, asked_ms)
-        except RmqError as error:
-            return Gone(error)
-        except Exception as error:  # noqa: BLE001 - a bug: told, and the queue tried again, or it would stand still
-            _log.exception("What %s answered to a pull could not be understood", broker_name)
-            return Gone(ServerFault(f"{type(error).__name__}: {error}"))
+        def outcome(result: PullResult) -> Pulled:
+            return self._from_pull(result, asked, result.max_offset if reads_in_bulk else 0)
 
-    def _outcome(
-        self, result: PullResult, subscription: Subscription, broker_name: str, queue_offset: int, asked_ms: int
-    ) -> Pulled:
+        future.add_done_callback(lambda done: tell(_pulled(done, outcome, asked.queue.broker_name)))
+
+    def _submit_bulk_read(
+        self, broker: BrokerClient, held: ProcessQueue, room: Room, asked: Asked, tell: Callable[[Pulled], None]
+    ) -> None:
+        """Whatever it does not say, a pull is told: that follows where it finds nothing, and now and then."""
+        queue, subscription = asked.queue, asked.subscription
+        if self._commits:
+            broker.submit_commit(self._group, queue.topic, queue.queue_id, held.commit_offset)
+        future = broker.bulk_read(
+            queue.topic,
+            queue.queue_id,
+            asked.queue_offset,
+            held.end_offset,
+            max_count=room.messages,
+            max_bytes=room.size_bytes,
+            tags=None if subscription.tags == "*" else subscription.tags,
+            sql=subscription.sql,
+        )
+
+        def outcome(chunk: BulkChunk) -> Pulled:
+            return self._from_bulk(chunk, asked)
+
+        future.add_done_callback(lambda done: tell(_pulled(done, outcome, queue.broker_name, asked)))
+
+    def _from_pull(self, result: PullResult, asked: Asked, end_offset: int) -> Pulled:
         if result.status is PullStatus.OFFSET_MOVED:
-            reason = f"it has {result.min_offset} to {result.max_offset}, not {queue_offset} ({result.reason})"
+            reason = f"it has {result.min_offset} to {result.max_offset}, not {asked.queue_offset} ({result.reason})"
             return Moved(result.next_offset, result.reason == _RESET, reason)
         if result.status is not PullStatus.FOUND:
-            return Found([], result.next_offset, self._rest_ms(result, queue_offset, asked_ms))
-        messages = received_all(result.records, broker_name)
-        wanted = filter(subscription.accepts, messages) if subscription.accepts else messages
-        return Found([as_sent(each, self._retry_topic) for each in wanted], result.next_offset)
+            return Found([], result.next_offset, self._rest_ms(result, asked), end_offset)
+        messages = received_all(result.records, asked.queue.broker_name)
+        return Found(self._wanted(messages, asked.subscription), result.next_offset, 0, end_offset)
 
-    def _rest_ms(self, result: PullResult, queue_offset: int, asked_ms: int) -> int:
+    def _from_bulk(self, chunk: BulkChunk, asked: Asked) -> Pulled:
+        messages = received_all(chunk.records, asked.queue.broker_name, chunk.sizes)
+        end_offset = chunk.max_offset if chunk.next_offset > asked.queue_offset else 0
+        return Found(self._wanted(messages, asked.subscription), chunk.next_offset, 0, end_offset)
+
+    def _wanted(self, messages: list[ReceivedMessage], subscription: Subscription) -> list[ReceivedMessage]:
+        wanted = filter(subscription.accepts, messages) if subscription.accepts else messages
+        return [as_sent(each, self._retry_topic) for each in wanted]
+
+    def _rest_ms(self, result: PullResult, asked: Asked) -> int:
         """A broker that holds no pulls, since it is shutting down perhaps, is not asked without a pause."""
-        was_quick = self._clock.monotonic_ms() - asked_ms < _TOO_QUICK_MS
-        return _TOO_QUICK_MS if was_quick and result.next_offset == queue_offset else 0
+        was_quick = self._clock.monotonic_ms() - asked.at_ms < _TOO_QUICK_MS
+        return _TOO_QUICK_MS if was_quick and result.next_offset == asked.queue_offset else 0
+
+
+def _reads_in_bulk(broker: BrokerClient, subscription: Subscription) -> bool:
+    """Whether it can, as far as it is known by now; never of a stock broker. Raises Unreachable and the like."""
+    able = broker.ask_capabilities()
+    if not able.done() or able.exception() is not None:
+        return False
+    return able.result().reads_in_bulk(subscription.sql)
+
+
+def _pulled(done: Future[T], outcome: Callable[[T], Pulled], broker_name: str, in_bulk: Asked | None = None) -> Pulled:
+    try:
+        return outcome(done.result())
+    except OffsetMoved as error:
+        return Found([], in_bulk.queue_offset) if in_bulk is not None else Gone(error)
+    except RmqError as error:
+        return Gone(error)
+    except Exception as error:  # noqa: BLE001 - a bug: told, and the queue tried again, or it would stand still
+        _log.exception("What %s answered to a pull could not be understood", broker_name)
+        return Gone(ServerFault(f"{type(error).__name__}: {error}"))

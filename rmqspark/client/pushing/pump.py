@@ -13,42 +13,34 @@ from concurrent.futures import Future, wait
 from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, TypeVar
 
 from rmqspark.client.pushing.agenda import Agenda
 from rmqspark.client.pushing.commits import Commits
+from rmqspark.client.pushing.figures import Figures
 from rmqspark.client.pushing.listening import Outcome
+from rmqspark.client.pushing.overdue import Overdue
 from rmqspark.client.pushing.pulls import Found, Gone, Moved, Pulls
-from rmqspark.client.pushing.workers import Workers
+from rmqspark.client.pushing.workers import NO_TIME, Took, Workers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
-    from rmqspark.client.pushing.config import PushConfig
     from rmqspark.client.pushing.offsets import Offsets
     from rmqspark.client.pushing.process_queue import Batch, ProcessQueue
     from rmqspark.client.pushing.pulls import Pulled
+    from rmqspark.client.pushing.rules import Rules
     from rmqspark.client.pushing.workers import Consumes
     from rmqspark.clock import Clock
     from rmqspark.message_queue import MessageQueue
+    from rmqspark.model import ReceivedMessage
 
 PULL_RETRY_MS = 3_000  # after an error
 LAST_COMMIT_S = 3.0
 
+T = TypeVar("T")
+
 _log = logging.getLogger(__name__)
-
-
-class Rules(NamedTuple):
-    """How messages are handed out."""
-
-    config: PushConfig
-    threads: int = 20
-    batch_size: int = 1
-    unlock: Callable[[MessageQueue], Future[Any]] | None = None  # of consumers that read in order
-
-    @property
-    def is_ordered(self) -> bool:
-        return self.unlock is not None
 
 
 class Pump:
@@ -73,10 +65,11 @@ class Pump:
         self._on_trouble = on_trouble
         self._farewell = farewell
         self._most = rules.config.thresholds(ordered=rules.is_ordered)
-        self._workers = Workers(rules.threads, consumes, self._report)
+        self._workers = Workers(rules.threads, consumes, self._report, clock)
         self._inbox: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._commits = Commits(offsets, rules.unlock, self._inbox.put)
         self._agenda = Agenda()
+        self._figures = Figures()
         self._held: dict[MessageQueue, ProcessQueue] = {}
         self._leaving: dict[ProcessQueue, tuple[bool, Future[None]]] = {}  # released while a listener is at work
         self._asking: dict[ProcessQueue, int] = {}  # and the generation that the answer is for
@@ -111,6 +104,12 @@ class Pump:
         """Goes on at these offsets, whatever was read or consumed."""
         self._inbox.put(partial(self._reset, offsets))
 
+    def look(self, see: Callable[[Collection[ProcessQueue], Figures], T]) -> Future[T]:
+        """What `see` makes of all that is held, on the pump's thread."""
+        seen: Future[T] = Future()
+        self._inbox.put(lambda: seen.set_result(see(self._held.values(), self._figures)))
+        return seen
+
     def close(self) -> None:
         """Begins nothing more, waits for listeners that are at work, commits, and ends with the farewell."""
         self._inbox.put(self._close)
@@ -128,11 +127,20 @@ class Pump:
 
     def _run(self) -> None:
         self._agenda.add(self._later_ms(self._rules.config.persist_consumer_offset_interval), self._commit_all)
+        self._figures.watch(self._agenda, self._clock)
+        if self._rules.give_back is not None:
+            self._overdue(self._rules.give_back).watch(self._agenda, self._clock)
         while not self._is_over():
             self.turn()
         self._do(self._commit_last)
         self._workers.stop()
         self._farewell()
+
+    def _overdue(self, way: Callable[[ReceivedMessage], None]) -> Overdue:
+        def tell(batch: Batch, message: ReceivedMessage) -> None:
+            self._inbox.put(partial(self._go_on_without, batch, message))
+
+        return Overdue(self._workers, way, tell, self._rules.config.consume_timeout)
 
     def _is_over(self) -> bool:
         if self._close_at_ms is None:
@@ -211,10 +219,16 @@ class Pump:
             return
         generation = held.generation
         is_asking = self._asking.get(held) == generation
-        if not is_asking and held not in self._resting and held.has_room(self._most):
-            self._asking[held] = generation
-            self._pulls.ask(held, lambda pulled: self._inbox.put(partial(self._pulled, held, generation, pulled)))
+        if not is_asking and held not in self._resting:
+            self._ask(held, generation)
         self._hand_out(held)
+
+    def _ask(self, held: ProcessQueue, generation: int) -> None:
+        room = held.room(self._most, self._rules.config.pull_batch_size)
+        if room is not None:
+            self._asking[held] = generation
+            held.asked_ms = self._clock.monotonic_ms()
+            self._pulls.ask(held, room, lambda pulled: self._inbox.put(partial(self._pulled, held, generation, pulled)))
 
     def _hand_out(self, held: ProcessQueue) -> None:
         """All that waits; in order, the next batch alone when the one before is over."""
@@ -234,7 +248,9 @@ class Pump:
         match pulled:
             case Found():
                 self._failing.discard(held)
-                held.arrived(pulled.messages, pulled.next_offset)
+                took_ms = self._clock.monotonic_ms() - held.asked_ms
+                self._figures.pulled(held.queue.topic, len(pulled.messages), took_ms)
+                held.arrived(pulled.messages, pulled.next_offset, pulled.end_offset)
                 if pulled.rest_ms:
                     self._rest(held, pulled.rest_ms)
             case Moved():
@@ -270,9 +286,23 @@ class Pump:
 
     # --- from listener to broker -------------------------------------------------------------------------------------
 
-    def _report(self, batch: Batch, outcome: Outcome | None) -> None:
+    def _report(self, batch: Batch, outcome: Outcome | None, took: Took = NO_TIME) -> None:
         """On a worker's thread."""
-        self._inbox.put(partial(self._consumed, batch, Outcome(batch.messages) if outcome is None else outcome))
+        self._inbox.put(partial(self._reported, batch, outcome, took))
+
+    def _reported(self, batch: Batch, outcome: Outcome | None, took: Took) -> None:
+        if outcome is None:
+            outcome = Outcome(batch.messages)
+        else:
+            held, (began_ms, ended_ms) = batch.of, took
+            held.consumed_ms = ended_ms
+            took_ms, count = ended_ms - began_ms, len(batch.messages)
+            self._figures.consumed(held.queue.topic, count, took_ms, failed=outcome.failed)
+        self._consumed(batch, outcome)
+
+    def _go_on_without(self, batch: Batch, message: ReceivedMessage) -> None:
+        batch.of.given_away(batch, message)
+        self._go_on(batch.of)
 
     def _consumed(self, batch: Batch, outcome: Outcome) -> None:
         self._out -= 1

@@ -14,7 +14,7 @@ import threading
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.client.pushing.assignment import change, is_settled, wanted
-from rmqspark.client.pushing.process_queue import ProcessQueue
+from rmqspark.client.pushing.process_queue import LOCK_LIVE_MS, ProcessQueue
 from rmqspark.errors import RmqError
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 SOON_S = 1.0  # after a round that left something open
 PAUSE_S = 0.1  # between two rounds, however often brokers say that something has changed
-LOCK_LIVE_MS = 30_000  # RocketMQ's rebalanceLockMaxLiveTime: half of what its brokers grant
 
 _log = logging.getLogger(__name__)
 
@@ -171,7 +170,7 @@ class Rebalancer:
         ours = self._lock(take, locked_until_ms) if self._division.is_ordered else take
         for queue, start in self._starts.of(ours, self._subscriptions, self._lookout.is_later).items():
             if isinstance(start, int):
-                held = self._held[queue] = ProcessQueue(queue, start)
+                held = self._held[queue] = ProcessQueue(queue, start, self._clock.monotonic_ms())
                 held.locked_until_ms = locked_until_ms
                 self._pump.hold(held)
             self._note_start(queue, start)

@@ -11,13 +11,13 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from rmqspark.client.delivery import DEFAULT_TOPIC_QUEUES
+from rmqspark.client.delivery import send_status
 from rmqspark.client.outgoing import compressed
+from rmqspark.client.own_sends import own_send_header
 from rmqspark.errors import NoPermission, RmqError
-from rmqspark.protocol.codes import RequestCode, ResponseCode
+from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.consume import ConsumerSendMsgBackRequestHeader
-from rmqspark.protocol.headers.produce import SendMessageRequestHeaderV2
-from rmqspark.protocol.names import AUTO_CREATE_TOPIC, INNER_PRODUCER_GROUP, retry_topic
+from rmqspark.protocol.names import retry_topic
 from rmqspark.protocol.records.message_id import parse_offset_msg_id
 from rmqspark.protocol.records.properties import Property, encode_properties
 
@@ -30,12 +30,6 @@ _TIMEOUT_MS: Final = 5_000
 _COMPRESSED_FROM_BYTES: Final = 4096
 _FIRST_LEVEL: Final = 3  # of delay, for the first time; one more each time
 _AS_BROKER_SAYS: Final = 0  # the level of CONSUMER_SEND_MSG_BACK that means the same
-_STORED: Final = (
-    ResponseCode.SUCCESS,
-    ResponseCode.FLUSH_DISK_TIMEOUT,
-    ResponseCode.FLUSH_SLAVE_TIMEOUT,
-    ResponseCode.SLAVE_NOT_AVAILABLE,
-)
 
 _log = logging.getLogger(__name__)
 
@@ -49,13 +43,13 @@ class SendBacks:
         self._group = group
         self._max_times = max_times
 
-    def give_back(self, message: ReceivedMessage) -> None:
+    def give_back(self, message: ReceivedMessage, delay_level: int = _AS_BROKER_SAYS) -> None:
         """Has the message come again after a while. Raises what kept all brokers from storing it."""
         name = message.queue.broker_name
         header = ConsumerSendMsgBackRequestHeader(
             offset=parse_offset_msg_id(message.offset_msg_id)[1],
             group=self._group,
-            delayLevel=_AS_BROKER_SAYS,
+            delayLevel=delay_level,
             originMsgId=message.msg_id,
             originTopic=message.topic,
             unitMode=False,
@@ -67,6 +61,10 @@ class SendBacks:
         except RmqError as error:
             _log.debug("%s takes %s not back, it is sent instead: %s", name, message.msg_id, error)
             self.send(message)
+
+    def give_back_late(self, message: ReceivedMessage) -> None:
+        """The same of one that a listener is at for too long: it comes again in ten seconds, as RocketMQ has it."""
+        self.give_back(message, _FIRST_LEVEL)
 
     def send(self, message: ReceivedMessage) -> None:
         """The same by sending it; a dead letter is made of it where it was consumed `max_times` before this time.
@@ -91,25 +89,16 @@ class SendBacks:
 
     def _send_to(self, queue: MessageQueue, message: ReceivedMessage) -> None:
         body, sys_flag = compressed(message.body, _COMPRESSED_FROM_BYTES)
-        header = SendMessageRequestHeaderV2(
-            a=INNER_PRODUCER_GROUP,
-            b=queue.topic,
-            c=AUTO_CREATE_TOPIC,
-            d=DEFAULT_TOPIC_QUEUES,
-            e=queue.queue_id,
-            f=sys_flag,
-            g=message.born_timestamp_ms,
-            h=message.flag,
-            i=encode_properties(returned_properties(message)).decode(),
-            j=message.reconsume_times + 1,
-            k=False,
-            l=self._max_times,
-            m=False,
-            n=queue.broker_name,
+        header = own_send_header(
+            queue,
+            encode_properties(returned_properties(message)).decode(),
+            sys_flag=sys_flag,
+            flag=message.flag,
+            born_timestamp_ms=message.born_timestamp_ms,
+            reconsume_times=message.reconsume_times + 1,
+            max_reconsume_times=self._max_times,
         )
-        answer = self._cluster.broker(queue.broker_name).send(header, body, timeout_ms=_TIMEOUT_MS)
-        if answer.code not in _STORED:
-            answer.raise_for_code()
+        send_status(self._cluster.broker(queue.broker_name).send(header, body, timeout_ms=_TIMEOUT_MS))
 
 
 def returned_properties(message: ReceivedMessage) -> dict[str, str]:

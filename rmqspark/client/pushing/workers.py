@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rmqspark.client.pushing.listening import Outcome
     from rmqspark.client.pushing.process_queue import Batch
+    from rmqspark.clock import Clock
 
 
 class Consumes(Protocol):
@@ -19,17 +20,38 @@ class Consumes(Protocol):
     def consume(self, batch: Batch) -> Outcome: ...
 
 
+class Took(NamedTuple):
+    """When a call of the listener began and ended, monotonic."""
+
+    began_ms: int
+    ended_ms: int
+
+
+NO_TIME: Final = Took(0, 0)
+
+
+class Begun(NamedTuple):
+    """A batch that a listener is at, since that time."""
+
+    batch: Batch
+    since_ms: int
+
+
 class Workers:
     """So many daemon threads, and the batches that wait for them: as many as the queues that gave them may hold."""
 
-    def __init__(self, count: int, consumes: Consumes, report: Callable[[Batch, Outcome | None], None]) -> None:
-        """`report` is told of every batch that was given and not withdrawn, on the worker's thread, what became of it;
-        None where its queue was lost, or set elsewhere, before its turn came."""
+    def __init__(
+        self, count: int, consumes: Consumes, report: Callable[[Batch, Outcome | None, Took], None], clock: Clock
+    ) -> None:
+        """`report` is told of every batch that was given and not withdrawn, on the worker's thread, what became of it,
+        and when that began and ended; None where its queue was lost, or set elsewhere, before its turn came."""
         self._consumes = consumes
         self._report = report
         self._batches: SimpleQueue[Batch | None] = SimpleQueue()
+        self._clock = clock
+        self._begun: list[Begun | None] = [None] * count
         self._threads = [
-            threading.Thread(target=self._work, name=f"rmqspark-consume-{number}", daemon=True)
+            threading.Thread(target=self._work, args=(number,), name=f"rmqspark-consume-{number}", daemon=True)
             for number in range(count)
         ]
 
@@ -66,6 +88,20 @@ class Workers:
     def is_one(self, thread: threading.Thread) -> bool:
         return thread in self._threads
 
-    def _work(self) -> None:
+    def begun_before(self, time_ms: int) -> list[Batch]:
+        """What listeners are at since then."""
+        return [begun.batch for begun in self._begun if begun is not None and begun.since_ms <= time_ms]
+
+    def _work(self, number: int) -> None:
         while (batch := self._batches.get()) is not None:
-            self._report(batch, self._consumes.consume(batch) if batch.is_wanted else None)
+            if batch.is_wanted:
+                self._consume(number, batch)
+            else:
+                self._report(batch, None, NO_TIME)
+
+    def _consume(self, number: int, batch: Batch) -> None:
+        began_ms = self._clock.monotonic_ms()
+        self._begun[number] = Begun(batch, began_ms)
+        outcome = self._consumes.consume(batch)
+        self._begun[number] = None
+        self._report(batch, outcome, Took(began_ms, self._clock.monotonic_ms()))

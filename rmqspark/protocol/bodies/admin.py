@@ -230,6 +230,49 @@ class BrokerStatsData(Body):
     statsDay: BrokerStatsItem = msgspec.field(default_factory=BrokerStatsItem)
 
 
+class ProcessQueueInfo(Body):
+    """What a push consumer holds of a queue; times in ms. Of those that read in order `transactionMsg…` is what the
+    listener has."""
+
+    commitOffset: Int64 = 0
+    cachedMsgMinOffset: Int64 = 0
+    cachedMsgMaxOffset: Int64 = 0
+    cachedMsgCount: Int32 = 0
+    cachedMsgSizeInMiB: Int32 = 0
+    transactionMsgMinOffset: Int64 = 0
+    transactionMsgMaxOffset: Int64 = 0
+    transactionMsgCount: Int32 = 0
+    locked: bool = False
+    tryUnlockTimes: Int64 = 0
+    lastLockTimestamp: Int64 = 0
+    droped: bool = False
+    lastPullTimestamp: Int64 = 0
+    lastConsumeTimestamp: Int64 = 0
+
+
+class ConsumeStatus(Body):
+    """A consumer's figures for a topic: of the last minute, times in ms, and failures of the last hour."""
+
+    pullRT: float = 0.0
+    pullTPS: float = 0.0
+    consumeRT: float = 0.0
+    consumeOKTPS: float = 0.0
+    consumeFailedTPS: float = 0.0
+    consumeFailedMsgs: Int64 = 0
+
+
+class ConsumerRunningInfo(Body):
+    """Answers GET_CONSUMER_RUNNING_INFO."""
+
+    properties: dict[str, str] = {}
+    subscriptionSet: list[SubscriptionData] = []
+    mqTable: dict[MessageQueue, ProcessQueueInfo] = {}
+    mqPopTable: dict[str, str] = {}  # we pop nothing
+    statusTable: dict[str, ConsumeStatus] = {}
+    userConsumerInfo: dict[str, str] = {}
+    jstack: str | None = None
+
+
 class ConsumeMessageDirectlyResult(Body):
     """Answers CONSUME_MESSAGE_DIRECTLY. `consumeResult` is CR_SUCCESS, CR_LATER, CR_THROW_EXCEPTION and the like."""
 

@@ -15,7 +15,7 @@ from rmqspark.protocol.names import SCHEDULE_TOPIC
 from rmqspark.protocol.records.record import topic_field
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -59,6 +59,12 @@ class Targets:
         self._names.append((topic, queue_id))
         self._numbers[topic, queue_id] = number
         return number
+
+    def by_topic(self, numbers: NDArray[np.intp]) -> Iterator[tuple[str, NDArray[np.intp]]]:
+        """The topics of these queues, and beside each which of the queues are its."""
+        topics = [self._names[number][0] for number in numbers.tolist()]
+        for topic in dict.fromkeys(topics):
+            yield topic, np.array([row for row, other in enumerate(topics) if other == topic])
 
     def rows(self, numbers: NDArray[np.intp]) -> NDArray[Any]:
         """Of each of these queues `queue_id`, `topic_hash` and `topic_bytes`."""

@@ -79,6 +79,10 @@ class ConsumeQueues:
     def queue_ids(self, topic: str) -> list[int]:
         return sorted(self.by_topic.get(topic, ()))
 
+    def ends(self, topic: str) -> dict[int, int]:
+        """The max offset of each of a topic's queues, by their ids."""
+        return {queue_id: queue.max_offset for queue_id, queue in self.by_topic.get(topic, {}).items()}
+
     def entries_total(self) -> int:
         """The sum of all max offsets: a cheap proof, at the next start, that no queue has been lost."""
         return sum(queue.max_offset for queue in self)

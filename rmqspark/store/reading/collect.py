@@ -28,8 +28,10 @@ _EXTENT_BYTES: Final = 1 << 20  # stays in the processor's cache between being r
 class Collector:
     """Reads records of one log. Its scratch buffer is used again by every call; what it returns is the caller's."""
 
-    def __init__(self, segments: SegmentLog) -> None:
+    def __init__(self, segments: SegmentLog, *, bridged_gap_bytes: int = _BRIDGED_GAP_BYTES) -> None:
+        """Gaps up to `bridged_gap_bytes` are read along."""
         self._segments = segments
+        self._bridged_gap_bytes = bridged_gap_bytes
         self._scratch: Bytes = np.empty(0, np.uint8)
 
     def collect(self, physical_offsets: Positions, sizes: Positions) -> Bytes:
@@ -47,7 +49,7 @@ class Collector:
             order = np.argsort(physical_offsets, kind="stable")
             physical_offsets, sizes, starts = physical_offsets[order], sizes[order], starts[order]
             gaps = _gaps(physical_offsets, sizes)
-        for first, last in _extents(physical_offsets, sizes, gaps):
+        for first, last in _extents(physical_offsets, sizes, gaps, self._bridged_gap_bytes):
             self._read(target, physical_offsets[first:last], sizes[first:last], starts[first:last])
 
     def _read(self, target: Bytes, physical_offsets: Positions, sizes: Positions, starts: Positions) -> None:
@@ -92,7 +94,9 @@ def _are_scattered(gaps: Positions, size_bytes: int) -> bool:
     return pieces * _BRIDGED_GAP_BYTES > size_bytes and bool((gaps < 0).any())
 
 
-def _extents(physical_offsets: Positions, sizes: Positions, gaps: Positions) -> list[tuple[int, int]]:
+def _extents(
+    physical_offsets: Positions, sizes: Positions, gaps: Positions, bridged_gap_bytes: int
+) -> list[tuple[int, int]]:
     """Ranges of records to be read in one go each."""
     count = len(sizes)
     if not count:
@@ -100,6 +104,6 @@ def _extents(physical_offsets: Positions, sizes: Positions, gaps: Positions) -> 
     if not gaps.any():
         return [(0, count)]
     shares = (physical_offsets + sizes - physical_offsets[0]) // _EXTENT_BYTES
-    breaks = np.flatnonzero((gaps > _BRIDGED_GAP_BYTES) | (gaps < 0) | (shares[1:] != shares[:-1])) + 1
+    breaks = np.flatnonzero((gaps > bridged_gap_bytes) | (gaps < 0) | (shares[1:] != shares[:-1])) + 1
     edges = [0, *breaks.tolist(), count]
     return list(pairwise(edges))

@@ -35,6 +35,10 @@ class ReadableQueues:
     def queue_ids(self, topic: str) -> list[int]:
         return self._queues.queue_ids(topic)
 
+    def ends(self, topic: str) -> dict[int, int]:
+        """One past the last readable offset of each of a topic's queues, by their ids."""
+        return self._queues.ends(topic)
+
     def min_offset(self, topic: str, queue_id: int) -> int:
         """The first readable offset; 0 for a queue that does not exist."""
         queue = self._queues.get(topic, queue_id)

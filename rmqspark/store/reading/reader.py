@@ -16,21 +16,26 @@ from numpy.typing import NDArray
 
 from rmqspark.errors import DamagedFile, OffsetMoved
 from rmqspark.protocol.records.record import MIN_RECORD_BYTES, PHYSICAL_OFFSET_AT
-from rmqspark.store.queues.consume_queue import ENTRY_BYTES
+from rmqspark.store.queues.consume_queue import ENTRY_BYTES, ENTRY_DTYPE
+from rmqspark.store.reading.collect import Collector
 from rmqspark.store.reading.filtered_scan import FilteredScan, Found, Limits, RecordFilter
 from rmqspark.store.reading.wanted_entries import as_wanted, rows_wanted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rmqspark.protocol.buffers.spans import Positions
     from rmqspark.store.log.commit_log import CommitLog
-    from rmqspark.store.queues.consume_queue import ConsumeQueue
+    from rmqspark.store.queues.consume_queue import ConsumeQueue, Entries
     from rmqspark.store.queues.consume_queues import ConsumeQueues
-    from rmqspark.store.reading.collect import Collector
 
 _FEWEST_SCANNED: Final = 16_000 // ENTRY_BYTES
 _MOST_SCANNED_IN_BULK: Final = 1 << 20
 _WINDOW_ENTRIES: Final = 1 << 15
 _WINDOW_WORTH_A_LOOK: Final = 1 << 10  # at the size of the first message, if large ones leave most of it unused
+_CLOSE_ENTRIES: Final = 1 << 13
+_MOST_BYTES_TOGETHER: Final = 8 << 20
+_GAP_BRIDGED_FOR_FEW: Final = 32 << 10  # one more piece costs as much as reading that, where pieces are few and small
 _NO_BYTES: Final = np.empty(0, np.uint8)
 _NOWHERE: Final = np.empty(0, np.int64)
 _PLACE: Final = Struct(f">i{PHYSICAL_OFFSET_AT - 4}xq")  # of a record: its size and where it says it is
@@ -71,6 +76,13 @@ class BulkReadResult(msgspec.Struct, frozen=True, gc=False):
     body: memoryview
 
 
+class Scattered(NamedTuple):
+    """Records back to back in `body`, and their sizes."""
+
+    sizes: Positions
+    body: memoryview
+
+
 class Wanted(TypedDict, total=False):
     """What a read may bring: so many messages, so many bytes, these tags, or what a filter accepts."""
 
@@ -96,6 +108,7 @@ class Reader:
         self._log = log
         self._queues = queues
         self._collector = collector
+        self._scattered = Collector(log.segments, bridged_gap_bytes=_GAP_BRIDGED_FOR_FEW)
 
     def read(
         self,
@@ -162,6 +175,24 @@ class Reader:
         else:
             found = self._collect(self._select(queue, queue_offset, end, limits, tag_codes))
         return BulkReadResult(found.next_offset, low, high, found.sizes.astype(np.int32), found.body.data)
+
+    def read_at_offsets(self, topic: str, queue_id: int, queue_offsets: Sequence[int]) -> Scattered | None:
+        """The messages at these offsets, which rise: neighbours in the log are read together. None unless all are
+        there, sound, and not too large for that."""
+        queue = self._queues.get(topic, queue_id)
+        if queue is None or not queue.min_offset <= queue_offsets[0] <= queue_offsets[-1] < queue.max_offset:
+            return None
+        try:
+            entries = _entries_at(queue, queue_offsets)
+            if len(rows_wanted(self._log, entries, None)[0]) < len(queue_offsets):
+                return None
+            sizes = entries["size"].astype(np.int64)
+            if int(sizes.sum()) > _MOST_BYTES_TOGETHER:
+                return None
+            body, _, sound = self._scattered.collect_sound(entries["physical_offset"].astype(np.int64), sizes)
+        except DamagedFile:
+            return None
+        return Scattered(sizes, body.data) if sound.all() else None
 
     def _read_one(self, queue: ConsumeQueue, queue_offset: int, tag_codes: frozenset[int] | None) -> bytes | None:
         """The record of one entry; None if it has none with these tags, or one that is not of its place. What a waiting
@@ -241,6 +272,15 @@ class Reader:
             return _Selection(offset, *(parts[0] if parts else (_NOWHERE, _NOWHERE)), all_gone)
         physical_offsets, sizes = (np.concatenate([part[column] for part in parts]) for column in (0, 1))
         return _Selection(offset, physical_offsets, sizes, all_gone)
+
+
+def _entries_at(queue: ConsumeQueue, queue_offsets: Sequence[int]) -> Entries:
+    """Read at once where they lie close, else one by one. Raises DamagedFile."""
+    first, last = queue_offsets[0], queue_offsets[-1]
+    if last - first < _CLOSE_ENTRIES:
+        found: Entries = queue.entries(first, last + 1)[np.asarray(queue_offsets) - first]
+        return found
+    return np.array([queue.entry(queue_offset) for queue_offset in queue_offsets], ENTRY_DTYPE)
 
 
 def _as_int32(code: int) -> int:

@@ -83,13 +83,27 @@ def converse(address: str, data: bytes) -> list[Command]:
     return _commands(received)
 
 
+def first_answer(address: str, data: bytes) -> list[Command]:
+    """Sends bytes and waits, the stream open, for the first command that comes back: what takes several turns of the
+    server's loop is not answered to whoever has ended it. Empty if the server closes instead; raises TimeoutError."""
+    with socket.create_connection(parse_address(address), PATIENCE_S) as connected:
+        received = b""
+        connected.sendall(data)
+        while chunk := connected.recv(_CHUNK_BYTES):
+            received += chunk
+            if commands := _commands(received):
+                return commands
+    return []
+
+
 def served_codes(address: str) -> list[int]:
     """The requests that a server serves, found by asking for each."""
     return [int(code) for code in RequestCode if _serves(address, code)]
 
 
 def _serves(address: str, code: int) -> bool:
-    answers = converse(address, b"".join(encode_request(code, 1)))
+    request = b"".join(encode_request(code, 1))
+    answers = converse(address, request) or first_answer(address, request)
     return bool(answers) and answers[0].code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED
 
 

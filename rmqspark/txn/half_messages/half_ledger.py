@@ -44,6 +44,7 @@ class OpenHalf(msgspec.Struct, gc=False):
 
     queue_offset: int
     physical_offset: int
+    topic: str
     checks: int
     expires_ms: int  # when it is too old to be asked for
 
@@ -69,6 +70,8 @@ class HalfLedger:
         self.next_offset = next_offset
         self._rules = rules
         self._open: dict[int, OpenHalf] = {}  # by queue offset, ascending
+        self.open_by_topic: dict[str, int] = {}
+        """How many are known to be open; 0 of topics that had some."""
         self._ended_ahead: set[int] = set()  # ended before they were looked at
         self._outcomes: dict[int, Outcome] = {}  # the latest REMEMBERED
         self._due: list[tuple[int, int]] = []  # heap of (when, queue offset); some that ended are in it
@@ -87,6 +90,7 @@ class HalfLedger:
         queue_offset: int,
         physical_offset: int,
         *,
+        topic: str = "",
         age_ms: int,
         now_ms: int,
         immunity_ms: int | None = None,
@@ -98,8 +102,10 @@ class HalfLedger:
             return  # it has ended already
         self.next_offset = queue_offset + 1
         age_ms = max(0, age_ms)  # the wall clock may have gone back
-        half = OpenHalf(queue_offset, physical_offset, checks, now_ms + max(0, self._rules.reserved_ms - age_ms))
+        expires_ms = now_ms + max(0, self._rules.reserved_ms - age_ms)
+        half = OpenHalf(queue_offset, physical_offset, topic, checks, expires_ms)
         self._open[queue_offset] = half
+        self.open_by_topic[topic] = self.open_by_topic.get(topic, 0) + 1
         immune_ms = self._rules.timeout_ms if immunity_ms is None else immunity_ms
         self._schedule(half, min(now_ms + max(0, immune_ms - age_ms), half.expires_ms))
 
@@ -125,7 +131,8 @@ class HalfLedger:
     def end(self, queue_offset: int, outcome: Outcome) -> None:
         """An open half message has ended."""
         if queue_offset < self.next_offset:
-            del self._open[queue_offset]
+            half = self._open.pop(queue_offset)
+            self.open_by_topic[half.topic] -= 1
         else:
             self._ended_ahead.add(queue_offset)
             self.skip_to(self.next_offset)

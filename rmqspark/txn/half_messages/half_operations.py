@@ -19,9 +19,6 @@ from rmqspark.store.draft import Draft
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-CHECK_GROUP: Final = "CID_RMQ_SYS_TRANS"
-"""The group whose committed offsets say how far half and op queue are done with."""
-
 REMOVED_TAG: Final = "d"
 
 _PROPERTIES: Final = encode_properties({Property.WAIT: "true", Property.TAGS: REMOVED_TAG})

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from rmqspark import AdminClient, Message, Producer, PullConsumer
 
@@ -229,6 +230,19 @@ def test_dead_letters(rest: Rest, rmq: Rmq, topic: str) -> None:
     assert sorted(each["body"] for each in letters) == ["2", "3", "4", "bad"]
     times = [each["storeTimestamp"] for each in letters]
     assert times == sorted(times, reverse=True)
+
+
+def test_metrics_of_all_brokers_are_scraped_in_one_place(rmq: Rmq, rest: Rest, topic: str) -> None:
+    """As Prometheus reads them; what RocketMQ's dashboards ask for moves with what is done."""
+    rmq.create_topic(topic, queues=1)
+    rmq.send(topic, b"1", b"2")
+    answer = rest.client.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    families = {family.name: family for family in text_string_to_metric_families(answer.text)}
+    sent = [s for s in families["rocketmq_messages_in"].samples if s.labels["topic"] == topic]
+    assert [(s.name, s.value, s.labels["node_id"]) for s in sent] == [("rocketmq_messages_in_total", 2, "broker-a")]
+    (up,) = families["rmqspark_broker_up"].samples
+    assert (up.labels, up.value) == ({"node_id": "broker-a"}, 1)
 
 
 def test_health_is_told_without_the_cluster(rest: Rest) -> None:

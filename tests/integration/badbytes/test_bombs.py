@@ -30,6 +30,7 @@ MAX_CPU_S: Final = 2.0
 """Processor time; a second is meant, and a busy machine makes two of it. The answer itself has a deadline besides."""
 
 
+@pytest.mark.slow_first
 def test_bombs_do_not_go_off(tmp_path: Path, tell: Callable[[str], None]) -> None:
     """Lengths, counts, nesting and compression that promise gigabytes cost at most a second and 64 MiB beside their
     own bytes; a client is served after each."""

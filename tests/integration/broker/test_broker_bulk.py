@@ -347,6 +347,7 @@ def test_a_broker_says_what_it_can_do_and_which_store_it_has(on_broker) -> None:
         "topicsRead": 1,
         "queueBounds": 1,
         "delays": 1,
+        "metrics": 1,
     }
     assert len(body.storeId) == 32
 

@@ -19,24 +19,13 @@ from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.memory_files import MemoryFileSystem
 
 from .transaction_talk import all_of, eventually, send_half
+from .waiting_talk import comes_after, restart_between, there
 
 if TYPE_CHECKING:
     from rmqspark.protocol.records.record import Record
     from rmqspark.remoting.response import Response
 
 pytestmark = pytest.mark.integration
-
-
-async def there(bench: Any, client: Any, topic: str, queue_id: int = 0, count: int = 1) -> list[Record]:
-    """What is in a queue, once so many messages are."""
-    found: list[Record] = []
-
-    async def is_there() -> bool:
-        found[:] = await all_of(bench, client, topic, queue_id)
-        return len(found) >= count
-
-    await eventually(is_there)
-    return found
 
 
 async def send_back(client: Any, record: Record, level: int = 0, **fields: Any) -> Response:
@@ -56,23 +45,10 @@ def test_a_delayed_message_comes_when_its_time_has_come(on_broker) -> None:
     clock = ManualClock()
 
     async def talk(bench) -> None:
-        client, reader = await bench.connect(), await bench.connect()
-        await client.create_topic("orders")
-        sent = await client.send("orders", b"later", {"DELAY": "3", "TAGS": "TagA", "UNIQ_KEY": "U1"}, e=2, h=7)
-        assert (sent.code, sent.fields["queueId"], sent.fields["transactionId"]) == (0, "2", "U1")
-        (parked,) = await all_of(bench, client, SCHEDULE_TOPIC, 2)
+        parked, message = await comes_after(bench, clock, 10_000, {"DELAY": "3"}, (SCHEDULE_TOPIC, 2))
         wrapped = {"DELAY": "3", "REAL_TOPIC": "orders", "REAL_QID": "2", "TAGS": "TagA", "UNIQ_KEY": "U1"}
         assert wrapped.items() <= parked.property_map().items()
-        clock.advance(ms=9_999)
-        waiting = asyncio.ensure_future(reader.pull("orders", queueId=2, subscription="TagA", wait_ms=60_000))
-        await asyncio.sleep(0.25)  # rounds in which nothing may come
-        assert not waiting.done()
-        clock.advance(ms=1)
-        (message,) = bench.records(await waiting)
-        assert (message.body, message.queue_id, message.flag, message.sys_flag) == (b"later", 2, 7, 0)
         assert message.property_map() == parked.property_map()
-        assert message.prepared_transaction_offset == parked.physical_offset + 1
-        assert message.born_timestamp_ms == parked.born_timestamp_ms
 
     on_broker(talk, clock=clock)
 
@@ -108,26 +84,9 @@ def test_a_clock_that_is_put_back_makes_nobody_wait_longer(on_broker) -> None:
 @pytest.mark.parametrize("table_is_kept", [True, False])
 def test_what_was_delivered_is_not_delivered_again_after_a_restart(on_broker, table_is_kept: bool) -> None:
     """Nor is what waits forgotten. Without its table a broker finds both in its log."""
-    clock, files = ManualClock(), MemoryFileSystem()
-
-    async def before(bench) -> None:
-        client = await bench.connect()
-        await client.send("orders", b"1", {"DELAY": "1"})
-        await client.send("orders", b"2", {"DELAY": "2"})
-        clock.advance(seconds=1)
-        assert [record.body for record in await there(bench, client, "orders")] == [b"1"]
-
-    async def after(bench) -> None:
-        client = await bench.connect()
-        clock.advance(seconds=4)
-        assert [record.body for record in await there(bench, client, "orders", count=2)] == [b"1", b"2"]
-
-    on_broker(before, clock=clock, files=files)
-    if not table_is_kept:
-        for name in files.listdir("store/config"):
-            if name.startswith("delayOffset"):
-                files.unlink(f"store/config/{name}")
-    on_broker(after, clock=clock, files=files)
+    sends = [(b"1", {"DELAY": "1"}), (b"2", {"DELAY": "2"})]
+    forgotten = "" if table_is_kept else "delayOffset"
+    assert restart_between(on_broker, ManualClock(), sends, (1, 4), forgotten) == [[b"1"], [b"1", b"2"]]
 
 
 def test_a_broker_tells_how_far_its_levels_are(on_broker) -> None:

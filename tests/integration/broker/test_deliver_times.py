@@ -11,10 +11,9 @@ from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.headers.admin import TopicRequestHeader
 from rmqspark.protocol.names import TIMER_TOPIC
 from rmqspark.testing.manual_clock import ManualClock
-from rmqspark.testing.memory_files import MemoryFileSystem
 
-from .test_delays import there
 from .transaction_talk import all_of, eventually
+from .waiting_talk import comes_after, restart_between, there
 
 pytestmark = pytest.mark.integration
 
@@ -28,23 +27,9 @@ def test_a_message_comes_in_the_second_it_asks_for(on_broker) -> None:
     clock = ManualClock()
 
     async def talk(bench) -> None:
-        client, reader = await bench.connect(), await bench.connect()
-        await client.create_topic("orders")
         clock.set_now_ms(1_700_000_000_000)
-        wanted = in_ms(clock, 5_000) | {"TAGS": "TagA", "UNIQ_KEY": "U1"}
-        sent = await client.send("orders", b"later", wanted, e=2, h=7)
-        assert (sent.code, sent.fields["queueId"], sent.fields["transactionId"]) == (0, "2", "U1")
-        (parked,) = await all_of(bench, client, TIMER_TOPIC)
-        clock.advance(ms=4_999)
-        waiting = asyncio.ensure_future(reader.pull("orders", queueId=2, subscription="TagA", wait_ms=60_000))
-        await asyncio.sleep(0.25)  # rounds in which nothing may come
-        assert not waiting.done()
-        clock.advance(ms=1)
-        (message,) = bench.records(await waiting)
-        assert (message.body, message.queue_id, message.flag, message.sys_flag) == (b"later", 2, 7, 0)
+        parked, message = await comes_after(bench, clock, 5_000, in_ms(clock, 5_000), (TIMER_TOPIC, 0))
         assert message.property_map() == parked.property_map() | {"TIMER_DEQUEUE_MS": str(clock.now_ms())}
-        assert message.prepared_transaction_offset == parked.physical_offset + 1
-        assert message.born_timestamp_ms == parked.born_timestamp_ms
 
     on_broker(talk, clock=clock)
 
@@ -69,29 +54,16 @@ def test_messages_come_by_their_time_not_in_the_order_they_were_sent(on_broker) 
 @pytest.mark.parametrize("note_is_kept", [True, False])
 def test_what_was_delivered_is_not_delivered_again_after_a_restart(on_broker, note_is_kept: bool) -> None:
     """Nor is what waits forgotten. Without its notes a broker finds both in its log."""
-    clock, files = ManualClock(), MemoryFileSystem()
-
-    async def before(bench) -> None:
-        client = await bench.connect()
-        await client.send("orders", b"second", in_ms(clock, 9_000))
-        await client.send("orders", b"first", in_ms(clock, 1_000))
-        clock.advance(seconds=2)
-        await there(bench, client, "orders")
-
-    async def after(bench) -> None:
-        client = await bench.connect()
-        clock.advance(seconds=8)
-        assert [record.body for record in await there(bench, client, "orders", count=2)] == [b"first", b"second"]
-
-    on_broker(before, clock=clock, files=files)
-    for name in [] if note_is_kept else files.listdir("store/config"):
-        if name.startswith("timer"):
-            files.unlink(f"store/config/{name}")
-    on_broker(after, clock=clock, files=files)
+    clock = ManualClock()
+    sends = [(b"second", in_ms(clock, 9_000)), (b"first", in_ms(clock, 1_000))]
+    found = restart_between(on_broker, clock, sends, (2, 8), "" if note_is_kept else "timer")
+    assert found == [[b"first"], [b"first", b"second"]]
 
 
-def test_a_message_can_be_recalled_until_it_comes(on_broker) -> None:
-    """By one with its topic and key that has the same time, as RocketMQ sends it; others of that time come."""
+@pytest.mark.parametrize("name", ["U1", "orders+U1"])
+def test_a_message_can_be_recalled_until_it_comes(on_broker, name: str) -> None:
+    """By one with its key, or topic and key, that has the same time, as RocketMQ's brokers write it; others of that
+    time come."""
     clock = ManualClock()
 
     async def talk(bench) -> None:
@@ -99,7 +71,7 @@ def test_a_message_can_be_recalled_until_it_comes(on_broker) -> None:
         time = in_ms(clock, 5_000)
         await client.send("orders", b"recalled", time | {"UNIQ_KEY": "U1"})
         await client.send("orders", b"wanted", time | {"UNIQ_KEY": "U2"})
-        recall = time | {"UNIQ_KEY": "U1", "TIMER_DEL_UNIQKEY": "orders+U1"}
+        recall = time | {"UNIQ_KEY": "U1", "TIMER_DEL_UNIQKEY": name}
         assert (await client.send("orders", b"0", recall)).code == 0
         clock.advance(seconds=7)
         assert [record.body for record in await there(bench, client, "orders")] == [b"wanted"]

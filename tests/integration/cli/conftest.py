@@ -6,12 +6,12 @@ import json
 import os
 import subprocess
 import sys
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import pytest
 
@@ -20,8 +20,10 @@ from rmqspark.clock import SystemClock
 from rmqspark.testing import LocalCluster, cluster
 from rmqspark.testing.rmq import Rmq
 
+from .warm import Warm
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 COMMAND = [sys.executable, "-m", "rmqspark"]
 FREE_PORTS = ("--namesrv-port", "0", "--broker-port", "0", "--no-admin")
@@ -74,8 +76,9 @@ class Outcome:
 class Processes:
     """`rmq` in processes of its own; those that still run when the test is over are killed."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, warm: Warm) -> None:
         self.directory = directory
+        self._warm = warm
         self._started: list[subprocess.Popen[bytes]] = []
 
     @property
@@ -85,18 +88,27 @@ class Processes:
 
     def run(self, *words: str, stdin: bytes = b"", output: Path | None = None, **variables: str) -> Outcome:
         """Runs `rmq` with these words, input and environment to its end; what it prints may go to a file."""
-        with nullcontext(subprocess.PIPE) if output is None else output.open("wb") as stdout:
-            done = subprocess.run(
-                [*COMMAND, *words],
-                input=stdin,
-                stdout=stdout,
-                stderr=subprocess.PIPE,
-                timeout=TIMEOUT_S,
-                check=False,
-                cwd=self.directory,
-                env=environment(variables),
-            )
-        return Outcome(done.returncode, (done.stdout or b"").decode(), done.stderr.decode())
+        with nullcontext() if output is None else output.open("wb") as stdout:
+            code, out, err = self._end_of(words, variables, stdin, stdout)
+        return Outcome(code, out.decode(), err.decode())
+
+    def _end_of(
+        self, words: Sequence[str], variables: dict[str, str], stdin: bytes, stdout: IO[bytes] | None
+    ) -> tuple[int, bytes, bytes]:
+        """A run by a warm interpreter, unless the environment has something that may be for interpreters."""
+        if all(name.startswith(("RMQ_", "NAMESRV_", "XDG_")) for name in variables):
+            return self._warm.run(words, self.directory, environment(variables), stdin, stdout)
+        done = subprocess.run(
+            [*COMMAND, *words],
+            input=stdin,
+            stdout=stdout or subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            timeout=TIMEOUT_S,
+            check=False,
+            cwd=self.directory,
+            env=environment(variables),
+        )
+        return done.returncode, done.stdout or b"", done.stderr
 
     def start(self, *words: str, **variables: str) -> subprocess.Popen[bytes]:
         """Starts `rmq` with these words; its standard output is a pipe, its errors are in the file `errors`."""
@@ -156,10 +168,16 @@ class Server:
         return self.process.wait(TIMEOUT_S)
 
 
+@pytest.fixture(scope="session")
+def warm() -> Iterator[Warm]:
+    with closing(Warm(environment({}), timeout_s=TIMEOUT_S)) as running:
+        yield running
+
+
 @pytest.fixture
-def processes(tmp_path: Path) -> Iterator[Processes]:
+def processes(tmp_path: Path, warm: Warm) -> Iterator[Processes]:
     """Runs and starts `rmq` in `tmp_path`; no cluster is named to it."""
-    running = Processes(tmp_path)
+    running = Processes(tmp_path, warm)
     yield running
     running.close()
 

@@ -42,6 +42,8 @@ DOCUMENTS = {
     "check lag": "",
     "check dlq": "",
     "check cluster": "",
+    "top": "--once --interval 0.1",
+    "dashboards export": "-o {0}/dashboards",
     "context list": "",
     "spark list": "",
     "store check": "{2}",

@@ -46,6 +46,7 @@ def test_a_demo_is_gone_with_its_servers(processes: Any) -> None:
     wait_until(lambda: not _demo_processes(namesrv), "nobody sends any more")
 
 
+@pytest.mark.slow_first
 @pytest.mark.spark
 def test_a_demo_has_a_query(processes: Any) -> None:
     """Large orders are copied by Spark, and it shows among the queries; Ctrl-C leaves nothing behind."""

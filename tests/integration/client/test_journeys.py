@@ -259,6 +259,10 @@ def test_an_exactly_once_batch_from_both_sides(rmq: Rmq, admin: AdminClient, cli
         assert (written.written_by.transactional_id, written.written_by.version) == (topic, 1)
         assert [(each.topic, each.fromOffset, each.toOffset) for each in written.written_by.inputs] == [(source, 2, 5)]
         assert (whats(written), written.unknown) == (["sent", "half batch", "committed", "stored"], ())
+    (half,) = written.stages
+    assert (half.kind, half.real_topic, half.transaction_id, half.version) == (StageKind.HALF_BATCH, topic, topic, 1)
+    with pytest.raises(MessageNotFound, match="its own books"):
+        admin.journey(half.place.offset_msg_id)
 
 
 def test_what_a_query_that_writes_elsewhere_has_told(

@@ -13,10 +13,20 @@ from rmqspark.broker.config import BrokerConfig
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.pull_consumer import PullConsumer
 from rmqspark.client.selection import queue_for_shard
-from rmqspark.errors import AlreadyClosed, InvalidMessage, RmqError, TopicNotFound
+from rmqspark.clock import SystemClock
+from rmqspark.errors import (
+    AlreadyClosed,
+    InvalidArgument,
+    InvalidMessage,
+    InvalidName,
+    NotRecallable,
+    RmqError,
+    TopicNotFound,
+)
 from rmqspark.protocol.bodies.admin import ProducerConnection
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.admin import GetProducerConnectionListRequestHeader
+from rmqspark.protocol.recall_handle import RecallHandle
 from rmqspark.testing import cluster
 
 if TYPE_CHECKING:
@@ -187,3 +197,41 @@ def test_sending_goes_on_when_one_of_two_brokers_stops() -> None:
         mq.start_broker("broker-a")
         admin.queues("orders")
         assert producer.send(Message("orders", b"x"), queue=admin.queues("orders")[0]).queue.broker_name == "broker-a"
+
+
+def test_a_timed_message_can_be_taken_back(mq: LocalCluster, topic: str) -> None:
+    """By the handle of its receipt, which those have that are delivered at a time; of others of that time nothing is
+    taken."""
+    time_ms = SystemClock().now_ms() + 2_000
+    with Producer(mq.namesrv) as producer:
+        assert producer.send(Message(topic, b"at once"), queue=0).recall_handle == ""
+        receipt = producer.send(Message(topic, b"recalled", deliver_time_ms=time_ms), queue=0)
+        later = producer.send_async(Message(topic, b"wanted", deliver_time_ms=time_ms), queue=0).result()
+        assert later.recall_handle
+        assert producer.recall(topic, receipt.recall_handle) == receipt.msg_id
+    with PullConsumer(mq.namesrv) as consumer:
+        consumer.assign([receipt.queue])
+        consumer.seek_to_beginning()
+        bodies = [message.body for message in consumer.poll(60_000)]
+        bodies += [message.body for message in consumer.poll(60_000)]
+    assert bodies == [b"at once", b"wanted"]
+
+
+def test_what_cannot_be_recalled_is_told(mq: LocalCluster, topic: str, admin: AdminClient) -> None:
+    """With what would be right; a topic that is not there is said not to be."""
+    soon_ms = SystemClock().now_ms() + 60_000
+    with Producer(mq.namesrv) as producer:
+        handle = producer.send(Message(topic, b"x", deliver_time_ms=soon_ms)).recall_handle
+        admin.create_topic(f"{topic}-other")
+        with pytest.raises(NotRecallable, match=r"'gone' is no recall handle\. A receipt of a timed message has one\."):
+            producer.recall(topic, "gone")
+        with pytest.raises(NotRecallable, match="topic not match"):
+            producer.recall(f"{topic}-other", handle)
+        with pytest.raises(NotRecallable, match="timestamp invalid"):
+            producer.recall(topic, RecallHandle.decode(handle)._replace(time_ms="5").encode())
+        with pytest.raises(TopicNotFound):
+            producer.recall(f"{topic}-gone", handle)
+        with pytest.raises(InvalidName, match="Name the topic it was sent to"):
+            producer.recall(f"%RETRY%{topic}", handle)
+        with pytest.raises(InvalidArgument, match="recall_handle is b'x'"):
+            producer.recall(topic, b"x")  # type: ignore[arg-type]

@@ -11,11 +11,13 @@ import pytest
 from rmqspark import Message, Producer, PushConsumer, ReceivedMessage
 from rmqspark.client.broker_client import BrokerClient
 from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.clock import SystemClock
 from rmqspark.errors import DamagedFile, InvalidArgument, InvalidFilter, InvalidName, Unreachable
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.names import dead_letter_topic, retry_topic
 from rmqspark.testing import LocalCluster, cluster
 from rmqspark.testing.in_process import TEST_STORE
+from rmqspark.testing.manual_clock import ManualClock
 
 from .push_talk import PATIENCE_S, QUICK, Listener, committed, fail, read, send, wait_until
 
@@ -142,6 +144,30 @@ def test_a_message_that_takes_long_holds_the_commit_back(mq: LocalCluster, topic
         wait_until(lambda: set(committed(mq.namesrv, "slow", topic).values()) == {10}, "all is committed")
 
 
+def test_a_listener_that_hangs_does_not_keep_its_message_for_ever(
+    mq: LocalCluster, topic: str, producer: Producer
+) -> None:
+    """After `consume_timeout` it comes again, and the queue is committed beyond it; that the listener returns in the
+    end changes nothing."""
+    go_on, clock = threading.Event(), ManualClock(SystemClock().now_ms())
+    heard = Listener(lambda message: None if message.reconsume_times else go_on.wait(PATIENCE_S))
+    config = replace(QUICK, consume_timeout=1)
+    with PushConsumer(mq.namesrv, "hanging", listener=heard, config=config, clock=clock) as consumer:
+        consumer.subscribe(topic)
+        sent = producer.send(Message(topic, b"slow"), queue=0)
+        heard.wait(1)
+        for _ in range(2):  # it began with the message after its first look
+            clock.advance(seconds=60)
+            consumer._pump.reset({})  # which wakes it: its clock does not
+        assert heard.wait(2) == ["slow", "slow"]
+        assert [message.reconsume_times for message in heard.messages] == [0, 1]
+        clock.advance(seconds=1)
+        consumer._pump.reset({})
+        wait_until(lambda: committed(mq.namesrv, "hanging", topic)[sent.queue] == 1, "the queue is committed")
+        go_on.set()
+    assert heard.bodies == ["slow", "slow"]
+
+
 def test_batches(mq: LocalCluster, topic: str, producer: Producer) -> None:
     """A listener that takes lists gets up to so many messages of a queue at once."""
     batches: list[list[ReceivedMessage]] = []
@@ -171,7 +197,7 @@ def test_no_more_is_held_than_allowed(mq: LocalCluster, topic: str, producer: Pr
         consumer.subscribe(topic)
         producer.send_batch([Message(topic, b"%d" % n) for n in range(500)], queue=0)
         heard.wait(2)
-        wait_until(lambda: any(len(held) > 50 for held in consumer._pump._held.values()), "it has read ahead")
+        wait_until(lambda: any(len(held) > 25 for held in consumer._pump._held.values()), "it has read ahead")
         assert max(len(held) for held in consumer._pump._held.values()) <= 50 + 32
         go_on.set()
         assert len(set(heard.wait(500))) == 500

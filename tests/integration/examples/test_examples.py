@@ -14,7 +14,7 @@ import rmqspark
 pytestmark = pytest.mark.integration
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
-SPARK = pytest.mark.spark
+SPARK = [pytest.mark.spark, pytest.mark.slow_first]
 TIMEOUT_S = 590
 PRINTS = [
     pytest.param("hello.py", ["order 0", "order 1", "order 2"], id="hello"),
@@ -37,13 +37,13 @@ PRINTS = [
         "spark_exactly_once.py",
         ["6,000 orders, 20 totals, 2 kills: nothing lost, nothing doubled"],
         id="spark_exactly_once",
-        marks=[SPARK, pytest.mark.timeout(600)],
+        marks=[*SPARK, pytest.mark.timeout(600)],
     ),
     pytest.param(
         "spark_delta.py",
         [f"{where}: 1,000 rows, 1,000 of them different" for where in ("table", "topic")],
         id="spark_delta",
-        marks=[SPARK, pytest.mark.timeout(600)],
+        marks=[*SPARK, pytest.mark.timeout(600)],
     ),
 ]
 

@@ -79,6 +79,7 @@ def all_bodies(up: UpProcess) -> list[bytes]:
     return found
 
 
+@pytest.mark.slow_first
 def test_kills_lose_and_double_no_delayed_message(tmp_path: Path) -> None:
     """What was acknowledged comes once, whatever dies meanwhile; what was not may have been stored, and comes once."""
     acknowledged: set[bytes] = set()

@@ -77,6 +77,7 @@ class Sends:
                     self._more.notify_all()
 
 
+@pytest.mark.slow_first
 @pytest.mark.timeout(3600)
 def test_a_deletion_that_was_acknowledged_outlives_a_kill(
     tmp_path: Path, amount: Callable[..., int], seed: int, tell: Callable[[str], None]

@@ -37,6 +37,7 @@ def mountable(tmp_path_factory: pytest.TempPathFactory) -> None:
         pytest.skip(reason)
 
 
+@pytest.mark.slow_first
 @pytest.mark.usefixtures("mountable")
 @pytest.mark.parametrize("mode", ["ASYNC_FLUSH", "SYNC_FLUSH"])
 def test_a_full_disk_refuses_and_recovers(tmp_path: Path, mode: str, seed: int, tell: Callable[[str], None]) -> None:

@@ -159,6 +159,7 @@ class Sample:
                 self.found[place] = Find(queue_offset, name)
 
 
+@pytest.mark.slow_first
 @pytest.mark.timeout(3600)
 def test_kills_lose_and_invent_nothing(
     tmp_path: Path, amount: Callable[..., int], seed: int, tell: Callable[[str], None]

@@ -154,6 +154,7 @@ def contents_on_disk(directory: Path) -> dict[str, bytes]:
     return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow_first
 @pytest.mark.timeout(3600)
 def test_power_losses_at_system_calls(
     traced: Traced, amount: Callable[..., int], seed: int, tell: Callable[[str], None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
@@ -35,6 +36,7 @@ pytestmark = [
 SYNC_FLUSH = ("--flush-disk-type", "SYNC_FLUSH", "--min-free-bytes", "1")
 _MESSAGES, _MESSAGES_OF_A_SOAK = 2_000, 20_000
 _FAILED_FSYNCS, _FAILED_FSYNCS_OF_A_SOAK = 3, 30
+_AT_A_TIME = 3
 _STARTED, _LATEST = 8, 24  # fdatasyncs of a thread; before the first of these a topic may still be being created
 _PATIENCE_S = 60
 
@@ -62,14 +64,17 @@ def test_every_answer_follows_the_fsync_of_its_message(
     tell(f"--randomly-seed={seed}: {history.acknowledged} messages in {len(answers)} answers after {syncs} fdatasyncs")
 
 
+@pytest.mark.slow_first
 @pytest.mark.timeout(3600)
 def test_after_a_failed_fsync_nothing_is_acknowledged(
     tmp_path: Path, amount: Callable[[int, int], int], seed: int, tell: Callable[[str], None]
 ) -> None:
     """A disk that fails once: no answer that counts on it, no more writes, reads as before, all of it after a start."""
     rng = Random(seed)
-    rounds = amount(_FAILED_FSYNCS, _FAILED_FSYNCS_OF_A_SOAK)
-    outcomes = [fail_fsync(tmp_path / str(number), rng) for number in range(rounds)]
+    rounds = range(amount(_FAILED_FSYNCS, _FAILED_FSYNCS_OF_A_SOAK))
+    chances, directories = [Random(rng.getrandbits(32)) for _ in rounds], [tmp_path / str(number) for number in rounds]
+    with ThreadPoolExecutor(_AT_A_TIME) as threads:  # for each waits long, for a pull that nothing wakes any more
+        outcomes = list(threads.map(fail_fsync, directories, chances))
     where = ", ".join(f"{count} of {kind}" for kind, count in Counter(outcome.file for outcome in outcomes).items())
     acknowledged, more = (sum(outcome[field] for outcome in outcomes) for field in (1, 2))
     tell(

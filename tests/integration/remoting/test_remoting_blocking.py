@@ -252,6 +252,42 @@ def test_requests_of_the_server() -> None:
     assert (peer.requests[0].command.opaque, peer.requests[0].body) == (9, b"fine")
 
 
+def test_requests_of_the_server_that_are_answered_later() -> None:
+    """Those behind one that takes its time are answered meanwhile; whoever has gone by then hears nothing."""
+    futures: list[Future[Reply]] = [Future() for _ in range(4)]
+    waiting = iter(futures)
+
+    def on_request(command: Command, body: memoryview) -> Reply | Future[Reply]:
+        return next(waiting) if body == b"slow" else Reply(body=b"quick")
+
+    def settle(conversation: Any) -> None:
+        futures[0].set_result(Reply(body=b"at last"))
+        futures[1].set_exception(NoPermission("not for you"))
+        futures[2].set_result(Reply(body=b"nobody asked"))
+
+    info, closed = RequestCode.GET_CONSUMER_RUNNING_INFO, threading.Event()
+    script = [
+        ask(info, b"slow", opaque=1),
+        ask(info, b"slow", opaque=2),
+        ask(info, b"slow", opaque=3, oneway=True),
+        ask(info, b"slow", opaque=4),
+        ask(info, b"", opaque=5),
+        expect_answer(),
+        settle,
+        expect_answer(),
+        expect_answer(ResponseCode.NO_PERMISSION),
+        lambda conversation: closed.set(),
+        wait_for_close(),
+    ]
+    with ScriptedPeer(script) as peer:
+        connection = BlockingConnection(peer.address, on_request=on_request)
+        assert closed.wait(60)
+        connection.close()
+    futures[3].set_result(Reply())
+    answers = [(each.command.opaque, each.body) for each in peer.requests]
+    assert answers == [(5, b"quick"), (1, b"at last"), (2, b"")]
+
+
 def test_requests_of_the_server_without_a_handler() -> None:
     """A client that handles no requests says so; the server does not wait."""
     done = threading.Event()

@@ -15,6 +15,7 @@ from rmqspark.broker.flusher import Flusher
 from rmqspark.broker.groups import SubscriptionGroups
 from rmqspark.broker.handlers.sends import SendHandlers
 from rmqspark.broker.locks import QueueLocks
+from rmqspark.broker.metrics.counted import Counted
 from rmqspark.broker.sending.appender import Appender
 from rmqspark.broker.sending.intake import Intake
 from rmqspark.broker.sending.receipts import Receipts
@@ -145,8 +146,11 @@ class Bench:
         )
         self.woken: list[tuple[object, ...]] = []
         self.store.on_readable = self._wake
+        self.counted = Counted(config, self.store, clock)
         self.flusher, self.stats = Flusher(self.store, store_config), BrokerStats(now_ms=0)
-        self.appender = appender = Appender(self.store, self.flusher, self.stats, sync_flush=flush == "SYNC_FLUSH")
+        self.appender = appender = Appender(
+            self.store, self.flusher, self.stats, self.counted, sync_flush=flush == "SYNC_FLUSH"
+        )
         topics = TopicTable(max_topics=9, now_ms=0)
         self.topics = topics
         topics.put(TopicConfig(topicName="orders", writeQueueNums=4), 0)
@@ -164,14 +168,14 @@ class Bench:
         self.usual = usual = UsualSends(config, topics, appender, receipts, **limit, cut_every=1)
         halves: Any = None  # no message of a transaction is sent here
         publisher: Any = None  # no topic is made
-        dead = DeadLetters(groups, QueueLocks(lease_ms=60_000), clock)
+        dead = DeadLetters(groups, QueueLocks(lease_ms=60_000), self.counted.dead_letters, clock)
         handlers = SendHandlers(intake, usual, appender, receipts, halves, dead, topics, groups, publisher, clock)
         routes = handlers.routes()
         if not shorter:
             routes = {code: route._replace(take=None) for code, route in routes.items()}
         if not common:
             routes = {code: route._replace(handle=_refuse_all) for code, route in routes.items()}
-        self.tables = SendTables(usual, appender, receipts, cut_every=1, most_skipped=skipping)
+        self.tables = SendTables(usual, appender, receipts, self.counted.latency, cut_every=1, most_skipped=skipping)
         self.taken_together = 0
         self._take_alike = usual.take_alike if shorter else None
         self._router = Router([routes], self._take_alike)
@@ -227,7 +231,12 @@ class Bench:
     def outcome(self) -> tuple[object, ...]:
         """What there is to tell two benches apart by: answers, files, counts, and word to the pulls that wait."""
         answers = [(client.received, client.beside, client.under_way) for client in self.clients]
-        return answers, self.content(), self.stats.totals(), self.woken
+        return answers, self.content(), (self.stats.totals(), self.shards()), self.woken
+
+    def shards(self) -> dict[str, tuple[int, list[int]]]:
+        """What was told of messages with sharding keys, by topic."""
+        arrived = self.counted.arrivals.by_type()
+        return {each.topic: (each.sizes.total, each.sizes.counts) for each in arrived if each.message_type == "fifo"}
 
     def _wake(self, readable: Iterable[Readable]) -> None:
         self.woken += [(topic, queue_id, end, list(tags_codes)) for topic, queue_id, end, tags_codes in readable]
@@ -273,6 +282,7 @@ PROPERTIES = st.sampled_from(
         'UNIQ_KEY\x01in "quotes"\x02',
         "UNIQ_KEY\x01A1\x02DELAY\x013\x02",
         "UNIQ_KEY\x01A1\x02CLUSTER\x01other\x02",
+        "UNIQ_KEY\x01A8\x02__SHARDINGKEY\x01customer-7\x02",
         "WAIT\x01true\x02",
         "ü\x01ä\x02UNIQ_KEY\x01A7\x02",
         "",

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmqspark.broker.config import BrokerConfig
 from rmqspark.broker.flusher import Flusher
+from rmqspark.broker.metrics.counted import Counted
 from rmqspark.broker.sending.appender import Appender
 from rmqspark.broker.sending.batches import Batch
 from rmqspark.broker.sending.drafting import Origin
@@ -85,7 +87,8 @@ class Bench:
             "store", CONFIG, files=self.files, clock=clock, entropy=SystemEntropy(1), store_host=bytes(8)
         )
         self.stats = BrokerStats(now_ms=0)
-        self._appender = Appender(self.store, Flusher(self.store, CONFIG), self.stats, sync_flush=False)
+        counted = Counted(BrokerConfig(), self.store, clock)
+        self._appender = Appender(self.store, Flusher(self.store, CONFIG), self.stats, counted, sync_flush=False)
 
     async def turn(self, senders: Sequence[Sender]) -> None:
         """All of them send in one turn of the loop."""

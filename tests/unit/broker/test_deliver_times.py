@@ -75,7 +75,9 @@ def test_what_waits_says_where_it_belongs_and_when(time_ms: int, due_ms: int) ->
     own = {"TIMER_OUT_MS": str(due_ms), "REAL_TOPIC": "orders", "REAL_QID": "2"}
     said = {"KEYS": "k", "TIMER_DELIVER_MS": str(time_ms), "UNIQ_KEY": "U"} | own
     assert decode_properties(parked.properties) == said
-    assert waiting_of(record(parked.properties)) == Waiting(due_ms, "orders+U", is_recall=False, comes_again=False)
+    assert waiting_of(record(parked.properties)) == Waiting(
+        due_ms, "orders+U", is_recall=False, comes_again=False, topic="orders"
+    )
 
 
 def record(properties: bytes) -> Record:

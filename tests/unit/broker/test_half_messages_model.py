@@ -21,7 +21,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from rmqspark.broker.config import BrokerConfig
 from rmqspark.broker.half_messages import HalfMessages
+from rmqspark.broker.metrics.counted import Counted
 from rmqspark.broker.offsets import ConsumerOffsets
 from rmqspark.broker.topics import TopicTable
 from rmqspark.entropy import SystemEntropy
@@ -79,7 +81,16 @@ class HalfMessageMachine(RuleBasedStateMachine):
         topics.put(TopicConfig(topicName="orders", readQueueNums=1, writeQueueNums=1, perm=6), 0)
         self.offsets.load(self.saved)
         self.offsets.clamp(self.store.queues.bounds)
-        self.halves = HalfMessages(self.store, self.append, topics, self.offsets, RULES, self.clock, max_open=100)
+        self.halves = HalfMessages(
+            self.store,
+            self.append,
+            topics,
+            self.offsets,
+            RULES,
+            self.clock,
+            Counted(BrokerConfig(), self.store, self.clock),
+            max_open=100,
+        )
         self.halves.recover()
 
     def append(self, drafts: Any) -> Any:

@@ -31,6 +31,7 @@ FORMS = [
     "TAGS\x01red\x02UNIQ_KEY\x01%s",
     "KEYS\x01%s\x02UNIQ_KEY\x01%s\x02WAIT\x01false\x02",
     "UNIQ_KEY\x01%s\x02TAGS\x0150%% b%%b\x02KEYS\x01%s\x02",
+    "UNIQ_KEY\x01%s\x02__SHARDINGKEY\x01customer-7\x02",
 ]
 
 

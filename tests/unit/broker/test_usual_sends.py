@@ -192,6 +192,11 @@ class Told(NamedTuple):
     draft: Draft
     heard: list[object]
     waits_for_flush: bool = True
+    has_shard: bool = False
+
+    @property
+    def topic(self) -> str:
+        return self.draft.topic
 
     def let_go(self) -> None: ...
 

@@ -43,9 +43,11 @@ def standard_error(writes: Writes, *, is_buffered: bool) -> io.TextIOWrapper:
 
 @pytest.fixture
 def configured() -> Iterator[None]:
-    before = structlog.get_config()
+    was_configured, before = structlog.is_configured(), structlog.get_config()
     yield
-    structlog.configure(**before)
+    structlog.reset_defaults()  # else every cluster of this worker would log to standard output
+    if was_configured:
+        structlog.configure(**before)
 
 
 @pytest.mark.parametrize("is_terminal", [False, True])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from rmqspark.client.pushing.process_queue import Batch, ProcessQueue, Thresholds
+from rmqspark.client.pushing.process_queue import Batch, ProcessQueue, Room, Thresholds
 from rmqspark.model import MessageQueue, ReceivedMessage
 
 if TYPE_CHECKING:
@@ -88,6 +88,26 @@ def test_a_queue_holds_no_more_than_it_may(offsets: Iterable[int], body: bytes, 
     held = ProcessQueue(QUEUE, 0)
     held.arrived([message(offset, body) for offset in offsets], 5000)
     assert held.has_room(most) == room
+
+
+@pytest.mark.parametrize(
+    ("held_already", "end_offset", "room"),
+    [
+        (0, 0, Room(32, 5_000)),  # a broker that reads nothing in bulk
+        (0, 32, Room(32, 5_000)),
+        (0, 33, Room(100, 5_000)),
+        (49, 1_000, Room(51, 5_000 - 49 * 2)),
+        (50, 1_000, None),
+        (50, 82, Room(32, 5_000)),
+        (101, 1_000, None),
+        (101, 0, None),
+    ],
+)
+def test_of_a_backlog_much_is_asked_for_at_once(held_already: int, end_offset: int, room: Room | None) -> None:
+    """Once half of what may be held is consumed; else a pull is as large as RocketMQ's."""
+    held = ProcessQueue(QUEUE, 0)
+    held.arrived(messages(range(held_already)), held_already, end_offset)
+    assert held.room(Thresholds(100, 5_000, 2_000), 32) == room
 
 
 class AnyOrder(RuleBasedStateMachine):

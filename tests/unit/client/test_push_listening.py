@@ -110,7 +110,7 @@ def test_without_its_lock_a_batch_is_left_as_it_is() -> None:
 
 
 def test_who_broadcasts_passes_failures_by() -> None:
-    assert Listening(fail, pass_by).consume(batch(message(0))) == Outcome()
+    assert Listening(fail, pass_by).consume(batch(message(0))) == Outcome(failed=True)
 
 
 def test_a_message_that_comes_again_has_the_topic_it_was_sent_to() -> None:
@@ -127,3 +127,31 @@ def test_what_is_sent_to_come_again_says_where_it_came_from() -> None:
     assert first == {"a": "b", "DELAY": "3", "ORIGIN_MESSAGE_ID": "offset-id", "RETRY_TOPIC": "orders"}
     later = returned_properties(message(0, 2, ORIGIN_MESSAGE_ID="the-first"))
     assert (later["ORIGIN_MESSAGE_ID"], later["DELAY"]) == ("the-first", "5")
+
+
+def test_a_message_that_fails_over_and_over_does_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """A traceback the first time, then a line at the 2nd, 4th and 8th; another failure is another story."""
+    kinds: list[type[Exception]] = [RuntimeError]
+
+    def call(messages: Sequence[ReceivedMessage]) -> None:
+        if messages[0].queue_offset != 7:
+            raise kinds[0](f"no {messages[0].queue_offset} today")
+
+    failing = Listening(call, hold_up(Ways(), 100, 1_000))
+
+    def told(queue_offset: int) -> list[str]:
+        caplog.clear()
+        failing.consume(batch(message(queue_offset)))
+        return ["traceback" if each.exc_info else each.message for each in caplog.records]
+
+    lines = [told(0) for _ in range(8)]
+    assert [bool(each) for each in lines] == [True, True, False, True, False, False, False, True]
+    assert lines[0] == ["traceback"]
+    assert lines[3] == [
+        "The listener has failed 4 times at orders orders/broker-a/0 offset 0 (id-0): RuntimeError: no 0 today"
+    ]
+    kinds[0] = KeyError
+    assert told(0) == ["traceback"]
+    assert told(1) == ["traceback"]
+    assert told(7) == []
+    assert told(1) == ["traceback"]

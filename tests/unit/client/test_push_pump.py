@@ -10,9 +10,10 @@ import pytest
 from rmqspark.client.futures import at_hand, failing
 from rmqspark.client.pushing.config import PushConfig
 from rmqspark.client.pushing.listening import Outcome
-from rmqspark.client.pushing.process_queue import Batch, ProcessQueue
+from rmqspark.client.pushing.process_queue import Batch, ProcessQueue, Room
 from rmqspark.client.pushing.pulls import Found, Gone, Moved
-from rmqspark.client.pushing.pump import PULL_RETRY_MS, Pump, Rules
+from rmqspark.client.pushing.pump import PULL_RETRY_MS, Pump
+from rmqspark.client.pushing.rules import Rules
 from rmqspark.errors import Unreachable
 from rmqspark.model import MessageQueue, ReceivedMessage
 from rmqspark.testing.manual_clock import ManualClock
@@ -35,6 +36,7 @@ class Bench:
     def __init__(self, *, ordered: bool = False, start: int = 0, **settings: Any) -> None:
         self.clock = ManualClock()
         self.pulls: list[tuple[int, Callable[[object], None]]] = []  # offsets, and how to answer
+        self.rooms: list[Room] = []
         self.commits: list[int] = []
         self.refusal: Unreachable | None = None
         self.unlocked: list[MessageQueue] = []
@@ -55,7 +57,8 @@ class Bench:
         self.batches: list[Batch] = []
         self.run()
 
-    def ask(self, held: ProcessQueue, tell: Callable[[object], None]) -> None:
+    def ask(self, held: ProcessQueue, room: Room, tell: Callable[[object], None]) -> None:
+        self.rooms.append(room)
         self.pulls.append((held.next_offset, tell))
 
     def commit(self, queue: MessageQueue, queue_offset: int) -> Future[None]:
@@ -123,6 +126,19 @@ def test_reading_stops_where_enough_is_held() -> None:
     assert bench.pulls == []
     bench.end(0)
     assert [offset for offset, _ in bench.pulls] == [3]
+
+
+def test_a_backlog_is_read_in_large_pieces() -> None:
+    """The next when half of what may be held is consumed; a queue that is set elsewhere begins with a pull."""
+    bench = Bench(pull_threshold_for_queue=100)
+    bench.pulled(Found(messages(range(60)), 60, end_offset=1_000))
+    assert bench.pulls == []
+    for offset in range(11):
+        bench.end(offset)
+    assert [offset for offset, _ in bench.pulls] == [60]
+    assert bench.rooms[-1].messages == 100 - 49
+    bench.pulled(Moved(500, is_reset=True, reason="an operator"))
+    assert bench.rooms[-1].messages == 32
 
 
 def test_a_commit_that_fails_is_made_again() -> None:

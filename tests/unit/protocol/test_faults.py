@@ -86,7 +86,7 @@ def test_every_error_can_be_answered(kind: type[RmqError]) -> None:
 
 
 CODES = [(2, errors.Busy), (215, errors.Busy), (11, errors.FlushTimeout), (12, errors.FlushTimeout)]
-CODES += [(15, errors.NotSupported), (206, errors.NotFound), (604, errors.ServerFault), (-7, errors.ServerFault)]
+CODES += [(15, errors.NotSupported), (206, errors.NotFound), (604, errors.NotRecallable), (-7, errors.ServerFault)]
 
 
 @pytest.mark.parametrize(("code", "kind"), CODES)

@@ -174,6 +174,7 @@ def _telling(request: pytest.FixtureRequest, tell: Callable[[str], None]) -> Non
     request.cls.tell = staticmethod(tell)
 
 
+@pytest.mark.slow_first
 @pytest.mark.usefixtures("_telling")
 class TestExactlyOnce(ExactlyOnce.TestCase):  # type: ignore[misc,name-defined]
     """All of it, and not by stories that end early."""
@@ -188,6 +189,7 @@ class TestExactlyOnce(ExactlyOnce.TestCase):  # type: ignore[misc,name-defined]
         assert steps >= ENOUGH_STEPS
 
 
+@pytest.mark.slow_first
 def test_dice_find_nothing(amount: Callable[[int, int], int], seed: int, tell: Callable[[str], None]) -> None:
     """Longer stories, where faults come in bursts and some kinds not at all."""
     stories = amount(100, 10_000)

@@ -44,6 +44,7 @@ BROKER_1_NOT_TOLD = (
 )
 
 
+@pytest.mark.slow_first
 def test_every_interleaving_keeps_every_row_once(
     amount: Callable[[int, int], int], tell: Callable[[str], None]
 ) -> None:

@@ -1,0 +1,63 @@
+"""What operators of this broker look at and RocketMQ has no name for: transactions of queries, and the queries."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from rmqspark.broker.metrics.families import QUERY_BATCH, QUERY_OFFSETS_BEHIND, QUERY_SECONDS_BEHIND, TRANSACTIONS
+from rmqspark.broker.metrics.turns import Turns
+from rmqspark.txn.coordinator.ledger import is_open
+
+if TYPE_CHECKING:
+    from rmqspark.broker.metrics.figures import Figures
+    from rmqspark.broker.queries import SparkQueries
+    from rmqspark.protocol.bodies.queries import QueryReport
+    from rmqspark.txn.coordinator.coordination import Coordination
+    from rmqspark.txn.coordinator.events import Transaction
+
+_QUEUES_AT_ONCE: Final = 500
+_STATES: Final = ("new", "open", "given_up", "completing", "committed")
+
+
+def tell_transactions(figures: Figures, coordination: Coordination) -> None:
+    """How many transactional ids are in which state; each counts once."""
+    counts = Counter(_state(txn) for txn in coordination.ledger)
+    for state in _STATES:
+        figures.add(TRANSACTIONS, (state,), counts[state])
+
+
+def _state(txn: Transaction) -> str:
+    if is_open(txn):
+        return "open"
+    if txn.pending:
+        return "completing"
+    if txn.open_version > txn.last_version:
+        return "given_up"
+    return "new" if txn.last_version < 0 else "committed"
+
+
+async def tell_queries(figures: Figures, queries: SparkQueries) -> None:
+    """Of queries whose listener said last that they run."""
+    turns = Turns(_QUEUES_AT_ONCE)
+    for report in queries.reports():
+        await turns.did(1 + len(report.queues))
+        if report.state == "running":
+            _tell_query(figures, report)
+
+
+def _tell_query(figures: Figures, report: QueryReport) -> None:
+    labels = report.name or report.queryId, report.queryId
+    queues: dict[tuple[str, str, str, int], int] = {}
+    for queue in report.queues:  # two sources of a query may read the same: it counts where the slower one is
+        place = queue.group, queue.topic, queue.brokerName, queue.queueId
+        queues[place] = max(0, queue.latestOffset - queue.toOffset, queues.get(place, 0))
+    behind: Counter[str] = Counter()
+    for (group, *_), messages in queues.items():
+        behind[group] += messages
+    for source, messages in behind.items():
+        figures.add(QUERY_OFFSETS_BEHIND, (*labels, source), messages)
+    if report.lag.maxMsBehindLatest is not None:
+        figures.add(QUERY_SECONDS_BEHIND, labels, report.lag.maxMsBehindLatest / 1000)
+    if (batch_ms := report.durationMs.get("triggerExecution")) is not None:
+        figures.add(QUERY_BATCH, labels, batch_ms / 1000)

@@ -1,0 +1,1 @@
+"""`rmq top`: a live view of a cluster."""

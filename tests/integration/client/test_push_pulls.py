@@ -1,0 +1,144 @@
+"""How push consumers read a backlog of a real broker: what each request brings, one after the other."""
+
+from __future__ import annotations
+
+from queue import SimpleQueue
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqspark import Message
+from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.pushing.process_queue import ProcessQueue, Room
+from rmqspark.client.pushing.pulls import Found, Moved, Pulls
+from rmqspark.client.pushing.subscription import Subscription
+from rmqspark.model import MessageQueue
+from rmqspark.testing.manual_clock import ManualClock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqspark import AdminClient, Producer
+    from rmqspark.client.pushing.pulls import Pulled
+    from rmqspark.testing import LocalCluster
+
+pytestmark = pytest.mark.integration
+
+COUNT = 200
+BATCH = 32
+
+
+class Reader:
+    """Asks for what comes next in queue 0 and waits for it; what arrives is held, and consumed when the test says."""
+
+    def __init__(self, cluster: ClusterClient, topic: str, tags: str = "*", sql: str | None = None) -> None:
+        self.cluster = cluster
+        self.group = f"group-of-{topic}"
+        self.held = ProcessQueue(MessageQueue(topic, "broker-a", 0), 0)
+        subscriptions = {topic: Subscription.to(topic, tags, sql, 0)}
+        self._pulls = Pulls(cluster, self.group, subscriptions, BATCH, commits=True)
+        cluster.broker("broker-a").capabilities()  # or the first requests are pulls until the answer is there
+
+    def ask(self, messages: int, size_bytes: int = 1 << 20) -> Pulled:
+        told: SimpleQueue[Pulled] = SimpleQueue()
+        self._pulls.ask(self.held, Room(messages, size_bytes), told.put)
+        pulled = told.get(timeout=30)
+        if isinstance(pulled, Found):
+            self.held.arrived(pulled.messages, pulled.next_offset, pulled.end_offset)
+        return pulled
+
+    def read(self, messages: int, size_bytes: int = 1 << 20) -> list[int]:
+        """The numbers in the bodies that an answer brings."""
+        found = self.ask(messages, size_bytes)
+        assert isinstance(found, Found)
+        return [int(message.body) for message in found.messages]
+
+    def consume(self) -> None:
+        while batch := self.held.take(BATCH):
+            self.held.finish(batch)
+
+    def committed(self) -> int | None:
+        return self.cluster.broker("broker-a").query_offset(self.group, self.held.queue.topic, 0)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def cluster(mq: LocalCluster, clock: ManualClock) -> Iterator[ClusterClient]:
+    with ClusterClient(mq.namesrv, clock=clock) as client:
+        yield client
+
+
+@pytest.fixture
+def backlog(topic: str, producer: Producer) -> str:
+    """A topic with messages in queue 0, numbered, every fourth with another tag and price."""
+    messages = [
+        Message(topic, b"%d" % n, tags="rare" if n % 4 == 0 else "usual", properties={"price": str(n)})
+        for n in range(COUNT)
+    ]
+    producer.send_batch(messages, queue=0)
+    return topic
+
+
+def test_a_backlog_is_read_as_far_as_there_is_room(cluster: ClusterClient, backlog: str) -> None:
+    """First a pull, which tells of it; then as many messages, or bytes, at once as may be held; none is left out."""
+    reader = Reader(cluster, backlog)
+    assert reader.read(BATCH) == list(range(32))
+    assert reader.held.backlog == COUNT - 32
+    assert reader.read(100) == list(range(32, 132))
+    found = reader.read(100, size_bytes=2_000)
+    assert found == list(range(132, 132 + len(found)))
+    assert 0 < len(found) < COUNT - 132
+    assert reader.read(100) == list(range(132 + len(found), COUNT))
+    assert reader.held.backlog == 0
+
+
+def test_what_is_consumed_is_committed_with_each_request(cluster: ClusterClient, backlog: str) -> None:
+    """So that who takes the queue over has little to do again."""
+    reader = Reader(cluster, backlog)
+    for room in (BATCH, 64, 64):
+        reader.consume()
+        expected = reader.held.commit_offset
+        reader.read(room)
+        assert (reader.committed() or 0) == expected
+
+
+def test_an_operator_is_heard_in_the_middle_of_a_backlog(
+    cluster: ClusterClient, clock: ManualClock, backlog: str, admin: AdminClient
+) -> None:
+    """Once a second the request is a pull."""
+    reader = Reader(cluster, backlog)
+    reader.read(BATCH)
+    admin.reset_group(reader.group, to="latest", topic=backlog)
+    assert reader.read(64) == list(range(32, 96))
+    clock.advance(seconds=1)
+    moved = reader.ask(64)
+    assert isinstance(moved, Moved)
+    assert (moved.next_offset, moved.is_reset) == (COUNT, True)
+
+
+@pytest.mark.parametrize(("tags", "sql"), [("rare", None), ("*", "price >= 4 AND TAGS = 'rare'")])
+def test_only_what_is_wanted_is_read_of_a_backlog(
+    cluster: ClusterClient, backlog: str, tags: str, sql: str | None
+) -> None:
+    """Filtered in the broker, by tags or SQL92, as a pull is."""
+    reader = Reader(cluster, backlog, tags, sql)
+    wanted = [n for n in range(0, COUNT, 4) if sql is None or n >= 4]
+    found = reader.read(BATCH)
+    while reader.held.next_offset < COUNT:
+        found += reader.read(20)
+    assert found == wanted
+
+
+def test_a_backlog_that_is_gone_meanwhile_is_told_by_a_pull(cluster: ClusterClient, backlog: str) -> None:
+    """Which says where the queue goes on."""
+    reader = Reader(cluster, backlog)
+    reader.read(BATCH)
+    reader.held.next_offset, reader.held.end_offset = 10 * COUNT, 20 * COUNT
+    assert reader.read(64) == []
+    moved = reader.ask(BATCH)
+    assert isinstance(moved, Moved)
+    assert (moved.next_offset, moved.is_reset) == (COUNT, False)
