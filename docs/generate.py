@@ -36,7 +36,7 @@ def routes() -> str:
     """One Markdown row a request of REST: what it is, and what it does."""
     rows = ["| request | does |", "| --- | --- |"]
     with tempfile.TemporaryDirectory() as directory:
-        config = AdminConfig(action_log=str(Path(directory, "actions.jsonl")))
+        config = AdminConfig(action_log=str(Path(directory, "actions.jsonl")), console=False)
         paths = make_app(config, "127.0.0.1:9876", SystemClock(), {}).openapi()["paths"]
     for path, methods in paths.items():
         for method, described in methods.items():

@@ -15,7 +15,7 @@ from rmqspark.client.broker_admin import BrokerAdmin
 from rmqspark.client.dead_letter_resends import plan_resend
 from rmqspark.client.dead_letter_resends import resend as resend_letters
 from rmqspark.client.decisions import decide, open_version, state_of
-from rmqspark.client.group_resets import ResetTarget, carry_out, plan_reset
+from rmqspark.client.group_resets import QueueReset, ResetTarget, carry_out, plan_reset
 from rmqspark.client.moments import time_span
 from rmqspark.client.producer import Producer
 from rmqspark.client.queries import seen_query
@@ -111,14 +111,22 @@ class Actions:
 
     def reset_group(self, who: str, group: str, request: ResetRequest) -> ResetView:
         """What is planned is done, to the offset; with `dry_run` it is only planned, and not recorded."""
-        target = ResetTarget.parse(request.to)
-        plan = plan_reset(self._cluster, group, target, topic=request.topic, queue_ids=request.queues)
+        plan = self.plan_reset(group, request)
         if not request.dry_run:
-            with self._log.recording(who, "reset group", group, f"to {request.to}") as effect:
-                carry_out(self._cluster, group, plan)
-                effect.story = f"{len(plan)} queues, {sum(reset.read_again for reset in plan):,} messages again"
+            self.carry_out_reset(who, group, request.to, plan)
         views = [QueueResetView.of(reset) for reset in plan]
         return ResetView(group=group, done=not request.dry_run, queues=views)
+
+    def plan_reset(self, group: str, request: ResetRequest) -> list[QueueReset]:
+        """Queue by queue, for who is to say yes to it."""
+        target = ResetTarget.parse(request.to)
+        return plan_reset(self._cluster, group, target, topic=request.topic, queue_ids=request.queues)
+
+    def carry_out_reset(self, who: str, group: str, to: str, plan: list[QueueReset]) -> None:
+        """Exactly what was planned, however long ago."""
+        with self._log.recording(who, "reset group", group, f"to {to}") as effect:
+            carry_out(self._cluster, group, plan)
+            effect.story = f"{len(plan)} queues, {sum(reset.read_again for reset in plan):,} messages again"
 
     def rewind(self, who: str, query: str, request: ResetRequest) -> ResetView:
         """As a reset of the one group that the query reads for. Conflict where it has none, or several."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from fastapi import Depends, FastAPI
 
 from rmqspark import __version__
+from rmqspark.admin import console
 from rmqspark.admin.access import reader
 from rmqspark.admin.desk import Desk
 from rmqspark.admin.gate import Gate
@@ -55,7 +56,6 @@ def make_app(
         description="Administration of a RocketMQ protocol message queue made for Spark. Offsets are strings, "
         "times RFC 3339 in UTC, errors application/problem+json with a code and a hint.",
         lifespan=lifespan,
-        root_path=config.base_path,
     )
     app.state.config, app.state.desk = config, desk
     tell_problems(app)
@@ -64,4 +64,6 @@ def make_app(
     app.include_router(metrics.router, dependencies=[Depends(reader)])
     app.include_router(health.router)
     app.add_middleware(Gate, config=config)
+    if config.console:
+        console.attach(app, desk)
     return app

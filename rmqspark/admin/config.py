@@ -36,6 +36,7 @@ class AdminConfig:
         "", "(ours) Further host names under which it is asked for, separated by commas; loopback's are allowed."
     )
     base_path: str = setting("", "(ours) Path that a proxy in front has it under, such as /rmq.")
+    console: bool = setting(True, "(ours) Serve the console, the pages at /, too; REST alone starts faster.")
     action_log: str = setting(
         "", "(ours) File that records what was changed, by whom. Empty: rmq-admin-actions.jsonl, or in rmq up's store."
     )

@@ -22,6 +22,16 @@ _HEADERS: Final = (
     (b"cross-origin-opener-policy", b"same-origin"),
 )
 _CLOSE_POLICY: Final = 1008
+# What the console may load: its own, and nothing from elsewhere. NiceGUI writes scripts into its pages and evaluates
+# what its server sends, so that 'unsafe-inline' and 'unsafe-eval' cannot go; what is sent is ours, texts stay texts.
+_CONSOLE: Final = (
+    b"default-src 'none'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
+    b"font-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; "
+    b"frame-ancestors 'none'; object-src 'none'"
+)
+_NOTHING: Final = b"default-src 'none'; frame-ancestors 'none'"
+_PROGRAMS: Final = ("/api/", "/healthz", "/readyz", "/metrics", "/openapi.json")
+_SWAGGER: Final = ("/docs", "/redoc")  # FastAPI's, which come from elsewhere
 
 
 class Gate:
@@ -30,21 +40,26 @@ class Gate:
     def __init__(self, app: ASGIApp, config: AdminConfig) -> None:
         self._app = app
         self._hosts = config.hosts
+        self._base_path = config.base_path
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
+        # A proxy may take the path that it has us under away, or leave it: routes are found either way.
+        # What is asked may not say where it is; NiceGUI would believe it.
+        headers = [(name, value) for name, value in scope["headers"] if name != b"x-forwarded-prefix"]
+        scope = {**scope, "root_path": self._base_path, "headers": headers}
         refusal = self._refusal(scope)
         if refusal is None:
-            await self._app(scope, _bounded(receive), _with_headers(send))
+            await self._app(scope, _bounded(receive), _with_headers(scope, send))
         elif scope["type"] == "websocket":
             await receive()
             await send({"type": "websocket.close", "code": _CLOSE_POLICY, "reason": refusal[1]})
         else:
             status, detail, hint = refusal
             answer = problem(status, status.name.lower(), detail, hint=hint, instance=scope["path"])
-            await answer(scope, receive, _with_headers(send))
+            await answer(scope, receive, _with_headers(scope, send))
 
     def _refusal(self, scope: Scope) -> tuple[HTTPStatus, str, str] | None:
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
@@ -84,11 +99,19 @@ def _bounded(receive: Receive) -> Receive:
     return bounded
 
 
-def _with_headers(send: Send) -> Send:
+def _with_headers(scope: Scope, send: Send) -> Send:
+    headers = (*_HEADERS, *_policy(scope["path"].removeprefix(scope.get("root_path", ""))))
+
     async def with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
             there = {name for name, _ in message["headers"]}
-            message["headers"] = [*message["headers"], *((n, v) for n, v in _HEADERS if n not in there)]
+            message["headers"] = [*message["headers"], *((n, v) for n, v in headers if n not in there)]
         await send(message)
 
     return with_headers
+
+
+def _policy(path: str) -> tuple[tuple[bytes, bytes], ...]:
+    if path.startswith(_SWAGGER):
+        return ()
+    return ((b"content-security-policy", _NOTHING if path.startswith(_PROGRAMS) else _CONSOLE),)

@@ -16,13 +16,17 @@ if TYPE_CHECKING:
     from rmqspark.client.descriptions import GroupDescription
 
 
-def groups(client: ClusterClient, limit: int, cursor: str | None, *, system: bool = False) -> Page[GroupSummary]:
+def groups(
+    client: ClusterClient, limit: int, cursor: str | None, *, system: bool = False, containing: str = ""
+) -> Page[GroupSummary]:
+    """By name; those whose name contains a text, in upper or lower case."""
     now_ms = client.clock.now_ms()
 
     def show(chosen: Sequence[str]) -> list[GroupSummary]:
         return [GroupSummary.of(group, now_ms) for group in _existing(client, chosen)]
 
-    return paged(list_groups(client, system=system), show, limit, cursor)
+    wanted = [name for name in list_groups(client, system=system) if containing.casefold() in name.casefold()]
+    return paged(wanted, show, limit, cursor)
 
 
 def group(client: ClusterClient, name: str) -> GroupView:

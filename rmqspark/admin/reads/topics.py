@@ -26,11 +26,16 @@ def names(client: ClusterClient, *, system: bool = False) -> list[str]:
     return client.topics() if system else user_topics(client)
 
 
-def topics(client: ClusterClient, limit: int, cursor: str | None, *, system: bool = False) -> Page[TopicSummary]:
+def topics(
+    client: ClusterClient, limit: int, cursor: str | None, *, system: bool = False, containing: str = ""
+) -> Page[TopicSummary]:
+    """By name; those whose name contains a text, in upper or lower case."""
+
     def show(chosen: Sequence[str]) -> list[TopicSummary]:
         return [TopicSummary.of(topic) for topic in _existing(client, chosen)]
 
-    return paged(names(client, system=system), show, limit, cursor)
+    wanted = [name for name in names(client, system=system) if containing.casefold() in name.casefold()]
+    return paged(wanted, show, limit, cursor)
 
 
 def topic(client: ClusterClient, name: str) -> TopicView:

@@ -49,7 +49,7 @@ class TransactionView(Document):
             epoch=state.epoch,
             version=state.version,
             last_version=None if state.lastVersion < 0 else state.lastVersion,
-            open=state.version > state.lastVersion,
+            open=state.version > state.lastVersion and not _is_given_up(state),
             state=state.state,
             age_ms=state.ageMs,
             brokers=state.brokers,
@@ -59,6 +59,12 @@ class TransactionView(Document):
             decided_at=state.decidedAtMs or None,
             manual=[ManualView.of(each) for each in state.manual],
         )
+
+
+def _is_given_up(state: TxnState) -> bool:
+    """By hand, and no driver has begun it anew since then."""
+    by_hand = (each.atMs for each in state.manual if each.version == state.version)
+    return state.decidedAtMs > 0 and state.decidedAtMs in by_hand
 
 
 class DecisionRequest(Document):

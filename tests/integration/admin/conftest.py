@@ -69,8 +69,8 @@ class Rest:
 
 @contextmanager
 def served(namesrv: str, directory: Path, **settings: Any) -> Iterator[Rest]:
-    """REST on a free port, in a thread of its own."""
-    config = AdminConfig(admin_port=0, action_log=str(directory / "actions.jsonl"), **settings)
+    """REST on a free port, in a thread of its own. Without the console, of which a process has one."""
+    config = AdminConfig(admin_port=0, action_log=str(directory / "actions.jsonl"), console=False, **settings)
     app = make_app(config, namesrv, SystemClock(), KNOWN)
     urls: list[str] = []
     serves = threading.Event()

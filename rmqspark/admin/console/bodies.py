@@ -1,0 +1,106 @@
+"""A body to be read: as JSON, as text, in hex. It stays text, whatever it says. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+MOST_SHOWN: Final = 4 << 10  # characters, until somebody asks for all
+MOST_EVER: Final = 256 << 10  # what a browser can be given
+_ROW: Final = 16
+_LONGEST_PREVIEW: Final = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One way to read a body; `left_out` is what of it is not shown, in characters of this shape."""
+
+    name: str
+    text: str
+    left_out: int = 0
+
+
+def shapes(body: bytes, *, all_of_it: bool = False) -> list[Shape]:
+    """The best one first: JSON where it is JSON, text where it is UTF-8, and hex always."""
+    most = MOST_EVER if all_of_it else MOST_SHOWN
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError:
+        return [_hex(body, most)]
+    pretty = _pretty(text) if len(body) <= MOST_EVER else None
+    found = [] if pretty is None else [_cut("JSON", pretty, most)]
+    return [*found, _cut("Text", visible(text), most), _hex(body, most)]
+
+
+def preview(body: bytes) -> str:
+    """Its beginning, on one line."""
+    head = body[: _LONGEST_PREVIEW * 4]
+    try:
+        text = head.decode("utf-8", "strict" if len(head) == len(body) else "ignore")
+    except UnicodeDecodeError:
+        return f"{body[:24].hex(' ')} …" if len(body) > 24 else body.hex(" ")
+    line = " ".join(visible(text).split())
+    return line if len(line) <= _LONGEST_PREVIEW and len(head) == len(body) else f"{line[:_LONGEST_PREVIEW]} …"
+
+
+def visible(text: str) -> str:
+    """Control characters, and those that turn the direction of writing, as codes: they would hide what is there."""
+    return "".join(char if _is_plain(char) else f"\\u{ord(char):04x}" for char in text)
+
+
+def _is_plain(char: str) -> bool:
+    turns = "\u202a" <= char <= "\u202e" or "\u2066" <= char <= "\u2069" or char in "\u200e\u200f"
+    return char in "\n\t" or not (turns or char < " " or "\x7f" <= char <= "\x9f" or "\ud800" <= char <= "\udfff")
+
+
+def _pretty(text: str) -> str | None:
+    """Numbers stay as they are written."""
+    try:
+        document = json.loads(text, parse_float=_Number, parse_int=_Number, parse_constant=_Number)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(document, (dict, list)):
+        return None
+    return visible("".join(_written(document, 0)))
+
+
+class _Number(str):
+    __slots__ = ()
+
+
+_DEEPEST: Final = 64
+
+
+def _written(value: object, depth: int) -> Iterator[str]:
+    pad = "  " * (depth + 1)
+    if depth > _DEEPEST or not isinstance(value, (dict, list)) or not value:
+        yield str(value) if isinstance(value, _Number) else json.dumps(value, ensure_ascii=False)
+        return
+    opening, closing = "{}" if isinstance(value, dict) else "[]"
+    pairs = value.items() if isinstance(value, dict) else ((None, each) for each in value)
+    yield opening
+    for number, (name, each) in enumerate(pairs):
+        yield f"{',' if number else ''}\n{pad}"
+        if name is not None:
+            yield f"{json.dumps(name, ensure_ascii=False)}: "
+        yield from _written(each, depth + 1)
+    yield f"\n{'  ' * depth}{closing}"
+
+
+def _hex(body: bytes, most: int) -> Shape:
+    shown = body[: most // 4]
+    rows = [
+        f"{at:08x}  {shown[at : at + _ROW].hex(' '):<47}  {_ascii(shown[at : at + _ROW])}"
+        for at in range(0, len(shown), _ROW)
+    ]
+    return Shape("Hex", "\n".join(rows), len(body) - len(shown))
+
+
+def _ascii(piece: bytes) -> str:
+    return "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in piece)
+
+
+def _cut(name: str, text: str, most: int) -> Shape:
+    return Shape(name, text[:most], max(0, len(text) - most))

@@ -1,0 +1,154 @@
+"""A part of a page that is read again every few seconds: a skeleton at first, then what was read, its age when it
+cannot be read any more, and the way to pause it."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from typing import Final, Generic, TypeVar
+
+import structlog
+from anyio import to_thread
+from nicegui import background_tasks, ui
+
+from rmqspark.admin.console.mounted import Mounted
+from rmqspark.admin.console.nodes import Node, h
+from rmqspark.admin.console.parts import button, skeleton, trouble
+from rmqspark.admin.console.visits import Visit
+from rmqspark.admin.console.words import seconds
+from rmqspark.errors import Busy, NotFound, RmqError
+
+log = structlog.get_logger("rmqspark.admin.console")
+
+SKELETON_AFTER_S: Final = 0.3
+EVERY_S: Final = 3.0
+_Document = TypeVar("_Document")
+
+
+class Live(Generic[_Document]):
+    """`read` blocks, and runs on a thread; `show` is pure. `every_s` None: read once."""
+
+    def __init__(
+        self,
+        visit: Visit,
+        read: Callable[[], _Document],
+        show: Callable[[_Document], Node],
+        every_s: float | None = EVERY_S,
+        *,
+        needs_brokers: bool = True,
+    ) -> None:
+        self._visit = visit
+        self._source = read
+        self._show = show
+        self._every_s = every_s
+        self._needs_brokers = needs_brokers
+        self._document: _Document | None = None
+        self._read_at_ms = 0
+        self._error: RmqError | None = None
+        self._number = ""
+        self._reading = False
+        self.paused = False
+
+    async def begin(self) -> None:
+        """Shows it where it is called. NotFound, if that is known at once: then there is no such page."""
+        first = background_tasks.create(self.read(), name="first read")
+        await asyncio.wait({first}, timeout=SKELETON_AFTER_S)
+        if isinstance(self._error, NotFound):
+            raise self._error
+        self._mounted = Mounted(self.node())
+        self._visit.redraws.append(self.redraw)
+        if not first.done():
+            first.add_done_callback(lambda _: self.redraw())
+        ui.timer(self._every_s or EVERY_S, self._tick, immediate=False)
+
+    async def refresh(self) -> None:
+        """Reads now, paused or not."""
+        await self.read()
+        self.redraw()
+
+    def redraw(self) -> None:
+        if not self._mounted.element.client.is_deleted:
+            self._mounted.patch(self.node())
+
+    def node(self) -> Node:
+        """What is shown at this moment. Its parts keep their places, so that nothing moves that did not change."""
+        if self._document is not None:
+            content = self._show(self._document)
+        elif self._error is not None:
+            content = h("div")
+        else:
+            content = skeleton()
+        error = None if self._error is None else trouble(self._error, self._number, self.refresh)
+        return h(
+            "div",
+            h("div", error, key="trouble"),
+            h("div", self._freshness(), key="fresh"),
+            h("div", content, key="content"),
+            class_="live",
+            aria_busy="true" if self._document is None and self._error is None else "false",
+        )
+
+    def _freshness(self) -> Node | None:
+        if self._document is None or self._every_s is None:
+            return None
+        age_ms = self._visit.cluster.clock.now_ms() - self._read_at_ms
+        if self._error is not None:
+            story = f"Old: as it was {seconds(age_ms // 1000)} ago."
+        elif self.paused:
+            story = "Paused."
+        else:
+            story = f"Live, every {self._every_s:.0f} s."
+        toggle = button("Go on" if self.paused else "Pause", self._toggle, kind="quiet")
+        return h("p", h("span", story), toggle, class_="freshness old" if self._error else "freshness")
+
+    async def _toggle(self) -> None:
+        self.paused = not self.paused
+        self.redraw()
+        if not self.paused:
+            await self.refresh()
+
+    async def _tick(self) -> None:
+        """What is read once is read again only where it could not be."""
+        is_settled = self._every_s is None and self._error is None
+        is_away = not self._mounted.element.client.has_socket_connection
+        if not (self.paused or self._reading or is_settled or is_away):
+            await self.refresh()
+
+    async def read(self) -> None:
+        """Once, now; what came of it is shown with the next `node`."""
+        self._reading = True
+        try:
+            document = await to_thread.run_sync(self._source, abandon_on_cancel=True)
+        except RmqError as error:
+            await self._note(error)
+        except Exception:
+            log.exception("a page cannot be read", page=self._visit.path)
+            await self._note(RmqError("Something went wrong that should not; the log of rmq admin has it."))
+        else:
+            await self._take(document)
+        finally:
+            self._reading = False
+
+    async def _take(self, document: _Document) -> None:
+        """Unless nobody is there to tell: then an empty list says nothing, and what was known before stays."""
+        await self._visit.watch.check()
+        if self._visit.watch.is_blind and (self._needs_brokers or self._document is not None):
+            await self._note(_nobody(self._visit.watch.error))
+        else:
+            self._document, self._read_at_ms, self._error = document, self._visit.cluster.clock.now_ms(), None
+
+    async def _note(self, error: RmqError) -> None:
+        if isinstance(error, NotFound):
+            await self._visit.watch.check()
+            error = _nobody(error) if self._visit.watch.is_blind else error
+        if self._error is None or self._error.message != error.message:
+            self._number = secrets.token_hex(4)
+            log.info("a page cannot be read", number=self._number, page=self._visit.path, error=str(error))
+        self._error = error
+
+
+def _nobody(error: RmqError | None) -> RmqError:
+    if error is not None and not isinstance(error, NotFound):
+        return error
+    return Busy("No broker is there to be asked.", hint="Start it again; this page goes on by itself.")

@@ -1,0 +1,138 @@
+"""/brokers/{broker}: how it is, and its settings, of which those that are live can be changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rmqspark.admin.console import words
+from rmqspark.admin.console.filters import Change, flag_filter, text_filter
+from rmqspark.admin.console.forms import Form, Said, field
+from rmqspark.admin.console.live import Live
+from rmqspark.admin.console.nodes import Child, Node, h
+from rmqspark.admin.console.parts import button, empty, facts, figures, group, section, state
+from rmqspark.admin.console.snippets import Snippets
+from rmqspark.admin.console.tables import Column, table
+from rmqspark.admin.reads import cluster as look
+from rmqspark.admin.schemas.cluster import BrokerView, SettingView
+
+if TYPE_CHECKING:
+    from rmqspark.admin.console.frame import Frame
+    from rmqspark.admin.console.visits import Visit
+
+
+class _Document(NamedTuple):
+    broker: BrokerView
+    settings: list[SettingView]
+
+
+async def build(frame: Frame) -> None:
+    visit, name = frame.visit, frame.visit.params["broker"]
+    frame.head(frame.code_button(lambda: _snippets(visit, name)), crumbs=[("Overview", "/")])
+    live: Live[_Document] = frame.part(
+        lambda: _Document(
+            look.broker(visit.cluster, name), look.settings(visit.cluster, name, visit.desk.known_settings)
+        ),
+        lambda document: show(frame, document, live),
+        5,
+    )
+    await live.begin()
+
+
+def show(frame: Frame, document: _Document, live: Live[_Document]) -> Node:
+    visit, broker = frame.visit, document.broker
+
+    async def redraw() -> None:
+        live.redraw()
+
+    return group(
+        figures(
+            [
+                ("In", words.rate(broker.in_per_second), "messages a second"),
+                ("Out", words.rate(broker.out_per_second), "messages a second"),
+                ("Disk", words.percent(broker.disk_used), f"{words.size(broker.disk_free_bytes)} free"),
+                ("Topics", words.number(broker.topics), f"{words.counted(broker.queues, 'queue')}"),
+            ]
+        ),
+        section("Broker", _facts(visit, broker)),
+        section(
+            "Settings",
+            h(
+                "div",
+                text_filter(visit, "q", "Setting or meaning contains", redraw),
+                flag_filter(visit, "live", "Only live ones", redraw),
+                class_="filters",
+            ),
+            _settings(frame, document, live.refresh),
+        ),
+    )
+
+
+def _facts(visit: Visit, broker: BrokerView) -> Node:
+    known: dict[str, Child] = {
+        "State": state(broker.state, "good" if broker.state == "ok" else "bad"),
+        "Cluster": broker.cluster,
+        "Addresses": ", ".join(f"{number}: {address}" for number, address in broker.addresses.items()),
+        "Version": broker.version or words.UNKNOWN,
+        "Flush": broker.flush_disk_type or words.UNKNOWN,
+        "Started": visit.time(broker.started_at),
+        "Messages in since then": words.number(broker.messages_in),
+        "Messages out since then": words.number(broker.messages_out),
+    }
+    return facts(known)
+
+
+def _settings(frame: Frame, document: _Document, changed: Change) -> Node:
+    visit = frame.visit
+    said = visit.given.get("q", "").casefold()
+    shown = [
+        each
+        for each in document.settings
+        if said in f"{each.setting} {each.rocketmq_name} {each.meaning or ''}".casefold()
+        and (each.live or not visit.given.get("live"))
+    ]
+    if not shown:
+        return empty("No setting is like that.")
+    columns: list[Column[SettingView]] = [
+        Column("Setting", lambda each: each.setting, lambda each: each.setting, "setting"),
+        Column("Value", lambda each: h("span", each.value or "(empty)", class_="mono")),
+        Column("Default", lambda each: each.default or words.UNKNOWN),
+        Column("Unit", lambda each: each.unit or "none"),
+        Column(
+            "Takes effect",
+            lambda each: words.UNKNOWN if each.live is None else "at once" if each.live else "after a restart",
+        ),
+        Column("Meaning", lambda each: h("div", each.meaning or words.UNKNOWN, class_="body-cell")),
+    ]
+    if visit.may_change:
+        columns.append(Column("Do", lambda each: _change_button(frame, document.broker.broker_name, each, changed)))
+    return table(visit, "Settings", columns, shown, lambda each: each.rocketmq_name)
+
+
+def _change_button(frame: Frame, broker: str, each: SettingView, changed: Change) -> Child:
+    if not each.live:
+        return h("span", "fixed", class_="note")
+    return button("Change", lambda: _change(frame, broker, each, changed), aria_label=f"Change {each.setting}")
+
+
+def _change(frame: Frame, broker: str, each: SettingView, changed: Change) -> None:
+    async def do(said: Said) -> None:
+        value = said["value"].strip()
+        await frame.visit.act(lambda who: frame.visit.desk.actions.set_config(who, broker, {each.setting: value}))
+        frame.tell(f"{each.setting} of {broker} is now {value}, until its next start; was {each.value}.")
+        await changed()
+
+    fields: list[Child] = [
+        h("p", each.meaning or ""),
+        field(
+            f"Value{f' in {each.unit}' if each.unit else ''}",
+            "value",
+            each.value,
+            hint=f"Default: {each.default or words.UNKNOWN}.",
+            focus=True,
+        ),
+    ]
+    Form(frame, f"Change {each.setting} of {broker}", fields, "Change", do)
+
+
+def _snippets(visit: Visit, name: str) -> Snippets:
+    return Snippets(visit.where.cli("config", "get", "--broker", name), visit.where.rest("config", name))

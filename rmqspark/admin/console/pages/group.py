@@ -1,0 +1,128 @@
+"""/groups/{group}: how far it is in each queue, who is connected, its lag over time; setting it to another place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nicegui import ui
+
+from rmqspark.admin.console import words
+from rmqspark.admin.console.addresses import path
+from rmqspark.admin.console.charts import line_chart
+from rmqspark.admin.console.live import Live
+from rmqspark.admin.console.nodes import Node
+from rmqspark.admin.console.parts import button, empty, figures, group, notes, section
+from rmqspark.admin.console.resets import reset_group
+from rmqspark.admin.console.snippets import Snippets
+from rmqspark.admin.console.tables import Column, table
+from rmqspark.admin.reads import groups as look
+from rmqspark.admin.schemas.groups import GroupQueueView, GroupView, MemberView
+
+if TYPE_CHECKING:
+    from rmqspark.admin.console.filters import Change
+    from rmqspark.admin.console.frame import Frame
+    from rmqspark.admin.console.visits import Visit
+
+
+async def build(frame: Frame) -> None:
+    visit, name = frame.visit, frame.visit.params["group"]
+    frame.head(frame.code_button(lambda: _snippets(visit, name)), crumbs=[("Groups", "/groups")])
+    live: Live[GroupView] = frame.part(
+        lambda: look.group(visit.cluster, name), lambda view: show(frame, view, live.refresh), 3
+    )
+    await live.begin()
+
+
+def show(frame: Frame, view: GroupView, changed: Change) -> Node:
+    visit = frame.visit
+    series = visit.watch.histories.of(f"group {view.group}")
+    return group(
+        figures(
+            [
+                ("Lag", words.number(view.lag), "messages"),
+                ("Behind", words.seconds(view.seconds_behind), "of the oldest that waits"),
+                ("Consumes", words.rate(view.consumed_per_second), "messages a second"),
+                ("Caught up", words.caught_up(view.caught_up_in_seconds, view.lag), "at the pace of now"),
+                ("Members", words.number(view.members), "connected"),
+            ]
+        ),
+        section(
+            "Lag over time", line_chart("Lag", "messages", series, visit.zone, lambda lag: words.number(round(lag)))
+        ),
+        section("Offsets", _offsets(visit, view), actions=_changes(frame, view, changed)),
+        section("Members", _members(visit, view)),
+        section("Dead letters", visit.link(f"Dead letters of {view.group}", path("dlq", view.group))),
+    )
+
+
+def _offsets(visit: Visit, view: GroupView) -> Node:
+    if not view.offsets:
+        return empty(
+            "It has neither committed an offset nor subscribed to a topic.", f"rmq consume orders --group {view.group}"
+        )
+    columns: list[Column[GroupQueueView]] = [
+        Column("Queue", lambda each: f"{each.topic} {each.broker_name}/{each.queue_id}"),
+        Column(
+            "Committed", lambda each: words.UNKNOWN if each.committed is None else str(each.committed), is_number=True
+        ),
+        Column("End", lambda each: str(each.max_offset), is_number=True),
+        Column("Lag", lambda each: words.number(each.lag), is_number=True),
+        Column("Behind", lambda each: words.seconds(each.seconds_behind), is_number=True),
+        Column("Messages", lambda each: _messages_link(visit, each)),
+    ]
+    listed = table(
+        visit, "Offsets", columns, view.offsets, lambda each: f"{each.topic} {each.broker_name}/{each.queue_id}"
+    )
+    never = sum(each.committed is None for each in view.offsets)
+    return group(
+        listed,
+        notes(
+            f"Never committed in {words.counted(never, 'queue')}: how far it is there is unknown." if never else None
+        ),
+    )
+
+
+def _messages_link(visit: Visit, each: GroupQueueView) -> Node:
+    queue = f"{each.broker_name}/{each.queue_id}"
+    where = path("topics", each.topic, "messages")
+    if each.committed is None:
+        return visit.link("in the queue", where, queue=queue)
+    return visit.link("from there", where, queue=queue, offset=f"{each.committed}:", order="oldest")
+
+
+def _changes(frame: Frame, view: GroupView, changed: Change) -> list[Node]:
+    if not frame.visit.may_change:
+        return []
+    return [
+        button("Reset offsets", lambda: reset_group(frame, view.group, view.topics, changed)),
+        button("Delete group", lambda: _delete(frame, view), kind="danger"),
+    ]
+
+
+def _delete(frame: Frame, view: GroupView) -> None:
+    async def do() -> None:
+        await frame.visit.act(lambda who: frame.visit.desk.actions.delete_group(who, view.group))
+        ui.navigate.to("/groups")
+
+    committed = sum(each.committed is not None for each in view.offsets)
+    effects = [
+        f"Its committed offsets of {words.counted(committed, 'queue')} are deleted; "
+        f"{words.counted(view.members, 'member')} connected. Whoever reads for it again begins as a new group does.",
+    ]
+    frame.confirm(f"Delete group {view.group}?", effects, "Delete group", do, typed=view.group)
+
+
+def _members(visit: Visit, view: GroupView) -> Node:
+    if not view.clients:
+        return empty("Nobody is connected for this group.")
+    columns: list[Column[MemberView]] = [
+        Column("Client", lambda each: each.client_id),
+        Column("Address", lambda each: each.address),
+        Column("Language", lambda each: each.language),
+        Column("Version", lambda each: str(each.version), is_number=True),
+    ]
+    return table(visit, "Members", columns, view.clients, lambda each: each.client_id)
+
+
+def _snippets(visit: Visit, name: str) -> Snippets:
+    return Snippets(visit.where.cli("group", "describe", name), visit.where.rest("groups", name))

@@ -1,0 +1,131 @@
+"""/groups: consumer groups and Spark queries in one list, by how far they are behind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rmqspark.admin.console import words
+from rmqspark.admin.console.addresses import path
+from rmqspark.admin.console.filters import Change, text_filter
+from rmqspark.admin.console.live import Live
+from rmqspark.admin.console.nodes import Node, h
+from rmqspark.admin.console.parts import empty, group, notes
+from rmqspark.admin.console.snippets import Snippets
+from rmqspark.admin.console.tables import Column, pager, table
+from rmqspark.admin.paging import Page
+from rmqspark.admin.reads import groups as look
+from rmqspark.admin.reads import queries
+from rmqspark.admin.schemas.groups import GroupSummary
+from rmqspark.admin.schemas.queries import QuerySummary
+
+if TYPE_CHECKING:
+    from rmqspark.admin.console.frame import Frame
+    from rmqspark.admin.console.visits import Visit
+
+_ON_A_PAGE = 100
+
+
+class _Row(NamedTuple):
+    """A group or a query; `members` are consumers that are connected, or queues that a query owns."""
+
+    kind: str
+    name: str
+    address: str
+    lag: int | None
+    seconds_behind: int | None
+    caught_up: int | None
+    members: str
+    reads: str
+
+    @classmethod
+    def of_group(cls, each: GroupSummary) -> _Row:
+        return cls(
+            "group",
+            each.group,
+            path("groups", each.group),
+            each.lag,
+            each.seconds_behind,
+            each.caught_up_in_seconds,
+            words.counted(each.members, "member"),
+            ", ".join(each.topics),
+        )
+
+    @classmethod
+    def of_query(cls, each: QuerySummary) -> _Row:
+        return cls(
+            "Spark query",
+            each.name or each.query_id,
+            path("spark", each.query_id),
+            each.lag,
+            each.seconds_behind,
+            each.caught_up_in_seconds,
+            words.counted(each.queues, "queue"),
+            ", ".join(each.groups),
+        )
+
+
+class _Document(NamedTuple):
+    groups: Page[GroupSummary]
+    queries: list[QuerySummary]
+
+
+async def build(frame: Frame) -> None:
+    visit = frame.visit
+    frame.head(
+        frame.code_button(
+            lambda: Snippets(visit.where.cli("group", "list"), visit.where.rest("groups", limit=_ON_A_PAGE))
+        )
+    )
+    live: Live[_Document] = frame.part(lambda: _read(visit), lambda document: show(visit, document, live.refresh), 5)
+    await live.begin()
+
+
+def _read(visit: Visit) -> _Document:
+    given = visit.given
+    said = given.get("q", "")
+    found = look.groups(visit.cluster, _ON_A_PAGE, given.get("cursor"), containing=said)
+    seen = [] if given.get("cursor") else queries.queries(visit.cluster)
+    return _Document(
+        found, [each for each in seen if said.casefold() in f"{each.name or ''} {each.query_id}".casefold()]
+    )
+
+
+def show(visit: Visit, document: _Document, changed: Change) -> Node:
+    rows = [*map(_Row.of_group, document.groups.items), *map(_Row.of_query, document.queries)]
+    filters = h("div", text_filter(visit, "q", "Name contains", changed), class_="filters")
+    more = notes("Sorted within this page of groups; there are more behind it." if document.groups.next else None)
+    return group(filters, _listing(visit, rows), more, pager(visit, document.groups.next))
+
+
+def _listing(visit: Visit, rows: list[_Row]) -> Node:
+    if not rows and visit.given.get("q"):
+        return empty(f"No group or query has {visit.given['q']!r} in its name.")
+    if not rows:
+        return empty(
+            "Whoever reads is listed here: consumer groups, and Spark queries.", "rmq consume orders --group billing"
+        )
+    return table(visit, "Groups and Spark queries", _columns(visit), rows, lambda each: each.address, by="-lag")
+
+
+def _columns(visit: Visit) -> list[Column[_Row]]:
+    return [
+        Column("Name", lambda each: visit.link(each.name, each.address), lambda each: each.name, "name"),
+        Column("Kind", lambda each: each.kind, lambda each: each.kind, "kind"),
+        Column("Lag", lambda each: words.number(each.lag), lambda each: each.lag, "lag", is_number=True),
+        Column(
+            "Behind",
+            lambda each: words.seconds(each.seconds_behind),
+            lambda each: each.seconds_behind,
+            "behind",
+            is_number=True,
+        ),
+        Column(
+            "Caught up",
+            lambda each: words.caught_up(each.caught_up, each.lag),
+            lambda each: each.caught_up,
+            "caught",
+            is_number=True,
+        ),
+        Column("Connected", lambda each: each.members),
+        Column("Reads", lambda each: each.reads or "none"),
+    ]

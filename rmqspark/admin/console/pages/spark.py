@@ -1,0 +1,47 @@
+"""/spark: the Spark queries that read from here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqspark.admin.console.filters import Change, flag_filter
+from rmqspark.admin.console.live import Live
+from rmqspark.admin.console.nodes import Node, h
+from rmqspark.admin.console.parts import code, empty, group
+from rmqspark.admin.console.query_parts import query_columns
+from rmqspark.admin.console.snippets import Snippets
+from rmqspark.admin.console.tables import table
+from rmqspark.admin.reads import queries as look
+from rmqspark.admin.schemas.queries import QuerySummary
+
+if TYPE_CHECKING:
+    from rmqspark.admin.console.frame import Frame
+    from rmqspark.admin.console.visits import Visit
+
+
+async def build(frame: Frame) -> None:
+    visit = frame.visit
+    frame.head(frame.code_button(lambda: _snippets(visit)))
+    live: Live[list[QuerySummary]] = frame.part(
+        lambda: look.queries(visit.cluster, past=bool(visit.given.get("past"))),
+        lambda found: show(visit, found, live.refresh),
+    )
+    await live.begin()
+
+
+def show(visit: Visit, found: list[QuerySummary], changed: Change) -> Node:
+    filters = h("div", flag_filter(visit, "past", "Those that ended long ago, too", changed), class_="filters")
+    return group(filters, _listing(visit, found))
+
+
+def _listing(visit: Visit, found: list[QuerySummary]) -> Node:
+    if not found:
+        named, topic = f'.option("namesrv", "{visit.cluster.namesrv}")', '.option("subscribe", "orders")'
+        start = "\n    ".join(['spark.readStream.format("rmq")', named, f"{topic}.load()"])
+        return empty("Spark queries that read from here are listed as soon as they do:", "", code(start))
+    return table(visit, "Spark queries", query_columns(visit), found, lambda each: each.query_id)
+
+
+def _snippets(visit: Visit) -> Snippets:
+    past = "true" if visit.given.get("past") else None
+    return Snippets(visit.where.cli("spark", "list"), visit.where.rest("spark", "queries", past=past))

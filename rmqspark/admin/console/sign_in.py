@@ -1,0 +1,52 @@
+"""Signing in and out: plain forms, answered here, for only an answer can set a cookie that no script can read."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs
+
+from fastapi import Request
+from fastapi.responses import RedirectResponse
+
+from rmqspark.admin.console.addresses import own, with_query
+from rmqspark.admin.console.sessions import COOKIE, LONGEST_MS, Sessions
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+
+def add_sign_in(app: FastAPI, sessions: Sessions) -> None:
+    """POST /login and GET /logout. The page of the form is `pages.login`."""
+
+    @app.post("/login", include_in_schema=False)
+    async def sign_in(request: Request) -> RedirectResponse:
+        said = parse_qs((await request.body()).decode("utf-8", "replace"))
+        token, target = said.get("token", [""])[0], own(said.get("next", [""])[0])
+        prefix = request.scope.get("root_path", "")
+        cookie = sessions.begin(token.strip())
+        if cookie is None:
+            return _to(prefix + with_query("/login", {"next": target, "failed": 1}))
+        answer = _to(prefix + target)
+        answer.set_cookie(
+            COOKIE,
+            cookie,
+            max_age=LONGEST_MS // 1000,
+            path=prefix or "/",
+            secure=request.url.scheme == "https",
+            httponly=True,
+            samesite="strict",
+        )
+        return answer
+
+    @app.get("/logout", include_in_schema=False)
+    async def sign_out(request: Request) -> RedirectResponse:
+        prefix = request.scope.get("root_path", "")
+        sessions.end(request.cookies.get(COOKIE))
+        answer = _to(f"{prefix}/login")
+        answer.delete_cookie(COOKIE, path=prefix or "/")
+        return answer
+
+
+def _to(address: str) -> RedirectResponse:
+    return RedirectResponse(address, HTTPStatus.SEE_OTHER)

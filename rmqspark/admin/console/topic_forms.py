@@ -1,0 +1,151 @@
+"""Making, changing and deleting topics, and sending to one."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Final, get_args
+
+from nicegui import ui
+
+from rmqspark.admin.console.addresses import path
+from rmqspark.admin.console.bodies import MOST_EVER
+from rmqspark.admin.console.forms import Form, Said, area, choice, field, whole
+from rmqspark.admin.console.nodes import Child, h
+from rmqspark.admin.console.words import counted
+from rmqspark.admin.schemas.messages import MessageView, NewMessage
+from rmqspark.admin.schemas.topics import MessageType, NewTopic, TopicChange, TopicView
+from rmqspark.errors import InvalidArgument
+from rmqspark.protocol.records.properties import RESERVED_NAMES
+
+if TYPE_CHECKING:
+    from rmqspark.admin.console.frame import Frame
+
+_TYPES: Final = [(each, each) for each in get_args(MessageType)]
+_PERMS: Final = [("rw", "read and write"), ("r", "read"), ("w", "write")]
+
+
+def create_topic(frame: Frame) -> None:
+    async def do(said: Said) -> None:
+        new = NewTopic.model_validate(
+            {
+                **{name: said[name] for name in ("perm", "type")},
+                "topic": said["topic"].strip(),
+                "queues": whole(said, "queues", "Queues"),
+            }
+        )
+        await frame.visit.act(lambda who: frame.visit.desk.actions.create_topic(who, new))
+        ui.navigate.to(path("topics", new.topic))
+
+    fields: list[Child] = [
+        field("Name", "topic", focus=True),
+        h(
+            "div",
+            field("Queues on each broker", "queues", "8"),
+            choice("Type", "type", _TYPES, "normal"),
+            choice("Allowed", "perm", _PERMS, "rw"),
+            class_="fields",
+        ),
+    ]
+    Form(frame, "New topic", fields, "Create", do)
+
+
+def change_topic(frame: Frame, topic: TopicView) -> None:
+    async def do(said: Said) -> None:
+        change = TopicChange.model_validate(
+            {
+                "read_queues": whole(said, "read", "Queues to read"),
+                "write_queues": whole(said, "write", "Queues to write"),
+                "perm": said["perm"],
+                "type": said["type"],
+            }
+        )
+        await frame.visit.act(lambda who: frame.visit.desk.actions.update_topic(who, topic.topic, change))
+        frame.tell(f"Topic {topic.topic} is changed on every broker that has it.")
+
+    first = topic.on_brokers[0]
+    fields: list[Child] = [
+        h(
+            "div",
+            field("Queues to read", "read", str(first.read_queues), focus=True),
+            field("Queues to write", "write", str(first.write_queues)),
+            choice("Type", "type", _TYPES, topic.type),
+            choice("Allowed", "perm", _PERMS, first.perm),
+            class_="fields",
+        ),
+        h(
+            "p",
+            "To shrink a topic, take queues to write away first, and those to read when they are consumed.",
+            class_="note",
+        ),
+    ]
+    Form(frame, f"Change {topic.topic}", fields, "Change", do)
+
+
+def delete_topic(frame: Frame, topic: TopicView) -> None:
+    async def do() -> None:
+        await frame.visit.act(lambda who: frame.visit.desk.actions.delete_topic(who, topic.topic))
+        ui.navigate.to("/topics")
+
+    place = f"{counted(topic.queues, 'queue')} on {counted(topic.brokers, 'broker')}"
+    effects = [f"{counted(topic.messages, 'message')} in {place} are deleted with it. They cannot be brought back."]
+    frame.confirm(f"Delete topic {topic.topic}?", effects, "Delete topic", do, typed=topic.topic)
+
+
+def send_message(frame: Frame, topic: str, like: MessageView | None = None) -> None:
+    """A new message, or one like another, to be edited. A body that is no text, or too long, is sent again as it is."""
+    as_it_is = None
+    if like is not None and (like.body is None or like.body_bytes > MOST_EVER):
+        as_it_is = base64.b64encode(like.body_as_bytes()).decode()
+
+    async def do(said: Said) -> None:
+        new = NewMessage.model_validate(
+            {
+                "body": None if as_it_is else said["body"].replace("\r\n", "\n"),
+                "body_base64": as_it_is,
+                "tags": said["tags"].strip() or None,
+                "keys": said["keys"].split(),
+                "properties": _properties(said["properties"]),
+                "shard": said["shard"].strip() or None,
+            }
+        )
+        receipt = await frame.visit.act(lambda who: frame.visit.desk.actions.send(who, topic, new))
+        story = f"Stored in {receipt.broker_name}/{receipt.queue_id} at offset {receipt.queue_offset}: "
+        frame.tell(
+            h("p", h("span", story), frame.visit.link(receipt.msg_id, path("messages", receipt.msg_id), topic=topic))
+        )
+
+    body = "" if like is None else like.body or ""
+    properties = (
+        {} if like is None else {name: value for name, value in like.properties.items() if name not in RESERVED_NAMES}
+    )
+    fields: list[Child] = [
+        h(
+            "p",
+            f"Its body, no text or too long to edit, is sent as it is: {counted(like.body_bytes, 'byte')}.",
+        )
+        if like is not None and as_it_is
+        else area("Body", "body", body),
+        h(
+            "div",
+            field("Tag", "tags", "" if like is None else like.tags or ""),
+            field("Keys, with blanks between", "keys", "" if like is None else " ".join(like.keys)),
+            field("In one queue with, in order", "shard"),
+            class_="fields",
+        ),
+        area(
+            "Properties, one name=value a line",
+            "properties",
+            "\n".join(f"{name}={value}" for name, value in properties.items()),
+        ),
+    ]
+    Form(frame, f"Send to {topic}", fields, "Send", do)
+
+
+def _properties(text: str) -> dict[str, str]:
+    found = {}
+    for line in filter(str.strip, text.splitlines()):
+        name, equals, value = line.partition("=")
+        if not equals or not name.strip():
+            raise InvalidArgument(f"Property {line!r} is no name=value.")
+        found[name.strip()] = value
+    return found

@@ -1,0 +1,107 @@
+"""What all pages look at together: how the cluster is, every two seconds; rates and lag for charts, every ten."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import structlog
+from anyio import to_thread
+
+from rmqspark.admin.console.histories import Histories
+from rmqspark.admin.reads import cluster, groups, queries
+from rmqspark.errors import RmqError
+
+if TYPE_CHECKING:
+    from rmqspark.admin.desk import Desk
+    from rmqspark.admin.schemas.cluster import ClusterView
+
+log = structlog.get_logger("rmqspark.admin.console")
+
+LOOK_EVERY_S: Final = 2.0
+_MEASURED_EVERY: Final = 5  # looks
+_MOST_GROUPS: Final = 100
+_T = TypeVar("_T")
+
+
+class Watch:
+    """Belongs to the event loop. `error` says why the newest look failed; `view` stays what the last good one saw."""
+
+    def __init__(self, desk: Desk, is_watched: Callable[[], bool]) -> None:
+        """`is_watched`: whether a page is open anywhere. Otherwise it looks only as often as charts need it."""
+        self._cluster = desk.cluster
+        self._is_watched = is_watched
+        self._is_anybody_there = True
+        self.view: ClusterView | None = None
+        self.error: RmqError | None = None
+        self.seen_at_ms = 0
+        self.histories = Histories()
+
+    async def run(self) -> None:
+        """Looks until it is cancelled."""
+        for turn in itertools.count():
+            is_measured = turn % _MEASURED_EVERY == 0
+            if is_measured or self._is_watched():
+                await self._look()
+            if is_measured and self.error is None:
+                self._note_rates()
+                await self._note_lag()
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    @property
+    def alarm(self) -> str:
+        """What a banner says on every page; "" while all is well enough to be read."""
+        if self.error is not None:
+            return f"{self.error.message} {self.error.hint}".strip()
+        if self.view is None:
+            return ""
+        away = [each for each in self.view.problems if each.severity == "critical"]
+        return "; ".join(f"{each.subject}: {each.problem}" for each in away)
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether nobody was there who could have told anything: what is read now may be empty for that reason only."""
+        return self.error is not None or not self._is_anybody_there
+
+    async def check(self) -> None:
+        """Whether anybody is there, at this moment."""
+        names = await self._ask(lambda: self._cluster.cluster_info().brokerAddrTable)
+        self._is_anybody_there = bool(names)
+
+    async def _look(self) -> None:
+        view = await self._ask(lambda: cluster.cluster(self._cluster))
+        if view is not None:
+            self.view, self.seen_at_ms = view, self._cluster.clock.now_ms()
+            self._is_anybody_there = bool(view.brokers)
+
+    def _note_rates(self) -> None:
+        brokers = self.view.brokers if self.view is not None else []
+        self._note("in", [each.in_per_second for each in brokers])
+        self._note("out", [each.out_per_second for each in brokers])
+
+    def _note(self, name: str, rates: list[float | None]) -> None:
+        known = [each for each in rates if each is not None]
+        self.histories.note(name, self.seen_at_ms, sum(known) if known else None)
+
+    async def _note_lag(self) -> None:
+        found = await self._ask(lambda: groups.groups(self._cluster, _MOST_GROUPS, None).items)
+        seen = await self._ask(lambda: queries.queries(self._cluster))
+        now_ms = self._cluster.clock.now_ms()
+        for group in found or ():
+            self.histories.note(f"group {group.group}", now_ms, group.lag)
+        for query in seen or ():
+            self.histories.note(f"query {query.query_id}", now_ms, query.lag)
+
+    async def _ask(self, read: Callable[[], _T]) -> _T | None:
+        try:
+            answer = await to_thread.run_sync(read, abandon_on_cancel=True)
+        except RmqError as error:
+            self.error = error
+            return None
+        except Exception:
+            log.exception("the cluster could not be looked at")
+            return None
+        self.error = None
+        return answer

@@ -1,0 +1,29 @@
+"""The names of all that can be looked at, for who searches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rmqspark.client.admin_groups import list_groups
+from rmqspark.client.queries import seen_queries
+from rmqspark.client.user_topics import user_topics
+
+if TYPE_CHECKING:
+    from rmqspark.client.cluster_client import ClusterClient
+
+
+class Name(NamedTuple):
+    """`kind` is topic, group, query or broker."""
+
+    kind: str
+    name: str
+
+
+def all_names(client: ClusterClient) -> list[Name]:
+    """Of the users' topics and groups, of the queries that were heard of, and of brokers."""
+    return [
+        *(Name("topic", name) for name in user_topics(client)),
+        *(Name("group", name) for name in list_groups(client, system=False)),
+        *(Name("query", seen.known.queryId) for seen in seen_queries(client)),
+        *(Name("broker", name) for name in sorted(client.cluster_info().brokerAddrTable)),
+    ]

@@ -1,0 +1,99 @@
+"""What a live part of a page shows: while it is read the first time, while it cannot be read, and with what age."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from rmqspark.admin.console.live import Live
+from rmqspark.admin.console.nodes import find, h, texts
+from rmqspark.errors import RequestTimeout
+from rmqspark.testing.manual_clock import ManualClock
+
+
+class Watched:
+    """A cluster whose brokers are there, or are not."""
+
+    def __init__(self) -> None:
+        self.is_blind = False
+        self.error: Any = None
+
+    async def check(self) -> None: ...
+
+
+class Scene:
+    """A part of a page that shows a number; reading it raises what is in `error`."""
+
+    def __init__(self, **options: Any) -> None:
+        self.clock = ManualClock()
+        self.watch = Watched()
+        self.number, self.error = 1, None
+        visit: Any = SimpleNamespace(cluster=SimpleNamespace(clock=self.clock), watch=self.watch, path="/x")
+        self.live = Live(visit, self.read, lambda number: h("b", str(number)), **options)
+
+    def read(self) -> int:
+        if self.error is not None:
+            raise self.error
+        return self.number
+
+    def shown(self) -> Any:
+        asyncio.run(self.live.read())
+        return self.live.node()
+
+
+def test_first_a_skeleton() -> None:
+    """Which says that it is busy."""
+    node = Scene().live.node()
+    assert node.attributes["aria-busy"] == "true"
+    assert "Loading" in texts(node)
+
+
+def test_what_was_read() -> None:
+    """Is shown, and that it is live; busy no more."""
+    node = Scene(every_s=5).shown()
+    assert node.attributes["aria-busy"] == "false"
+    assert texts(node) == "Live, every 5 s. Pause 1"
+
+
+def test_what_is_old_stays_with_its_age() -> None:
+    """With what went wrong, why, what to do, a number to find it by, and the way to try again; then all is well."""
+    scene = Scene()
+    scene.shown()
+    scene.clock.advance(seconds=42)
+    scene.error = RequestTimeout("No answer.", hint="Look at the broker.")
+    node = scene.shown()
+    (alert,) = [each for each in find(node, "div") if each.attributes.get("role") == "alert"]
+    assert "No answer. Look at the broker. In the log of rmq admin it has the number" in texts(alert)
+    assert texts(find(alert, "button")[0]) == "Try again"
+    assert "Old: as it was 42 s ago." in texts(node)
+    assert texts(find(node, "b")[0]) == "1"
+    scene.error, scene.number = None, 2
+    assert texts(scene.shown()) == "Live, every 3 s. Pause 2"
+
+
+def test_an_empty_answer_of_nobody_is_none() -> None:
+    """What a name server that has lost its brokers tells does not take the place of what was known."""
+    scene = Scene()
+    scene.shown()
+    scene.watch.is_blind, scene.number = True, 0
+    node = scene.shown()
+    assert "No broker is there to be asked." in texts(node)
+    assert texts(find(node, "b")[0]) == "1"
+
+
+@pytest.mark.parametrize("needs_brokers", [True, False])
+def test_at_first_only_what_needs_no_broker_is_shown_without(needs_brokers: bool) -> None:
+    """Lists would look empty."""
+    scene = Scene(needs_brokers=needs_brokers)
+    scene.watch.is_blind = True
+    assert len(find(scene.shown(), "b")) == (0 if needs_brokers else 1)
+
+
+def test_a_fault_of_ours_is_told() -> None:
+    """Rather than a skeleton for ever."""
+    scene = Scene()
+    scene.error = ZeroDivisionError()
+    assert "the log of rmq admin has it" in texts(scene.shown())

@@ -1,0 +1,174 @@
+"""What decides without a browser: addresses, preferences, sessions, the tail of a topic, charts, tables, snippets."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from rmqspark.admin.access import Role
+from rmqspark.admin.config import AdminConfig
+from rmqspark.admin.console import addresses, snippets
+from rmqspark.admin.console.charts import line_chart, summed_up
+from rmqspark.admin.console.histories import MOST_POINTS, Histories
+from rmqspark.admin.console.nodes import find, h, texts
+from rmqspark.admin.console.preferences import Preferences
+from rmqspark.admin.console.resets import effect
+from rmqspark.admin.console.sessions import LONGEST_MS, Sessions
+from rmqspark.admin.console.tables import Column, ordered
+from rmqspark.admin.console.tail import Tail
+from rmqspark.admin.reads.messages import Wanted
+from rmqspark.client.group_resets import QueueReset
+from rmqspark.message_queue import MessageQueue
+from rmqspark.testing.manual_clock import ManualClock
+
+
+@pytest.mark.parametrize(
+    ("target", "goes_to"),
+    [
+        ("/topics?q=a", "/topics?q=a"),
+        (None, "/"),
+        ("", "/"),
+        ("topics", "/"),
+        ("//evil.example", "/"),
+        ("/\\evil.example", "/"),
+        ("https://evil.example/", "/"),
+        ("/\r\nSet-Cookie: a=b", "/"),
+    ],
+)
+def test_where_a_login_goes(target: str | None, goes_to: str) -> None:
+    """To pages of ours only."""
+    assert addresses.own(target) == goes_to
+
+
+def test_addresses() -> None:
+    """Every name is one step, whatever is in it."""
+    assert addresses.path("topics", "%RETRY%a/b?c#d") == "/topics/%25RETRY%25a%2Fb%3Fc%23d"
+    assert addresses.with_query("/topics", {"q": "a&b", "cursor": None, "system": ""}) == "/topics?q=a%26b"
+    assert addresses.changed("/t", {"q": "a", "cursor": "x"}, cursor=None) == "/t?q=a"
+
+
+@pytest.mark.parametrize(
+    ("cookies", "theme", "zone"),
+    [
+        ({}, "system", "UTC"),
+        ({"rmq_theme": "dark", "rmq_zone": "Europe/Berlin"}, "dark", "Europe/Berlin"),
+        ({"rmq_theme": "</style>", "rmq_zone": "../../etc/passwd"}, "system", "UTC"),
+        ({"rmq_zone": "Nowhere/Land"}, "system", "UTC"),
+    ],
+)
+def test_preferences_are_ours_or_none(cookies: dict[str, str], theme: str, zone: str) -> None:
+    """A cookie says only what it may."""
+    preferences = Preferences.of(cookies)
+    assert (preferences.theme, preferences.zone_name) == (theme, zone)
+
+
+def test_sessions_end() -> None:
+    """By signing out, and by time; a wrong token begins none; without tokens everybody is admin."""
+    clock = ManualClock()
+    config = AdminConfig(admin_token="a" * 16, read_token="r" * 16)
+    sessions = Sessions(config, clock)
+    assert sessions.begin("wrong") is None
+    admin, reader = sessions.begin("a" * 16), sessions.begin("r" * 16)
+    assert (sessions.role(admin), sessions.role(reader), sessions.role(None)) == (Role.ADMIN, Role.READ, None)
+    sessions.end(admin)
+    assert (sessions.role(admin), sessions.role(reader)) == (None, Role.READ)
+    clock.advance(seconds=LONGEST_MS // 1000)
+    assert sessions.role(reader) is None
+    assert Sessions(AdminConfig(), clock).role(None) is Role.ADMIN
+
+
+def seen(*offsets: int) -> list[Any]:
+    return [SimpleNamespace(broker_name="a", queue_id=0, queue_offset=offset) for offset in offsets]
+
+
+def test_the_tail_of_a_topic() -> None:
+    """Each message once, the newest first, so many at most; it says when it cannot keep up."""
+    tail = Tail().joined(seen(3, 2, 1), most=4)
+    assert ([each.queue_offset for each in tail.messages], tail.came, tail.is_full) == ([3, 2, 1], 3, False)
+    tail = tail.joined(seen(5, 4, 3), most=4)
+    assert ([each.queue_offset for each in tail.messages], tail.came) == ([5, 4, 3, 2], 2)
+    assert (tail.is_full, tail.is_behind) == (True, False)
+    assert tail.joined(seen(9, 8, 7), most=4).is_behind
+    assert tail.joined(seen(5, 4, 3), most=4).came == 0
+
+
+def test_histories_are_bounded() -> None:
+    """The oldest go."""
+    histories = Histories()
+    for at_ms in range(MOST_POINTS + 5):
+        histories.note("in", at_ms, float(at_ms))
+    assert len(histories.of("in")) == MOST_POINTS
+    assert histories.of("in")[0] == (5, 5.0)
+    assert histories.of("nothing") == []
+
+
+def test_a_chart_says_what_it_shows() -> None:
+    """In words, as a picture with them as its name, and as a table; broken where nothing was known."""
+    series = [(0, 1.0), (10_000, None), (20_000, 3.0), (30_000, 2.0)]
+    story = summed_up("Lag", "messages", series, UTC, "{:.0f}".format)
+    assert story == "Lag now 2 messages, up from 1 at 00:00:00; between 1 and 3. Unknown at 1 of 4 times."
+    chart = line_chart("Lag", "messages", series, UTC, "{:.0f}".format)
+    (picture,) = find(chart, "svg")
+    assert picture.attributes["aria-label"] == story
+    assert len(find(picture, "polyline")) == 2
+    assert "unknown" in texts(find(chart, "table")[0])
+    assert find(line_chart("Lag", "messages", [], UTC, str), "svg") == []
+
+
+def test_what_is_unknown_is_sorted_last() -> None:
+    """Whichever way."""
+    column: Column[int | None] = Column("Lag", str, lambda lag: lag, "lag")
+    assert ordered([2, None, 1], column, descending=False) == [1, 2, None]
+    assert ordered([2, None, 1], column, descending=True) == [2, 1, None]
+
+
+def test_nodes_hold_texts() -> None:
+    """Nothing is read as HTML; what is None or False is no attribute."""
+    node = h("p", "<b>", h("i", "x"), tabindex=0, hidden=False, title=None, aria_label="a", for_="f")
+    assert node.attributes == {"tabindex": "0", "aria-label": "a", "for": "f"}
+    assert texts(node) == "<b> x"
+
+
+def test_a_reset_in_numbers() -> None:
+    """What is consumed again, what is left out, and what nobody knows."""
+    queues = [MessageQueue("t", "broker-a", number) for number in range(3)]
+    plan = [
+        QueueReset(queues[0], 10, 4, 0, 20),
+        QueueReset(queues[1], 10, 12, 0, 20),
+        QueueReset(queues[2], None, 0, 0, 20),
+    ]
+    assert effect(plan) == (
+        "3 queues are set; 6 messages will be consumed once more; 2 messages will not be consumed; "
+        "of 1 queue it is unknown, for nothing was ever committed."
+    )
+
+
+WHERE = snippets.Whereabouts("h1:9876;h2:9876", "http://127.0.0.1:8088/rmq", asks_for_token=True)
+
+
+def test_snippets_are_whole() -> None:
+    """Quoted for where they are pasted, whatever somebody has typed."""
+    wanted = Wanted("orders", queue="broker-a/1", from_="-10m", sql="price > '$(rm -rf /)'")
+    code = snippets.messages(WHERE, wanted, None, 50)
+    assert code.cli == (
+        """rmq consume orders --from=-10m '--sql=price > '"'"'$(rm -rf /)'"'"'' --json --namesrv 'h1:9876;h2:9876'"""
+    )
+    assert code.rest.startswith(
+        'curl -s -H "Authorization: Bearer $RMQ_READ_TOKEN" \'http://127.0.0.1:8088/rmq/api/v1/topics/'
+    )
+    assert "queue=broker-a%2F1&from=-10m&sql=price+%3E+%27%24%28rm+-rf+%2F%29%27" in code.rest
+    compile(code.spark, "snippet", "exec")
+    assert '.option("startingTimestamp", "-10m")' in code.spark
+    assert "queueId = 1 AND brokerName = 'broker-a'" in code.spark
+
+
+@pytest.mark.parametrize("key", [None, 'a"b\\'])
+@pytest.mark.parametrize("offset", [None, "5:10", "-5"])
+@pytest.mark.parametrize("newest", [True, False])
+def test_snippets_for_spark_are_python(key: str | None, offset: str | None, newest: bool) -> None:
+    """Whatever the filters."""
+    wanted = Wanted("orders", offset=offset, tags='a"b', newest_first=newest)
+    compile(snippets.messages(WHERE, wanted, key, 50).spark, "snippet", "exec")
