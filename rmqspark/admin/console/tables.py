@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from rmqspark.admin.console.nodes import Child, Node, h
-from rmqspark.admin.console.parts import value
 from rmqspark.admin.console.visits import Visit
+from rmqspark.admin.console.words import UNKNOWN
 
 _Row = TypeVar("_Row")
 
@@ -73,14 +73,14 @@ def _heading(visit: Visit, column: Column[Any], asked: str) -> Node:
 
 def _cells(row: _Row, columns: Sequence[Column[_Row]]) -> list[Node]:
     first, *rest = columns
-    return [
-        h("th", first.cell(row), scope="row"),
-        *(h("td", _shown(column.cell(row)), class_="number" if column.is_number else None) for column in rest),
-    ]
+    return [h("th", first.cell(row), scope="row"), *(_cell(column, column.cell(row)) for column in rest)]
 
 
-def _shown(cell: Child) -> Child:
-    return value(cell) if isinstance(cell, str) else cell
+def _cell(column: Column[Any], content: Child) -> Node:
+    """One element where it is a text: a list has thousands."""
+    classes = ["number"] if column.is_number else []
+    classes += ["unknown"] if content == UNKNOWN else []
+    return h("td", content, class_=" ".join(classes) or None)
 
 
 def pager(visit: Visit, following: str | None) -> Node | None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from anyio.from_thread import start_blocking_portal
 
 from rmqspark.admin.console.live import Live
 from rmqspark.admin.console.nodes import find, h, texts
@@ -40,7 +40,8 @@ class Scene:
         return self.number
 
     def shown(self) -> Any:
-        asyncio.run(self.live.read())
+        with start_blocking_portal() as portal:
+            portal.call(self.live.read)
         return self.live.node()
 
 
