@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 def user_topics(cluster: ClusterClient) -> list[str]:
     """All topics but RocketMQ's own, some of which are named after the cluster and its brokers."""
-    return users_among(cluster.topics(), cluster.cluster_info())
+    info = cluster.cluster_info()
+    return users_among(cluster.topics(), info)
 
 
 def users_among(topics: Iterable[str], info: ClusterInfo) -> list[str]:

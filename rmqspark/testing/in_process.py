@@ -252,6 +252,7 @@ def namesrv_of_this_process() -> str | None:
 
 
 def _log_to_standard_error() -> None:
-    """Unless the program says where logs go: its output is its own."""
-    if not structlog.is_configured():
+    """Unless the program says where logs go, other than by structlog's default: its output is its own."""
+    # `is_configured` is true once logs were captured, too; then they go to standard output again.
+    if isinstance(structlog.get_config()["logger_factory"], structlog.PrintLoggerFactory):
         structlog.configure(logger_factory=lambda *_: structlog.PrintLogger(sys.stderr))  # that of each moment
