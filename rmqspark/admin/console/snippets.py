@@ -50,8 +50,8 @@ class Whereabouts:
         return "\n".join([*lines, "    .load()", ")", "rows.show(truncate=False)"])
 
 
-def messages(where: Whereabouts, wanted: Wanted, key: str | None, limit: int) -> Snippets:
-    """The browser of a topic's messages."""
+def messages(where: Whereabouts, wanted: Wanted, key: str | None, limit: int, cursor: str | None = None) -> Snippets:
+    """The browser of a topic's messages. Only REST knows pages: what Spark and the command line have is the first."""
     if key:
         return Snippets(
             where.cli("message", "query", wanted.topic, "--key", key, *_times(wanted)),
@@ -63,10 +63,33 @@ def messages(where: Whereabouts, wanted: Wanted, key: str | None, limit: int) ->
     given = {"offset": wanted.offset, "from_": wanted.from_, "to": wanted.to, "tags": wanted.tags, "sql": wanted.sql}
     newest = "true" if wanted.newest_first else None
     return Snippets(
-        where.cli("consume", wanted.topic, *_offsets(wanted), *_times(wanted), *_filters(wanted), "--json"),
-        where.rest("topics", wanted.topic, "messages", queue=wanted.queue, **given, newest=newest, limit=limit),
+        _consume(where, wanted, limit),
+        where.rest(
+            "topics",
+            wanted.topic,
+            "messages",
+            queue=wanted.queue,
+            **given,
+            newest=newest,
+            limit=limit,
+            cursor=cursor,
+        ),
         _spark_rows(where, wanted, limit),
     )
+
+
+def _consume(where: Whereabouts, wanted: Wanted, limit: int) -> str:
+    """`rmq consume` reads on from the oldest and knows no queues: the newest are the last that it prints."""
+    is_cut = not wanted.newest_first and not wanted.queue
+    count = [f"--count={limit}"] if is_cut else []
+    command = where.cli(
+        "consume", wanted.topic, *_offsets(wanted), *_times(wanted), *_filters(wanted), *count, "--json"
+    )
+    if wanted.queue:
+        broker, _, number = wanted.queue.rpartition("/")
+        condition = f".queueId == {number or 0}" + (f" and .brokerName == {json.dumps(broker)}" if broker else "")
+        command += f" | jq -c {shlex.quote(f'select({condition})')}"
+    return command if is_cut else f"{command} | {'tail' if wanted.newest_first else 'head'} -n {limit}"
 
 
 def _spark_rows(where: Whereabouts, wanted: Wanted, limit: int) -> str:

@@ -32,7 +32,9 @@ async def build(frame: Frame) -> None:
     topic = visit.params["topic"]
     asked = Asked.of(topic, visit.given)
     frame.head(
-        frame.code_button(lambda: snippets.messages(visit.where, asked.wanted, asked.key, ON_A_PAGE)),
+        frame.code_button(
+            lambda: snippets.messages(visit.where, asked.wanted, asked.key, ON_A_PAGE, visit.given.get("cursor"))
+        ),
         _follow_link(visit, asked),
         button("Send a message", lambda: send_message(frame, topic), kind="primary") if visit.may_change else None,
         crumbs=[("Topics", "/topics"), (topic, path("topics", topic))],

@@ -153,9 +153,10 @@ def test_snippets_are_whole() -> None:
     """Quoted for where they are pasted, whatever somebody has typed."""
     wanted = Wanted("orders", queue="broker-a/1", from_="-10m", sql="price > '$(rm -rf /)'")
     code = snippets.messages(WHERE, wanted, None, 50)
-    assert code.cli == (
+    consume = (
         """rmq consume orders --from=-10m '--sql=price > '"'"'$(rm -rf /)'"'"'' --json --namesrv 'h1:9876;h2:9876'"""
     )
+    assert code.cli == consume + """ | jq -c 'select(.queueId == 1 and .brokerName == "broker-a")' | head -n 50"""
     assert code.rest.startswith(
         'curl -s -H "Authorization: Bearer $RMQ_READ_TOKEN" \'http://127.0.0.1:8088/rmq/api/v1/topics/'
     )
@@ -172,3 +173,12 @@ def test_snippets_for_spark_are_python(key: str | None, offset: str | None, newe
     """Whatever the filters."""
     wanted = Wanted("orders", offset=offset, tags='a"b', newest_first=newest)
     compile(snippets.messages(WHERE, wanted, key, 50).spark, "snippet", "exec")
+
+
+@pytest.mark.parametrize(
+    ("newest_first", "ending"), [(True, " --json --namesrv n | tail -n 50"), (False, " --count=50 --json --namesrv n")]
+)
+def test_the_command_line_has_as_many_rows_as_the_screen(newest_first: bool, ending: str) -> None:
+    """The newest are the last that `rmq consume` prints."""
+    where = snippets.Whereabouts("n", "http://h", asks_for_token=False)
+    assert snippets.messages(where, Wanted("t", newest_first=newest_first), None, 50).cli.endswith(ending)
