@@ -84,8 +84,6 @@ def test_a_shell_completes_verbs_and_options(typed: str, next_words: list[str]) 
 
 def test_completion_can_be_installed(tmp_path: Path) -> None:
     """`rmq --install-completion bash` writes into the home directory what bash reads when it starts."""
-    script = (
-        f"{sys.executable} -m rmqspark --install-completion bash; exit"  # it looks for a shell above it
-    )
+    script = f"{sys.executable} -m rmqspark --install-completion bash; exit"  # it looks for a shell above it
     subprocess.run(["bash", "-c", script], env={**os.environ, "HOME": str(tmp_path)}, capture_output=True, check=True)
     assert "_RMQ_COMPLETE" in (tmp_path / ".bash_completions" / "rmq.sh").read_text()
