@@ -116,6 +116,7 @@ def test_all_times_change_alike(filled: Console, opened: Open) -> None:
     expect(page.locator("figcaption").first).to_contain_text("Europe/Berlin")
     expect(times.first).to_contain_text("+0")
     assert all(re.search(r"\+0[12]:00$", text) for text in times.all_inner_texts())
+    page.wait_for_function("document.cookie.includes('rmq_zone=Europe/Berlin')")
     visit(page, filled.url + "/topics/orders")
     assert page.locator("main time").count() > 3
     assert all(re.search(r"\+0[12]:00$", text) for text in page.locator("main time").all_inner_texts())
