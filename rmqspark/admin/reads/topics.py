@@ -8,18 +8,17 @@ from rmqspark.admin.paging import Page, paged
 from rmqspark.admin.schemas.groups import GroupSummary
 from rmqspark.admin.schemas.topics import FieldView, QueueView, SchemaView, TopicSummary, TopicView
 from rmqspark.client.admin_groups import describe_group, list_groups
-from rmqspark.client.admin_topics import describe_topic
+from rmqspark.client.admin_topics import describe_topic, describe_topics
 from rmqspark.client.body_sampling import sampled
 from rmqspark.client.body_schema import ddl, one_case, type_name
 from rmqspark.client.pull_consumer import PullConsumer
 from rmqspark.client.user_topics import user_topics
-from rmqspark.errors import MessageNotFound, TopicNotFound, UnparsableBody
+from rmqspark.errors import MessageNotFound, UnparsableBody
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.client.descriptions import TopicDescription
 
 
 def names(client: ClusterClient, *, system: bool = False) -> list[str]:
@@ -32,7 +31,7 @@ def topics(
     """By name; those whose name contains a text, in upper or lower case."""
 
     def show(chosen: Sequence[str]) -> list[TopicSummary]:
-        return [TopicSummary.of(topic) for topic in _existing(client, chosen)]
+        return [TopicSummary.of(topic) for topic in describe_topics(client, chosen)]
 
     wanted = [name for name in names(client, system=system) if containing.casefold() in name.casefold()]
     return paged(wanted, show, limit, cursor)
@@ -79,12 +78,3 @@ def schema(client: ClusterClient, name: str, count: int) -> SchemaView:
             for field, kind in sample.fields.fields.items()
         ],
     )
-
-
-def _existing(client: ClusterClient, chosen: Iterable[str]) -> Iterator[TopicDescription]:
-    """Those that are still there when they are looked at."""
-    for name in chosen:
-        try:
-            yield describe_topic(client, name)
-        except TopicNotFound:
-            continue

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqspark import AdminClient, Message, Producer, PullConsumer
+from rmqspark.client.admin_topics import describe_topics
+from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.errors import (
     GroupNotFound,
     InvalidArgument,
@@ -211,3 +213,15 @@ def test_a_topic_is_on_every_broker() -> None:
         assert {queue.broker_name for queue in admin.queues("one")} == {"broker-b"}
         admin.delete_topic("both")
         assert admin.topics() == ["one"]
+
+
+def test_many_topics_are_described_together() -> None:
+    """Each as it is described alone; those that are not there are left out."""
+    with cluster(brokers=2) as two, ClusterClient(two.namesrv) as client, AdminClient(two.namesrv) as admin:
+        names = [f"together-{number}" for number in range(120)]
+        for name in names:
+            admin.create_topic(name, queues=1)
+        described = describe_topics(client, [*names, "together-none"])
+        assert described == [admin.topic(name) for name in sorted(names)]
+        assert len(described[0].brokers) == len(described[0].queues) == 2
+        assert describe_topics(client, []) == []
