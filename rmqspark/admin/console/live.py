@@ -122,7 +122,7 @@ class Live(Generic[_Document]):
             document = await to_thread.run_sync(self._source, abandon_on_cancel=True)
         except RmqError as error:
             await self._note(error)
-        except Exception:
+        except Exception:  # a bug: it is logged, and told on this page; the others go on
             log.exception("a page cannot be read", page=self._visit.path)
             await self._note(RmqError("Something went wrong that should not; the log of rmq admin has it."))
         else:

@@ -100,7 +100,7 @@ class Watch:
         except RmqError as error:
             self.error = error
             return None
-        except Exception:
+        except Exception:  # a bug: it is logged, and the next look is tried; without it all charts would stop
             log.exception("the cluster could not be looked at")
             return None
         self.error = None
