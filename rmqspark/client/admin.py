@@ -35,15 +35,17 @@ if TYPE_CHECKING:
     from rmqspark.clock import Clock
     from rmqspark.message_queue import MessageQueue
     from rmqspark.model import ReceivedMessage
+    from rmqspark.remoting.access import Access
 
 
 @takes_what_it_says
 class AdminClient:
     """Creates, looks at and deletes what a cluster has. A context manager."""
 
-    def __init__(self, namesrv: str | None = None, *, clock: Clock | None = None) -> None:
-        """`namesrv` is "h1:9876;h2:9876"; None takes $RMQ_NAMESRV, $NAMESRV_ADDR, or this machine."""
-        self._cluster = ClusterClient(namesrv, clock=clock)
+    def __init__(self, namesrv: str | None = None, *, clock: Clock | None = None, access: Access | None = None) -> None:
+        """`namesrv` is "h1:9876;h2:9876"; None takes $RMQ_NAMESRV, $NAMESRV_ADDR, or this machine. `access` None is
+        what the environment says."""
+        self._cluster = ClusterClient(namesrv, clock=clock, access=access)
 
     def __enter__(self) -> Self:
         return self

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from rmqspark.errors import InvalidArgument
 from rmqspark.message_queue import MessageQueue
+from rmqspark.remoting.access import Access
 
 _Class = TypeVar("_Class", bound=type)
 _Call = TypeVar("_Call", bound=Callable[..., Any])
@@ -138,6 +139,7 @@ _KINDS: Final = {
     "MessageQueue": _Kind("a MessageQueue(topic, broker name, queue id)", fits=_is_queue),
     "Mapping[MessageQueue, int]": _Kind("a mapping of MessageQueue to offset", fits=_is_commit),
     "Callable[..., object]": _Kind("a function", fits=callable),
+    "Access": _Kind("an Access(credentials, tls)", frozenset({Access})),
     "Clock": _Kind("a Clock", fits=_has("now_ms", "monotonic_ms")),
     "Entropy": _Kind("an Entropy", fits=_has("below", "token")),
 }

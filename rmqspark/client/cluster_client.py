@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from rmqspark.client.access import access_of_environment
 from rmqspark.client.addresses import parse_addresses, resolve_namesrv
 from rmqspark.client.broker_client import BrokerClient
 from rmqspark.client.connections import Connections
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from rmqspark.entropy import Entropy
     from rmqspark.message_queue import MessageQueue
     from rmqspark.protocol.bodies.route import ClusterInfo
+    from rmqspark.remoting.access import Access
     from rmqspark.remoting.blocking import BlockingConnection
 
 DEFAULT_TIMEOUT_MS = 3000  # RocketMQ's mqClientApiTimeout
@@ -60,13 +62,16 @@ class ClusterClient:
         timeout_ms: int = DEFAULT_TIMEOUT_MS,
         on_request: OnBrokerRequest | None = None,
         instance_name: str | None = None,
+        access: Access | None = None,
     ) -> None:
-        """`instance_name` is what the client calls itself, on its machine, instead of by its process and time."""
+        """`instance_name` is what the client calls itself, on its machine, instead of by its process and time. `access`
+        None is what the environment says."""
         self.namesrv = resolve_namesrv(namesrv)
         self.clock = clock or SystemClock()
         self.entropy = entropy or SystemEntropy()
         self.timeout_ms = timeout_ms
-        self._connections = Connections(timeout_ms, on_request)
+        self.access = access_of_environment() if access is None else access
+        self._connections = Connections(timeout_ms, on_request, self.access)
         self.name_servers = NameServers(parse_addresses(self.namesrv), self._connections, timeout_ms)
         self.ip = local_ip(self.name_servers.addresses[0])
         self.client_id = client_id(self.ip, self.clock) if instance_name is None else f"{self.ip}@{instance_name}"

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from rmqspark.client.futures import at_hand
 from rmqspark.errors import AlreadyClosed, Unreachable
+from rmqspark.remoting.access import OPEN
 from rmqspark.remoting.blocking import BlockingConnection
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rmqspark.protocol.commands.command import Command
+    from rmqspark.remoting.access import Access
     from rmqspark.remoting.blocking import Answer
 
 _PATIENCE_S = 1.0  # with those who are served before; a server that takes nothing may keep them for longer
@@ -113,10 +115,13 @@ class _Slot:
 class Connections:
     """Opens a connection when an address is first used, and again after it was lost. Safe to share between threads."""
 
-    def __init__(self, connect_timeout_ms: int, on_request: OnBrokerRequest | None = None) -> None:
+    def __init__(
+        self, connect_timeout_ms: int, on_request: OnBrokerRequest | None = None, access: Access = OPEN
+    ) -> None:
         """`on_request` is called, on a thread of the connection's own, with what a server asks of this client."""
         self._connect_timeout_ms = connect_timeout_ms
         self._on_request = on_request
+        self._access = access
         self._lock = threading.Lock()
         self._slots: dict[str, _Slot] = {}
         self._closed = False
@@ -153,7 +158,9 @@ class Connections:
 
     def _open(self, address: str) -> BlockingConnection:
         on_request = partial(self._on_request, address) if self._on_request is not None else None
-        return BlockingConnection(address, connect_timeout_ms=self._connect_timeout_ms, on_request=on_request)
+        return BlockingConnection(
+            address, connect_timeout_ms=self._connect_timeout_ms, on_request=on_request, access=self._access
+        )
 
 
 def _closed() -> AlreadyClosed:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rmqspark.entropy import Entropy
     from rmqspark.message_queue import MessageQueue
     from rmqspark.model import SendReceipt
+    from rmqspark.remoting.access import Access
 
 DEFAULT_GROUP = "rmqspark-producer"
 RESEND_THREADS = 4  # for further tries of asynchronous sends; started only when one fails
@@ -50,11 +51,13 @@ class Producer:
         config: SendConfig | None = None,
         clock: Clock | None = None,
         entropy: Entropy | None = None,
+        access: Access | None = None,
     ) -> None:
-        """`namesrv` is "h1:9876;h2:9876"; None takes $RMQ_NAMESRV, $NAMESRV_ADDR, or this machine."""
+        """`namesrv` is "h1:9876;h2:9876"; None takes $RMQ_NAMESRV, $NAMESRV_ADDR, or this machine. `access` None is
+        what the environment says."""
         self.group = check_group(group)
         self._config = config or SendConfig()
-        self._cluster = ClusterClient(namesrv, clock=clock, entropy=entropy)
+        self._cluster = ClusterClient(namesrv, clock=clock, entropy=entropy, access=access)
         self._ids = MessageIds(self._cluster)
         self._delivery = Delivery(
             self._cluster,

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from rmqspark.client.fetcher import Arrival
     from rmqspark.clock import Clock
     from rmqspark.model import ReceivedMessage
+    from rmqspark.remoting.access import Access
 
 MAX_AHEAD_BYTES = 64 << 20  # fetched or asked for beyond what was handed out, all queues together
 RETRY_MS = 1_000
@@ -60,9 +61,11 @@ class PullConsumer:
         start: Literal["earliest", "latest"] = "earliest",
         max_poll_messages: int = 5_000,
         clock: Clock | None = None,
+        access: Access | None = None,
     ) -> None:
         """`tags` is an expression like "paid || shipped"; `sql`, instead, one like "price > 10 AND region = 'EU'" over
-        the messages' properties; `max_poll_messages` is the most that one `poll` returns. Raises InvalidFilter."""
+        the messages' properties; `max_poll_messages` is the most that one `poll` returns; `access` as in `Producer`.
+        Raises InvalidFilter."""
         if start not in ("earliest", "latest"):
             raise InvalidArgument(f"start is 'earliest' or 'latest', not {start!r}.")
         if max_poll_messages < 1:
@@ -71,7 +74,7 @@ class PullConsumer:
         self._accept = tag_test(tags)
         if sql is not None:
             check_sql(sql, tags)
-        self._cluster = ClusterClient(namesrv, clock=clock)
+        self._cluster = ClusterClient(namesrv, clock=clock, access=access)
         self._clock = self._cluster.clock
         self._max_poll_messages = max_poll_messages
         self._fetcher = Fetcher(self._cluster, group, tags.strip() or "*", sql, start)

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from rmqspark.message_queue import MessageQueue
     from rmqspark.model import ReceivedMessage
     from rmqspark.protocol.commands.command import Command
+    from rmqspark.remoting.access import Access
     from rmqspark.remoting.blocking import Answer
 
     Call: TypeAlias = Callable[[list[ReceivedMessage]], object]
@@ -94,12 +95,14 @@ class PushConsumer:
         config: PushConfig | None = None,
         clock: Clock | None = None,
         entropy: Entropy | None = None,
+        access: Access | None = None,
     ) -> None:
         """`listener` takes one ReceivedMessage; with `consume_message_batch_max_size` a list of up to so many of one
         queue, which is consumed, or comes again, as a whole. `consume_from` is where a group begins that has consumed
         nothing yet: "latest", "earliest", or a time in ms since 1970. `max_reconsume_times` -1 is 16, and without end
         where `ordered`. `allocate_strategy` is one of RocketMQ's, the same for all members. With `broadcasting` every
-        member gets all messages, whatever it fails at only once, and keeps its offsets in a file of its machine."""
+        member gets all messages, whatever it fails at only once, and keeps its offsets in a file of its machine.
+        `access` as in `Producer`."""
         self.group = check_group(group)
         if ordered and broadcasting:
             raise InvalidArgument("ordered and broadcasting exclude each other.", hint="Who broadcasts locks no queue.")
@@ -116,6 +119,7 @@ class PushConsumer:
             entropy=entropy,
             on_request=self._asked,
             instance_name=config.instance_name if broadcasting else None,
+            access=access,
         )
         self._subscriptions: dict[str, Subscription] = {}
         if not broadcasting:

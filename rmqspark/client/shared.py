@@ -8,21 +8,27 @@ from __future__ import annotations
 
 import os
 import threading
+from typing import TYPE_CHECKING
 
+from rmqspark.client.access import access_of_environment
 from rmqspark.client.addresses import resolve_namesrv
 from rmqspark.client.cluster_client import ClusterClient
 
-_clients: dict[tuple[int, str], ClusterClient] = {}
+if TYPE_CHECKING:
+    from rmqspark.remoting.access import Access
+
+_clients: dict[tuple[int, str, Access], ClusterClient] = {}
 _lock = threading.Lock()
 
 
-def shared_client(namesrv: str | None = None) -> ClusterClient:
-    """This process's client of the cluster behind `namesrv`. It stays open; do not close it."""
-    key = os.getpid(), resolve_namesrv(namesrv)
+def shared_client(namesrv: str | None = None, access: Access | None = None) -> ClusterClient:
+    """This process's client of the cluster behind `namesrv`, with that access, or the environment's. It stays open; do
+    not close it."""
+    key = os.getpid(), resolve_namesrv(namesrv), access_of_environment() if access is None else access
     with _lock:
         client = _clients.get(key)
         if client is None or client.closed:
-            client = _clients[key] = ClusterClient(key[1])
+            client = _clients[key] = ClusterClient(key[1], access=key[2])
         return client
 
 

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from rmqspark.message_queue import MessageQueue
     from rmqspark.model import Message, ReceivedMessage, SendReceipt
     from rmqspark.protocol.commands.command import Command
+    from rmqspark.remoting.access import Access
     from rmqspark.remoting.reply import Reply
 
 _CHECK_THREADS: Final = 2
@@ -88,9 +89,11 @@ class TransactionProducer:
         config: SendConfig | None = None,
         clock: Clock | None = None,
         entropy: Entropy | None = None,
+        access: Access | None = None,
     ) -> None:
         """`namesrv` is "h1:9876;h2:9876"; None takes $RMQ_NAMESRV, $NAMESRV_ADDR, or this machine. `group` is what
-        producers with the same listener have in common: each may be asked about what another sent."""
+        producers with the same listener have in common: each may be asked about what another sent. `access` as in
+        `Producer`."""
         self.group = check_group(group)
         self._listener = listener
         self._config = config or SendConfig()
@@ -98,7 +101,7 @@ class TransactionProducer:
         self._checking: set[Future[None]] = set()
         self._checks_lock = threading.Lock()  # between a question that comes in and `close`
         self._closed = False
-        self._cluster = ClusterClient(namesrv, clock=clock, entropy=entropy, on_request=self._asked)
+        self._cluster = ClusterClient(namesrv, clock=clock, entropy=entropy, on_request=self._asked, access=access)
         self._ids = MessageIds(self._cluster)
         self._delivery = Delivery(
             self._cluster,

@@ -38,6 +38,7 @@ from rmqspark.protocol.commands.command import (
     split_frame,
 )
 from rmqspark.protocol.faults import to_response
+from rmqspark.remoting.access import OPEN
 from rmqspark.remoting.address import no_host_name, parse_address
 from rmqspark.remoting.frame_reader import FrameReader
 from rmqspark.remoting.frame_writer import FrameWriter
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     import msgspec
 
     from rmqspark.protocol.commands.command import RawCommand
+    from rmqspark.remoting.access import Access
     from rmqspark.remoting.reply import Body, Buffer
 
 Answer: TypeAlias = "Reply | Future[Reply] | None"
@@ -88,9 +90,11 @@ class BlockingConnection:
         *,
         connect_timeout_ms: int = 3_000,
         on_request: OnRequest | None = None,
+        access: Access = OPEN,
         clock: Clock | None = None,
     ) -> None:
         self.address = address
+        self._access = access
         self._clock = clock or SystemClock()
         self._on_request = on_request
         self._pid = os.getpid()

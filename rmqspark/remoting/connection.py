@@ -17,6 +17,7 @@ from rmqspark.protocol.commands.command import (
 )
 from rmqspark.protocol.commands.frame import FrameDecoder
 from rmqspark.protocol.faults import to_response
+from rmqspark.remoting.access import OPEN
 from rmqspark.remoting.address import no_host_name, parse_address
 from rmqspark.remoting.pending import PendingCalls
 from rmqspark.remoting.response import Response
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     import msgspec
 
     from rmqspark.protocol.commands.command import Command
+    from rmqspark.remoting.access import Access
     from rmqspark.remoting.reply import Body, Buffer
 
 _MAX_CALLS_UNDER_WAY = 1_024
@@ -37,21 +39,22 @@ log = structlog.get_logger("rmqspark.remoting")
 class AsyncConnection(asyncio.Protocol):
     """Made by `open`. Requests of the other side are answered as not supported, oneway ones ignored."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, access: Access) -> None:
         self.address = address
+        self._access = access
         self._frames = FrameDecoder()
         self._calls = PendingCalls(address, _MAX_CALLS_UNDER_WAY)
         self._transport: asyncio.Transport | None = None
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @classmethod
-    async def open(cls, address: str, *, timeout_ms: int = 3_000) -> Self:
+    async def open(cls, address: str, *, timeout_ms: int = 3_000, access: Access = OPEN) -> Self:
         """Connects. Raises Unreachable naming the address."""
         host, port = parse_address(address)
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                _, connection = await loop.create_connection(lambda: cls(address), host, port)
+                _, connection = await loop.create_connection(lambda: cls(address, access), host, port)
         except (OSError, TimeoutError) as error:
             reason = getattr(error, "strerror", None) or str(error) or "no answer in time"
             raise Unreachable(f"Nothing answers at {address}: {reason}.", address=address) from error

@@ -1,0 +1,50 @@
+"""Who a client says it is to servers, and how its connections are kept from others' eyes and hands.
+
+Nothing secret is in what these print: they end up in tracebacks, in Spark's logs and in the arguments of tasks.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+_HIDDEN: Final = "***"
+
+
+class Credentials(NamedTuple):
+    """What requests are signed with (RocketMQ's SessionCredentials)."""
+
+    access_key: str
+    secret_key: str
+    security_token: str = ""
+
+    def __repr__(self) -> str:
+        return f"Credentials({self.access_key!r}, {_HIDDEN})"
+
+
+class Tls(NamedTuple):
+    """How connections are encrypted; the names are RocketMQ's (`tls.client.*`), paths are of PEM files.
+
+    Without `trust_cert_path` the system's authorities are trusted. `auth_server` False takes any certificate, and
+    `check_host` False one that is made out to another host.
+    """
+
+    trust_cert_path: str = ""
+    cert_path: str = ""
+    key_path: str = ""
+    key_password: str = ""
+    auth_server: bool = True
+    check_host: bool = True
+
+    def __repr__(self) -> str:
+        shown = self._replace(key_password=_HIDDEN if self.key_password else "")
+        return f"Tls({', '.join(f'{name}={value!r}' for name, value in zip(self._fields, shown, strict=True))})"
+
+
+class Access(NamedTuple):
+    """Both; by default neither."""
+
+    credentials: Credentials | None = None
+    tls: Tls | None = None
+
+
+OPEN: Final = Access()
