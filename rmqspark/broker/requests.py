@@ -22,6 +22,7 @@ from rmqspark.broker.handlers.locks import LockHandlers
 from rmqspark.broker.handlers.measuring import MeasuringHandlers
 from rmqspark.broker.handlers.messages import MessageHandlers
 from rmqspark.broker.handlers.metrics import MetricsHandlers
+from rmqspark.broker.handlers.on_slaves import refusing_on_slaves
 from rmqspark.broker.handlers.progress import ProgressHandlers
 from rmqspark.broker.handlers.queries import QueryHandlers
 from rmqspark.broker.handlers.queue_offsets import QueueOffsetHandlers
@@ -64,10 +65,13 @@ def server_of(given: Given, parts: Parts) -> RemotingServer:
         _about_reads(given, parts),
         _about_administration(given, parts),
     )
+    answered = chain.from_iterable(families)
+    if config.is_slave:
+        answered = map(refusing_on_slaves, answered)
     latency = parts.counted.latency
     together = SendTables(usual, parts.appender, receipts, latency)
     server = RemotingServer(
-        Router(chain.from_iterable(families), usual.take_alike, together, latency),
+        Router(answered, usual.take_alike, together, latency),
         host=config.bind_address,
         port=config.listen_port,
         limits=given.limits,

@@ -38,7 +38,9 @@ class SlaveProgress:
         """It has everything below `offset`. Raises FrameError for more than it was ever sent: that counts for
         nothing (reliability, G9)."""
         if offset > self.next_offset:
-            raise FrameError(f"The slave {self.address} confirms {offset}, and was sent no more than {self.next_offset}.")
+            raise FrameError(
+                f"The slave {self.address} confirms {offset}, and was sent no more than {self.next_offset}."
+            )
         self.acked_offset = max(self.acked_offset, offset)
 
 
@@ -62,7 +64,9 @@ class Slaves:
 
     def in_step(self, end_offset: int, most_behind_bytes: int) -> int:
         """How many have come so far that `end_offset` may be waited for."""
-        return sum(slave.acked_offset != NOTHING and end_offset - slave.acked_offset < most_behind_bytes for slave in self)
+        return sum(
+            slave.acked_offset != NOTHING and end_offset - slave.acked_offset < most_behind_bytes for slave in self
+        )
 
     def confirmed_by(self, count: int) -> int:
         """What at least so many of them have; NOTHING where there are not so many."""

@@ -95,9 +95,7 @@ class TailComparison:
             raise TailDiffers(self.position, is_end=True)
 
 
-def place_to_cut(
-    differs_at: int, compared_from: int, log_end: int, record_begin: Callable[[int], int]
-) -> int | None:
+def place_to_cut(differs_at: int, compared_from: int, log_end: int, record_begin: Callable[[int], int]) -> int | None:
     """Where the tail may be cut off; None where that is not proven to be safe: no whole record before it was the same,
     unless the difference is right behind one, or too much would go."""
     if differs_at <= compared_from:

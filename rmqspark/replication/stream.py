@@ -2,8 +2,8 @@
 
 The slave says how far it has come: 8 bytes, a place in the log. The first of these says where the master is to begin,
 0 for a log that is empty. The master sends transfers: where the bytes that follow belong (8), how many (4), and the
-bytes. One without any is a heartbeat. Transfers follow each other in the log without a gap, and know nothing of records.
-RocketMQ: DefaultHAConnection, DefaultHAClient.
+bytes. One without any is a heartbeat. Transfers follow each other in the log without a gap, and know nothing of
+records. RocketMQ: DefaultHAConnection, DefaultHAClient.
 """
 
 from __future__ import annotations

@@ -202,8 +202,10 @@ def test_attributes_that_cannot_be_are_refused(changes: str, creating: bool) -> 
 @pytest.mark.parametrize(
     ("settings", "error"),
     [
-        ({"broker_role": "SLAVE"}, NotSupported),
-        ({"broker_id": 1}, NotSupported),
+        ({"broker_role": "SLAVE"}, InvalidArgument),
+        ({"broker_id": 1}, InvalidArgument),
+        ({"broker_role": "SLAVE", "broker_id": 0}, InvalidArgument),
+        ({"broker_role": "MASTER"}, InvalidArgument),
         ({"broker_name": "../x"}, InvalidName),
         ({"broker_cluster_name": ""}, InvalidName),
         ({"default_topic_queue_nums": 0}, InvalidArgument),

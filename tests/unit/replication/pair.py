@@ -56,7 +56,7 @@ async def anyone(_: str) -> bool:
 
 async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(PATIENCE_S):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - nobody tells of it
             await asyncio.sleep(0.005)
 
 

@@ -35,18 +35,26 @@ def test_a_difference_is_found_where_it_is(
     slave, master = common + mine, common + theirs
     start = data.draw(st.integers(0, min(len(slave), len(master))))
     comparison = TailComparison(start, len(slave), lambda at, size: slave[at : at + size])
+    behind, difference = compare(comparison, pieces(master[start:], piece_bytes))
+    if difference is None:
+        assert slave[start:] + behind == master[start:]
+        assert comparison.is_over
+    else:
+        at = difference.at
+        assert not behind
+        assert slave[start:at] == master[start:at]
+        assert slave[at : at + 1] != master[at : at + 1]
+
+
+def compare(comparison: TailComparison, pieces: list[bytes]) -> tuple[bytes, TailDiffers | None]:
     behind = b""
     try:
-        for piece in pieces(master[start:], piece_bytes):
+        for piece in pieces:
             behind += comparison.take(piece)
         comparison.heartbeat()
     except TailDiffers as difference:
-        assert not behind
-        assert slave[: difference.at][start:] == master[start : difference.at]
-        assert slave[difference.at : difference.at + 1] != master[difference.at : difference.at + 1]
-    else:
-        assert slave[start:] + behind == master[start:]
-        assert comparison.is_over
+        return behind, difference
+    return behind, None
 
 
 def test_windows_grow_until_all_is_compared() -> None:

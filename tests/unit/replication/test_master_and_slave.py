@@ -246,5 +246,3 @@ async def transfers_until_heartbeat(reader: asyncio.StreamReader) -> list[Transf
         while not (found and not found[-1].data):
             found += decoder.feed(await reader.read(TRANSFER_HEAD.size * 10))
     return found
-
-
