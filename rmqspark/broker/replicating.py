@@ -1,8 +1,8 @@
 """A broker's part in replication: it has slaves, or is one (RocketMQ's HAService, SlaveSynchronize).
 
 A master listens for slaves and, as SYNC_MASTER, lets senders wait for them. A slave learns from its name servers who
-its master is, follows the master's log and takes over its tables; it serves reads and takes nothing else: no messages, no
-delays delivered, no transactions decided. Which of the two a broker is its operator says; nobody is promoted by itself.
+its master is, follows its log and takes over its tables; it serves reads and takes nothing else: no messages, no delays
+delivered, no transactions decided. Which of the two a broker is its operator says; nobody is promoted by itself.
 """
 
 from __future__ import annotations
@@ -130,6 +130,7 @@ def ha_settings(config: BrokerConfig) -> HaSettings:
     """How master and slave talk, as the broker is told."""
     return HaSettings(
         heartbeat_s=config.ha_send_heartbeat_interval / 1000,
+        retry_s=config.ha_send_heartbeat_interval / 1000,
         housekeeping_s=config.ha_housekeeping_interval / 1000,
         transfer_bytes=config.ha_transfer_batch_size,
         sends_whole_log=config.ha_send_whole_log,

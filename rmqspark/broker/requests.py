@@ -45,7 +45,7 @@ from rmqspark.remoting.router import Router
 from rmqspark.remoting.server import RemotingServer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from rmqspark.broker.parts import Given, Parts
     from rmqspark.remoting.router import Routes
@@ -65,7 +65,7 @@ def server_of(given: Given, parts: Parts) -> RemotingServer:
         _about_reads(given, parts),
         _about_administration(given, parts),
     )
-    answered = chain.from_iterable(families)
+    answered: Iterable[Routes] = chain.from_iterable(families)
     if config.is_slave:
         answered = map(refusing_on_slaves, answered)
     latency = parts.counted.latency

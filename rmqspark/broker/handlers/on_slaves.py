@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from rmqspark.remoting.request import Request
-    from rmqspark.remoting.router import Routes
+    from rmqspark.remoting.router import NoFields, Routes
 
 MASTERS_ONLY: Final = frozenset(
     {
@@ -42,5 +42,5 @@ def refusing_on_slaves(routes: Routes) -> Routes:
     }
 
 
-def _refuse(request: Request[object]) -> NoReturn:
+def _refuse(request: Request[NoFields]) -> NoReturn:
     raise NotWritable("This broker is a slave, it decides nothing.", hint="Its master does, once it is back.")

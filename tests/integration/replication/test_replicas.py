@@ -14,10 +14,11 @@ from rmqspark import AdminClient, Message, Producer, PullConsumer
 from rmqspark.broker.config import BrokerConfig
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.outgoing import SendConfig
-from rmqspark.errors import NotWritable, RmqError
+from rmqspark.errors import NotWritable, RmqError, Unreachable
 from rmqspark.model import MessageQueue, SendStatus
 from rmqspark.protocol.bodies.admin import ConsumerOffsetTable
 from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.headers.admin import TopicRequestHeader
 from rmqspark.protocol.headers.produce import SendMessageRequestHeader
 from rmqspark.remoting.blocking import BlockingConnection
 from rmqspark.testing import LocalCluster, cluster
@@ -63,7 +64,9 @@ def log_of(directory: Path) -> dict[str, bytes]:
 
 def send(mq: LocalCluster, count: int, topic: str = "orders", size: int = 100) -> list[SendStatus]:
     with Producer(mq.namesrv, config=ONE_TRY) as producer:
-        return [producer.send(Message(topic, b"%d " % n + randbytes(size), keys=[f"k{n}"])).status for n in range(count)]
+        return [
+            producer.send(Message(topic, b"%d " % n + randbytes(size), keys=[f"k{n}"])).status for n in range(count)
+        ]
 
 
 def read(namesrv: str, topic: str, count: int) -> list[bytes]:
@@ -121,11 +124,22 @@ def test_a_slave_refuses_messages() -> None:
             addresses = client.cluster_info().brokerAddrTable["broker-a"].brokerAddrs
         assert addresses == {0: mq.brokers["broker-a"], 1: address}
         mq.stop_broker("broker-a")
-        with AdminClient(mq.namesrv) as admin, pytest.raises(NotWritable, match="slave"):
+        with AdminClient(mq.namesrv) as admin, pytest.raises(Unreachable, match="No master"):
             admin.create_topic("new", queues=1)
+        with pytest.raises(NotWritable, match="slave"):
+            delete_topic(address)
         with pytest.raises(NotWritable, match="slave"):
             send_to(address)
         assert end_offset(address) == end
+
+
+def delete_topic(address: str) -> None:
+    connection = BlockingConnection(address)
+    try:
+        header = TopicRequestHeader(topic="orders")
+        connection.call(RequestCode.DELETE_TOPIC_IN_BROKER, header, timeout_ms=10_000).raise_for_code()
+    finally:
+        connection.close()
 
 
 def send_to(address: str) -> None:

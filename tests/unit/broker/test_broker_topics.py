@@ -7,7 +7,7 @@ import pytest
 from rmqspark.broker.attributes import change_attributes
 from rmqspark.broker.config import BrokerConfig
 from rmqspark.broker.topics import TopicTable, system_topics
-from rmqspark.errors import InvalidArgument, InvalidName, NoPermission, NotSupported, ServerFault, TopicNotFound
+from rmqspark.errors import InvalidArgument, InvalidName, NoPermission, ServerFault, TopicNotFound
 from rmqspark.protocol.bodies.route import TopicConfig, TopicConfigTable
 from rmqspark.protocol.names import TXN_LEDGER_TOPIC
 
