@@ -45,6 +45,8 @@ class MasterRole:
         self._whereabouts = given.whereabouts
         self._store = store
         self._config = config
+        if store.replica.end_following():
+            log.warning("this store was a slave's, it is a master's now", incarnation=store.incarnation)
         registered = RegisteredSlaves(config.broker_name, given.name_servers)
 
         async def may_copy(host: str) -> bool:
@@ -101,7 +103,7 @@ class SlaveRole:
         self._ha_master_address = config.ha_master_address
         self._sync_flush = given.syncs_flush
         self._flusher = flusher
-        self.tables = TableSync(tables, lambda: store.end_offset, given.clock)
+        self.tables = TableSync(tables, store.replica, lambda: self.slave.is_connected, given.clock)
         self.slave = Slave(
             store.replica, ha_settings(config), safe=self._safe, between_flushes=lambda: flusher.between_flushes
         )

@@ -8,12 +8,14 @@ delivered to where this log has not come yet are not taken for delivered.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from rmqspark.errors import RmqError
+from rmqspark.errors import BodyError, NotSupported, RmqError
 from rmqspark.protocol.bodies.admin import ConsumerOffsetTable, DelayOffsetTable, SubscriptionGroupTable
+from rmqspark.protocol.bodies.client import CapabilitiesBody
 from rmqspark.protocol.bodies.route import TopicConfigTable
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.remoting.connection import AsyncConnection
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from rmqspark.broker.tables import BrokerTables
     from rmqspark.clock import Clock
+    from rmqspark.store.replica import ReplicaLog
 
 _TIMEOUT_MS: Final = 5_000
 
@@ -30,11 +33,13 @@ log = structlog.get_logger("rmqspark.broker")
 
 
 class TableSync:
-    """Asks whoever `master` is, host:port as clients reach it; empty while none is known. `log_end` is the slave's."""
+    """Asks whoever `master` is, host:port as clients reach it; empty while none is known."""
 
-    def __init__(self, tables: BrokerTables, log_end: Callable[[], int], clock: Clock) -> None:
+    def __init__(self, tables: BrokerTables, replica: ReplicaLog, is_copy: Callable[[], bool], clock: Clock) -> None:
+        """`is_copy` says whether the log is known to be the master's."""
         self._tables = tables
-        self._log_end = log_end
+        self._replica = replica
+        self._is_copy = is_copy
         self._clock = clock
         self._connection: AsyncConnection | None = None
         self._trouble = ""
@@ -68,10 +73,26 @@ class TableSync:
         tables.offsets.follow(offsets)
         if text := await self._ask(RequestCode.GET_ALL_DELAY_OFFSET):
             delays = DelayOffsetTable.decode(text)
-            if (delays.logOffset or 0) <= self._log_end():
+            if (delays.logOffset or 0) <= self._replica.end_offset:
                 tables.delays.follow(delays, now_ms)
         groups = SubscriptionGroupTable.decode(await self._ask(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG))
         tables.groups.follow(groups, now_ms)
+        await self._take_identity()
+
+    async def _take_identity(self) -> None:
+        """Who remembers offsets of the master finds the same store here. A stock master has no such identity."""
+        if not self._is_copy():
+            return
+        with suppress(NotSupported):
+            master = CapabilitiesBody.decode(await self._ask(RequestCode.RMQ_CAPABILITIES))
+            if self._is_copy():
+                self._adopt(master)
+
+    def _adopt(self, master: CapabilitiesBody) -> None:
+        try:
+            self._replica.adopt_identity(master.storeId, master.incarnation)
+        except ValueError as error:
+            raise BodyError(f"The master says of its store what cannot be: {error}.") from error
 
     async def _ask(self, code: RequestCode) -> bytes:
         connection = self._connection

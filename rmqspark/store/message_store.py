@@ -134,7 +134,7 @@ class MessageStore:
             self._gate,
             self._flusher,
             self._checkpoint_file,
-            self._identity.raise_incarnation,
+            self._identity,
         )
         self._expiry = Expiry(config, files, self._log, self._queues, self._index, self._checkpoint_file, self._gate)
         self.damage: tuple[Damage, ...] = ()

@@ -33,12 +33,14 @@ if TYPE_CHECKING:
     from rmqspark.store.dispatcher import Dispatcher, Queued, Readable
     from rmqspark.store.files import FileSystem
     from rmqspark.store.flush import Flusher
+    from rmqspark.store.identity import StoreIdentity
     from rmqspark.store.index.index import Index
     from rmqspark.store.log.commit_log import CommitLog
     from rmqspark.store.queues.consume_queue import ConsumeQueue
     from rmqspark.store.queues.consume_queues import ConsumeQueues
 
 CUT_DIRECTORY: Final = "cut"
+FOLLOWING: Final = "following"  # a file that is there from the first start as a slave's store to the next as a master's
 MOST_RECORD_BYTES: Final = 32 << 20  # of a record, or of a file behind its blank record
 
 
@@ -57,7 +59,7 @@ class ReplicaLog:
         gate: WriteGate,
         flusher: Flusher,
         checkpoint_file: CheckpointFile,
-        raise_incarnation: Callable[[], None],
+        identity: StoreIdentity,
     ) -> None:
         self._files = files
         self._log = log
@@ -68,12 +70,29 @@ class ReplicaLog:
         self._gate = gate
         self._flusher = flusher
         self._checkpoint_file = checkpoint_file
-        self._raise_incarnation = raise_incarnation
+        self._identity = identity
         self._redispatcher = Redispatcher(queues, deletions)
 
     def open_for_master(self) -> None:
-        """Nothing else is written from now on: whatever is sent here is refused."""
+        """Nothing else is written from now on: whatever is sent here is refused. Raises OSError."""
+        if not self._files.exists(FOLLOWING):
+            write_whole(self._files, FOLLOWING, b"")
+            self._files.sync_directory("")
         self._gate.reserve_for_master("This broker is a slave, it takes no messages.", "Send to the master.")
+
+    def end_following(self) -> bool:
+        """To be called before messages are taken; whether this was a slave's store. Its master may have had more, which
+        was read there: offsets that follow mean other messages, so the incarnation rises. Raises OSError."""
+        if not self._files.exists(FOLLOWING):
+            return False
+        self._identity.raise_incarnation()
+        self._files.unlink(FOLLOWING)
+        self._files.sync_directory("")
+        return True
+
+    def adopt_identity(self, store_id: str, incarnation: int) -> None:
+        """This is a copy of the master's store: offsets mean the same here. Raises ValueError, OSError."""
+        self._identity.adopt(store_id, incarnation)
 
     @property
     def start_offset(self) -> int:
@@ -191,7 +210,7 @@ class ReplicaLog:
         if self._dispatcher.fault is not None:
             raise self._dispatcher.fault
         kept = self._keep(physical_offset)
-        self._raise_incarnation()
+        self._identity.raise_incarnation()
         self._lower_checkpoint(physical_offset)
         for queue in self._queues:
             end = queue.first_at_or_after(physical_offset)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from dataclasses import replace
@@ -17,10 +18,12 @@ from rmqspark.client.outgoing import SendConfig
 from rmqspark.errors import NotWritable, RmqError, Unreachable
 from rmqspark.model import MessageQueue, SendStatus
 from rmqspark.protocol.bodies.admin import ConsumerOffsetTable
+from rmqspark.protocol.bodies.client import CapabilitiesBody
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.admin import TopicRequestHeader
 from rmqspark.protocol.headers.produce import SendMessageRequestHeader
 from rmqspark.remoting.blocking import BlockingConnection
+from rmqspark.replication.registered import RegisteredSlaves
 from rmqspark.testing import LocalCluster, cluster
 from rmqspark.testing.in_process import TEST_STORE
 
@@ -206,6 +209,9 @@ def test_slave_and_master_change_places() -> None:
         mq.start_slave()
         wait_until(lambda: send(mq, 1) == [SendStatus.OK], "the slave is waited for")
         send(mq, 20)
+        addresses = mq.brokers
+        before = identity(addresses["broker-a"])
+        wait_until(lambda: identity(addresses["broker-a-1"]) == before, "the slave's store is known as the master's")
         mq.stop_broker("broker-a")
         mq.stop_slave()
         old, new = mq.store_dir("broker-a"), mq.store_dir("broker-a-1")
@@ -218,3 +224,46 @@ def test_slave_and_master_change_places() -> None:
         wait_until(lambda: send(mq, 1) == [SendStatus.OK], "the one that was the master is waited for")
         assert len(read(mq.namesrv, "orders", 22)) >= 22
         wait_until_copied(mq)
+        store_id, incarnation = identity(mq.brokers["broker-a"])
+        assert store_id == before[0]
+        assert incarnation > before[1]
+
+
+def identity(address: str) -> tuple[str, int]:
+    """Of a broker's store."""
+    connection = BlockingConnection(address)
+    try:
+        body = CapabilitiesBody.decode(connection.call(RequestCode.RMQ_CAPABILITIES, timeout_ms=10_000).body)
+        return body.storeId, body.incarnation
+    finally:
+        connection.close()
+
+
+def test_delayed_messages_are_delivered_once_whoever_is_master() -> None:
+    """What waited when its master went is delivered by the slave that takes its place, what was delivered is not."""
+    with cluster(broker_config=SYNC) as mq:
+        create(mq)
+        mq.start_slave()
+        wait_until(lambda: send(mq, 1, "probes") == [SendStatus.OK], "the slave is waited for")
+        with Producer(mq.namesrv) as producer:
+            producer.send(Message("orders", b"early", delay_level=1))
+            assert read(mq.namesrv, "orders", 1) == [b"early"]
+            producer.send(Message("orders", b"late", delay_level=2))
+        wait_until_copied(mq)
+        mq.stop_broker("broker-a")
+        mq.stop_slave()
+        mq.store_dir("broker-a").rename(mq.directory / "gone")
+        mq.store_dir("broker-a-1").rename(mq.store_dir("broker-a"))
+        mq.start_broker("broker-a")
+        assert sorted(read(mq.namesrv, "orders", 2)) == [b"early", b"late"]
+
+
+def test_who_is_registered_as_a_slave() -> None:
+    """The port for slaves asks the name servers who they are."""
+    with cluster(broker_config=QUICK) as mq:
+        registered = RegisteredSlaves("broker-a", ("127.0.0.1:1", *mq.namesrv.split(";")))
+        assert not asyncio.run(registered.has("127.0.0.1"))
+        mq.start_slave()
+        assert asyncio.run(registered.has("127.0.0.1"))
+        assert not asyncio.run(registered.has("127.0.0.2"))
+        assert not asyncio.run(RegisteredSlaves("broker-b", mq.namesrv.split(";")).has("127.0.0.1"))
