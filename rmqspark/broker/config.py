@@ -167,6 +167,11 @@ class BrokerConfig:
                 f"broker_role {self.broker_role} does not go with broker_id {self.broker_id}.",
                 hint="A master has id 0, a slave of the same broker_name another one.",
             )
+        if self.is_slave and not (self.namesrv_addr or self.ha_master_address):
+            raise InvalidArgument(
+                "A slave finds its master by the name servers, and none is named.",
+                hint="Set namesrv_addr (--namesrv), or ha_master_address.",
+            )
 
     @property
     def is_slave(self) -> bool:

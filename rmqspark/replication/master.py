@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _READ_BYTES: Final = 4096
 _MOST_CONNECTIONS: Final = 64
+_SENT_A_TURN_BYTES: Final = 1 << 20
 _FROM_THE_START: Final = 0
 
 log = structlog.get_logger("rmqspark.replication")
@@ -157,11 +158,12 @@ class Master:
     # --- what it is sent
 
     async def _send(self, slave: SlaveProgress, writer: asyncio.StreamWriter, wake: asyncio.Event) -> None:
+        writer.transport.set_write_buffer_limits(_SENT_A_TURN_BYTES)
         while True:
             wake.clear()
-            size = self._next_size(slave) if slave.has_begun else 0
-            if size:
-                self._send_log(slave, writer, size)
+            if slave.has_begun and self._next_size(slave):
+                self._send_some(slave, writer)
+                await asyncio.sleep(0)  # a slave that is quick would else have the loop to itself
             else:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(self._settings.heartbeat_s):
@@ -170,6 +172,12 @@ class Master:
                 if slave.has_begun:
                     writer.write(transfer_head(slave.next_offset, 0))
             await writer.drain()
+
+    def _send_some(self, slave: SlaveProgress, writer: asyncio.StreamWriter) -> None:
+        """What is there, but not so much that others wait long: a slave takes many records together at less cost."""
+        end = slave.next_offset + _SENT_A_TURN_BYTES
+        while slave.next_offset < end and (size := self._next_size(slave)):
+            self._send_log(slave, writer, size)
 
     def _next_size(self, slave: SlaveProgress) -> int:
         """What is sent at a time lies in one file."""

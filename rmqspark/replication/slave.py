@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from rmqspark.errors import RmqError
-from rmqspark.remoting.address import parse_address
+from rmqspark.remoting.address import no_host_name, parse_address
 from rmqspark.replication.joining import LogsDiverged, TailComparison, TailDiffers, Window, place_to_cut
 from rmqspark.replication.stream import Transfer, TransferDecoder, report
 
@@ -99,8 +99,11 @@ class Slave:
 
     async def _follow(self) -> None:
         host, port = parse_address(self._master)
-        async with asyncio.timeout(_CONNECT_TIMEOUT_S):
-            reader, writer = await asyncio.open_connection(host, port)
+        try:
+            async with asyncio.timeout(_CONNECT_TIMEOUT_S):
+                reader, writer = await asyncio.open_connection(host, port, limit=_READ_BYTES)
+        except ValueError as error:  # asyncio encodes the host's name before it asks for it
+            raise no_host_name(host, self._master) from error
         try:
             await _Session(self._replica, self._window, self._settings, self._safe, reader, writer, self._joined).run()
         finally:

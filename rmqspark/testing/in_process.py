@@ -192,7 +192,8 @@ class LocalCluster:
         """Starts a slave of the broker of that name, or starts it again with its store and port; returns its address,
         once it is registered. It has a store of its own, `store_dir("broker-a-1")`."""
         slave = f"{name}-{broker_id}"
-        config = replace(self._broker_config, broker_name=name, broker_role="SLAVE", broker_id=broker_id)
+        who = {"broker_name": name, "broker_role": "SLAVE", "broker_id": broker_id, "namesrv_addr": self.namesrv}
+        config = replace(self._broker_config, **who)  # type: ignore[arg-type]
         return self._start(slave, config)
 
     def stop_slave(self, name: str = "broker-a", broker_id: int = 1) -> None:

@@ -206,6 +206,7 @@ def test_attributes_that_cannot_be_are_refused(changes: str, creating: bool) -> 
         ({"broker_id": 1}, InvalidArgument),
         ({"broker_role": "SLAVE", "broker_id": 0}, InvalidArgument),
         ({"broker_role": "MASTER"}, InvalidArgument),
+        ({"broker_role": "SLAVE", "broker_id": 1}, InvalidArgument),
         ({"broker_name": "../x"}, InvalidName),
         ({"broker_cluster_name": ""}, InvalidName),
         ({"default_topic_queue_nums": 0}, InvalidArgument),
