@@ -105,7 +105,11 @@ class SlaveRole:
         self._flusher = flusher
         self.tables = TableSync(tables, store.replica, lambda: self.slave.is_connected, given.clock)
         self.slave = Slave(
-            store.replica, ha_settings(config), safe=self._safe, between_flushes=lambda: flusher.between_flushes
+            store.replica,
+            ha_settings(config),
+            safe=self._safe,
+            between_flushes=lambda: flusher.between_flushes,
+            now_ms=given.clock.now_ms,
         )
         self.slave.follow(self._ha_master_address)
 

@@ -17,6 +17,7 @@ from rmqspark.broker.handlers.consumer_calls import ConsumerCallHandlers
 from rmqspark.broker.handlers.consumer_offsets import ConsumerOffsetHandlers
 from rmqspark.broker.handlers.delays import DelayHandlers
 from rmqspark.broker.handlers.groups import GroupHandlers
+from rmqspark.broker.handlers.ha_status import HaStatusHandlers
 from rmqspark.broker.handlers.leases import LeaseHandlers
 from rmqspark.broker.handlers.locks import LockHandlers
 from rmqspark.broker.handlers.measuring import MeasuringHandlers
@@ -36,6 +37,7 @@ from rmqspark.broker.handlers.topics import TopicHandlers
 from rmqspark.broker.handlers.transactions import TransactionHandlers
 from rmqspark.broker.handlers.txn_coordinator import TxnCoordinatorHandlers
 from rmqspark.broker.handlers.txn_participant import TxnParticipantHandlers
+from rmqspark.broker.replicating import SlaveRole
 from rmqspark.broker.sending.intake import Intake
 from rmqspark.broker.sending.send_tables import SendTables
 from rmqspark.broker.sending.usual_sends import UsualSends
@@ -179,4 +181,6 @@ def _about_administration(given: Given, parts: Parts) -> Iterator[Routes]:
     yield SettingsHandlers(parts.settings, given.whereabouts, topics.version).routes()
     yield RuntimeHandlers(store, parts.stats, clock).routes()
     yield MetricsHandlers(parts.metrics).routes()
+    role = parts.role.slave if isinstance(parts.role, SlaveRole) else parts.role.master.slaves
+    yield HaStatusHandlers(store, role, most_behind_bytes=config.ha_max_gap_not_in_sync).routes()
     yield CapabilityHandlers(store, os.path.abspath(given.store_dir)).routes()

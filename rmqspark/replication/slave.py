@@ -43,7 +43,9 @@ class Slave:
         *,
         safe: Callable[[int], Awaitable[None]],
         between_flushes: Callable[[], AbstractAsyncContextManager[object]],
+        now_ms: Callable[[], int],
     ) -> None:
+        self._now_ms = now_ms
         self._replica = replica
         self._settings = settings
         self._safe = safe
@@ -54,6 +56,8 @@ class Slave:
         self.is_connected = False
         self.trouble = ""
         """Why it has no connection, in words for an operator."""
+        self.heard_ms = self.reported_ms = 0
+        """When the master was last heard, and told something; 0 for never."""
 
     @property
     def master(self) -> str:
@@ -105,12 +109,20 @@ class Slave:
         except ValueError as error:  # asyncio encodes the host's name before it asks for it
             raise no_host_name(host, self._master) from error
         try:
-            await _Session(self._replica, self._window, self._settings, self._safe, reader, writer, self._joined).run()
+            await _Session(self, self._replica, self._window, self._settings, self._safe, reader, writer).run()
         finally:
             self.is_connected = False
             writer.close()
 
-    def _joined(self) -> None:
+    def heard(self) -> None:
+        """Something came from the master."""
+        self.heard_ms = self._now_ms()
+
+    def reported(self) -> None:
+        """The master was told how far this slave is."""
+        self.reported_ms = self._now_ms()
+
+    def joined(self) -> None:
         """The tail is the master's."""
         self._window.reset()
         if not self.is_connected:
@@ -144,21 +156,21 @@ class _Session:
 
     def __init__(
         self,
+        slave: Slave,
         replica: ReplicaLog,
         window: Window,
         settings: HaSettings,
         safe: Callable[[int], Awaitable[None]],
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        joined: Callable[[], None],
     ) -> None:
+        self._slave = slave
         self._replica = replica
         self._window = window
         self._settings = settings
         self._safe = safe
         self._reader = reader
         self._writer = writer
-        self._joined = joined
         self._transfers = TransferDecoder()
         self._comparison: TailComparison | None = None
         self._expected = 0  # where the next transfer belongs
@@ -175,6 +187,7 @@ class _Session:
         has_heard = False
         while chunk := await self._read(confirmed=start):
             has_heard = True
+            self._slave.heard()
             if self._take(self._transfers.feed(chunk)):
                 await self._safe(replica.end_offset)
                 self._report(self._confirmed(start))
@@ -186,7 +199,7 @@ class _Session:
         self._comparison = TailComparison(start, end, self._replica.read)
         self._expected = start
         if self._comparison.is_over:
-            self._joined()
+            self._slave.joined()
 
     def _confirmed(self, start: int) -> int:
         comparison = self._comparison
@@ -209,6 +222,7 @@ class _Session:
     def _report(self, offset: int) -> None:
         self._writer.write(report(offset))
         self._reported_s = asyncio.get_running_loop().time()
+        self._slave.reported()
 
     def _take(self, transfers: list[Transfer]) -> bool:
         """Appends what lies behind the end of the log; whether there was any."""
@@ -233,4 +247,4 @@ class _Session:
         was_over = comparison.is_over
         self._waiting += comparison.take(transfer.data)
         if comparison.is_over and not was_over:
-            self._joined()
+            self._slave.joined()

@@ -20,6 +20,7 @@ from rmqspark.remoting.blocking import BlockingConnection
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from jvm import Jvm
     from rocketmq import RocketMQ
 
 pytestmark = [pytest.mark.java, pytest.mark.integration]
@@ -55,7 +56,7 @@ def assert_same_log(master: Path, slave: Path, end: int) -> None:
         assert theirs == ours, f"file {name} differs"
 
 
-def test_a_stock_slave_has_the_log_of_our_master(rocketmq: RocketMQ, tmp_path: Path) -> None:
+def test_a_stock_slave_has_the_log_of_our_master(rocketmq: RocketMQ, jvm: Jvm, tmp_path: Path) -> None:
     """RocketMQ's slave registers, follows, is waited for, and serves what our master stored once that is away."""
     roles = ("--broker-role", "SYNC_MASTER", "--ha-send-whole-log", "true", "--slave-timeout", "20000")
     settings = {"brokerId": 1, "brokerRole": "SLAVE", "mappedFileSizeCommitLog": LOG_BYTES, "slaveReadEnable": "true"}
@@ -71,6 +72,7 @@ def test_a_stock_slave_has_the_log_of_our_master(rocketmq: RocketMQ, tmp_path: P
             end = end_offset(ours)
             assert end_offset(theirs.address) == end
             assert_same_log(tmp_path / "master" / "broker-a", tmp_path / "slave", end)
+            assert "#InSyncSlaveNum\t1" in jvm.mqadmin("haStatus", "-n", namesrv, "-b", ours)
             before = [message.body for message in read(namesrv, "orders")]
             wait_for(lambda: has_topic(theirs.address), "the stock slave has the topic")
             master.close()

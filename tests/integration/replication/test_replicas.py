@@ -19,6 +19,7 @@ from rmqspark.errors import NotWritable, RmqError, Unreachable
 from rmqspark.model import MessageQueue, SendStatus
 from rmqspark.protocol.bodies.admin import ConsumerOffsetTable
 from rmqspark.protocol.bodies.client import CapabilitiesBody
+from rmqspark.protocol.bodies.replication import HaRuntimeInfo
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.admin import TopicRequestHeader
 from rmqspark.protocol.headers.produce import SendMessageRequestHeader
@@ -197,9 +198,23 @@ def test_a_sync_master_says_whether_a_slave_has_it() -> None:
         address = mq.start_slave()
         wait_until(lambda: send(mq, 1) == [SendStatus.OK], "the slave is waited for")
         assert send(mq, 100) == [SendStatus.OK] * 100
-        assert end_offset(address) == end_offset(mq.brokers["broker-a"])
+        end = end_offset(mq.brokers["broker-a"])
+        assert end_offset(address) == end
+        master, slave = ha_status(mq.brokers["broker-a"]), ha_status(address)
+        assert (master.master, master.inSyncSlaveNums, master.masterCommitLogMaxOffset) == (True, 1, end)
+        assert [(each.slaveAckOffset, each.diff, each.inSync) for each in master.haConnectionInfo] == [(end, 0, True)]
+        assert (slave.master, slave.haClientRuntimeInfo.activated) == (False, True)
+        assert slave.haClientRuntimeInfo.maxOffset == end
         mq.stop_slave()
         wait_until(lambda: send(mq, 1) == [SendStatus.SLAVE_NOT_AVAILABLE], "it is noticed that the slave is gone")
+
+
+def ha_status(address: str) -> HaRuntimeInfo:
+    connection = BlockingConnection(address)
+    try:
+        return HaRuntimeInfo.decode(connection.call(RequestCode.GET_BROKER_HA_STATUS, timeout_ms=10_000).body)
+    finally:
+        connection.close()
 
 
 def test_slave_and_master_change_places() -> None:

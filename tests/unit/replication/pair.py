@@ -87,7 +87,7 @@ async def following(bench: StoreBench, port: int, settings: HaSettings = QUICK) 
         yield
 
     bench.store.replica.open_for_master()
-    slave = Slave(bench.store.replica, settings, safe=flushed, between_flushes=at_once)
+    slave = Slave(bench.store.replica, settings, safe=flushed, between_flushes=at_once, now_ms=bench.clock.now_ms)
     slave.follow(f"127.0.0.1:{port}")
     task = asyncio.create_task(slave.run())
     try:
