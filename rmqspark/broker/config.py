@@ -55,6 +55,9 @@ class BrokerConfig:
         32_768, "Bytes of the log sent to a slave at a time.", unit="bytes", at_most=_MOST_TRANSFER_BYTES
     )
     ha_send_whole_log: bool = setting(False, "(ours) An empty slave gets all of the log, not only its newest file.")
+    ha_cut_tail: bool = setting(
+        False, "(ours) A slave cuts off what even a SYNC_MASTER does not have any more; an ASYNC_MASTER's always."
+    )
     slave_sync_interval: int = setting(
         10_000, "(ours) Time between two looks of a slave at its master's tables.", unit="ms"
     )

@@ -101,6 +101,7 @@ class SlaveRole:
         store.replica.open_for_master()
         config = given.config
         self._ha_master_address = config.ha_master_address
+        self._cuts_all = config.ha_cut_tail
         self._sync_flush = given.syncs_flush
         self._flusher = flusher
         self.tables = TableSync(tables, store.replica, lambda: self.slave.is_connected, given.clock)
@@ -109,6 +110,7 @@ class SlaveRole:
             ha_settings(config),
             safe=self._safe,
             between_flushes=lambda: flusher.between_flushes,
+            refusal_to_cut=self._refusal_to_cut,
             now_ms=given.clock.now_ms,
         )
         self.slave.follow(self._ha_master_address)
@@ -126,6 +128,14 @@ class SlaveRole:
             await asyncio.sleep(_SEEKING_S)
             if not self.slave.is_connected:
                 register()
+
+    async def _refusal_to_cut(self) -> str:
+        """An ASYNC_MASTER promised nothing of what it lost. Of a SYNC_MASTER's this may be the only copy."""
+        if self._cuts_all or (role := await self.tables.master_role()) == "ASYNC_MASTER":
+            return ""
+        if not role:
+            return "Whether that master waits for slaves is not known: nothing is cut off."
+        return "It is a SYNC_MASTER: what it lost may have been acknowledged, and is not cut off without ha_cut_tail."
 
     async def _safe(self, end_offset: int) -> None:
         if self._sync_flush:

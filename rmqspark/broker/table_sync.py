@@ -19,6 +19,7 @@ from rmqspark.protocol.bodies.client import CapabilitiesBody
 from rmqspark.protocol.bodies.route import TopicConfigTable
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.remoting.connection import AsyncConnection
+from rmqspark.settings import parse_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,6 +59,17 @@ class TableSync:
             self._trouble = str(error)
         else:
             self._trouble = ""
+
+    async def master_role(self) -> str:
+        """What the master's settings call it; "" while it does not say."""
+        if not self.master:
+            return ""
+        try:
+            settings = parse_file((await self._ask(RequestCode.GET_BROKER_CONFIG)).decode("utf-8", "replace"))
+        except RmqError:
+            await self.close()
+            return ""
+        return str(settings.get("broker_role", ""))
 
     async def close(self) -> None:
         """Ends the connection; the next round makes another."""

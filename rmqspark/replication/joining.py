@@ -71,6 +71,7 @@ class TailComparison:
         self.position = position
         self._end = end
         self._read = read
+        self._heartbeats = 0  # since bytes came
 
     @property
     def is_over(self) -> bool:
@@ -79,6 +80,7 @@ class TailComparison:
 
     def take(self, data: bytes) -> bytes:
         """Compares the bytes at `position`; returns those that lie behind the slave's end. Raises TailDiffers."""
+        self._heartbeats = 0
         size = min(len(data), self._end - self.position)
         if size <= 0:
             return data
@@ -90,8 +92,10 @@ class TailComparison:
         return data[size:]
 
     def heartbeat(self) -> None:
-        """The master has nothing more to send. Raises TailDiffers where the slave has."""
-        if not self.is_over:
+        """The master has nothing more to send, if it says so twice: RocketMQ's says it once when it was away for a
+        while itself. Raises TailDiffers where the slave has more."""
+        self._heartbeats += 1
+        if not self.is_over and self._heartbeats > 1:
             raise TailDiffers(self.position, is_end=True)
 
 

@@ -34,7 +34,8 @@ log = structlog.get_logger("rmqspark.replication")
 
 class Slave:
     """Follows whichever master it is told of. `safe` returns when the log is as safe up to a place as its flush mode
-    promises; `between_flushes` makes a moment in which no flush is under way."""
+    promises; `between_flushes` makes a moment in which no flush is under way; `refusal_to_cut` says why a tail that the
+    master does not have must stay, "" where it need not."""
 
     def __init__(
         self,
@@ -43,8 +44,10 @@ class Slave:
         *,
         safe: Callable[[int], Awaitable[None]],
         between_flushes: Callable[[], AbstractAsyncContextManager[object]],
+        refusal_to_cut: Callable[[], Awaitable[str]],
         now_ms: Callable[[], int],
     ) -> None:
+        self._refusal_to_cut = refusal_to_cut
         self._now_ms = now_ms
         self._replica = replica
         self._settings = settings
@@ -137,18 +140,20 @@ class Slave:
         if place is None:
             if self._window.widen(replica.start_offset, replica.end_offset):
                 return 0
-            refusal = LogsDiverged(
-                f"{difference} It is not proven that the two were ever one: nothing is cut off here.",
-                hint="Where the master is right, empty this slave's store; it is copied anew.",
-            )
-            self._tell(refusal)
-            return _DIVERGED_PAUSE_S
+            return self._leave(f"{difference} It is not proven that the two were ever one: nothing is cut off here.")
+        if refusal := await self._refusal_to_cut():
+            return self._leave(f"{difference} {refusal}")
         size = replica.end_offset - place
         async with self._between_flushes():
             kept = replica.cut(place)
         log.warning("cut off what the master does not have", at=place, bytes=size, kept_in=kept)
         self._window.reset()
         return 0
+
+    def _leave(self, why: str) -> float:
+        hint = "Make this slave the master where it has what counts; else empty its store, and it is copied anew."
+        self._tell(LogsDiverged(why, hint=hint))
+        return _DIVERGED_PAUSE_S
 
 
 class _Session:
@@ -180,6 +185,7 @@ class _Session:
     async def run(self) -> None:
         """Until the connection ends. Raises TailDiffers, LogsDiverged, and what ended it."""
         replica = self._replica
+        await self._safe(replica.end_offset)  # what is confirmed from now on is below that, or made safe before
         start = 0 if replica.is_empty else self._window.start(replica.start_offset, replica.end_offset)
         if not replica.is_empty:
             self._begin(start, replica.end_offset)
@@ -188,7 +194,8 @@ class _Session:
         while chunk := await self._read(confirmed=start):
             has_heard = True
             self._slave.heard()
-            if self._take(self._transfers.feed(chunk)):
+            was_joined = self._is_joined
+            if self._take(self._transfers.feed(chunk)) or self._is_joined != was_joined:
                 await self._safe(replica.end_offset)
                 self._report(self._confirmed(start))
         if not has_heard:
@@ -200,6 +207,10 @@ class _Session:
         self._expected = start
         if self._comparison.is_over:
             self._slave.joined()
+
+    @property
+    def _is_joined(self) -> bool:
+        return self._comparison is not None and self._comparison.is_over
 
     def _confirmed(self, start: int) -> int:
         comparison = self._comparison

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import time
 from dataclasses import replace
 from random import randbytes
@@ -242,6 +243,44 @@ def test_slave_and_master_change_places() -> None:
         store_id, incarnation = identity(mq.brokers["broker-a"])
         assert store_id == before[0]
         assert incarnation > before[1]
+
+
+def come_back_with_less(mq: LocalCluster) -> None:
+    """The master loses what it stored last, which its slave has, and stores other messages there."""
+    create(mq)
+    mq.start_slave()
+    send(mq, 20)
+    wait_until_copied(mq)
+    mq.stop_broker("broker-a")
+    store, backup = mq.store_dir("broker-a"), mq.directory / "backup"
+    shutil.copytree(store, backup)
+    mq.start_broker("broker-a")
+    send(mq, 20)
+    wait_until_copied(mq)
+    mq.stop_broker("broker-a")
+    shutil.rmtree(store)
+    backup.rename(store)
+    mq.start_broker("broker-a")
+    send(mq, 5)
+
+
+def test_what_an_async_master_lost_is_cut_off_its_slave() -> None:
+    """The two logs are the same again, and what was cut off is kept aside."""
+    with cluster(broker_config=QUICK) as mq:
+        come_back_with_less(mq)
+        wait_until_copied(mq)
+        mq.stop_broker("broker-a")
+        assert log_of(mq.store_dir("broker-a-1")) == log_of(mq.store_dir("broker-a"))
+        assert len(list((mq.store_dir("broker-a-1") / "cut").iterdir())) == 1
+
+
+def test_what_a_sync_master_lost_stays_on_its_slave(capfd: pytest.CaptureFixture[str]) -> None:
+    """It was acknowledged, and the slave has the only copy: it says so, and an operator decides."""
+    with cluster(broker_config=SYNC) as mq:
+        come_back_with_less(mq)
+        end, told = end_offset(mq.brokers["broker-a-1"]), []
+        wait_until(lambda: told.append(capfd.readouterr().err) or "It is a SYNC_MASTER" in "".join(told), "it is told")
+        assert end_offset(mq.brokers["broker-a-1"]) == end > end_offset(mq.brokers["broker-a"])
 
 
 def identity(address: str) -> tuple[str, int]:

@@ -78,7 +78,12 @@ async def serving(bench: StoreBench, settings: HaSettings = QUICK, may_copy=anyo
 
 
 @asynccontextmanager
-async def following(bench: StoreBench, port: int, settings: HaSettings = QUICK) -> AsyncIterator[Slave]:
+async def following(
+    bench: StoreBench, port: int, settings: HaSettings = QUICK, refusal_to_cut: str = ""
+) -> AsyncIterator[Slave]:
+    async def refusal() -> str:
+        return refusal_to_cut
+
     async def flushed(_: int) -> None:
         bench.store.flush()
 
@@ -87,7 +92,14 @@ async def following(bench: StoreBench, port: int, settings: HaSettings = QUICK) 
         yield
 
     bench.store.replica.open_for_master()
-    slave = Slave(bench.store.replica, settings, safe=flushed, between_flushes=at_once, now_ms=bench.clock.now_ms)
+    slave = Slave(
+        bench.store.replica,
+        settings,
+        safe=flushed,
+        between_flushes=at_once,
+        refusal_to_cut=refusal,
+        now_ms=bench.clock.now_ms,
+    )
     slave.follow(f"127.0.0.1:{port}")
     task = asyncio.create_task(slave.run())
     try:

@@ -145,6 +145,34 @@ def add_unsynced(bench: StoreBench, rounds: int, word: str) -> None:
 
 
 @on_loop
+async def test_a_tail_that_may_be_the_only_copy_stays() -> None:
+    """Where the master waited for slaves, what it lost was acknowledged: an operator decides."""
+    original, copy = filled(8), StoreBench()
+    original.store.checkpoint()
+    add_unsynced(original, 3, "kept")
+    async with serving(original, WHOLE) as master, following(copy, master.port):
+        await until(lambda: copy.store.end_offset == original.store.end_offset)
+    before = log_of(copy)
+    original.lose_power()
+    add(original, 1, "new")
+    async with serving(original, WHOLE) as master, following(copy, master.port, refusal_to_cut="Acked.") as slave:
+        await until(lambda: "Acked." in slave.trouble)
+    assert log_of(copy) == before
+
+
+@on_loop
+async def test_nothing_is_confirmed_that_is_not_on_disk() -> None:
+    """A slave in SYNC_FLUSH confirms what it flushed, also what it had from before."""
+    original, copy = filled(config=SYNC), StoreBench(SYNC)
+    copy.store.replica.append(log_of(original)[:700])
+    assert copy.store.flushed_offset < copy.store.end_offset
+    async with serving(original, WHOLE) as master, following(copy, master.port):
+        while master.slaves.confirmed_by(1) < original.store.end_offset:
+            assert master.slaves.confirmed_by(1) <= copy.store.flushed_offset
+            await asyncio.sleep(0)
+
+
+@on_loop
 async def test_the_log_of_another_master_is_refused() -> None:
     """A slave that is pointed at a stranger changes nothing, and says why."""
     stranger, copy = filled(12, word="x"), filled(12, word="y")
