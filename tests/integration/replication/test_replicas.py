@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import socket
 import time
 from dataclasses import replace
 from random import randbytes
@@ -16,7 +17,7 @@ from rmqspark import AdminClient, Message, Producer, PullConsumer
 from rmqspark.broker.config import BrokerConfig
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.outgoing import SendConfig
-from rmqspark.errors import NotWritable, RmqError, Unreachable
+from rmqspark.errors import FlushSlaveTimeout, NotWritable, RmqError, Unreachable
 from rmqspark.model import MessageQueue, SendStatus
 from rmqspark.protocol.bodies.admin import ConsumerOffsetTable
 from rmqspark.protocol.bodies.client import CapabilitiesBody
@@ -24,10 +25,15 @@ from rmqspark.protocol.bodies.replication import HaRuntimeInfo
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.admin import TopicRequestHeader
 from rmqspark.protocol.headers.produce import SendMessageRequestHeader
+from rmqspark.protocol.records.record import encode_record
+from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.remoting.blocking import BlockingConnection
 from rmqspark.replication.registered import RegisteredSlaves
+from rmqspark.replication.stream import report
+from rmqspark.sink.bulk_send import BulkSend
 from rmqspark.testing import LocalCluster, cluster
 from rmqspark.testing.in_process import TEST_STORE
+from rmqspark.testing.ports import reserved_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -208,6 +214,26 @@ def test_a_sync_master_says_whether_a_slave_has_it() -> None:
         assert slave.haClientRuntimeInfo.maxOffset == end
         mq.stop_slave()
         wait_until(lambda: send(mq, 1) == [SendStatus.SLAVE_NOT_AVAILABLE], "it is noticed that the slave is gone")
+
+
+def test_a_slave_that_never_confirms_is_given_up() -> None:
+    """A slave that hangs costs each sender the time allowed, and the sender is told that it has not confirmed."""
+    with reserved_port() as port:
+        config = replace(SYNC, ha_listen_port=port, slave_timeout=100)
+        with cluster(broker_config=config) as mq, socket.create_connection(("127.0.0.1", port)) as hanging:
+            create(mq)
+            hanging.sendall(report(0) + report(0))
+            wait_until(lambda: ha_status(mq.brokers["broker-a"]).inSyncSlaveNums == 1, "it counts as a slave")
+            assert send(mq, 3) == [SendStatus.FLUSH_SLAVE_TIMEOUT] * 3
+            with ClusterClient(mq.namesrv) as client, pytest.raises(FlushSlaveTimeout):
+                send_bulk(client)
+
+
+def send_bulk(client: ClusterClient) -> None:
+    """As Spark's sink sends."""
+    queue = MessageQueue("orders", "broker-a", 0)
+    records = RecordBatch.scan(bytearray(encode_record(topic="orders", queue_id=0, body=b"row")))
+    BulkSend.of(queue, records).submit(client.broker("broker-a")).result()
 
 
 def ha_status(address: str) -> HaRuntimeInfo:
