@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from rmqspark.client.admin import AdminClient
 from rmqspark.client.producer import Producer
+from rmqspark.errors import InvalidQueue, TopicNotFound, Unreachable
 from rmqspark.model import Message, SendStatus
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.remoting.blocking import BlockingConnection
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
     from typing import Self
+
+    from rmqspark.testing.history import History
 
 _READY = b"Ctrl-C stops it."
 _PATIENCE_S = 60
@@ -142,9 +145,16 @@ class Replicas:
         return f"master: {self.master.errors[-2000:]}\nslave: {self.slave.errors[-2000:]}"
 
 
+# What a sender hears while no master is registered, but a slave is: its topic has queues that cannot be sent to.
+NO_MASTER = (Unreachable, TopicNotFound, InvalidQueue)
+
+
 class Senders(Load):
     """The load of the other tests without who reads meanwhile: what the master shows and nobody was told of is not
     promised to be on its slave."""
+
+    def __init__(self, history: History, replicas: Replicas, name: str, seed: int) -> None:
+        super().__init__(history, replicas, name, seed, durable=False, expected=NO_MASTER)  # type: ignore[arg-type]
 
     def _tail(self, name: str) -> None:
         del name

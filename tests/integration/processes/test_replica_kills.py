@@ -38,7 +38,7 @@ def test_what_a_sync_master_acknowledged_is_on_its_slave(
         replicas.create_topic(PROBES, 1)
         for kill in range(kills):
             replicas.wait_until_in_step()
-            load = Senders(history, replicas, f"{kill}", rng.getrandbits(32), durable=False)  # type: ignore[arg-type]
+            load = Senders(history, replicas, f"{kill}", rng.getrandbits(32))
             goal = history.acknowledged + rng.randint(100, _MOST_BETWEEN_KILLS)
             with load:
                 assert history.wait_for(lambda goal=goal: history.acknowledged >= goal, _PATIENCE_S), load.failure
@@ -65,7 +65,7 @@ def test_a_slave_that_is_killed_comes_back_to_the_same_log(
     kills, rng, history = amount(SLAVE_KILLS, KILLS_OF_A_SOAK), Random(seed), History()
     with Replicas(tmp_path, "ASYNC_MASTER") as replicas:
         replicas.create_topic(TOPIC, len(QUEUES))
-        load = Senders(history, replicas, "load", rng.getrandbits(32), durable=False)  # type: ignore[arg-type]
+        load = Senders(history, replicas, "load", rng.getrandbits(32))
         with load:
             for _ in range(kills):
                 goal = history.acknowledged + rng.randint(100, 3 * _MOST_BETWEEN_KILLS)
