@@ -75,8 +75,8 @@ def test_half_of_a_pair_is_a_mistake(environ: dict[str, str], story: str) -> Non
         (Access(Credentials("ak", b"s3cret")), "secret_key must be text, not bytes."),  # type: ignore[arg-type]
         (Access(("ak", "s3cret")), "credentials of an Access must be Credentials, not tuple."),  # type: ignore[arg-type]
         (Access(tls=True), "tls of an Access must be Tls, not bool."),  # type: ignore[arg-type]
-        (Credentials("ak", "s3cret"), "access is of type Credentials, but must be an Access"),
-        (("ak", "s3cret"), "access is of type tuple, but must be an Access(credentials, tls) or None. Write access="),
+        (Credentials("ak", "s3cret"), "access is <Credentials object>, but must be an Access"),
+        (("ak", "s3cret"), "access is <tuple object>, but must be an Access(credentials, tls) or None. Write access="),
     ],
 )
 def test_slips_show_no_secret(given: object, story: str) -> None:
