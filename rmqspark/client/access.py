@@ -78,7 +78,7 @@ def tls_of_environment(environ: Mapping[str, str] = os.environ) -> Tls | None:
         return None
     texts = {_TLS_TEXTS[name]: environ[name] for name in given if name in _TLS_TEXTS}
     switches = {_TLS_SWITCHES[name]: _is_on(name, environ) for name in given if name in _TLS_SWITCHES}
-    return Tls(**texts, **switches)
+    return Tls()._replace(**texts, **switches)
 
 
 def check_credentials(credentials: Credentials) -> None:

@@ -35,7 +35,9 @@ USER, PASSWORD = "rocketmq", "12345678"
 RIGHT = Access(Credentials(USER, PASSWORD))
 WRONG = Access(Credentials(USER, "87654321"))
 STRANGER = Access(Credentials("stranger", PASSWORD))
-PROVIDERS = "org.apache.rocketmq.auth"
+
+WHO = "org.apache.rocketmq.auth.authentication.provider.LocalAuthenticationMetadataProvider"
+RIGHTS = "org.apache.rocketmq.auth.authorization.provider.LocalAuthorizationMetadataProvider"
 ROWS = 300
 
 
@@ -52,8 +54,8 @@ def guarded(rocketmq: RocketMQ, tmp_path_factory: pytest.TempPathFactory) -> Ite
         settings = {
             "authenticationEnabled": "true",
             "authorizationEnabled": "true",
-            "authenticationMetadataProvider": f"{PROVIDERS}.authentication.provider.LocalAuthenticationMetadataProvider",
-            "authorizationMetadataProvider": f"{PROVIDERS}.authorization.provider.LocalAuthorizationMetadataProvider",
+            "authenticationMetadataProvider": WHO,
+            "authorizationMetadataProvider": RIGHTS,
             "initAuthenticationUser": json.dumps({"username": USER, "password": PASSWORD}),
             "innerClientAuthenticationCredentials": json.dumps({"accessKey": USER, "secretKey": PASSWORD}),
         }
@@ -99,9 +101,7 @@ def test_with_the_right_keys(guarded: Guarded, topic: str) -> None:
     wait_for(lambda: len(bodies(guarded, topic)) == 5, "what was sent oneway is there")
     assert sorted(map(len, bodies(guarded, topic, group="pullers"))) == [3, 4, 4, 5, 900_000]
     received: list[ReceivedMessage] = []
-    consumer = PushConsumer(
-        guarded.namesrv, "pushers", listener=received.append, consume_from="earliest", access=RIGHT
-    )
+    consumer = PushConsumer(guarded.namesrv, "pushers", listener=received.append, consume_from="earliest", access=RIGHT)
     with consumer:
         consumer.subscribe(topic)
         wait_for(lambda: len(received) == 5, "a member of a group has them")
@@ -181,8 +181,8 @@ def administrator(jvm: Jvm, namesrv: str) -> Iterator[Any]:
 
 
 def test_an_ordinary_user(guarded: Guarded, topic: str, jvm: Jvm) -> None:
-    """Pub, Sub and Get of the topic, and Sub of the group, are all that sending and reading take; another one is refused
-    by name, and it is said who gives the right."""
+    """Pub, Sub and Get of the topic, and Sub of the group, are all that sending and reading take; what else is asked is
+    refused by name, and it is said who gives the right."""
     with administrator(jvm, guarded.namesrv) as admin:
         admin.createUser(guarded.broker, "ordinary", "pass", "Normal")
         for resource, actions in ((f"Topic:{topic}", ["Pub", "Sub", "Get"]), ("Group:readers", ["Sub"])):
