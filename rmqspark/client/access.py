@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rmqspark.errors import InvalidArgument
 from rmqspark.remoting.access import Access, Credentials, Tls
@@ -76,9 +76,9 @@ def tls_of_environment(environ: Mapping[str, str] = os.environ) -> Tls | None:
         return None
     if not _is_on(TLS_VARIABLE, environ):
         return None
-    texts = {_TLS_TEXTS[name]: environ[name] for name in given if name in _TLS_TEXTS}
-    switches = {_TLS_SWITCHES[name]: _is_on(name, environ) for name in given if name in _TLS_SWITCHES}
-    return Tls()._replace(**texts, **switches)
+    said: dict[str, Any] = {_TLS_TEXTS[name]: environ[name] for name in given if name in _TLS_TEXTS}
+    said |= {_TLS_SWITCHES[name]: _is_on(name, environ) for name in given if name in _TLS_SWITCHES}
+    return Tls(**said)
 
 
 def check_credentials(credentials: Credentials) -> None:
