@@ -1,6 +1,6 @@
 """The client's connection: blocking, shared by threads, pipelined.
 
-Any thread sends; one lock keeps the bytes of a command together. One reader thread per connection takes the answers
+Any thread sends; one lock keeps the bytes of a command together, encrypted or not. One reader thread per connection takes the answers
 and hands each to the future that waits under its opaque. Nothing here imports asyncio, starts at import, or survives a
 fork: a child process finds the connection closed and opens its own.
 """
@@ -44,6 +44,7 @@ from rmqspark.remoting.frame_reader import FrameReader
 from rmqspark.remoting.frame_writer import FrameWriter
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.response import Response
+from rmqspark.remoting.unanswered import unanswered
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,8 +52,9 @@ if TYPE_CHECKING:
     import msgspec
 
     from rmqspark.protocol.commands.command import RawCommand
-    from rmqspark.remoting.access import Access
+    from rmqspark.remoting.access import Access, Tls
     from rmqspark.remoting.reply import Body, Buffer
+    from rmqspark.remoting.tls.channel import TlsWriter
 
 Answer: TypeAlias = "Reply | Future[Reply] | None"
 OnRequest: TypeAlias = Callable[[Command, memoryview], Answer]
@@ -79,7 +81,8 @@ class _Waiting(NamedTuple):
 class BlockingConnection:
     """A connection to one server, open from construction until `close` or its loss.
 
-    Raises Unreachable, naming the address, if nobody answers there. All methods may be called from any thread;
+    Raises Unreachable, naming the address, if nobody answers there; with `access.tls` also HandshakeFailed, and
+    InvalidArgument for files that cannot be used. All methods may be called from any thread;
     callbacks of futures and `on_request` run in the reader thread and must not wait for this connection themselves.
     Without `on_request` the server's requests are answered as not supported.
     """
@@ -107,8 +110,13 @@ class BlockingConnection:
         self._looks_without_bytes = 0
         self._look_again_ms = 0
         self._has_sent_large = False
+        deadline_ms = self._clock.monotonic_ms() + connect_timeout_ms
         self._socket = _connect(address, connect_timeout_ms)
-        self._writer = FrameWriter(self._socket, self._clock)
+        self._receive: Callable[[memoryview], int] = self._socket.recv_into
+        self._writer: FrameWriter | TlsWriter = FrameWriter(self._socket, self._clock)
+        self._encrypting: TlsWriter | None = None
+        if access.tls is not None:
+            self._encrypt(access.tls, deadline_ms)
         self._reader = FrameReader(self._receive_into)
         self._thread = threading.Thread(target=self._read_all, name=f"rmqspark reader of {address}", daemon=True)
         self._thread.start()
@@ -169,9 +177,31 @@ class BlockingConnection:
         if self._pid != os.getpid():
             self._socket.close()  # only our copy: the parent's connection lives on
             return
+        self._part()
         self._end(f"The connection to {self.address} was closed.")
         if threading.current_thread() is not self._thread:
             self._thread.join()
+
+    # --- TLS ---------------------------------------------------------------------------------------------------------
+
+    def _encrypt(self, tls: Tls, deadline_ms: int) -> None:
+        from rmqspark.remoting.tls.channel import TlsWriter, open_channel  # OpenSSL, which most can do without
+
+        try:
+            channel = open_channel(self._socket, self.address, tls, deadline_ms, self._clock)
+        except BaseException:
+            self._socket.close()
+            raise
+        self._receive = channel.recv_into
+        self._writer = self._encrypting = TlsWriter(FrameWriter(self._socket, self._clock), channel)
+
+    def _part(self) -> None:
+        """The other side of an encrypted connection is told that it ends here, unless something is being sent."""
+        if self._encrypting is not None and self._lost is None and self._send_lock.acquire(blocking=False):
+            try:
+                self._encrypting.part()
+            finally:
+                self._send_lock.release()
 
     # --- sending -----------------------------------------------------------------------------------------------------
 
@@ -232,6 +262,7 @@ class BlockingConnection:
     def _read_all(self) -> None:
         cause: Exception | None = None
         try:
+            self._take_first()
             while (frame := self._reader.read()) is not None:
                 self._take(split_frame(frame, max_header_bytes=MAX_RESPONSE_HEADER_BYTES))
         except (OSError, RmqError) as error:
@@ -240,10 +271,20 @@ class BlockingConnection:
             self._end(self._broken(cause))
             self._socket.close()
 
+    def _take_first(self) -> None:
+        """A server may close for what it wants to be spoken to otherwise, and cannot say so."""
+        try:
+            frame = self._reader.read()
+        except ConnectionResetError:
+            frame = None
+        if frame is None:
+            raise ConnectionResetError(unanswered(self._access.tls))
+        self._take(split_frame(frame, max_header_bytes=MAX_RESPONSE_HEADER_BYTES))
+
     def _receive_into(self, buffer: memoryview) -> int:
         while True:
             try:
-                count = self._socket.recv_into(buffer)
+                count = self._receive(buffer)
             except BlockingIOError:  # nothing for a second
                 self._look_for_timeouts()
                 self._looks_without_bytes += 1
