@@ -107,6 +107,7 @@ class BlockingConnection:
         self._waiting: dict[int, _Waiting] = {}
         self._lost: str | None = None  # why, in words
         self._going_away = False  # the server has said that it shuts down
+        self._answered = False  # by anything at all
         self._looks_without_bytes = 0
         self._look_again_ms = 0
         self._has_sent_large = False
@@ -272,13 +273,11 @@ class BlockingConnection:
             self._socket.close()
 
     def _take_first(self) -> None:
-        """A server may close for what it wants to be spoken to otherwise, and cannot say so."""
-        try:
-            frame = self._reader.read()
-        except ConnectionResetError:
-            frame = None
+        """What comes after it is not looked at for this."""
+        frame = self._reader.read()
         if frame is None:
-            raise ConnectionResetError(unanswered(self._access.tls))
+            raise ConnectionResetError
+        self._answered = True
         self._take(split_frame(frame, max_header_bytes=MAX_RESPONSE_HEADER_BYTES))
 
     def _receive_into(self, buffer: memoryview) -> int:
@@ -365,6 +364,8 @@ class BlockingConnection:
             self._waiting.pop(opaque, None)
 
     def _broken(self, cause: Exception | None) -> str:
+        if not self._answered and isinstance(cause, (ConnectionResetError, BrokenPipeError)):
+            return f"The connection to {self.address} was lost: {unanswered(self._access.tls)}."
         detail = f": {cause}" if cause is not None and str(cause) else ""
         return f"The connection to {self.address} was lost{detail}."
 

@@ -40,6 +40,7 @@ class TlsChannel:
         self._socket = connected
         self._session = session
         self._lock = threading.Lock()
+        self._failure: ConnectionError | None = None  # why nothing more can be encrypted or decrypted
         self._received = memoryview(bytearray(_RECEIVED_BYTES))
 
     def recv_into(self, buffer: memoryview) -> int:
@@ -55,15 +56,18 @@ class TlsChannel:
                 self._session.feed(self._received[:received])
 
     def _decrypt_into(self, buffer: memoryview) -> int:
-        try:
-            with self._lock:
+        with self._lock:
+            try:
                 return self._session.read_into(buffer)
-        except ssl.SSLError as error:
-            raise ConnectionError(told(error)) from error
+            except ssl.SSLError as error:
+                self._failure = ConnectionError(told(error))
+                raise self._failure from error
 
     def encrypt(self, plain: Buffer) -> bytes:
-        """What is to be sent for it next. One thread at a time."""
+        """What is to be sent for it next. One thread at a time. Raises ConnectionError if the other side gave up."""
         with self._lock:
+            if self._failure is not None:  # OpenSSL would only say that it is over
+                raise self._failure
             return self._session.encrypt(plain)
 
     def say_goodbye(self) -> None:

@@ -239,7 +239,7 @@ def test_a_connection_cut_within_its_bytes(authority: Authority) -> None:
         with server_context(server_side).wrap_socket(connected, server_side=True) as encrypted:
             encrypted.recv(1 << 16)
             encrypted.sendall(b"\x00\x00\x10\x00half a frame")
-            socket.socket(fileno=os.dup(encrypted.fileno())).shutdown(socket.SHUT_RDWR)
+            encrypted.shutdown(socket.SHUT_RDWR)
 
     with peer(behave) as address:
         connection = connect(address, trusting(authority))
