@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from rmqspark.remoting.access import Access, Tls
     from rmqspark.remoting.reply import Body, Buffer
     from rmqspark.remoting.tls.channel import TlsWriter
+    from rmqspark.remoting.tls.session import TlsSession
 
 Answer: TypeAlias = "Reply | Future[Reply] | None"
 OnRequest: TypeAlias = Callable[[Command, memoryview], Answer]
@@ -112,12 +113,13 @@ class BlockingConnection:
         self._look_again_ms = 0
         self._has_sent_large = False
         deadline_ms = self._clock.monotonic_ms() + connect_timeout_ms
+        session = None if access.tls is None else _session(address, access.tls)
         self._socket = _connect(address, connect_timeout_ms)
         self._receive: Callable[[memoryview], int] = self._socket.recv_into
         self._writer: FrameWriter | TlsWriter = FrameWriter(self._socket, self._clock)
         self._encrypting: TlsWriter | None = None
-        if access.tls is not None:
-            self._encrypt(access.tls, deadline_ms)
+        if session is not None:
+            self._encrypt(session, deadline_ms)
         self._reader = FrameReader(self._receive_into)
         self._thread = threading.Thread(target=self._read_all, name=f"rmqspark reader of {address}", daemon=True)
         self._thread.start()
@@ -185,11 +187,11 @@ class BlockingConnection:
 
     # --- TLS ---------------------------------------------------------------------------------------------------------
 
-    def _encrypt(self, tls: Tls, deadline_ms: int) -> None:
-        from rmqspark.remoting.tls.channel import TlsWriter, open_channel  # OpenSSL, which most can do without
+    def _encrypt(self, session: TlsSession, deadline_ms: int) -> None:
+        from rmqspark.remoting.tls.channel import TlsWriter, open_channel
 
         try:
-            channel = open_channel(self._socket, self.address, tls, deadline_ms, self._clock)
+            channel = open_channel(self._socket, self.address, session, deadline_ms, self._clock)
         except BaseException:
             self._socket.close()
             raise
@@ -241,8 +243,7 @@ class BlockingConnection:
         try:
             return self._writer.write(buffers, deadline_ms)
         except OSError as error:  # part of the command may be out: nothing can follow it
-            self._end(self._broken(error))
-            raise ConnectionLost(self._broken(error), address=self.address) from error
+            raise ConnectionLost(self._end(self._broken(error)), address=self.address) from error
         except BaseException:  # Ctrl-C above all: the same, and it rises
             self._end(self._broken(None))
             raise
@@ -348,16 +349,16 @@ class BlockingConnection:
 
     # --- ending ------------------------------------------------------------------------------------------------------
 
-    def _end(self, reason: str) -> None:
-        """Marks the connection lost and fails what waits; only the first reason counts."""
+    def _end(self, reason: str) -> str:
+        """Marks the connection lost and fails what waits; only the first reason counts, which it returns."""
         with self._state_lock:
-            if self._lost is None:
-                self._lost = reason
+            self._lost = lost = self._lost or reason
             orphans, self._waiting = list(self._waiting.values()), {}
         with contextlib.suppress(OSError):  # it may not be connected any more
             self._socket.shutdown(socket.SHUT_RDWR)  # wakes the reader, and a sender that is stuck
         for waiting in orphans:
-            waiting.future.set_exception(ConnectionLost(self._lost, address=self.address))
+            waiting.future.set_exception(ConnectionLost(lost, address=self.address))
+        return lost
 
     def _give_up(self, opaque: int) -> None:
         with self._state_lock:
@@ -375,6 +376,12 @@ class BlockingConnection:
 
 def _not_supported(command: Command, _: memoryview) -> Answer:
     raise NotSupported(f"request type {command.code} not supported")
+
+
+def _session(address: str, tls: Tls) -> TlsSession:
+    from rmqspark.remoting.tls.channel import client_session  # only now: most can do without OpenSSL
+
+    return client_session(address, tls)
 
 
 def _connect(address: str, timeout_ms: int) -> socket.socket:

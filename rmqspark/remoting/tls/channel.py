@@ -124,11 +124,16 @@ class TlsWriter:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-def open_channel(connected: socket.socket, address: str, tls: Tls, deadline_ms: int, clock: Clock) -> TlsChannel:
-    """Shakes hands, within the time there is. Raises Unreachable or HandshakeFailed, and InvalidArgument for files of
-    ours; the socket stays open then."""
+def client_session(address: str, tls: Tls) -> TlsSession:
+    """The client's end, before anybody is called. Raises InvalidArgument for an address that is none, or for files."""
     host, _ = parse_address(address)
-    session = TlsSession(client_context(tls), server_side=False, host=certified_host(host))
+    return TlsSession(client_context(tls), server_side=False, host=certified_host(host))
+
+
+def open_channel(
+    connected: socket.socket, address: str, session: TlsSession, deadline_ms: int, clock: Clock
+) -> TlsChannel:
+    """Shakes hands, within the time there is. Raises Unreachable or HandshakeFailed; the socket stays open then."""
     try:
         _shake_hands(connected, session, deadline_ms, clock)
     except TimeoutError as error:

@@ -128,14 +128,18 @@ def test_certificates_of_clients(serve: Serve, authority: Authority, stranger: A
         return trusting(authority, cert_path=cert, key_path=key)
 
     assert ask(showing(authority)) == b"hello"
-    with capture_logs() as logs, pytest.raises(ConnectionLost, match="certificate"):
-        ask(showing(stranger))
+    with capture_logs() as logs:
+        with pytest.raises(ConnectionLost, match="certificate"):
+            ask(showing(stranger))
+        served.wait_until(lambda: logs)
     assert "the certificate is not trusted" in logs[0]["reason"]
     if auth == "optional":
         assert ask(trusting(authority)) == b"hello"
         return
-    with capture_logs() as logs, pytest.raises(ConnectionLost, match="certificate"):
-        ask(trusting(authority))
+    with capture_logs() as logs:
+        with pytest.raises(ConnectionLost, match="certificate"):
+            ask(trusting(authority))
+        served.wait_until(lambda: logs)
     assert "the client shows no certificate" in logs[0]["reason"]
 
 
@@ -160,6 +164,7 @@ def test_garbage_instead_of_a_handshake(serve: Serve, raw_client: Any, garbage: 
         offender.socket.sendall(garbage)
         while not offender.is_closed_by_server():  # it is told why first
             pass
+        served.wait_until(lambda: logs)
     assert logs[0]["reason"].startswith("TLS: ")
     assert_serves(served, raw_client)
 

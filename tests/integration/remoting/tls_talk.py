@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rmqspark.clock import SystemClock
 from rmqspark.remoting.access import Access, Tls
 from rmqspark.remoting.blocking import BlockingConnection
-from rmqspark.remoting.tls.channel import TlsChannel, open_channel
+from rmqspark.remoting.tls.channel import TlsChannel, client_session, open_channel
 from rmqspark.remoting.tls.settings import TlsServing
 
 from .conftest import PATIENCE_S, RawClient
@@ -56,6 +56,7 @@ class EncryptedRawClient(RawClient):
     def __init__(self, address: str, tls: Tls, **options: Any) -> None:
         super().__init__(address, **options)
         clock = SystemClock()
-        channel = open_channel(self.socket, address, tls, clock.monotonic_ms() + 1000 * PATIENCE_S, clock)
+        deadline_ms = clock.monotonic_ms() + 1000 * PATIENCE_S
+        channel = open_channel(self.socket, address, client_session(address, tls), deadline_ms, clock)
         self.socket.settimeout(PATIENCE_S)
         self.socket = EncryptedSocket(self.socket, channel)
