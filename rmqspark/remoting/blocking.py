@@ -1,8 +1,8 @@
 """The client's connection: blocking, shared by threads, pipelined.
 
-Any thread sends; one lock keeps the bytes of a command together, encrypted or not. One reader thread per connection takes the answers
-and hands each to the future that waits under its opaque. Nothing here imports asyncio, starts at import, or survives a
-fork: a child process finds the connection closed and opens its own.
+Any thread sends; one lock keeps the bytes of a command together, encrypted or not. One reader thread per connection
+takes the answers and hands each to the future that waits under its opaque. Nothing here imports asyncio, starts at
+import, or survives a fork: a child process finds the connection closed and opens its own.
 """
 
 from __future__ import annotations

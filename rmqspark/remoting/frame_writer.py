@@ -50,7 +50,7 @@ class FrameWriter:
         return not left
 
     def offer(self, parts: list[memoryview], deadline_ms: int) -> list[memoryview]:
-        """What is left of them when all is taken or the time is over, for who sends the rest himself. Raises as `write`."""
+        """What is left of them when all is taken or the time is over; the rest is the caller's. Raises as `write`."""
         return self._push(_after(parts, self._send(parts, socket.MSG_DONTWAIT)), deadline_ms)
 
     def _push(self, parts: list[memoryview], deadline_ms: int) -> list[memoryview]:

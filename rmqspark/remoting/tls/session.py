@@ -45,11 +45,11 @@ class TlsSession:
         at = 0
         with suppress(ssl.SSLWantReadError):
             while at < len(buffer):
-                count = self._tls.read(len(buffer) - at, buffer[at:])  # type: ignore[arg-type]
+                count = int(self._tls.read(len(buffer) - at, buffer[at:]))  # type: ignore[arg-type]
                 if count == 0:
                     self.ended = True
                     break
-                at += int(count)
+                at += count
         if self._outgoing.pending > _MOST_UNASKED_BYTES:
             raise ssl.SSLError("the other side asks for new keys over and over")
         return at
@@ -58,7 +58,7 @@ class TlsSession:
         """What is to be sent for it, behind all that was to be sent before."""
         view = memoryview(plain).cast("B")
         while view:
-            view = view[self._tls.write(view) :]  # type: ignore[arg-type]
+            view = view[self._tls.write(view) :]
         return self._outgoing.read()
 
     def to_send(self) -> bytes:

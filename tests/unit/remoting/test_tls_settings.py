@@ -60,7 +60,9 @@ def test_what_does_not_go_together_is_refused(settings: dict[str, str], words: s
 
 def test_rocketmqs_lines_are_understood() -> None:
     """What stands in RocketMQ's tls.properties may stand in a settings file."""
-    lines = "tls.server.mode=enforcing\ntls.server.certPath=/c\ntls.server.keyPath=/k\ntls.server.need.client.auth=none\n"
+    lines = (
+        "tls.server.mode=enforcing\ntls.server.certPath=/c\ntls.server.keyPath=/k\ntls.server.need.client.auth=none\n"
+    )
     assert load(NamesrvConfig, file=parse_file(lines)).tls_serving == TlsServing("/c", "/k", enforcing=True)
 
 
