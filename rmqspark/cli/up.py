@@ -236,7 +236,7 @@ def _numbered(settings: BrokerSettings, count: int) -> list[BrokerSettings]:
 
 
 def _namesrv_beside(broker: BrokerConfig, file: Mapping[str, Any], port: int) -> NamesrvConfig:
-    """In a file for `rmq up`, where and how to listen is the broker's; so does the name server, on a port of its own."""
+    """In a file for `rmq up`, where and how to listen is the broker's; the name server's port is its own."""
     elsewhere = Sources({name: value for name, value in file.items() if name != "listen_port"}, {"listen_port": port})
     shared = {"bind_address", "insecure", *(info.name for info in describe(TlsServerSettings))}
     return replace(elsewhere.settings(NamesrvConfig), **{name: getattr(broker, name) for name in shared})

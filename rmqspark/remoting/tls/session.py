@@ -45,7 +45,7 @@ class TlsSession:
         at = 0
         with suppress(ssl.SSLWantReadError):
             while at < len(buffer):
-                count = int(self._tls.read(len(buffer) - at, buffer[at:]))  # type: ignore[arg-type]
+                count = int(self._tls.read(len(buffer) - at, buffer[at:]))
                 if count == 0:
                     self.ended = True
                     break

@@ -1,4 +1,4 @@
-"""The server with TLS: what it keeps to without holds with it, and a handshake that fails costs nobody else anything."""
+"""The server with TLS: what it keeps to without holds with it, and a failed handshake costs nobody else anything."""
 
 from __future__ import annotations
 
