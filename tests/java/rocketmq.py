@@ -118,7 +118,14 @@ class RocketMQ:
 
     def options(self, heap: str) -> list[str]:
         """What every JVM is started with."""
-        return [f"-Xmx{heap}", f"-Duser.home={self.home}", "-Drocketmq.client.logUseSlf4j=true", *_QUICK, *OPENED, *self.properties]
+        return [
+            f"-Xmx{heap}",
+            f"-Duser.home={self.home}",
+            "-Drocketmq.client.logUseSlf4j=true",
+            *_QUICK,
+            *OPENED,
+            *self.properties,
+        ]
 
     def command(self, main: str, *arguments: str, heap: str) -> list[str]:
         return [java(), *self.options(heap), "-cp", self.class_path, f"{PACKAGE}.{main}", *arguments]

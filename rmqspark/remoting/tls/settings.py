@@ -43,7 +43,7 @@ class TlsServerSettings:
 
     tls_server_mode: str = setting(
         "",
-        "disabled, permissive (with TLS or without it) or enforcing. Not set: permissive where there is a "
+        "TLS of clients: disabled, permissive (with it or without) or enforcing. Not set: permissive where there is a "
         "certificate, disabled where there is none.",
     )
     tls_server_cert_path: str = setting(
@@ -54,7 +54,7 @@ class TlsServerSettings:
         "", "Password of that key; best given as RMQ_TLS_SERVER_KEY_PASSWORD.", secret=True
     )
     tls_server_need_client_auth: str = setting(
-        "none", "none, optional or require: whether clients show a certificate. One that is shown is verified."
+        "none", "Certificates of clients: none, optional or require. One that is shown is verified."
     )
     tls_server_trust_cert_path: str = setting("", "Authorities of clients' certificates: a PEM file.")
 
