@@ -11,18 +11,17 @@ import shutil
 import socket
 import subprocess
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.remoting.access import OPEN
+from rmqspark.remoting.access import OPEN, Access
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from rmqspark.remoting.access import Access
+    from collections.abc import Callable, Iterator
 
 VERSION = "5.5.0"
 PACKAGE = "org.apache.rocketmq"

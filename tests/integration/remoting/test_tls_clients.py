@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import uvloop
 
 from rmqspark.errors import ConnectionLost, HandshakeFailed, InvalidArgument, RmqError, Unreachable
 from rmqspark.protocol.codes import RequestCode
@@ -46,18 +47,23 @@ def ask_blocking(address: str, access: Access) -> bytes:
         connection.close()
 
 
-def ask_async(address: str, access: Access) -> bytes:
-    async def main() -> bytes:
-        connection = await AsyncConnection.open(address, timeout_ms=60_000, access=access)
-        try:
-            return bytes((await connection.call(CODE, body=b"hello", timeout_ms=60_000)).body)
-        finally:
-            await connection.close()
-
-    return asyncio.run(main())
+async def _ask(address: str, access: Access) -> bytes:
+    connection = await AsyncConnection.open(address, timeout_ms=60_000, access=access)
+    try:
+        return bytes((await connection.call(CODE, body=b"hello", timeout_ms=60_000)).body)
+    finally:
+        await connection.close()
 
 
-both = pytest.mark.parametrize("ask", [ask_blocking, ask_async])
+def ask_asyncio(address: str, access: Access) -> bytes:
+    return asyncio.run(_ask(address, access))
+
+
+def ask_uvloop(address: str, access: Access) -> bytes:
+    return uvloop.run(_ask(address, access))
+
+
+both = pytest.mark.parametrize("ask", [ask_blocking, ask_asyncio, ask_uvloop])
 
 
 @both
