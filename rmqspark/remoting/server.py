@@ -24,6 +24,7 @@ from rmqspark.remoting.resting import REST_US, Resting
 from rmqspark.remoting.server_connection import ServerConnection, Ticks
 from rmqspark.remoting.tls.newcomer import Newcomer
 from rmqspark.remoting.tls.serving import ServerTls
+from rmqspark.remoting.tls.transport import ENCRYPTED_BYTES
 from rmqspark.remoting.unsent import UnsentAnswers
 from rmqspark.remoting.wheel import TimerWheel
 
@@ -42,7 +43,6 @@ _PORT_PAIRS_TRIED = 64
 _KEEP_LARGE_BUFFER_MS = 10_000
 _REPORT_INTERVAL_MS = 10_000
 _MOST_GATHERED_BYTES = 4 * 1024 * 1024
-_ENCRYPTED_BYTES = 256 * 1024  # received at once
 
 log = structlog.get_logger("rmqspark.remoting")
 
@@ -91,7 +91,7 @@ class RemotingServer:
         self._port_setting = port_setting
         self._on_close = on_close
         self._tls = None if tls is None else ServerTls(tls)
-        self._encrypted = memoryview(b"" if tls is None else bytearray(_ENCRYPTED_BYTES))
+        self._encrypted = memoryview(b"" if tls is None else bytearray(ENCRYPTED_BYTES))
         self._tick_ms, self.ticks = _ticks(self.limits)
         self._wheel: TimerWheel[ServerConnection] = TimerWheel()
         self._ids = itertools.count(1)

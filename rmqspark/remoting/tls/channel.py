@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rmqspark.remoting.reply import Buffer
 
 _RECEIVED_BYTES: Final = 128 * 1024  # at once, encrypted
-_ENCRYPTED_BYTES: Final = 256 * 1024  # at once: a larger body is encrypted while its beginning is on the way
+_ENCRYPTED_BYTES: Final = 128 * 1024  # at once: a larger body is encrypted while its beginning is on the way
 
 
 class TlsChannel:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from rmqspark.remoting.server_connection import ServerConnection
     from rmqspark.remoting.tls.session import TlsSession
 
-_ENCRYPTED_BYTES: Final = 256 * 1024  # at once, for OpenSSL's own buffer grows with it
+ENCRYPTED_BYTES: Final = 32 * 1024
+"""At once, either way: OpenSSL's own buffers grow with it, and keep what they have as long as the connection lasts."""
 
 
 class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
@@ -151,7 +152,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
 
 
 def _pieces(data: Buffer) -> Iterable[Buffer]:
-    if len(data) <= _ENCRYPTED_BYTES:
+    if len(data) <= ENCRYPTED_BYTES:
         return (data,)
     view = memoryview(data)
-    return (view[at : at + _ENCRYPTED_BYTES] for at in range(0, len(view), _ENCRYPTED_BYTES))
+    return (view[at : at + ENCRYPTED_BYTES] for at in range(0, len(view), ENCRYPTED_BYTES))

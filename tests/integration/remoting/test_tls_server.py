@@ -236,6 +236,17 @@ def test_it_does_not_start_without_its_certificate() -> None:
 
 
 @pytest.mark.faults
+def test_it_closes_in_the_middle_of_a_handshake(serve: Serve, authority: Authority) -> None:
+    """A server that stops waits for nobody who has not said anything yet."""
+    served = serve(routes())
+    with plain(served.address) as client:
+        client.socket.sendall(client_hello(authority)[:100])
+        served.wait_until(lambda: served.server.connection_count == 1)
+        served.start_closing().result(60)
+        assert client.is_closed_by_server()
+
+
+@pytest.mark.faults
 def test_closing_says_goodbye(serve: Serve, raw_client: Any) -> None:
     """A server that stops ends its connections in order: nothing looks cut off."""
     served = serve(routes())
