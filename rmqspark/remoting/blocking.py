@@ -274,7 +274,7 @@ class BlockingConnection:
             self._socket.close()
 
     def _take_first(self) -> None:
-        """What comes after it is not looked at for this."""
+        """It shows that the server speaks to us at all; for that, no other is looked at."""
         frame = self._reader.read()
         if frame is None:
             raise ConnectionResetError

@@ -51,6 +51,7 @@ class AsyncConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._answered = False  # by anything at all
+        self._is_ours = False  # the end of it
 
     @classmethod
     async def open(cls, address: str, *, timeout_ms: int = 3_000, access: Access = OPEN) -> Self:
@@ -89,6 +90,7 @@ class AsyncConnection(asyncio.Protocol):
 
     async def close(self) -> None:
         """Sends what is queued and ends the connection; what still waits gets ConnectionLost."""
+        self._is_ours = True
         if self._transport is not None:
             self._transport.close()
         await self._ended
@@ -122,7 +124,7 @@ class AsyncConnection(asyncio.Protocol):
         """Why it has ended, as far as it can be known."""
         if isinstance(error, ssl.SSLError):
             return told(error)
-        if not self._answered:
+        if not (self._answered or self._is_ours):
             return unanswered(self._access.tls)
         return str(error or "")
 

@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.errors import Unreachable
-from rmqspark.remoting.address import parse_address
+from rmqspark.remoting.address import no_host_name, parse_address
 from rmqspark.remoting.tls.contexts import certified_host, client_context
 from rmqspark.remoting.tls.session import TlsSession
 from rmqspark.remoting.tls.words import handshake_failed, told
@@ -125,9 +125,14 @@ class TlsWriter:
 
 
 def client_session(address: str, tls: Tls) -> TlsSession:
-    """The client's end, before anybody is called. Raises InvalidArgument for an address that is none, or for files."""
+    """The client's end, before anybody is called. Raises InvalidArgument for an address that is none, or for files, and
+    Unreachable for what cannot be a host."""
     host, _ = parse_address(address)
-    return TlsSession(client_context(tls), server_side=False, host=certified_host(host))
+    context = client_context(tls)
+    try:
+        return TlsSession(context, server_side=False, host=certified_host(host))
+    except (ValueError, TypeError) as error:  # Python looks at the name before it asks for it
+        raise no_host_name(host, address) from error
 
 
 def open_channel(

@@ -135,6 +135,14 @@ def test_files_of_ours_that_cannot_be_used(ask: Any) -> None:
         ask("127.0.0.1:1", Access(tls=Tls("/nowhere")))
 
 
+@both
+@pytest.mark.parametrize("host", ["a..b", ".a", "x" * 70 + ".local", "\u00e9..b", "a\0b"])
+def test_what_cannot_be_a_host_is_unreachable(ask: Any, authority: Authority, host: str) -> None:
+    """With TLS as without, for any broker may register such a name."""
+    with pytest.raises(Unreachable, match="cannot be the name of a host|not known"):
+        ask(f"{host}:9876", trusting(authority))
+
+
 @contextmanager
 def peer(behave: Callable[[socket.socket], None]) -> Iterator[str]:
     """A server of one connection, which does with it what a test says; its address."""
