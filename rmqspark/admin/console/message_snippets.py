@@ -36,7 +36,7 @@ def message_snippets(
     """Of the page that was asked for so, and shows these."""
     stretches = _stretches(shown)
     return Snippets(
-        _cli(where, asked, shown, stretches, limit, cursor),
+        _cli(where, asked, shown, stretches, limit),
         _rest(where, asked, limit, cursor),
         _spark(where, asked, stretches, len(shown) or limit),
     )
@@ -101,18 +101,15 @@ def _cli(
     shown: Sequence[MessageView],
     stretches: Sequence[_Stretch],
     limit: int,
-    cursor: str | None,
 ) -> str:
     wanted = asked.wanted
     if asked.key:
         return where.cli("message", "query", wanted.topic, "--key", asked.key, *_times(wanted.from_, wanted.to))
-    if shown and (cursor or wanted.queue or asked.follows):
-        return _between(where, wanted, shown, stretches)
-    return _first(where, wanted, limit)
+    return _between(where, wanted, shown, stretches) if shown else _first(where, wanted, limit)
 
 
 def _first(where: Whereabouts, wanted: Wanted, limit: int) -> str:
-    """`rmq consume` reads on from the oldest: the newest are the last that it prints."""
+    """What the filters say. `rmq consume` reads on from the oldest: the newest are the last that it prints."""
     count = [] if wanted.newest_first else [f"--count={limit}"]
     offset = [f"--offset={wanted.offset}"] if wanted.offset else []
     times = _times(wanted.from_, wanted.to)
