@@ -28,11 +28,11 @@ def test_the_life_of_a_topic(ok: Run, cli: Run, rmq: Rmq) -> None:
     """Created, listed, described, changed, and deleted once somebody says so."""
     assert "2 queues (rw) on broker-a" in ok("topic", "create", "lives", "--queues", "2", "--type", "fifo").out
     rmq.send("lives", b"x")
-    assert {"topic": "lives", "brokers": 1, "queues": 2, "perm": "rw", "messages": 1} in ok(
-        "topic", "list", "--json"
-    ).json
+    listed = {"topic": "lives", "type": "fifo", "brokers": 1, "queues": 2, "perm": "rw", "messages": 1}
+    assert listed in ok("topic", "list", "--json").json
     assert "lives" in ok("topic", "list").out
     described = ok("topic", "describe", "lives", "--json").json
+    assert described["type"] == "fifo"
     assert described["brokers"][0]["attributes"] == {"message.type": "FIFO"}
     assert sum(queue["maxOffset"] for queue in described["queues"]) == 1
     shown = ok("topic", "describe", "lives").out
