@@ -16,6 +16,8 @@ from rmqspark.remoting.tls.settings import TlsServing
 from rmqspark.remoting.tls.words import told
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.certificates import Authority
 
     Contexts = tuple[ssl.SSLContext, ssl.SSLContext]
@@ -34,6 +36,14 @@ def changed(data: bytes, changes: Changes) -> bytes:
     return bytes(mutable)
 
 
+def outcome(act: Callable[[], int]) -> int | str:
+    """What it returns, or what is said of its error; any other than one of TLS is a bug."""
+    try:
+        return act()
+    except ssl.SSLError as error:
+        return told(error)
+
+
 @pytest.fixture(scope="module")
 def contexts(authority: Authority) -> Contexts:
     """A client's and a server's."""
@@ -47,10 +57,9 @@ def test_handshakes_that_are_none(contexts: Contexts, changes: Changes, cut: int
     server = TlsSession(contexts[1], server_side=True)
     client.shake_hands()
     server.feed(changed(client.to_send(), changes)[:cut] + rest)
-    try:
-        assert not server.shake_hands()
-    except ssl.SSLError as error:
-        assert told(error)
+    came_of_it = outcome(server.shake_hands)
+    assert came_of_it is False or isinstance(came_of_it, str)
+    assert came_of_it != ""
     assert len(server.to_send()) < 10_000
 
 
@@ -69,9 +78,8 @@ def test_records_that_are_none(contexts: Contexts, changes: Changes, sizes: list
     plain = b"".join(bytes([number + 1]) * size for number, size in enumerate(sizes))
     server.feed(changed(client.encrypt(plain), changes) + rest)
     buffer = memoryview(bytearray(200_000))
-    try:
-        count = server.read_into(buffer)
-    except ssl.SSLError as error:
-        assert told(error)
+    came_of_it = outcome(lambda: server.read_into(buffer))
+    if isinstance(came_of_it, int):
+        assert plain.startswith(bytes(buffer[:came_of_it]))
     else:
-        assert plain.startswith(bytes(buffer[:count]))
+        assert came_of_it
