@@ -59,7 +59,7 @@ def test_both_ways_at_any_size(sessions: tuple[TlsSession, TlsSession], size: in
     for sender, receiver in (sessions, sessions[::-1]):
         plain = os.urandom(size)
         encrypted = sender.encrypt(plain)
-        assert plain[:16] not in encrypted
+        assert size < 16 or plain[:16] not in encrypted
         received, room = b"", memoryview(bytearray(5_000))
         for at in range(0, len(encrypted), 60_000):
             receiver.feed(encrypted[at : at + 60_000])
