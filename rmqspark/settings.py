@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 ENVIRONMENT_PREFIX = "RMQ_"
+_HIDDEN = "***"
 _SLIP = 0.9  # so alike (difflib's ratio) that nobody else would call a variable of theirs so
 MAX_INT64 = (1 << 63) - 1
 _NAMES = {bool: "true or false", int: "a whole number", str: "a text"}
@@ -45,7 +46,8 @@ def setting(
     A number is accepted from `at_least` to `at_most`: outside of them it would make no sense. What is `live` can be
     changed while the server runs. What is `secret` is in no text that shows the settings.
     """
-    metadata = {"meaning": meaning, "unit": unit, "at_least": at_least, "at_most": at_most, "live": live}
+    bounds = {"at_least": at_least, "at_most": at_most}
+    metadata = {"meaning": meaning, "unit": unit, **bounds, "live": live, "secret": secret}
     return field(default=default, metadata=metadata, repr=not secret)
 
 
@@ -62,6 +64,7 @@ class SettingInfo:
     at_least: int
     at_most: int
     live: bool
+    secret: bool
 
     @property
     def flag(self) -> str:
@@ -69,10 +72,10 @@ class SettingInfo:
 
 
 def describe(kind: type) -> list[SettingInfo]:
-    """All settings of a settings class, in the order in which it declares them."""
+    """All settings of a settings class, in the order in which it declares them; what it inherits comes last."""
     hints = typing.get_type_hints(kind)
     infos = []
-    for item in dataclasses.fields(kind):
+    for item in sorted(dataclasses.fields(kind), key=lambda item: item.name not in kind.__annotations__):
         if "meaning" not in item.metadata:
             continue
         base, optional = _plain_type(hints[item.name])
@@ -103,9 +106,10 @@ def _check_bounds(info: SettingInfo, value: object, where: str = "") -> None:
 
 
 def snake_case(name: str) -> str:
-    """RocketMQ's `flushDiskType` or a flag's `flush-disk-type` as we spell it: `flush_disk_type`."""
+    """RocketMQ's `flushDiskType`, `tls.server.certPath` or a flag's `flush-disk-type` as we spell it:
+    `flush_disk_type`."""
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name.strip())
-    return spaced.replace("-", "_").lower()
+    return spaced.replace("-", "_").replace(".", "_").lower()
 
 
 def camel_case(name: str) -> str:
@@ -115,12 +119,14 @@ def camel_case(name: str) -> str:
 
 
 def as_properties(*settings: Any) -> str:
-    """Settings objects as the Java properties that RocketMQ's tools show: one `flushDiskType=ASYNC_FLUSH` a line."""
+    """Settings objects as the Java properties that RocketMQ's tools show: one `flushDiskType=ASYNC_FLUSH` a line.
+    Instead of a secret, they say that there is one."""
     lines = []
     for config in settings:
         for info in describe(type(config)):
             value = getattr(config, info.name)
             text = "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+            text = _HIDDEN if text and info.secret else text
             lines.append(f"{camel_case(info.name)}={text}\n")
     return "".join(lines)
 

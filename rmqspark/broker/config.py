@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from rmqspark.broker.metrics.settings import exports, labels_of
 from rmqspark.errors import InvalidArgument
 from rmqspark.protocol.names import check_broker_name
+from rmqspark.remoting.access import Access
 from rmqspark.remoting.address import is_loopback
+from rmqspark.remoting.tls.settings import TlsClientSettings, TlsServerSettings
 from rmqspark.settings import check_bounds, setting
 
 _MASTERS = ("ASYNC_MASTER", "SYNC_MASTER")
@@ -16,7 +18,7 @@ _MOST_TRANSFER_BYTES = (4 << 20) - 12  # what RocketMQ's slave takes at a time
 
 
 @dataclass(frozen=True)
-class BrokerConfig:
+class BrokerConfig(TlsClientSettings, TlsServerSettings):
     """Identity, limits and habits of one broker. Files and flushing are `StoreConfig`'s, connections `Limits`'."""
 
     broker_name: str = setting("broker-a", "Name of this broker and its replicas: a word, a host, or room@name.")
@@ -145,6 +147,7 @@ class BrokerConfig:
 
     def __post_init__(self) -> None:
         check_bounds(self)
+        _ = self.tls_serving  # whether it goes together
         exports(self.metrics_exporter_type)
         labels_of(self.metrics_label)
         for name in (self.broker_name, self.broker_cluster_name):
@@ -184,6 +187,11 @@ class BrokerConfig:
     def waits_for_slaves(self) -> bool:
         """Whether sends are answered when slaves have them."""
         return self.broker_role == "SYNC_MASTER" and self.in_sync_replicas > 1
+
+    @property
+    def access(self) -> Access:
+        """To name servers and other brokers."""
+        return Access(tls=self.tls_client)
 
     @property
     def exports_metrics(self) -> bool:

@@ -51,7 +51,7 @@ def coordination(
         store,
         files,
         clock,
-        peers=Peers(config.broker_name, name_servers),
+        peers=Peers(config.broker_name, name_servers, config.access),
         append=appender.append_together,
         flush_to=safety.flushed,
         participant_here=participant_here,

@@ -194,6 +194,7 @@ def _registrar(given: Given, topics: TopicTable) -> Registrar:
         topics.registration,
         period_ms=config.register_name_server_period,
         timeout_ms=config.register_broker_timeout_mills,
+        access=config.access,
     )
 
 

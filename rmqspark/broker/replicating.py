@@ -47,7 +47,7 @@ class MasterRole:
         self._config = config
         if store.replica.end_following():
             log.warning("this store was a slave's, it is a master's now", incarnation=store.incarnation)
-        registered = RegisteredSlaves(config.broker_name, given.name_servers)
+        registered = RegisteredSlaves(config.broker_name, given.name_servers, config.access)
 
         async def may_copy(host: str) -> bool:
             return is_loopback(host) or await registered.has(host)
@@ -104,7 +104,7 @@ class SlaveRole:
         self._cuts_all = config.ha_cut_tail
         self._sync_flush = given.syncs_flush
         self._flusher = flusher
-        self.tables = TableSync(tables, store.replica, lambda: self.slave.is_connected, given.clock)
+        self.tables = TableSync(tables, store.replica, lambda: self.slave.is_connected, given.clock, config.access)
         self.slave = Slave(
             store.replica,
             ha_settings(config),

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from rmqspark.broker.tables import BrokerTables
     from rmqspark.clock import Clock
+    from rmqspark.remoting.access import Access
     from rmqspark.store.replica import ReplicaLog
 
 _TIMEOUT_MS: Final = 5_000
@@ -36,11 +37,14 @@ log = structlog.get_logger("rmqspark.broker")
 class TableSync:
     """Asks whoever `master` is, host:port as clients reach it; empty while none is known."""
 
-    def __init__(self, tables: BrokerTables, replica: ReplicaLog, is_copy: Callable[[], bool], clock: Clock) -> None:
+    def __init__(
+        self, tables: BrokerTables, replica: ReplicaLog, is_copy: Callable[[], bool], clock: Clock, access: Access
+    ) -> None:
         """`is_copy` says whether the log is known to be the master's."""
         self._tables = tables
         self._replica = replica
         self._is_copy = is_copy
+        self._access = access
         self._clock = clock
         self._connection: AsyncConnection | None = None
         self._trouble = ""
@@ -110,6 +114,6 @@ class TableSync:
         connection = self._connection
         if connection is None or connection.closed or connection.address != self.master:
             await self.close()
-            connection = self._connection = await AsyncConnection.open(self.master)
+            connection = self._connection = await AsyncConnection.open(self.master, access=self._access)
         answer = await connection.call(code, timeout_ms=_TIMEOUT_MS)
         return bytes(answer.raise_for_code().body)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +15,10 @@ import typer
 
 from rmqspark.admin.config import AdminConfig
 from rmqspark.broker.config import BrokerConfig
-from rmqspark.errors import InvalidArgument
+from rmqspark.errors import InvalidArgument, NotThereYet
 from rmqspark.namesrv.config import NamesrvConfig
 from rmqspark.remoting.limits import Limits
-from rmqspark.settings import SettingInfo, describe, load, parse_file, unknown_setting
+from rmqspark.settings import SettingInfo, describe, load, parse_file, snake_case, unknown_setting
 from rmqspark.store.config import StoreConfig
 
 # One file may hold the settings of all servers; each takes its own.
@@ -66,15 +67,28 @@ def read_config(path: Path | None) -> dict[str, Any]:
         return {}
     try:
         file = parse_file(path.read_text(encoding="utf-8"))
-        if strange := [name for name in file if name not in _KNOWN]:
-            raise unknown_setting(strange[0], _KNOWN)
-        return file
+        return _without_strange(path, file)
     except OSError as error:
         raise InvalidArgument(f"--config {path} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
         raise InvalidArgument(f"--config {path} is not a text file.") from None
-    except InvalidArgument as error:
-        raise InvalidArgument(f"--config {path}: {error.message}", hint=error.hint) from None
+    except (InvalidArgument, NotThereYet) as error:
+        raise type(error)(f"--config {path}: {error.message}", hint=error.hint) from None
+
+
+def _without_strange(path: Path, file: dict[str, Any]) -> dict[str, Any]:
+    """What no server of ours has is told, where RocketMQ has it, and else an error: a slip of the pen."""
+    strange = [name for name in file if name not in _KNOWN]
+    if not strange:
+        return file
+    from rmqspark.cli.rocketmq_settings import only_rocketmqs
+
+    aside = only_rocketmqs(file, strange)
+    left = {snake_case(name) for name in aside}
+    if wrong := [name for name in strange if name not in left]:
+        raise unknown_setting(wrong[0], _KNOWN)
+    print(f"Of {path} is left aside what RocketMQ alone has: {', '.join(aside)}.", file=sys.stderr)
+    return {name: value for name, value in file.items() if name not in left}
 
 
 def with_settings(

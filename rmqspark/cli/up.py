@@ -29,6 +29,8 @@ from rmqspark.errors import InvalidArgument, StoreError
 from rmqspark.namesrv.config import NamesrvConfig
 from rmqspark.remoting.address import format_address, parse_address
 from rmqspark.remoting.limits import Limits
+from rmqspark.remoting.tls.settings import TlsServerSettings
+from rmqspark.settings import describe
 from rmqspark.store.config import StoreConfig
 
 if TYPE_CHECKING:
@@ -234,9 +236,10 @@ def _numbered(settings: BrokerSettings, count: int) -> list[BrokerSettings]:
 
 
 def _namesrv_beside(broker: BrokerConfig, file: Mapping[str, Any], port: int) -> NamesrvConfig:
-    """In a file for `rmq up`, where to listen is the broker's; the name server listens there too, on its own port."""
+    """In a file for `rmq up`, where and how to listen is the broker's; the name server's port is its own."""
     elsewhere = Sources({name: value for name, value in file.items() if name != "listen_port"}, {"listen_port": port})
-    return replace(elsewhere.settings(NamesrvConfig), bind_address=broker.bind_address, insecure=broker.insecure)
+    shared = {"bind_address", "insecure", *(info.name for info in describe(TlsServerSettings))}
+    return replace(elsewhere.settings(NamesrvConfig), **{name: getattr(broker, name) for name in shared})
 
 
 def _endpoints(namesrv: NameServer, brokers: Sequence[Running], admin: AdminProcess) -> Mapping[str, Any]:

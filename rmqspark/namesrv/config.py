@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rmqspark.remoting.tls.settings import TlsServerSettings
 from rmqspark.settings import check_bounds, setting
 
 
 @dataclass(frozen=True)
-class NamesrvConfig:
+class NamesrvConfig(TlsServerSettings):
     """Where a name server listens and what it answers. Connections are `Limits`'."""
 
     bind_address: str = setting("127.0.0.1", "Address the name server listens on.")
@@ -29,3 +30,4 @@ class NamesrvConfig:
 
     def __post_init__(self) -> None:
         check_bounds(self)
+        _ = self.tls_serving  # whether it goes together

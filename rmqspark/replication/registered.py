@@ -12,11 +12,14 @@ import structlog
 from rmqspark.errors import RmqError
 from rmqspark.protocol.bodies.route import ClusterInfo
 from rmqspark.protocol.codes import RequestCode
+from rmqspark.remoting.access import OPEN
 from rmqspark.remoting.address import parse_address
 from rmqspark.remoting.connection import AsyncConnection
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from rmqspark.remoting.access import Access
 
 _TIMEOUT_MS: Final = 3_000
 _MASTER_ID: Final = 0
@@ -27,9 +30,10 @@ log = structlog.get_logger("rmqspark.replication")
 class RegisteredSlaves:
     """Asks anew for each connection: they are few."""
 
-    def __init__(self, broker_name: str, name_servers: Sequence[str]) -> None:
+    def __init__(self, broker_name: str, name_servers: Sequence[str], access: Access = OPEN) -> None:
         self._broker_name = broker_name
         self._name_servers = tuple(name_servers)
+        self._access = access
 
     async def has(self, host: str) -> bool:
         """Whether a slave of this broker is registered that is reached at this IP address."""
@@ -41,7 +45,7 @@ class RegisteredSlaves:
 
     async def _slaves_at(self, name_server: str) -> list[str]:
         try:
-            connection = await AsyncConnection.open(name_server, timeout_ms=_TIMEOUT_MS)
+            connection = await AsyncConnection.open(name_server, timeout_ms=_TIMEOUT_MS, access=self._access)
         except RmqError:
             return []
         try:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqspark.model import ReceivedMessage
+    from rmqspark.remoting.access import Access
 
 RMQ = [sys.executable, "-m", "rmqspark"]
 
@@ -40,12 +41,12 @@ class Up:
 
 
 @contextmanager
-def up(directory: Path) -> Iterator[Up]:
+def up(directory: Path, *arguments: str) -> Iterator[Up]:
     """`rmq up` on free ports, stopped in order at the end unless it was killed."""
     endpoints = directory / "endpoints.json"
     endpoints.unlink(missing_ok=True)  # left behind by one that was killed
     ports = ["--namesrv-port", "0", "--broker-port", "0", "--no-admin"]
-    with _serving(directory, "up", "--store", str(directory), *ports) as process:
+    with _serving(directory, "up", "--store", str(directory), *ports, *arguments) as process:
         wait_for(lambda: endpoints.exists() or process.poll() is not None, f"rmq up answers: {directory}/up.log")
         assert process.poll() is None, (directory / "up.log").read_text()
         told = json.loads(endpoints.read_text())
@@ -97,10 +98,16 @@ def rmq(namesrv: str, *arguments: str) -> str:
 
 
 def read(
-    namesrv: str, topic: str, tags: str = "*", group: str | None = None, *, sql: str | None = None
+    namesrv: str,
+    topic: str,
+    tags: str = "*",
+    group: str | None = None,
+    *,
+    sql: str | None = None,
+    access: Access | None = None,
 ) -> list[ReceivedMessage]:
     """All that is in a topic, queue by queue; where a group is named, from what it committed on, and committed."""
-    with PullConsumer(namesrv, group, tags=tags, sql=sql) as consumer:
+    with PullConsumer(namesrv, group, tags=tags, sql=sql, access=access) as consumer:
         queues = consumer.queues(topic)
         consumer.assign(queues)
         ends = {queue: consumer.max_offset(queue) for queue in queues}

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqspark.broker.config import BrokerConfig
+from rmqspark.cli.rocketmq_settings import _NAMES, _REFUSED
 from rmqspark.cli.setting_flags import KINDS, Sources, read_config
-from rmqspark.errors import InvalidArgument
+from rmqspark.errors import InvalidArgument, NotThereYet
 from rmqspark.namesrv.config import NamesrvConfig
 from rmqspark.remoting.limits import Limits
-from rmqspark.settings import describe
+from rmqspark.settings import describe, snake_case
 from rmqspark.store.config import StoreConfig
 
 if TYPE_CHECKING:
@@ -71,6 +72,45 @@ def test_a_key_that_no_server_has_is_named_with_its_file(tmp_path: Path) -> None
     path.write_text("max_broker = 2\n")
     with pytest.raises(InvalidArgument, match=r"rmq.toml: Unknown setting 'max_broker'.*'max_brokers'"):
         read_config(path)
+
+
+def test_what_rocketmq_alone_has_is_left_aside_and_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A broker.conf as people have it: threads, buffers, spellings of long ago."""
+    path = tmp_path / "broker.conf"
+    path.write_text(
+        "brokerName=broker-x\nmapedFileSizeCommitLog=1073741824\nsendMessageThreadPoolNums=64\nstoreType=default\n"
+    )
+    assert read_config(path) == {"broker_name": "broker-x"}
+    told = capsys.readouterr().err
+    assert told == f"Of {path} is left aside what RocketMQ alone has: {', '.join(LEFT_ASIDE)}.\n"
+
+
+LEFT_ASIDE = ("mapedFileSizeCommitLog", "sendMessageThreadPoolNums", "storeType")
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("enableDLegerCommitLog=true", "The log is not replicated by DLedger."),
+        ("storeType=defaultRocksDB", "A store keeps RocketMQ's files"),
+        ("aclEnable=true", "RocketMQ's ACL 1.0 is not there."),
+    ],
+)
+def test_what_changes_what_a_broker_is_is_not_left_aside(tmp_path: Path, line: str, hint: str) -> None:
+    """Nobody believes to have what is not there; switched off it is nothing."""
+    path = tmp_path / "broker.conf"
+    path.write_text(f"{line}\n")
+    with pytest.raises(NotThereYet, match=f"broker.conf: .*{hint}"):
+        read_config(path)
+    path.write_text(f"{line.partition('=')[0]}=false\n")
+    assert read_config(path) == {}
+
+
+@pytest.mark.parametrize("name", [*_NAMES.split(), *_REFUSED])
+def test_nothing_that_a_server_of_ours_has_would_be_left_aside(name: str) -> None:
+    """The list is of what is not there."""
+    ours = {info.name for kind in KINDS for info in describe(kind)}
+    assert snake_case(name) not in ours
 
 
 def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:

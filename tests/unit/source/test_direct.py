@@ -89,6 +89,7 @@ class Broker:
         tags: str | None,
         sql: str | None,
         topic_deleted_ms: int,
+        group: str | None,
     ) -> Future[BulkChunk]:
         self.asked.append((topic, queue_id, at, end))
         answer: Future[BulkChunk] = Future()
@@ -121,7 +122,7 @@ def broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
         made.send("t", 0, f"a{number}")
         made.send("t", 1, f"b{number}", f"c{number}", tags="shipped")
         made.send("u", 5, f"d{number}")
-    monkeypatch.setattr(direct, "shared_client", lambda namesrv: made)
+    monkeypatch.setattr(direct, "shared_client", lambda namesrv, access: made)
     monkeypatch.setattr(direct, "_said", set())
     yield made
     made.store.close()
