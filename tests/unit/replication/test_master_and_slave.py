@@ -6,9 +6,19 @@ import asyncio
 from contextlib import suppress
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from rmqspark.replication.stream import REPORT, TRANSFER_HEAD, Transfer, TransferDecoder, report, transfer_head
+from rmqspark.protocol.records.record_batch import RecordBatch
+from rmqspark.replication.stream import (
+    REPORT,
+    TRANSFER_HEAD,
+    ReportDecoder,
+    Transfer,
+    TransferDecoder,
+    report,
+    transfer_head,
+)
 
 from ..store.store_bench import SMALL, StoreBench
 from .pair import PATIENCE_S, QUICK, add, filled, following, log_of, on_loop, serving, until
@@ -170,6 +180,31 @@ async def test_nothing_is_confirmed_that_is_not_on_disk() -> None:
         while master.slaves.confirmed_by(1) < original.store.end_offset:
             assert master.slaves.confirmed_by(1) <= copy.store.flushed_offset
             await asyncio.sleep(0)
+
+
+@on_loop
+async def test_only_whole_records_are_confirmed() -> None:
+    """Half a record that came is no word of a slave's that it has something."""
+    raw = log_of(filled(2))
+    ends = {0, *(int(end) for end in np.cumsum(RecordBatch.scan(raw).sizes))}
+    reports: list[int] = []
+
+    async def half_by_half(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        decoder = ReportDecoder()
+        if copy.store.end_offset == 0:  # the first time, not when the slave comes again
+            for at in range(0, len(raw), 40):
+                writer.write(transfer_head(at, len(raw[at : at + 40])) + raw[at : at + 40])
+                reports.extend(decoder.feed(await reader.read(100)))
+            await until(lambda: copy.store.end_offset == len(raw))
+        writer.close()
+
+    copy = StoreBench()
+    server = await asyncio.start_server(half_by_half, "127.0.0.1", 0)
+    async with following(copy, server.sockets[0].getsockname()[1], QUICK._replace(heartbeat_s=0.001)) as slave:
+        await until(lambda: slave.trouble != "")
+    server.close()
+    assert len(set(reports)) > 3
+    assert set(reports) <= ends
 
 
 @on_loop

@@ -161,6 +161,25 @@ def test_a_tail_that_is_cut_off_leaves_nothing_behind(back: int, then: str) -> N
     assert len(bench.store.query("t", "m011", 0, 1 << 60, 10)) == 1
 
 
+def test_another_tail_in_the_place_of_the_one_that_was_cut_off() -> None:
+    """Queues and index are those of a store that never had the first tail."""
+    one, other = master(8), master(8)
+    shared = one.store.end_offset
+    for bench, word in ((one, b"one"), (other, b"other")):
+        for number in range(4):
+            bench.send("t", number % 2, b"%b%d" % (word, number))
+    bench = slave()
+    feed(bench, log_of(one), 1 << 20)
+    bench.store.replica.cut(shared)
+    feed(bench, log_of(other)[shared:], 1 << 20)
+    assert bench.store.query("t", "one2", 0, 1 << 60, 10) == []
+    assert len(bench.store.query("t", "other2", 0, 1 << 60, 10)) == 1
+    assert_same(bench, other)
+    for each in (bench, other):
+        each.store.close()
+    assert bench.derived() == other.derived()
+
+
 def test_a_cut_that_dies_can_be_repeated() -> None:
     """Killed at any step of a cut, the store opens, with the tail or without it, and can be cut again."""
     original = master(5)
