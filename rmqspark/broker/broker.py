@@ -113,11 +113,10 @@ class Broker:
         await tables.save()
         running.push_async_callback(tables.save)
         self._parts = parts = Parts(given, store, tables)
+        running.push_async_callback(parts.role.stop)
         if isinstance(parts.role, MasterRole):
             running.callback(parts.delays.finish)
             running.callback(parts.timed.finish)
-        else:
-            running.push_async_callback(parts.role.tables.close)
         server = server_of(given, parts)
         running.push_async_callback(parts.coordination.close)
 
@@ -138,7 +137,7 @@ class Broker:
         self._whereabouts.port = server.port
         parts.set_store_host(self._whereabouts.store_host)
         if isinstance(parts.role, MasterRole):
-            await parts.role.listen(running, server.port)
+            await parts.role.listen(server.port)
         running.callback(parts.pulls.stop_waiting)
         if given.config.exports_metrics:
             await running.enter_async_context(_exporter_of(given.config, parts))

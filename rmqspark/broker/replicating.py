@@ -8,6 +8,7 @@ delivered, no transactions decided. Which of the two a broker is its operator sa
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -23,7 +24,6 @@ from rmqspark.replication.slave import Slave
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AsyncExitStack
 
     from rmqspark.broker.config import BrokerConfig
     from rmqspark.broker.flusher import Flusher
@@ -42,6 +42,7 @@ class MasterRole:
 
     def __init__(self, given: Given, store: MessageStore) -> None:
         config = given.config
+        self._running = AsyncExitStack()
         self._whereabouts = given.whereabouts
         self._store = store
         self._config = config
@@ -70,22 +71,26 @@ class MasterRole:
                 most_behind_bytes=config.ha_max_gap_not_in_sync,
             )
 
-    async def listen(self, running: AsyncExitStack, broker_port: int) -> None:
+    async def listen(self, broker_port: int) -> None:
         """Opens the port for slaves. Raises PortInUse for one that was asked for by name."""
         wanted = self._config.ha_listen_port
         self.master.port = wanted if wanted is not None else broker_port + 1
         try:
-            await running.enter_async_context(self.master)
+            await self._running.enter_async_context(self.master)
         except PortInUse:
             if wanted is not None:
                 raise
             log.warning("the port for slaves is another one: its usual one is in use", usual=self.master.port)
             self.master.port = 0  # slaves are told by the name servers
-            await running.enter_async_context(self.master)
+            await self._running.enter_async_context(self.master)
         self._whereabouts.ha_port = self.master.port
         self._store.on_safe = self.master.log_grew
+
+    async def stop(self) -> None:
+        """Hangs up on slaves. To be called when all senders have been answered."""
+        await self._running.aclose()
         if self.waiters is not None:
-            running.callback(self.waiters.close)
+            self.waiters.close()
 
     def _slave_confirmed(self) -> None:
         if self.waiters is not None:
@@ -114,6 +119,10 @@ class SlaveRole:
             now_ms=given.clock.now_ms,
         )
         self.slave.follow(self._ha_master_address)
+
+    async def stop(self) -> None:
+        """Asks the master no more."""
+        await self.tables.close()
 
     def registered(self, answer: RegisterBrokerResponseHeader) -> None:
         """A name server says who the master is."""

@@ -229,6 +229,22 @@ def test_a_slave_that_never_confirms_is_given_up() -> None:
                 send_bulk(client)
 
 
+def test_who_waits_when_its_broker_stops_is_answered() -> None:
+    """A broker that stops in order waits for its slave as long as it would have, and says what came of it."""
+    with reserved_port() as port:
+        config = replace(SYNC, ha_listen_port=port, slave_timeout=1500)
+        with cluster(broker_config=config) as mq, socket.create_connection(("127.0.0.1", port)) as hanging:
+            create(mq)
+            hanging.sendall(report(0) + report(0))
+            wait_until(lambda: ha_status(mq.brokers["broker-a"]).inSyncSlaveNums == 1, "it counts as a slave")
+            end = end_offset(mq.brokers["broker-a"])
+            with Producer(mq.namesrv, config=ONE_TRY) as producer:
+                sent = producer.send_async(Message("orders", b"last"))
+                wait_until(lambda: end_offset(mq.brokers["broker-a"]) > end, "it is stored")
+                mq.stop_broker("broker-a")
+                assert sent.result(PATIENCE_S).status is SendStatus.FLUSH_SLAVE_TIMEOUT
+
+
 def send_bulk(client: ClusterClient) -> None:
     """As Spark's sink sends."""
     queue = MessageQueue("orders", "broker-a", 0)
