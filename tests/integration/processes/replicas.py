@@ -81,10 +81,13 @@ class ServerProcess:
     @property
     def end_offset(self) -> int:
         """Of its log."""
+        return int(json.loads(self.ask(RequestCode.GET_BROKER_RUNTIME_INFO))["table"]["commitLogMaxOffset"])
+
+    def ask(self, code: RequestCode) -> bytes:
+        """The body of its answer to a request without fields."""
         connection = BlockingConnection(self.address)
         try:
-            answer = connection.call(RequestCode.GET_BROKER_RUNTIME_INFO, timeout_ms=60_000)
-            return int(json.loads(bytes(answer.body))["table"]["commitLogMaxOffset"])
+            return bytes(connection.call(code, timeout_ms=60_000).raise_for_code().body)
         finally:
             connection.close()
 
@@ -128,8 +131,10 @@ class Replicas:
         return self.master.is_alive
 
     def create_topic(self, topic: str, queues: int) -> None:
+        """Returns when the slave has it too: it looks at its master's tables now and then."""
         with AdminClient(self.namesrv) as admin:
             admin.create_topic(topic, queues)
+        wait_until(lambda: b'"%b"' % topic.encode() in self.slave.ask(RequestCode.GET_ALL_TOPIC_CONFIG), self._told)
 
     def wait_until_in_step(self) -> None:
         """The master waits for the slave from now on."""
