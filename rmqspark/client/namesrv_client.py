@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _ROUTES_UNDER_WAY = 256  # asked for before an answer is awaited
+_START_ONE = "Start one with: rmq up, or say where yours is with --namesrv, namesrv= or $RMQ_NAMESRV."
 
 
 class NameServers:
@@ -122,12 +123,12 @@ class NameServers:
         """The first answer that is enough; where none is, the first of all."""
         first = self._preferred
         answers: list[T] = []
-        failures: list[str] = []
+        failures: list[RmqError] = []
         for address in (first, *(other for other in self.addresses if other != first)):
             try:
                 answer = self._put(question, address, timeout_ms)
             except (Unreachable, RequestTimeout, GoingAway) as error:
-                failures.append(error.message)
+                failures.append(error)
             else:
                 if is_enough(answer):
                     self._preferred = address
@@ -140,12 +141,12 @@ class NameServers:
     def _ask_all(self, question: Callable[[BlockingConnection], T]) -> list[T]:
         """The answers of those that answer; an error if nobody does."""
         answers: list[T] = []
-        failures: list[str] = []
+        failures: list[RmqError] = []
         for address in self.addresses:
             try:
                 answers.append(self._put(question, address))
             except (Unreachable, RequestTimeout, GoingAway) as error:
-                failures.append(error.message)
+                failures.append(error)
         if not answers:
             raise self._nobody(failures)
         return answers
@@ -159,12 +160,12 @@ class NameServers:
                 hint="Give the name server's address; unless set otherwise its port is 9876, a broker's 10911.",
             ) from error
 
-    def _nobody(self, failures: Sequence[str]) -> Unreachable:
+    def _nobody(self, failures: Sequence[RmqError]) -> Unreachable:
         where = ";".join(self.addresses)
         return Unreachable(
-            f"No name server answers at {where} ({'; '.join(failure.rstrip('.') for failure in failures)}).",
+            f"No name server answers at {where} ({'; '.join(error.message.rstrip('.') for error in failures)}).",
             address=where,
-            hint="Start one with: rmq up, or say where yours is with --namesrv, namesrv= or $RMQ_NAMESRV.",
+            hint=next((error.hint for error in failures if error.hint), _START_ONE),
         )
 
 
