@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rmqspark.auth.config import AuthConfig
 from rmqspark.broker.metrics.settings import exports, labels_of
 from rmqspark.errors import InvalidArgument, NotThereYet
 from rmqspark.protocol.names import check_broker_name
@@ -14,7 +15,7 @@ _ROLES_SERVED = ("ASYNC_MASTER", "SYNC_MASTER")
 
 
 @dataclass(frozen=True)
-class BrokerConfig:
+class BrokerConfig(AuthConfig):
     """Identity, limits and habits of one broker. Files and flushing are `StoreConfig`'s, connections `Limits`'."""
 
     broker_name: str = setting("broker-a", "Name of this broker and its replicas: a word, a host, or room@name.")
@@ -114,6 +115,7 @@ class BrokerConfig:
 
     def __post_init__(self) -> None:
         check_bounds(self)
+        self.check_auth()
         exports(self.metrics_exporter_type)
         labels_of(self.metrics_label)
         for name in (self.broker_name, self.broker_cluster_name):

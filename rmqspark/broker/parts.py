@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from rmqspark.broker.access_control import accounts_of
 from rmqspark.broker.check_back import CheckBack
 from rmqspark.broker.clients import ClientRegistry
 from rmqspark.broker.consumption import ConsumptionRates
@@ -88,6 +89,7 @@ class Parts:
         config, clock, topics = given.config, given.clock, tables.topics
         self.store = store
         self.tables = tables
+        self.accounts = accounts_of(config, given.files)
         self.stats = BrokerStats(now_ms=clock.now_ms())
         self.counted = Counted(config, store, clock)
         self.queries = SparkQueries()
@@ -177,6 +179,7 @@ def _registrar(config: BrokerConfig, whereabouts: Whereabouts, topics: TopicTabl
         topics.registration,
         period_ms=config.register_name_server_period,
         timeout_ms=config.register_broker_timeout_mills,
+        access=config.inner_access,
     )
 
 

@@ -19,12 +19,14 @@ from rmqspark.errors import RmqError
 from rmqspark.protocol.bodies.register import register_crc32
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.cluster import RegisterBrokerRequestHeader, UnregisterBrokerRequestHeader
+from rmqspark.remoting.access import OPEN
 from rmqspark.remoting.connection import AsyncConnection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rmqspark.protocol.bodies.route import RegisterBrokerBody
+    from rmqspark.remoting.access import Access
 
 log = structlog.get_logger("rmqspark.broker")
 
@@ -55,8 +57,9 @@ class Registrar:
         *,
         period_ms: int,
         timeout_ms: int,
+        access: Access = OPEN,
     ) -> None:
-        self._links = [_Link(address, identify, describe, period_ms, timeout_ms) for address in addresses]
+        self._links = [_Link(address, identify, describe, period_ms, timeout_ms, access) for address in addresses]
 
     async def start(self, tasks: asyncio.TaskGroup) -> None:
         """Tries every name server once, then goes on in the background; returns when all tries are over."""
@@ -97,6 +100,7 @@ class _Link:
         describe: Callable[[], RegisterBrokerBody],
         period_ms: int,
         timeout_ms: int,
+        access: Access,
     ) -> None:
         self.wanted = 0  # registrations asked for so far
         self.wake = asyncio.Event()
@@ -106,6 +110,7 @@ class _Link:
         self._describe = describe
         self._period = period_ms / 1000
         self._timeout_ms = timeout_ms
+        self._access = access
         self._connection: AsyncConnection | None = None
         self._is_up: bool | None = None  # None: not tried yet
         self._done = 0  # of those wanted, how many are carried out
@@ -185,7 +190,9 @@ class _Link:
     async def _call_register(self) -> None:
         identity, body = self._identify(), self._describe().encode()
         if self._connection is None or self._connection.closed:
-            self._connection = await AsyncConnection.open(self._address, timeout_ms=_CONNECT_TIMEOUT_MS)
+            self._connection = await AsyncConnection.open(
+                self._address, timeout_ms=_CONNECT_TIMEOUT_MS, access=self._access
+            )
         header = RegisterBrokerRequestHeader(
             brokerName=identity.broker_name,
             brokerAddr=identity.address,

@@ -7,6 +7,8 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
+from rmqspark.auth.handlers import AclHandlers, UserHandlers
+from rmqspark.broker.access_control import guard_of
 from rmqspark.broker.dead_letters import DeadLetters
 from rmqspark.broker.delays.parked_bulks import ParkedBulks
 from rmqspark.broker.group_deletion import GroupDeletion
@@ -67,14 +69,14 @@ def server_of(given: Given, parts: Parts) -> RemotingServer:
     latency = parts.counted.latency
     together = SendTables(usual, parts.appender, receipts, latency)
     server = RemotingServer(
-        Router(chain.from_iterable(families), usual.take_alike, together, latency),
+        Router(chain.from_iterable(families), usual.take_alike, together, latency, guard_of(config, parts)),
         host=config.bind_address,
         port=config.listen_port,
         limits=given.limits,
         on_close=parts.heartbeats.connection_closed,
         port_offsets=(_VIP_PORT_OFFSET,),
         port_setting="--broker-port",
-        insecure=config.insecure,
+        insecure=config.insecure or config.authentication_enabled,
     )
     parts.metrics.connections = lambda: server.connection_count
     return server
@@ -175,4 +177,7 @@ def _about_administration(given: Given, parts: Parts) -> Iterator[Routes]:
     yield SettingsHandlers(parts.settings, given.whereabouts, topics.version).routes()
     yield RuntimeHandlers(store, parts.stats, clock).routes()
     yield MetricsHandlers(parts.metrics).routes()
+    if parts.accounts is not None:
+        yield UserHandlers(parts.accounts).routes()
+        yield AclHandlers(parts.accounts).routes()
     yield CapabilityHandlers(store, os.path.abspath(given.store_dir)).routes()

@@ -23,7 +23,15 @@ from rmqspark.cli.admin_wanted import wanted
 from rmqspark.cli.endpoints import ENDPOINTS, announced, claimed, write_endpoints
 from rmqspark.cli.greeting import Running, broker_name, greet, say_what_to_try
 from rmqspark.cli.open_files import current_limit, limits_within
-from rmqspark.cli.servers import DEFAULT_STORE, SAID_OTHERWISE, Advertise, BrokerSettings, Host, make_broker
+from rmqspark.cli.servers import (
+    DEFAULT_STORE,
+    SAID_OTHERWISE,
+    Advertise,
+    BrokerSettings,
+    Host,
+    make_broker,
+    make_name_server,
+)
 from rmqspark.cli.setting_flags import ConfigFile, Insecure, Sources, read_config, with_settings
 from rmqspark.errors import InvalidArgument, StoreError
 from rmqspark.namesrv.config import NamesrvConfig
@@ -96,7 +104,7 @@ def up(
     }
     sources = Sources({"min_free_bytes": _FREE_BYTES, **read_config(config)}, flags)
     chosen = BrokerSettings.of(sources)
-    names = _namesrv_beside(chosen.broker, sources.file, namesrv_port)
+    names = _namesrv_beside(chosen.broker, sources.file, namesrv_port, store)
     beside = wanted(sources, store) if admin else None
     if sources.store_root() is not None:
         _leave_aside(config, "storePathRootDir", "--store says where rmq up keeps its files")
@@ -122,11 +130,10 @@ def _serve_one(
     """Name server and broker on one event loop."""
     from rmqspark.cli.admin_process import admin_process
     from rmqspark.clock import SystemClock
-    from rmqspark.namesrv.server import NameServer
 
     async def serve(stopped: asyncio.Future[None]) -> None:
         fitting, clock = settings.within(current_limit(), servers=2), SystemClock()
-        async with NameServer(names, clock=clock, limits=fitting.limits) as namesrv:
+        async with make_name_server(names, fitting.limits) as namesrv:
             address = _from_here(namesrv, names.bind_address)
             order = None if beside is None else AdminOrder(beside, address)
             async with (
@@ -148,11 +155,10 @@ def _serve_many(
     from rmqspark.cli.broker_order import BrokerOrder
     from rmqspark.cli.child_processes import child_processes
     from rmqspark.clock import SystemClock
-    from rmqspark.namesrv.server import NameServer
 
     async def serve(stopped: asyncio.Future[None]) -> None:
         clock, limits = SystemClock(), limits_within(current_limit(), settings[0].limits)
-        async with NameServer(names, clock=clock, limits=limits) as namesrv:
+        async with make_name_server(names, limits) as namesrv:
             address = _from_here(namesrv, names.bind_address)
             order = None if beside is None else AdminOrder(beside, address)
             orders = [
@@ -233,10 +239,17 @@ def _numbered(settings: BrokerSettings, count: int) -> list[BrokerSettings]:
     ]
 
 
-def _namesrv_beside(broker: BrokerConfig, file: Mapping[str, Any], port: int) -> NamesrvConfig:
-    """In a file for `rmq up`, where to listen is the broker's; the name server listens there too, on its own port."""
-    elsewhere = Sources({name: value for name, value in file.items() if name != "listen_port"}, {"listen_port": port})
-    return replace(elsewhere.settings(NamesrvConfig), bind_address=broker.bind_address, insecure=broker.insecure)
+def _namesrv_beside(broker: BrokerConfig, file: Mapping[str, Any], port: int, store: Path) -> NamesrvConfig:
+    """In a file for `rmq up`, where to listen is the broker's; the name server listens there too, on its own port, and
+    lets in whom the broker does."""
+    others = {name: value for name, value in file.items() if name != "listen_port"}
+    names = Sources(others, {"listen_port": port, **broker.auth_settings}).settings(NamesrvConfig)
+    return replace(
+        names,
+        bind_address=broker.bind_address,
+        insecure=broker.insecure,
+        auth_config_path=names.auth_config_path or str(store / "namesrv"),
+    )
 
 
 def _endpoints(namesrv: NameServer, brokers: Sequence[Running], admin: AdminProcess) -> Mapping[str, Any]:

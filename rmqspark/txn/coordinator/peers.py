@@ -13,6 +13,7 @@ import structlog
 from rmqspark.errors import RmqError, Unreachable
 from rmqspark.protocol.bodies.route import ClusterInfo
 from rmqspark.protocol.codes import RequestCode
+from rmqspark.remoting.access import OPEN
 from rmqspark.remoting.connection import AsyncConnection
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     import msgspec
 
+    from rmqspark.remoting.access import Access
     from rmqspark.remoting.reply import Body
     from rmqspark.remoting.response import Response
 
@@ -33,7 +35,8 @@ log = structlog.get_logger("rmqspark.txn")
 class Peers:
     """Masters of the cluster by name, without this broker itself. A broker without name servers has none."""
 
-    def __init__(self, own_name: str, name_servers: Sequence[str]) -> None:
+    def __init__(self, own_name: str, name_servers: Sequence[str], access: Access = OPEN) -> None:
+        self._access = access
         self._own_name = own_name
         self._name_servers = tuple(name_servers)
         self._addresses: dict[str, str] = {}
@@ -46,7 +49,7 @@ class Peers:
 
     async def refresh(self) -> bool:
         """Asks the name servers who is there. False, with nothing changed, where none of them answers."""
-        found = [info for address in self._name_servers if (info := await _cluster_info(address)) is not None]
+        found = [info for address in self._name_servers if (info := await _cluster_info(address, self._access))]
         if found:
             self._addresses = {
                 name: broker.brokerAddrs[_MASTER_ID]
@@ -89,7 +92,9 @@ class Peers:
             connection = self._connections.get(broker)
             if connection is None or connection.closed or connection.address != address:
                 try:
-                    connection = await AsyncConnection.open(address, timeout_ms=_CONNECT_TIMEOUT_MS)
+                    connection = await AsyncConnection.open(
+                        address, timeout_ms=_CONNECT_TIMEOUT_MS, access=self._access
+                    )
                 except Unreachable:
                     self._addresses.pop(broker, None)  # it may have come back elsewhere: the next call asks
                     raise
@@ -102,9 +107,9 @@ def unlisted(broker: str) -> Unreachable:
     return Unreachable(f"No name server knows a broker {broker!r}.", address=broker)
 
 
-async def _cluster_info(address: str) -> ClusterInfo | None:
+async def _cluster_info(address: str, access: Access) -> ClusterInfo | None:
     try:
-        connection = await AsyncConnection.open(address, timeout_ms=_CONNECT_TIMEOUT_MS)
+        connection = await AsyncConnection.open(address, timeout_ms=_CONNECT_TIMEOUT_MS, access=access)
     except Unreachable:
         return None
     try:
