@@ -22,11 +22,14 @@ if TYPE_CHECKING:
         TransactionState,
     )
     from rmqspark.notebook import load_ipython_extension, peek
+    from rmqspark.remoting.access import Access, Credentials, Tls
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Access": "rmqspark.remoting.access",
     "AdminClient": "rmqspark.client.admin",
+    "Credentials": "rmqspark.remoting.access",
     "Message": "rmqspark.model",
     "MessageQueue": "rmqspark.model",
     "PreparedMessage": "rmqspark.model",
@@ -36,6 +39,7 @@ _HOMES = {
     "ReceivedMessage": "rmqspark.model",
     "RmqError": "rmqspark.errors",
     "SendReceipt": "rmqspark.model",
+    "Tls": "rmqspark.remoting.access",
     "TransactionListener": "rmqspark.client.transaction_producer",
     "TransactionProducer": "rmqspark.client.transaction_producer",
     "TransactionReceipt": "rmqspark.model",
@@ -45,7 +49,9 @@ _HOMES = {
 }
 
 __all__ = [
+    "Access",
     "AdminClient",
+    "Credentials",
     "Message",
     "MessageQueue",
     "PreparedMessage",
@@ -55,6 +61,7 @@ __all__ = [
     "ReceivedMessage",
     "RmqError",
     "SendReceipt",
+    "Tls",
     "TransactionListener",
     "TransactionProducer",
     "TransactionReceipt",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqspark.model import MessageQueue, ReceivedMessage
+    from rmqspark.remoting.access import Access
 
 _POLL_MS = 1_000
 _SHOWN = 5  # topics of a source
@@ -30,10 +31,11 @@ _COLUMNS = (
 
 
 @takes_what_its_signature_says
-def peek(topic: str, count: int = 5, *, namesrv: str | None = None) -> Any:
+def peek(topic: str, count: int = 5, *, namesrv: str | None = None, access: Access | None = None) -> Any:
     """The newest `count` messages of a topic as a pandas frame, oldest first, with the names of the Spark columns.
 
-    Bodies that are UTF-8 are strings, others bytes; times are in UTC. MissingExtra without pandas, TopicNotFound.
+    Bodies that are UTF-8 are strings, others bytes; times are in UTC. `access` as in `Producer`.
+    MissingExtra without pandas, TopicNotFound.
     """
     try:
         import pandas as pd
@@ -41,7 +43,7 @@ def peek(topic: str, count: int = 5, *, namesrv: str | None = None) -> Any:
         raise MissingExtra("pandas", "spark") from None
     if count < 1:
         raise InvalidArgument(f"count is 1 or more, not {count}.")
-    with PullConsumer(namesrv) as consumer:
+    with PullConsumer(namesrv, access=access) as consumer:
         newest = heapq.nlargest(count, _tails(consumer, topic, count), key=_age)
     frame = pd.DataFrame([_row(message) for message in reversed(newest)], columns=list(_COLUMNS))
     for name in ("bornTimestamp", "storeTimestamp"):

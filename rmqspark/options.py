@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from rmqspark.errors import InvalidArgument, NotThereYet
+from rmqspark.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -47,19 +47,17 @@ class Option(NamedTuple):
 class OptionTable(NamedTuple):
     """All options of one side (source or sink).
 
-    `foreign` (lower-case names; one that ends with a dot stands for all that begin so) and `later` (names as the docs
-    will spell them) map to what to write instead: names that users bring from elsewhere, and those that a later version
-    has. Spark lower-cases what users type, so errors spell a known name as the docs do.
+    `foreign` (lower-case names; one that ends with a dot stands for all that begin so) maps names that users bring from
+    elsewhere to what to write instead. Spark lower-cases what users type, so errors spell a known name as the docs do.
     """
 
     owner: str  # "source" or "sink", for messages
     options: tuple[Option, ...]
     foreign: Mapping[str, str] = _NONE
-    later: Mapping[str, str] = _NONE
     ignored: frozenset[str] = frozenset()  # lower-case names that Spark itself puts among the options
 
     def read(self, given: Mapping[str, str]) -> dict[str, Any]:
-        """The values of the options given, by canonical name. Raises InvalidArgument or NotThereYet."""
+        """The values of the options given, by canonical name. Raises InvalidArgument."""
         named = {name.lower(): (name, option) for option in self.options for name in option.names}
         values: dict[str, Any] = {}
         typed_as: dict[str, str] = {}
@@ -92,9 +90,6 @@ class OptionTable(NamedTuple):
             raise InvalidArgument(f"Option {name!r} cannot be {shown}: {error}") from error
 
     def _refuse(self, typed: str) -> NoReturn:
-        for name, hint in self.later.items():
-            if name.lower() == typed.lower():
-                raise NotThereYet(f"Option {name!r} is not there yet in this version.", hint=hint)
         raise InvalidArgument(f"The rmq {self.owner} has no option {typed!r}.", hint=self._suggestion(typed.lower()))
 
     def _suggestion(self, name: str) -> str:

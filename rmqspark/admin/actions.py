@@ -104,7 +104,7 @@ class Actions:
     def _sender(self) -> Producer:
         with self._lock:
             if self._producer is None:
-                self._producer = Producer(self._cluster.namesrv, group=_GROUP)
+                self._producer = Producer(self._cluster.namesrv, group=_GROUP, access=self._cluster.access)
             return self._producer
 
     # --- groups and queries ------------------------------------------------------------------------------------------

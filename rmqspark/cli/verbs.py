@@ -110,12 +110,22 @@ def root(
     ctx: typer.Context,
     version: bool = typer.Option(False, "--version", help="Print the version and stop."),
     context: str | None = typer.Option(None, metavar="NAME", help="The cluster of that name: rmq context list."),
+    credentials: str | None = typer.Option(
+        None,
+        metavar="FILE",
+        help="access_key and secret_key, in TOML or as RocketMQ's tools.yml; for its owner's eyes alone (chmod 600). "
+        "Default: $RMQ_ACCESS_KEY and $RMQ_SECRET_KEY, else the file $RMQ_CREDENTIALS.",
+    ),
 ) -> None:
     """RocketMQ protocol message queue made for Spark. Start one with: rmq up"""
     if context is not None:
         if not context.strip():
             raise InvalidArgument("--context is empty.", hint="Leave it out for the one in use: rmq context list.")
         ctx.meta[CONTEXT] = context
+    if credentials is not None:
+        from rmqspark.cli.credentials import use_credentials
+
+        use_credentials(credentials)
     if version:
         typer.echo(f"rmqspark {__version__}")
         raise typer.Exit

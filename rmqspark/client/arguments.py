@@ -35,8 +35,12 @@ class _Kind(NamedTuple):
     sure: frozenset[type] = frozenset()
     fits: Callable[[Any], bool] = lambda value: False
     name: str = ""  # the parameter's
+    is_secret: bool = False  # then no error shows a value, wrong as it is
 
     def refusal(self, value: object) -> InvalidArgument:
+        if self.is_secret:
+            story = f"{self.name} is of type {type(value).__name__}, but must be {self.words}."
+            return InvalidArgument(story, hint='Write access=Access(Credentials("access key", "secret key")).')
         hint = f'Write it as text: {self.name}="{value}".' if is_whole(value) and str in self.sure else ""
         return InvalidArgument(f"{self.name} is {value!r:.80}, but must be {self.words}.", hint=hint)
 
@@ -95,7 +99,10 @@ def _kind(call: Callable[..., Any], parameter: inspect.Parameter) -> _Kind | Non
 
 def _either(one: _Kind, other: _Kind) -> _Kind:
     return _Kind(
-        f"{one.words} or {other.words}", one.sure | other.sure, lambda value: one.fits(value) or other.fits(value)
+        f"{one.words} or {other.words}",
+        one.sure | other.sure,
+        lambda value: one.fits(value) or other.fits(value),
+        is_secret=one.is_secret or other.is_secret,
     )
 
 
@@ -139,7 +146,7 @@ _KINDS: Final = {
     "MessageQueue": _Kind("a MessageQueue(topic, broker name, queue id)", fits=_is_queue),
     "Mapping[MessageQueue, int]": _Kind("a mapping of MessageQueue to offset", fits=_is_commit),
     "Callable[..., object]": _Kind("a function", fits=callable),
-    "Access": _Kind("an Access(credentials, tls)", frozenset({Access})),
+    "Access": _Kind("an Access(credentials, tls)", frozenset({Access}), is_secret=True),
     "Clock": _Kind("a Clock", fits=_has("now_ms", "monotonic_ms")),
     "Entropy": _Kind("an Entropy", fits=_has("below", "token")),
 }

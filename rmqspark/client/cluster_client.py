@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from rmqspark.client.access import access_of_environment
+from rmqspark.client.access import resolve_access
 from rmqspark.client.addresses import parse_addresses, resolve_namesrv
 from rmqspark.client.broker_client import BrokerClient
 from rmqspark.client.connections import Connections
@@ -70,7 +70,7 @@ class ClusterClient:
         self.clock = clock or SystemClock()
         self.entropy = entropy or SystemEntropy()
         self.timeout_ms = timeout_ms
-        self.access = access_of_environment() if access is None else access
+        self.access = resolve_access(access)
         self._connections = Connections(timeout_ms, on_request, self.access)
         self.name_servers = NameServers(parse_addresses(self.namesrv), self._connections, timeout_ms)
         self.ip = local_ip(self.name_servers.addresses[0])

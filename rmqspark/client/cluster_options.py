@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from rmqspark.errors import NotThereYet
-from rmqspark.options import Option, text
+from rmqspark.client.access import check_credentials, credentials_of_environment, tls_of_environment
+from rmqspark.errors import InvalidArgument
+from rmqspark.options import Option, boolean, text
+from rmqspark.remoting.access import Access, Credentials, Tls
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
-_WITHOUT_TLS: Final = "This version talks to brokers without TLS; leave it out."
-_WITHOUT_ACCESS: Final = "This version talks to brokers without access control; leave it out."
+_KEYS: Final = ("accessKey", "secretKey")
+_TLS: Final = MappingProxyType(
+    {
+        "tlsTrustCertPath": "trust_cert_path",
+        "tlsCertPath": "cert_path",
+        "tlsKeyPath": "key_path",
+        "tlsKeyPassword": "key_password",
+        "tlsAuthServer": "auth_server",
+        "tlsCheckHost": "check_host",
+    }
+)
 
 NAMESRV: Final = Option(
     "namesrv",
@@ -21,11 +32,58 @@ NAMESRV: Final = Option(
     text,
     aliases=("nameServer", "namesrvAddr"),
 )
-LATER: Final[Mapping[str, str]] = MappingProxyType({"accessKey": _WITHOUT_ACCESS, "secretKey": _WITHOUT_ACCESS})
+ACCESS_OPTIONS: Final = (
+    Option("accessKey", "`$RMQ_ACCESS_KEY`", "the user in whose name requests are signed, with `secretKey`", text),
+    Option("secretKey", "`$RMQ_SECRET_KEY`", "its password; shown nowhere", text),
+    Option("securityToken", "`$RMQ_SECURITY_TOKEN`", "with a pair of keys that is only lent; shown nowhere", text),
+    Option("tlsEnable", "`$RMQ_TLS_ENABLE`, `false`", "encrypt connections, to name servers and brokers", boolean),
+    Option(
+        "tlsTrustCertPath",
+        "`$RMQ_TLS_CLIENT_TRUST_CERT_PATH`, the system's",
+        "PEM file of the authorities to trust; on every machine, as all files here",
+        text,
+    ),
+    Option("tlsCertPath", "`$RMQ_TLS_CLIENT_CERT_PATH`", "PEM file of a certificate to show servers", text),
+    Option("tlsKeyPath", "`$RMQ_TLS_CLIENT_KEY_PATH`", "PEM file of its key", text),
+    Option("tlsKeyPassword", "`$RMQ_TLS_CLIENT_KEY_PASSWORD`", "what that key is encrypted with; shown nowhere", text),
+    Option(
+        "tlsAuthServer",
+        "`$RMQ_TLS_CLIENT_AUTH_SERVER`, `true`",
+        "`false`: take any server's certificate, an impostor's too",
+        boolean,
+    ),
+    Option(
+        "tlsCheckHost",
+        "`$RMQ_TLS_CLIENT_CHECK_HOST`, `true`",
+        "`false`: take a trusted certificate that is made out to another host",
+        boolean,
+    ),
+)
+ACCESS_NAMES: Final = tuple(option.name for option in ACCESS_OPTIONS)
 
 
-def refuse_tls(given: Iterable[str]) -> None:
-    """Raises NotThereYet where an option is for encrypted connections: which there will be is not settled yet."""
-    for name in given:
-        if name.lower().startswith("tls"):
-            raise NotThereYet(f"Option {name!r} is not there yet in this version.", hint=_WITHOUT_TLS)
+def access_of(values: Mapping[str, Any]) -> Access:
+    """From options as read; what they do not say at all, of keys or of TLS, the environment does. InvalidArgument names
+    one without its other half."""
+    return Access(_credentials(values), _tls(values))
+
+
+def _credentials(values: Mapping[str, Any]) -> Credentials | None:
+    given = [name for name in (*_KEYS, "securityToken") if name in values]
+    if not given:
+        return credentials_of_environment()
+    for name in _KEYS:
+        if name not in values:
+            raise InvalidArgument(f"Option {given[0]!r} needs {name!r}: requests are signed with both.")
+    found = Credentials(*(values[name] for name in _KEYS), values.get("securityToken", ""))
+    check_credentials(found)
+    return found
+
+
+def _tls(values: Mapping[str, Any]) -> Tls | None:
+    given = [name for name in _TLS if name in values]
+    if not values.get("tlsEnable"):
+        if given:
+            raise InvalidArgument(f"Option {given[0]!r} has no meaning without tlsEnable=true.")
+        return None if "tlsEnable" in values else tls_of_environment()
+    return Tls(**{_TLS[name]: values[name] for name in given})

@@ -10,7 +10,7 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
-from rmqspark.client.access import access_of_environment
+from rmqspark.client.access import resolve_access
 from rmqspark.client.addresses import resolve_namesrv
 from rmqspark.client.cluster_client import ClusterClient
 
@@ -24,7 +24,7 @@ _lock = threading.Lock()
 def shared_client(namesrv: str | None = None, access: Access | None = None) -> ClusterClient:
     """This process's client of the cluster behind `namesrv`, with that access, or the environment's. It stays open; do
     not close it."""
-    key = os.getpid(), resolve_namesrv(namesrv), access_of_environment() if access is None else access
+    key = os.getpid(), resolve_namesrv(namesrv), resolve_access(access)
     with _lock:
         client = _clients.get(key)
         if client is None or client.closed:

@@ -38,6 +38,17 @@ SQL_UNSUPPORTED: Final = "The broker does not support consumer to filter message
 
 _KNOWN_CODES: Final = frozenset(ResponseCode)
 _GO_AWAY_REMARK: Final = "please go away"
+_KEYS: Final = (
+    "RMQ_ACCESS_KEY and RMQ_SECRET_KEY, rmq --credentials, the options accessKey and secretKey of Spark, or "
+    "access=Access(Credentials(…))"
+)
+_ADVICE: Final = (
+    ("username cannot be null", f"It wants to know who asks. Say it with {_KEYS}."),
+    ("check signature failed", f"The secret key is not this user's. It comes from {_KEYS}."),
+    ("has no permission to access", "This user has not been given that right: mqadmin createAcl gives it."),
+    ("User:", f"The access key names no user who may come in. It comes from {_KEYS}."),
+)
+"""What to do about refusals, by RocketMQ's words for them."""
 _BUSY_REMARK: Final = "[OVERLOAD]system busy, start flow control for a while"
 
 _CODES: Final[dict[type[RmqError], ResponseCode]] = {
@@ -91,6 +102,12 @@ def _offset_moved(answer: _Context) -> RmqError:
     return errors.OffsetMoved(answer.remark, next_offset=answer.next_offset)
 
 
+def _no_permission(answer: _Context) -> RmqError:
+    return errors.NoPermission(
+        answer.remark, hint=next((hint for words, hint in _ADVICE if words in answer.remark), "")
+    )
+
+
 def _simple(kind: type[RmqError]) -> Callable[[_Context], RmqError]:
     return lambda answer: kind(answer.remark)
 
@@ -107,7 +124,7 @@ _ERRORS: Final[dict[int, Callable[[_Context], RmqError]]] = {
     ResponseCode.SLAVE_NOT_AVAILABLE: _simple(errors.FlushTimeout),
     ResponseCode.MESSAGE_ILLEGAL: _simple(errors.InvalidMessage),
     ResponseCode.SERVICE_NOT_AVAILABLE: _simple(errors.NotWritable),
-    ResponseCode.NO_PERMISSION: _simple(errors.NoPermission),
+    ResponseCode.NO_PERMISSION: _no_permission,
     ResponseCode.TOPIC_NOT_EXIST: _topic_not_found,
     ResponseCode.PULL_OFFSET_MOVED: _offset_moved,
     ResponseCode.QUERY_NOT_FOUND: _simple(errors.OffsetNotFound),

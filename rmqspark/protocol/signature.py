@@ -1,37 +1,59 @@
-"""What a request is signed with (RocketMQ's AclSigner and AclUtils; spec: remoting, section 8). Pure."""
+"""How a request says who sends it: an HMAC over its fields and its body, made with a key that both sides know.
+
+RocketMQ's AclClientRPCHook signs what a client asks, AclUtils says what is signed, AclSigner how (spec: remoting,
+section 8). Code, opaque, flag and remark are not signed, and answers are not either.
+"""
 
 from __future__ import annotations
 
 import hmac
-from base64 import b64encode
+from binascii import b2a_base64
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-Buffer: TypeAlias = bytes | bytearray | memoryview
+    from rmqspark.protocol.commands.command import Buffer
 
 ACCESS_KEY: Final = "AccessKey"
 SECURITY_TOKEN: Final = "SecurityToken"
 SIGNATURE: Final = "Signature"
 
+Sign: TypeAlias = "Callable[[dict[str, str], Buffer | Sequence[Buffer]], None]"
+"""Adds to the fields of a request, which has this body, what says who sends it."""
+
 
 def signature(fields: Mapping[str, str], body: Buffer | Sequence[Buffer], secret_key: str) -> str:
-    """HMAC-SHA1 over the values of all fields but Signature, in the order of their keys, and the body; base64.
+    """What the field Signature must be in a request with these fields, itself left out, and this body, in one piece or
+    in several, which are not joined.
 
-    The fields have the access key among them. Parts of a body are hashed one by one.
+    Signed are the values of the fields, in the order that Java gives their names, and the body. As in Java, half a
+    surrogate pair counts as a question mark.
     """
-    names = sorted((name for name in fields if name != SIGNATURE), key=_java_order)
-    digest = hmac.new(_utf8(secret_key), _utf8("".join([fields[name] for name in names])), "sha1")
-    for part in (body,) if isinstance(body, bytes | bytearray | memoryview) else body:
+    signed = "".join(fields[name] for name in _in_java_order(fields) if name != SIGNATURE)
+    digest = hmac.new(_utf8(secret_key), _utf8(signed), "sha1")
+    for part in (body,) if isinstance(body, (bytes, bytearray, memoryview)) else body:
         digest.update(part)
-    return b64encode(digest.digest()).decode()
+    return b2a_base64(digest.digest(), newline=False).decode()
 
 
-def _java_order(name: str) -> bytes:
-    """Strings of Java are compared by their UTF-16 units."""
-    return name.encode("utf-16-be", "surrogatepass")
+def signer(access_key: str, secret_key: str, security_token: str = "") -> Sign:
+    """Signs requests in this name. Without a token none is said, which is not the same as an empty one."""
+    who = {ACCESS_KEY: access_key} | ({SECURITY_TOKEN: security_token} if security_token else {})
+
+    def sign(fields: dict[str, str], body: Buffer | Sequence[Buffer]) -> None:
+        fields.update(who)
+        fields[SIGNATURE] = signature(fields, body, secret_key)
+
+    return sign
+
+
+def _in_java_order(names: Mapping[str, str]) -> list[str]:
+    """By UTF-16 code units. For the names of RocketMQ's headers, all ASCII, that is Python's order too."""
+    if "".join(names).isascii():
+        return sorted(names)
+    return sorted(names, key=lambda name: name.encode("utf-16-be", "surrogatepass"))
 
 
 def _utf8(text: str) -> bytes:
-    return text.encode("utf-8", "replace")  # half a character is a question mark, in Java, too
+    return text.encode(errors="replace")

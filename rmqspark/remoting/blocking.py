@@ -44,6 +44,7 @@ from rmqspark.remoting.frame_reader import FrameReader
 from rmqspark.remoting.frame_writer import FrameWriter
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.response import Response
+from rmqspark.remoting.signing import signer_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -95,6 +96,7 @@ class BlockingConnection:
     ) -> None:
         self.address = address
         self._access = access
+        self._sign = signer_of(access)
         self._clock = clock or SystemClock()
         self._on_request = on_request
         self._pid = os.getpid()
@@ -160,7 +162,7 @@ class BlockingConnection:
         """Sends a request that nobody answers. Raises ConnectionLost if it cannot be handed to the system, and
         RequestTimeout if not within 3 s."""
         self._check_process()
-        request = encode_request(code, self._next_opaque(), header, body, oneway=True)
+        request = encode_request(code, self._next_opaque(), header, body, oneway=True, sign=self._sign)
         if not self._send(request, self._clock.monotonic_ms() + _UNASKED_TIMEOUT_MS):
             raise self._timed_out(code, _UNASKED_TIMEOUT_MS)
 
@@ -180,7 +182,7 @@ class BlockingConnection:
     ) -> tuple[int, Future[Response]]:
         self._check_process()
         opaque = self._next_opaque()
-        buffers = encode_request(code, opaque, header, body, extra=extra)
+        buffers = encode_request(code, opaque, header, body, extra=extra, sign=self._sign)
         future: Future[Response] = Future()
         future.set_running_or_notify_cancel()  # what was sent cannot be cancelled
         deadline_ms = self._clock.monotonic_ms() + timeout_ms

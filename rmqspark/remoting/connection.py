@@ -21,6 +21,7 @@ from rmqspark.remoting.access import OPEN
 from rmqspark.remoting.address import no_host_name, parse_address
 from rmqspark.remoting.pending import PendingCalls
 from rmqspark.remoting.response import Response
+from rmqspark.remoting.signing import signer_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +43,7 @@ class AsyncConnection(asyncio.Protocol):
     def __init__(self, address: str, access: Access) -> None:
         self.address = address
         self._access = access
+        self._sign = signer_of(access)
         self._frames = FrameDecoder()
         self._calls = PendingCalls(address, _MAX_CALLS_UNDER_WAY)
         self._transport: asyncio.Transport | None = None
@@ -71,12 +73,13 @@ class AsyncConnection(asyncio.Protocol):
     ) -> Response:
         """Sends a request and waits for its answer, whatever its code. Raises RequestTimeout or ConnectionLost."""
         opaque, answer = self._calls.begin()
-        self._write(encode_request(code, opaque, header, body))
+        self._write(encode_request(code, opaque, header, body, sign=self._sign))
         return await self._calls.wait(opaque, answer, code, timeout_ms)
 
     def send_oneway(self, code: int, header: msgspec.Struct | None = None, body: Body = b"") -> None:
         """Sends a request that nobody answers. Raises ConnectionLost."""
-        self._write(encode_request(code, self._calls.next_opaque(), header, body, oneway=True))
+        opaque = self._calls.next_opaque()
+        self._write(encode_request(code, opaque, header, body, oneway=True, sign=self._sign))
 
     async def close(self) -> None:
         """Sends what is queued and ends the connection; what still waits gets ConnectionLost."""

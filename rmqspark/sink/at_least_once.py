@@ -43,7 +43,7 @@ class WriteAtLeastOnce:
         from rmqspark.sink.task import WriteTask
 
         settle()
-        client = shared_client(self.options.namesrv)
+        client = shared_client(self.options.namesrv, self.options.access)
         written = WriteTask(client, self.options, AtLeastOnce(client)).write(batches)
         return RowsWritten(written.rows, written.bytes, written.queues)
 

@@ -39,7 +39,7 @@ class WriteExactlyOnce:
         from rmqspark.sink.attempt_write import write_attempt  # brings NumPy and Arrow
 
         settle()
-        client = shared_client(self.options.namesrv)
+        client = shared_client(self.options.namesrv, self.options.access)
         attempt = attempt_of_task(self.transaction, self.run, client.entropy)
         return write_attempt(client, self.options, attempt, batches, skip_stale=self.transaction.skip_stale)
 
@@ -47,13 +47,13 @@ class WriteExactlyOnce:
         from rmqspark.client.shared import shared_client
         from rmqspark.sink.commit import commit
 
-        commit(shared_client(self.options.namesrv), self.transaction, _of_attempts(messages))
+        commit(shared_client(self.options.namesrv, self.options.access), self.transaction, _of_attempts(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         from rmqspark.client.shared import shared_client
         from rmqspark.sink.commit import abort
 
-        abort(shared_client(self.options.namesrv), _of_attempts(messages))
+        abort(shared_client(self.options.namesrv, self.options.access), _of_attempts(messages))
 
 
 def _of_attempts(messages: Sequence[WriterCommitMessage | None]) -> list[AttemptWritten]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from typing import Final
 
-_ACCESS: Final = "This version talks to brokers without access control and TLS."
+_KEYS: Final = "Use accessKey and secretKey."
+_TLS: Final = "Use tlsEnable=true, and the other tls options: they name files in PEM."
 
 KAFKA_NAMES: Final = {
     "kafka.bootstrap.servers": 'Use option("namesrv", "host:9876").',
@@ -24,7 +25,7 @@ KAFKA_NAMES: Final = {
     "kafka.batch.size": "Use batchBytes.",
     "kafka.max.request.size": "Use batchBytes.",
     "kafka.partitioner.class": "Use partitioner.",
-    "kafka.security.protocol": _ACCESS,
-    "kafka.sasl.": _ACCESS,
-    "kafka.ssl.": _ACCESS,
+    "kafka.security.protocol": "Use tlsEnable=true for TLS, accessKey and secretKey to sign requests.",
+    "kafka.sasl.": _KEYS,
+    "kafka.ssl.": _TLS,
 }

@@ -5,7 +5,7 @@ Apart from `options`, whose values go into every task: a task need not know what
 
 from __future__ import annotations
 
-from rmqspark.client.cluster_options import LATER, NAMESRV
+from rmqspark.client.cluster_options import ACCESS_OPTIONS, NAMESRV
 from rmqspark.options import Option, OptionTable, boolean, choice, integer, size_bytes
 from rmqspark.protocol.headers.txn import MAX_VERSION
 from rmqspark.protocol.names import check_sendable, check_transactional
@@ -80,8 +80,8 @@ SINK_OPTIONS = OptionTable(
         Option("batchBytes", "`1m`", "size of one send", size_bytes(at_least=64 << 10, at_most=8 << 20)),
         Option("autoCreateTopic", "`false`", "create a topic that does not exist", boolean),
         Option("queues", "`8`", "queues of a topic that is created", integer(at_least=1, at_most=MOST_QUEUES)),
+        *ACCESS_OPTIONS,
     ),
     foreign=KAFKA_NAMES,
-    later=LATER,
     ignored=frozenset({"checkpointlocation", "queryname"}),
 )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqspark.client.addresses import resolve_namesrv
 from rmqspark.errors import InvalidArgument
+from rmqspark.remoting.access import OPEN, Access
 from rmqspark.sink.transaction_options import TransactionOptions
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ DEFAULT_QUEUES = 8
 class SinkOptions(NamedTuple):
     """What the user asked the sink for, checked. Plain data: it is pickled into every task.
 
-    `namesrv` is what the driver goes by: a task on another machine does not see the driver's environment.
+    `namesrv` and `access` are what the driver goes by: a task on another machine does not see its environment.
     """
 
     namesrv: str | None = None
@@ -29,14 +30,14 @@ class SinkOptions(NamedTuple):
     auto_create_topic: bool = False
     queues: int = DEFAULT_QUEUES
     transaction: TransactionOptions | None = None  # None: at least once
+    access: Access = OPEN
 
     @classmethod
     def parse(cls, given: Mapping[str, str], *, streaming: bool) -> SinkOptions:
         """Reads Spark's options. Raises InvalidArgument or NotSupported naming the option and what to write instead."""
-        from rmqspark.client.cluster_options import refuse_tls
+        from rmqspark.client.cluster_options import access_of
         from rmqspark.sink.option_table import SINK_OPTIONS  # tasks have no use for these
 
-        refuse_tls(given)
         values = SINK_OPTIONS.read(given)
         _check(values)
         return cls(
@@ -48,6 +49,7 @@ class SinkOptions(NamedTuple):
             auto_create_topic=values.get("autoCreateTopic", False),
             queues=values.get("queues", DEFAULT_QUEUES),
             transaction=TransactionOptions.of(values, streaming=streaming),
+            access=access_of(values),
         )
 
 

@@ -30,7 +30,9 @@ def columns_of(
     from rmqspark.source.value_columns import ValueColumns
 
     topic = options.values.bad_records_topic
-    bad_records = BadRecords(shared_client(options.namesrv), topic, options.retry) if topic is not None else None
+    bad_records = None
+    if topic is not None:
+        bad_records = BadRecords(shared_client(options.namesrv, options.access), topic, options.retry)
     return ValueColumns(schema, options.values, bad_records, queue, *more)
 
 
@@ -39,4 +41,5 @@ def check_bad_records(options: TaskOptions) -> None:
     if options.values is not None and options.values.bad_records_topic is not None:
         from rmqspark.source.bad_records import check_bad_records_topic
 
-        check_bad_records_topic(shared_client(options.namesrv), options.values.bad_records_topic, options.retry)
+        client = shared_client(options.namesrv, options.access)
+        check_bad_records_topic(client, options.values.bad_records_topic, options.retry)

@@ -97,7 +97,7 @@ def read_direct(partition: DirectPartition, schema: StructType) -> Iterator[Any]
 
 
 def _from_broker(wanted: QueueRange, options: TaskOptions, columns: ArrowColumns | ValueColumns) -> Iterator[Any]:
-    for records in fetch(shared_client(options.namesrv), wanted, options):
+    for records in fetch(shared_client(options.namesrv, options.access), wanted, options):
         yield from columns.batches(records)
 
 

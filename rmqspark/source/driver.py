@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 def batch_partitions(options: SourceOptions) -> list[InputPartition]:
     """What a batch reads, as of now. Raises what the cluster's last answer to a patient question raised."""
-    client = shared_client(options.namesrv)
+    client = shared_client(options.namesrv, options.access)
     view = ClusterView(client, options.subscription, options.retry)
     snapshot = view.snapshot()
     now_ms = client.clock.now_ms()
@@ -48,7 +48,7 @@ def batch_partitions(options: SourceOptions) -> list[InputPartition]:
 
 def progress_of(options: SourceOptions) -> Progress:
     """One run of a streaming query, at its beginning. Nobody is asked anything yet."""
-    client = shared_client(options.namesrv)
+    client = shared_client(options.namesrv, options.access)
     view = ClusterView(client, options.subscription, options.retry)
     rewinds = Rewinds(client, options.retry)
     return Progress(options, view, _ownership(client, options), rewinds, clock=client.clock, entropy=client.entropy)
@@ -59,7 +59,7 @@ def stream_partitions(options: SourceOptions, progress: Progress, start: Offsets
     check_bad_records(options.for_tasks)
     planned = progress.hold(progress.readable(ranges(start, end), end), end)
     holder = Holder(end.group if options.commit_offsets else "", end.member, end.leases, end.epochs, progress.runs)
-    return _partitions(shared_client(options.namesrv), planned, options, holder)
+    return _partitions(shared_client(options.namesrv, options.access), planned, options, holder)
 
 
 def _ownership(client: ClusterClient, options: SourceOptions) -> Ownership:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import Final
 
-_ACCESS: Final = "This version talks to brokers without access control and TLS."
+_KEYS: Final = "Use accessKey and secretKey."
+_TLS: Final = "Use tlsEnable=true, and the other tls options: they name files in PEM."
 
 KAFKA_NAMES: Final = {
     "kafka.bootstrap.servers": 'Use option("namesrv", "host:9876").',
@@ -33,7 +34,7 @@ KAFKA_NAMES: Final = {
     "kafka.client.rack": "Leave it out: queues are read from the broker that has them.",
     "kafka.request.timeout.ms": "Use fetchOffset.numRetries and fetchOffset.retryIntervalMs.",
     "kafka.retry.backoff.ms": "Use fetchOffset.retryIntervalMs.",
-    "kafka.security.protocol": _ACCESS,
-    "kafka.sasl.": _ACCESS,
-    "kafka.ssl.": _ACCESS,
+    "kafka.security.protocol": "Use tlsEnable=true for TLS, accessKey and secretKey to sign requests.",
+    "kafka.sasl.": _KEYS,
+    "kafka.ssl.": _TLS,
 }

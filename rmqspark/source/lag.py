@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pyspark import SparkContext
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from rmqspark.client.access import resolve_access
 from rmqspark.client.addresses import resolve_namesrv
 from rmqspark.client.lag import figures, look
 from rmqspark.client.lag_metrics import exposition
@@ -40,7 +41,9 @@ if TYPE_CHECKING:
         StreamingQueryProgress,
     )
 
+    from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.client.lag import QueueLag
+    from rmqspark.remoting.access import Access
 
 EVERY_MS = 1_000
 
@@ -58,8 +61,8 @@ class LagListener(StreamingQueryListener):
     """Tells the brokers behind `namesrv` how every query of the session stands that reads from them.
 
     At most every `every_ms` a query. `metrics_file`: the figures of all of them in Prometheus' text format too, for
-    the text file collector of its node exporter. Raises InvalidArgument for a `namesrv` that is no address: Spark only
-    logs what a listener raises later.
+    the text file collector of its node exporter. `access` as in `Producer`. Raises InvalidArgument for a `namesrv` that
+    is no address: Spark only logs what a listener raises later.
     """
 
     def __init__(
@@ -68,8 +71,10 @@ class LagListener(StreamingQueryListener):
         *,
         every_ms: int = EVERY_MS,
         metrics_file: str | os.PathLike[str] | None = None,
+        access: Access | None = None,
     ) -> None:
         self._namesrv = resolve_namesrv(namesrv)
+        self._access = resolve_access(access)
         self._every_ms = every_ms
         self._metrics_file = Path(metrics_file) if metrics_file is not None else None
         self._reports: dict[str, QueryReport] = {}  # by run id; Spark calls from one thread
@@ -106,9 +111,13 @@ class LagListener(StreamingQueryListener):
         """The figures of all running queries, in Prometheus' text format."""
         return exposition(self._reports.values())
 
+    @property
+    def _client(self) -> ClusterClient:
+        return shared_client(self._namesrv, self._access)
+
     def _tell(self, report: QueryReport) -> None:
         self._reports[report.runId] = report
-        now_ms = shared_client(self._namesrv).clock.monotonic_ms()
+        now_ms = self._client.clock.monotonic_ms()
         if now_ms - self._told_ms.get(report.runId, now_ms - self._every_ms) >= self._every_ms:
             self._told_ms[report.runId] = now_ms
             self._send(report)
@@ -116,7 +125,7 @@ class LagListener(StreamingQueryListener):
     def _tell_of_failure(self, query_id: str, run_id: str, name: str, exception: str) -> None:
         """Tells of a run that ended before there was anything to report of it, if it was to read from here."""
         try:
-            seen = seen_queries(shared_client(self._namesrv), query_id)
+            seen = seen_queries(self._client, query_id)
         except RmqError as error:  # some broker is away, and perhaps this query failed because of that
             _log.warning("What the brokers know of query %s, which failed, is not known: %s", name or query_id, error)
             seen = []
@@ -126,7 +135,7 @@ class LagListener(StreamingQueryListener):
 
     def _send(self, report: QueryReport) -> None:
         """How a query has ended is told without its lag, too: that a broker is away may be what it failed of."""
-        client = shared_client(self._namesrv)
+        client = self._client
         try:
             try:
                 add_lag(report, look(client, positions_of(report)), client.clock.now_ms())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rmqspark.client.cluster_options import LATER, NAMESRV
+from rmqspark.client.cluster_options import ACCESS_OPTIONS, NAMESRV
 from rmqspark.options import (
     Option,
     OptionTable,
@@ -159,7 +159,7 @@ SOURCE_OPTIONS = OptionTable(
             "pause before the first of these, ms; each next is five times as long, up to 5000",
             integer(0, 3_600_000),
         ),
+        *ACCESS_OPTIONS,
     ),
     foreign=KAFKA_NAMES | OTHER_NAMES,
-    later=LATER,
 )

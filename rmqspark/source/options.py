@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from rmqspark.client.addresses import resolve_namesrv
-from rmqspark.client.cluster_options import refuse_tls
+from rmqspark.client.cluster_options import ACCESS_NAMES, access_of
 from rmqspark.errors import InvalidArgument
 from rmqspark.message_queue import MessageQueue
 from rmqspark.options import exclusive
+from rmqspark.remoting.access import OPEN, Access
 from rmqspark.source.admission import DEFAULT_MAX_DELAY_MS, Limits
 from rmqspark.source.option_table import SOURCE_OPTIONS
 from rmqspark.source.positions import (
@@ -49,7 +50,7 @@ _NEEDED = {
     "maxTriggerDelay": ("minOffsetsPerTrigger",),
 }
 _BATCH_ONLY = (*_ENDS, "store")
-_NEEDS_BROKER = ("namesrv", "readMode", "groupOffsetReset", "badRecordsTopic")
+_NEEDS_BROKER = ("namesrv", "readMode", "groupOffsetReset", "badRecordsTopic", *ACCESS_NAMES)
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,7 @@ class SourceOptions:
     sharing: Sharing | None = None
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     values: ValueOptions | None = None  # None: bodies as they are
+    access: Access = OPEN
 
     @classmethod
     def parse(cls, given: Mapping[str, str], *, streaming: bool) -> SourceOptions:
@@ -97,20 +99,20 @@ class SourceOptions:
             sharing=_sharing(values),
             retry=RetryPolicy(values.get("fetchOffset.numRetries", 3), values.get("fetchOffset.retryIntervalMs", 200)),
             values=_value_options(values),
+            access=OPEN if "store" in values else access_of(values),
         )
 
     @property
     def for_tasks(self) -> TaskOptions:
         """What is handed to tasks with what they read."""
         return TaskOptions(
-            self.namesrv, self.tags, self.sql, self.group, self.fail_on_data_loss, self.retry, self.values
+            self.namesrv, self.tags, self.sql, self.group, self.fail_on_data_loss, self.retry, self.values, self.access
         )
 
 
 def read_options(given: Mapping[str, str]) -> dict[str, Any]:
     """The part of `parse` that holds for batch and stream alike: names, values, what is missing, what excludes or
     contradicts each other. Where Spark asks for a schema, this is checked in `load()`."""
-    refuse_tls(given)
     values = SOURCE_OPTIONS.read(given)
     for names_of_one in (("subscribe", "subscribePattern", "assign"), ("tags", "sql"), _STARTS, _ENDS):
         exclusive(values, names_of_one)
@@ -122,6 +124,8 @@ def read_options(given: Mapping[str, str]) -> dict[str, Any]:
     _subscription(values)
     if "namesrv" in values:
         resolve_namesrv(values["namesrv"])
+    if "store" not in values:
+        access_of(values)
     _check_group_start(values)
     _limits(values)
     _sharing(values)

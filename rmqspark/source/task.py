@@ -30,7 +30,7 @@ BATCH_BYTES = 1 << 20
 def read_of_batch(partition: InputPartition, schema: StructType) -> Iterator[Any]:
     """The same, told to the broker first: which messages which batch of which query reads."""
     if isinstance(partition, QueuePartition):
-        report(shared_client(partition.options.namesrv), partition.ranges, partition.held)
+        report(shared_client(partition.options.namesrv, partition.options.access), partition.ranges, partition.held)
     return read(partition, schema)
 
 
@@ -39,7 +39,7 @@ def read(partition: InputPartition, schema: StructType) -> Iterator[Any]:
     if not isinstance(partition, QueuePartition):  # what Spark plans where there is nothing to read
         return
     options = partition.options
-    client = shared_client(options.namesrv)
+    client = shared_client(options.namesrv, options.access)
     make_sure(client, partition.ranges, partition.held, options.retry)
     if isinstance(partition, DirectPartition):
         from rmqspark.source.direct import read_direct  # brings the store, which few queries need

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from rmqspark.remoting.access import OPEN, Access
 from rmqspark.source.retry import RetryPolicy
 
 if TYPE_CHECKING:
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
 
 
 class TaskOptions(NamedTuple):
-    """Plain data. `namesrv` is what the driver goes by: a task on another machine does not see its environment."""
+    """Plain data. `namesrv` and `access` are what the driver goes by: a task on another machine does not see its
+    environment."""
 
     namesrv: str | None = None
     tags: str | None = None
@@ -24,3 +26,4 @@ class TaskOptions(NamedTuple):
     fail_on_data_loss: bool = True
     retry: RetryPolicy = RetryPolicy()
     values: ValueOptions | None = None  # None: bodies as they are
+    access: Access = OPEN

@@ -25,25 +25,26 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rmqspark.protocol.bodies.txn import AuditedBatch
+    from rmqspark.remoting.access import Access
 
 _SHOWN = 10
 _PATIENCE_MS = 60_000
 
 
-def assert_exactly_once(query: Any, *, namesrv: str | None = None) -> None:
+def assert_exactly_once(query: Any, *, namesrv: str | None = None, access: Access | None = None) -> None:
     """Raises AssertionError unless every batch of `query` was read, committed and written once.
 
     `query` is a StreamingQuery, its id, or a transactional id, on the cluster `namesrv`: by default the one of this
     process, else where every client looks. Two things are looked at: what the brokers recorded, as `rmq audit` does,
     and the messages themselves: each offset that a batch was given must hold one, and no two of them may have the same
-    unique id. Raises InvalidArgument where several clusters run in this process.
+    unique id. `access` as in `Producer`. Raises InvalidArgument where several clusters run in this process.
     """
     name = str(getattr(query, "id", query))
     namesrv = namesrv or _namesrv_here()
-    batches = _complete_batches(name, namesrv)
+    batches = _complete_batches(name, namesrv, access)
     found = [finding.story for finding in findings(batches)]
     found += [f"Version {batch.version} was not confirmed by all brokers." for batch in batches if not batch.completed]
-    found += _compare(batches, namesrv)
+    found += _compare(batches, namesrv, access)
     if found:
         more = f" … and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
         raise AssertionError(f"{name} is not exactly-once: {' '.join(found[:_SHOWN])}{more}")
@@ -92,9 +93,9 @@ def _namesrv_here() -> str | None:
     return namesrv_of_this_process()
 
 
-def _complete_batches(name: str, namesrv: str | None) -> list[AuditedBatch]:
+def _complete_batches(name: str, namesrv: str | None, access: Access | None) -> list[AuditedBatch]:
     """What was decided. The last versions are confirmed by all brokers some seconds after they are readable."""
-    with ClusterClient(namesrv) as client:
+    with ClusterClient(namesrv, access=access) as client:
         deadline_ms = client.clock.monotonic_ms() + _PATIENCE_MS
         while True:
             batches = audited_batches(client, query_id=name) or audited_batches(client, transactional_id=name)
@@ -105,11 +106,11 @@ def _complete_batches(name: str, namesrv: str | None) -> list[AuditedBatch]:
             client.clock.sleep_ms(50)
 
 
-def _compare(batches: Sequence[AuditedBatch], namesrv: str | None) -> list[str]:
+def _compare(batches: Sequence[AuditedBatch], namesrv: str | None, access: Access | None) -> list[str]:
     """What the topics hold where the batches say that they wrote."""
     ids: Counter[str] = Counter()
     stories = []
-    with PullConsumer(namesrv) as consumer:
+    with PullConsumer(namesrv, access=access) as consumer:
         for out in (out for batch in batches for out in batch.outputs if out.deleted is None):
             queue = MessageQueue(out.topic, out.brokerName, out.queueId)
             found = list(_ids(consumer, queue, out.fromOffset, out.toOffset))

@@ -60,10 +60,10 @@ def test_options_that_contradict_each_other_or_are_out_of_range(rmq_spark: Spark
     [
         ("kafka.bootstrap.servers", r'Use option\("namesrv", "host:9876"\)', r'Use option\("namesrv", "host:9876"\)'),
         ("includeHeaders", "column properties, a map", "Write a column properties, a map"),
-        ("accessKey", "'accessKey' is not there yet", "'accessKey' is not there yet"),
+        ("secretKey", "'secretKey' needs 'accessKey'", "'secretKey' needs 'accessKey'"),
     ],
 )
-def test_options_of_kafka_users_and_of_later_versions(
+def test_options_of_kafka_users_and_half_of_a_pair(
     rmq_spark: SparkSession, option: str, reading: str, writing: str
 ) -> None:
     """Each is an error before any job, with ours as the hint, and none of their values is shown."""

@@ -66,7 +66,7 @@ def page(client: ClusterClient, wanted: Wanted, limit: int, cursor: str | None) 
     """One page by store time. It may be short, even empty, and yet have a next one: where a filter lets little
     through, or bodies are large."""
     tags, sql = wanted.tags or "*", wanted.sql or None
-    with PullConsumer(client.namesrv, tags=tags, sql=sql, clock=client.clock) as consumer:
+    with PullConsumer(client.namesrv, tags=tags, sql=sql, clock=client.clock, access=client.access) as consumer:
         there = _asked(consumer, client, wanted)
         if cursor:
             there = _gone_on(there, read_cursor(cursor, dict), newest_first=wanted.newest_first)

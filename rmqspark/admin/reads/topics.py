@@ -57,7 +57,7 @@ def groups(client: ClusterClient, name: str) -> list[GroupSummary]:
 
 def schema(client: ClusterClient, name: str, count: int) -> SchemaView:
     """From the newest `count` messages. MessageNotFound where there are none, UnparsableBody where none is JSON."""
-    with PullConsumer(client.namesrv, clock=client.clock) as consumer:
+    with PullConsumer(client.namesrv, clock=client.clock, access=client.access) as consumer:
         sample = sampled(consumer, name, count)
     if not sample.bodies:
         raise MessageNotFound(f"Topic {name!r} has no messages to look at.")

@@ -15,7 +15,8 @@ import typer
 
 from rmqspark.cli.options import Json, OwnNamesrv
 from rmqspark.cli.output import print_json, print_table
-from rmqspark.errors import InvalidArgument, Unreachable
+from rmqspark.errors import InvalidArgument, NotThereYet, Unreachable
+from rmqspark.remoting.access import OPEN
 
 if TYPE_CHECKING:
     from rmqspark.cli.bench.figures import StageFigures
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 _STAGES = ("producer", "consumer", "end-to-end")
 _SMALLEST_BODY = 8  # holds the time a message was sent
 _MOST_BODY = 4 << 20
+_WITHOUT_ACCESS = "Measure servers without access control: rmq bench --own."
 _STEADY_S = 0.5  # a shorter stage says little about the next
 
 
@@ -111,6 +113,8 @@ def _running(namesrv: str | None) -> str | None:
     address = resolve_namesrv(namesrv)
     try:
         with ClusterClient(address) as client:
+            if client.access != OPEN:  # it sends what it has encoded once, from sockets of its own
+                raise NotThereYet("rmq bench cannot sign or encrypt what it sends yet.", hint=_WITHOUT_ACCESS)
             client.cluster_info()
     except Unreachable:
         if namesrv is not None or any(os.environ.get(name) for name in VARIABLES):

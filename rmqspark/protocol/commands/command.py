@@ -33,6 +33,8 @@ from rmqspark.protocol.headers.types import Int32
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from rmqspark.protocol.signature import Sign
+
 MAX_HEADER_BYTES: Final = 64 * 1024
 """What a server takes in a request, and a client therefore sends."""
 MAX_RESPONSE_HEADER_BYTES: Final = 0xFFFFFF
@@ -250,12 +252,16 @@ def encode_request(
     serialize: Serialize = "JSON",
     extra: Mapping[str, str] | None = None,
     language: LanguageName = "PYTHON",
+    sign: Sign | None = None,
 ) -> list[Buffer]:
     """A request as buffers to write in order: the head, then the parts of the body, which are not copied.
 
-    `extra` are fields beside those of the header. InvalidArgument where one is no Unicode, as what is typed may be.
+    `extra` are fields beside those of the header; `sign` adds last who sends it. InvalidArgument where a field is no
+    Unicode, as what is typed may be.
     """
     fields = to_fields(header, extra)
+    if sign is not None:
+        sign(fields, body)
     flag = ONEWAY_FLAG if oneway else 0
     try:
         if serialize == "ROCKETMQ":

@@ -133,3 +133,22 @@ def test_hints_travel() -> None:
 def test_producers_retry_where_rocketmqs_do() -> None:
     """A send is tried on another broker after the same answers as with RocketMQ's producer."""
     assert sorted(PRODUCER_RETRY_CODES) == [1, 2, 14, 16, 17, 204, 205, 1500]
+
+
+@pytest.mark.parametrize(
+    ("remark", "hint"),
+    [
+        ("username cannot be null.", "RMQ_ACCESS_KEY and RMQ_SECRET_KEY, rmq --credentials, the options accessKey and"),
+        ("check signature failed.", "The secret key is not this user's."),
+        ("User:ak is not found.", "The access key names no user who may come in."),
+        ("User:ak is disabled.", "The access key names no user who may come in."),
+        ("User:ak has no permission to access Topic:t from 127.0.0.1, no matched policies.", "mqadmin createAcl"),
+        ("the topic[t] sending message is forbidden", ""),
+    ],
+)
+def test_a_refusal_says_what_to_set(remark: str, hint: str) -> None:
+    """By RocketMQ's words for it; what has nothing to do with who asks gets no such advice."""
+    error = from_response(ResponseCode.NO_PERMISSION, remark)
+    assert error.message == remark
+    assert hint in error.hint
+    assert bool(hint) == bool(error.hint)

@@ -7,8 +7,7 @@ import pickle
 import pytest
 from pyspark.sql.types import ArrayType, IntegerType, MapType, StringType, StructType
 
-from rmqspark.errors import InvalidArgument, NotSupported
-from rmqspark.sink.option_table import SINK_OPTIONS
+from rmqspark.errors import InvalidArgument
 from rmqspark.sink.options import SinkOptions
 from rmqspark.sink.schema import check_columns
 from rmqspark.sink.transaction_options import TransactionOptions
@@ -68,13 +67,6 @@ def test_mistakes_are_named(given: dict[str, str], story: str) -> None:
     """A mistyped or malformed option is an error that names it and says what is right."""
     with pytest.raises(InvalidArgument, match=story):
         SinkOptions.parse(given, streaming=False)
-
-
-@pytest.mark.parametrize("name", [*SINK_OPTIONS.later, "tlsEnabled"])
-def test_what_is_not_there_yet_says_so(name: str) -> None:
-    """An option that a later version brings is refused in clear words, never ignored."""
-    with pytest.raises(NotSupported, match="not there yet"):
-        SinkOptions.parse({name: "x"}, streaming=True)
 
 
 NIGHTLY = {"transactionalId": "nightly", "transactionVersion": "7"}

@@ -121,7 +121,7 @@ def broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
         made.send("t", 0, f"a{number}")
         made.send("t", 1, f"b{number}", f"c{number}", tags="shipped")
         made.send("u", 5, f"d{number}")
-    monkeypatch.setattr(direct, "shared_client", lambda namesrv: made)
+    monkeypatch.setattr(direct, "shared_client", lambda namesrv, access: made)
     monkeypatch.setattr(direct, "_said", set())
     yield made
     made.store.close()

@@ -8,11 +8,10 @@ import pickle
 
 import pytest
 
-from rmqspark.errors import InvalidArgument, NotSupported
+from rmqspark.errors import InvalidArgument
 from rmqspark.model import MessageQueue
 from rmqspark.options import Moment
 from rmqspark.source.admission import Limits
-from rmqspark.source.option_table import SOURCE_OPTIONS
 from rmqspark.source.options import SourceOptions, read_options
 from rmqspark.source.positions import ENDING_TIMES, AtOffsets, AtTime, AtTimes, BeforeEnd, Committed, Earliest, Latest
 from rmqspark.source.subscription import Subscription
@@ -351,19 +350,6 @@ def test_mistakes_are_named(given: dict[str, str], streaming: bool, story: str) 
     """A mistyped, malformed or contradictory option is an error that names it and says what is right."""
     with pytest.raises(InvalidArgument, match=story):
         SourceOptions.parse(given, streaming=streaming)
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        *({name: "x"} for name in SOURCE_OPTIONS.later),
-        {"tlsEnabled": "true"},
-    ],
-)
-def test_what_is_not_there_yet_says_so(given: dict[str, str]) -> None:
-    """An option that a later version brings is refused in clear words, never ignored."""
-    with pytest.raises(NotSupported, match="not there yet"):
-        SourceOptions.parse({"subscribe": "t"} | given, streaming=True)
 
 
 @pytest.mark.parametrize(

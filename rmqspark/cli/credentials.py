@@ -1,0 +1,20 @@
+"""`rmq --credentials FILE`: who the clients of this command say they are."""
+
+from __future__ import annotations
+
+import os
+
+from rmqspark.client.access import CREDENTIALS_FILE, KEY_VARIABLES
+from rmqspark.client.credentials_file import read_credentials
+from rmqspark.errors import InvalidArgument
+
+
+def use_credentials(path: str) -> None:
+    """From here on this process, and what it starts, go by the file, whatever its environment says. The environment is
+    where all clients look; the keys themselves stay in the file. InvalidArgument for a file that is none."""
+    if not path.strip():
+        raise InvalidArgument("--credentials is empty.", hint="Leave it out for those of the environment.")
+    read_credentials(path, "--credentials")
+    for name in KEY_VARIABLES:
+        os.environ.pop(name, None)
+    os.environ[CREDENTIALS_FILE] = os.path.abspath(path)
