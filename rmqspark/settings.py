@@ -79,10 +79,10 @@ class SettingInfo:
 
 
 def describe(kind: type) -> list[SettingInfo]:
-    """All settings of a settings class, in the order in which it declares them."""
+    """All settings of a settings class, in the order in which it declares them; then those of its bases."""
     hints = typing.get_type_hints(kind)
     infos = []
-    for item in dataclasses.fields(kind):
+    for item in sorted(dataclasses.fields(kind), key=lambda item: item.name not in kind.__annotations__):
         if "meaning" not in item.metadata:
             continue
         base, optional = _plain_type(hints[item.name])

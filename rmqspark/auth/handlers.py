@@ -6,7 +6,7 @@ own. One thing differs on purpose: no answer has a password in it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rmqspark.auth.forms import acl_info, acl_of, user_info
 from rmqspark.auth.resources import PolicyType, Resource, word_in
@@ -29,6 +29,22 @@ if TYPE_CHECKING:
     from rmqspark.auth.accounts import Accounts
     from rmqspark.auth.policies import Acl
     from rmqspark.remoting.request import Request
+
+
+CODES: Final = tuple(code for code in RequestCode if RequestCode.AUTH_CREATE_USER <= code <= RequestCode.AUTH_LIST_ACL)
+
+
+class WithoutUsers:
+    """Answers all of them where nobody has to sign."""
+
+    def routes(self) -> Routes:
+        return dict.fromkeys(CODES, Route(None, self.refuse))
+
+    def refuse(self, request: Request[Any]) -> Reply:
+        del request
+        raise NoPermission(
+            "This broker has no users, for nobody has to sign.", hint="Start it with authenticationEnabled=true."
+        )
 
 
 class UserHandlers:

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from rmqspark.auth.handlers import AclHandlers, UserHandlers
+from rmqspark.auth.handlers import AclHandlers, UserHandlers, WithoutUsers
 from rmqspark.broker.access_control import guard_of
 from rmqspark.broker.dead_letters import DeadLetters
 from rmqspark.broker.delays.parked_bulks import ParkedBulks
@@ -177,7 +177,9 @@ def _about_administration(given: Given, parts: Parts) -> Iterator[Routes]:
     yield SettingsHandlers(parts.settings, given.whereabouts, topics.version).routes()
     yield RuntimeHandlers(store, parts.stats, clock).routes()
     yield MetricsHandlers(parts.metrics).routes()
-    if parts.accounts is not None:
+    if parts.accounts is None:
+        yield WithoutUsers().routes()
+    else:
         yield UserHandlers(parts.accounts).routes()
         yield AclHandlers(parts.accounts).routes()
     yield CapabilityHandlers(store, os.path.abspath(given.store_dir)).routes()

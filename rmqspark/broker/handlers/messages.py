@@ -2,8 +2,8 @@
 
 RocketMQ's QueryMessageProcessor; spec: requests, section 5. Readers test keys themselves, since the index knows only
 hashes. Messages of another topic are left out here: who may read a topic could find keys of it that have the hash of
-what is in others, and RocketMQ would answer with these. Of messages that are too long for one answer, as many come as fit into it (RocketMQ sends a frame
-that no client takes).
+what is in others, and RocketMQ would answer with these. Of messages that are too long for one answer, as many come as
+fit into it (RocketMQ sends a frame that no client takes).
 """
 
 from __future__ import annotations
