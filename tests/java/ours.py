@@ -40,12 +40,12 @@ class Up:
 
 
 @contextmanager
-def up(directory: Path) -> Iterator[Up]:
-    """`rmq up` on free ports, stopped in order at the end unless it was killed."""
+def up(directory: Path, *arguments: str) -> Iterator[Up]:
+    """`rmq up` on free ports, with these arguments, stopped in order at the end unless it was killed."""
     endpoints = directory / "endpoints.json"
     endpoints.unlink(missing_ok=True)  # left behind by one that was killed
     ports = ["--namesrv-port", "0", "--broker-port", "0", "--no-admin"]
-    with _serving(directory, "up", "--store", str(directory), *ports) as process:
+    with _serving(directory, "up", "--store", str(directory), *ports, *arguments) as process:
         wait_for(lambda: endpoints.exists() or process.poll() is not None, f"rmq up answers: {directory}/up.log")
         assert process.poll() is None, (directory / "up.log").read_text()
         told = json.loads(endpoints.read_text())

@@ -88,10 +88,16 @@ def test_users_are_made_and_given_rights(processes: Processes) -> None:
     ("words", "said"),
     [
         (("user", "create", "ann"), "No password was given.\n  Say --password-file FILE"),
-        (("user", "create", "ann", "--password-file", "nowhere"), "--password-file nowhere cannot be read: No such file"),
+        (
+            ("user", "create", "ann", "--password-file", "nowhere"),
+            "--password-file nowhere cannot be read: No such file",
+        ),
         (("user", "create", "ann", "--password-file", "empty"), "has no password in its first line"),
         (("user", "update", "ann"), "Nothing is to be changed."),
-        (("acl", "create", "ann", "--resource", "orders", "--actions", "Pub"), "'orders' is no resource.\n  Write Topic"),
+        (
+            ("acl", "create", "ann", "--resource", "orders", "--actions", "Pub"),
+            "'orders' is no resource.\n  Write Topic",
+        ),
         (("acl", "create", "ann", "--resource", "Topic:a*b", "--actions", "Pub"), "'Topic:a*b' is no resource."),
         (("acl", "create", "ann", "--resource", "*", "--actions", "Fly"), "'Fly' is no action.\n  There are: All, Pub"),
         (("acl", "create", "ann", "--resource", "*", "--actions", ""), "--actions is empty."),
