@@ -76,7 +76,7 @@ def server_of(given: Given, parts: Parts) -> RemotingServer:
         on_close=parts.heartbeats.connection_closed,
         port_offsets=(_VIP_PORT_OFFSET,),
         port_setting="--broker-port",
-        insecure=config.insecure or config.authentication_enabled,
+        insecure=config.insecure,
     )
     parts.metrics.connections = lambda: server.connection_count
     return server

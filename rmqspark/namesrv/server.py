@@ -64,7 +64,7 @@ class NameServer:
             limits=limits,
             on_close=self._connection_closed,
             port_setting="--namesrv-port",
-            insecure=config.insecure or config.authentication_enabled,
+            insecure=config.insecure,
         )
 
     async def __aenter__(self) -> Self:

@@ -122,6 +122,11 @@ class Router:
                 self._routes.setdefault(truncated, self._routes[code])
         self._by_start = {start: self._routes[code] for start, code in STOCK_STARTS.items() if code in self._routes}
 
+    @property
+    def is_guarded(self) -> bool:
+        """Whether somebody is asked about each request."""
+        return self._guard is not None
+
     def _add(self, code: RequestCode, route: Route) -> None:
         if code in self._routes:
             raise ValueError(f"Request code {code!r} has two handlers.")
