@@ -40,9 +40,9 @@ def register(
     What it reads is fixed by the first query of it, as with any frame of a Python source; to see what came since, call
     this again: a view of that name is replaced. With `stream` the view is a stream: `spark.table(name).writeStream`.
     `schema` selects columns; `options` are those of the source (docs/spark.md), None for one that is not given. With
-    no more of them than `namesrv` the view can be written to, too: INSERT INTO sends to the topic. A name with hyphens,
-    which topics may have, stands in backquotes in SQL: SELECT * FROM `my-orders`. Raises InvalidArgument for a topic
-    beside such an option, and what `load` raises.
+    no more of them than the sink has, too (`namesrv`, keys, TLS), the view can be written to: INSERT INTO sends to the
+    topic. A name with hyphens, which topics may have, stands in backquotes in SQL: SELECT * FROM `my-orders`. Raises
+    InvalidArgument for a topic beside such an option, and what `load` raises.
     """
     given = {option: value for option, value in options.items() if value is not None}  # with which Spark cannot do
     path = _path(name, topic, given)

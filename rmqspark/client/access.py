@@ -7,8 +7,8 @@ stand in it: `RMQ_CREDENTIALS` names it.
 from __future__ import annotations
 
 import os
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from types import MappingProxyType, UnionType
+from typing import TYPE_CHECKING, Any, Final
 
 from rmqspark.errors import InvalidArgument
 from rmqspark.remoting.access import Access, Credentials, Tls
@@ -36,8 +36,9 @@ def resolve_access(explicit: Access | None = None, environ: Mapping[str, str] = 
     """`explicit`, else what the environment says. InvalidArgument names what is wrong with either, and shows no key."""
     if explicit is None:
         return access_of_environment(environ)
-    _check_kind("tls", explicit.tls, Tls)
-    _check_kind("credentials", explicit.credentials, Credentials)
+    _check_kind("access", explicit, Access, "Access(Credentials(…))")
+    _check_kind("credentials of an Access", explicit.credentials, Credentials | None, "Access(Credentials(…))")
+    _check_kind("tls of an Access", explicit.tls, Tls | None, "Access(tls=Tls(…))")
     if explicit.credentials is not None:
         check_credentials(explicit.credentials)
     return explicit
@@ -76,9 +77,9 @@ def tls_of_environment(environ: Mapping[str, str] = os.environ) -> Tls | None:
         return None
     if not _is_on(TLS_VARIABLE, environ):
         return None
-    texts = {_TLS_TEXTS[name]: environ[name] for name in given if name in _TLS_TEXTS}
-    switches = {_TLS_SWITCHES[name]: _is_on(name, environ) for name in given if name in _TLS_SWITCHES}
-    return Tls(**texts, **switches)
+    said: dict[str, Any] = {_TLS_TEXTS[name]: environ[name] for name in given if name in _TLS_TEXTS}
+    said |= {_TLS_SWITCHES[name]: _is_on(name, environ) for name in given if name in _TLS_SWITCHES}
+    return Tls(**said)
 
 
 def check_credentials(credentials: Credentials) -> None:
@@ -93,11 +94,10 @@ def check_credentials(credentials: Credentials) -> None:
             raise InvalidArgument(f"{name} has characters that no key has.", hint=hint)
 
 
-def _check_kind(name: str, value: object, kind: type) -> None:
-    """A tuple would do as well, but show what is in it wherever it is printed."""
-    if not isinstance(value, kind | None):
-        hint = f"The form is Access({name}={kind.__name__}(…))."
-        raise InvalidArgument(f"{name} of an Access must be {kind.__name__}, not {type(value).__name__}.", hint=hint)
+def _check_kind(name: str, value: object, kind: type | UnionType, form: str) -> None:
+    """A plain tuple would do as well, but show what is in it wherever it is printed."""
+    if not isinstance(value, kind):
+        raise InvalidArgument(f"{name} cannot be of type {type(value).__name__}.", hint=f"Write {form}.")
 
 
 def _is_on(name: str, environ: Mapping[str, str]) -> bool:

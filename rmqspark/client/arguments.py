@@ -39,7 +39,7 @@ class _Kind(NamedTuple):
 
     def refusal(self, value: object) -> InvalidArgument:
         if self.is_secret:
-            story = f"{self.name} is of type {type(value).__name__}, but must be {self.words}."
+            story = f"{self.name} is <{type(value).__name__} object>, but must be {self.words}."
             return InvalidArgument(story, hint='Write access=Access(Credentials("access key", "secret key")).')
         hint = f'Write it as text: {self.name}="{value}".' if is_whole(value) and str in self.sure else ""
         return InvalidArgument(f"{self.name} is {value!r:.80}, but must be {self.words}.", hint=hint)

@@ -75,7 +75,7 @@ def _credentials(values: Mapping[str, Any]) -> Credentials | None:
     for name in _KEYS:
         if name not in values:
             raise InvalidArgument(f"Option {given[0]!r} needs {name!r}: requests are signed with both.")
-    found = Credentials(*(values[name] for name in _KEYS), values.get("securityToken", ""))
+    found = Credentials(values["accessKey"], values["secretKey"], values.get("securityToken", ""))
     check_credentials(found)
     return found
 

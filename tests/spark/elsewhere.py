@@ -1,6 +1,7 @@
 """What a user does first, on a Spark that is not in one process. Run by test_spark_elsewhere.py as a script.
 
-Arguments: kind of Spark, name server, source topic, target topic, checkpoint. Prints what it found, as JSON.
+Arguments: kind of Spark, name server, source topic, target topic, checkpoint, directory of event logs. Prints what it
+found, as JSON.
 """
 
 from __future__ import annotations
@@ -16,6 +17,10 @@ import rmqspark.spark
 from rmqspark.source.lag import LagListener
 
 PATIENCE_S = 200
+SECRET = "5ecret-of-the-user"
+KEYS = {"accessKey": "billing", "secretKey": SECRET}
+# A server of Spark Connect tells requests as text, with their options; docs/spark.md has this.
+REDACTION = r'(?i)"(secretKey|securityToken|tlsKeyPassword)"\s+value: "[^"]*"'
 
 
 class ToldListener(LagListener):
@@ -30,24 +35,26 @@ class ToldListener(LagListener):
         self.of_the_end.set()
 
 
-def session(kind: str) -> SparkSession:
+def session(kind: str, events: str) -> SparkSession:
     small = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"}
+    small |= {"spark.eventLog.enabled": "true", "spark.eventLog.dir": events, "spark.eventLog.compress": "false"}
     if kind == "connect":
+        small["spark.sql.redaction.string.regex"] = REDACTION
         return SparkSession.builder.remote("local[2]").config(map=small).getOrCreate()
     local = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     return SparkSession.builder.master("local-cluster[1,2,1024]").config(map=small | local).getOrCreate()
 
 
-def main(kind: str, namesrv: str, source: str, target: str, checkpoint: str) -> None:
-    spark = session(kind)
+def main(kind: str, namesrv: str, source: str, target: str, checkpoint: str, events: str) -> None:
+    spark = session(kind, events)
     listener = ToldListener(namesrv)
     spark.streams.addListener(listener)
-    stream = spark.readStream.format("rmq").option("namesrv", namesrv).option("startingOffsets", "earliest")
-    writer = stream.load(source).writeStream.format("rmq").option("namesrv", namesrv).option("topic", target)
+    stream = spark.readStream.format("rmq").options(namesrv=namesrv, startingOffsets="earliest", **KEYS)
+    writer = stream.load(source).writeStream.format("rmq").options(namesrv=namesrv, topic=target, **KEYS)
     writer = writer.queryName(f"copy on {kind}").option("checkpointLocation", checkpoint)
     query = writer.trigger(availableNow=True).start()
     ended = bool(query.awaitTermination(PATIENCE_S)) and listener.of_the_end.wait(PATIENCE_S)
-    rmqspark.spark.register(spark, "view", source, namesrv=namesrv)
+    rmqspark.spark.register(spark, "view", source, namesrv=namesrv, **KEYS)
     selected = sorted(row.body for row in spark.sql("SELECT cast(body AS string) AS body FROM view").collect())
     print(json.dumps({"ended": ended, "selected": selected}))
     spark.streams.removeListener(listener)

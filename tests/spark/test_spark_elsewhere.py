@@ -16,6 +16,8 @@ from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.queries import seen_queries
 from rmqspark.testing import assert_exactly_once
 
+from .elsewhere import REDACTION, SECRET
+
 if TYPE_CHECKING:
     from conftest import Topic
 
@@ -32,9 +34,12 @@ without_connect = pytest.mark.skipif(
 @pytest.mark.slow_first
 @pytest.mark.parametrize("kind", ["local-cluster", pytest.param("connect", marks=without_connect)])
 def test_a_query_elsewhere(topic: Topic, other: Topic, mq: LocalCluster, tmp_path: Path, kind: str) -> None:
-    """A batch read of a view, a stream that writes exactly once, and its listener do what they do in one process."""
+    """A batch read of a view, a stream that writes exactly once, and its listener do what they do in one process; their
+    secrets are in no log."""
     topic.send("a", "b", "c")
-    words = [sys.executable, str(SCRIPT), kind, mq.namesrv, topic.name, other.name, str(tmp_path / "checkpoint")]
+    (tmp_path / "events").mkdir()
+    places = [str(tmp_path / "checkpoint"), str(tmp_path / "events")]
+    words = [sys.executable, str(SCRIPT), kind, mq.namesrv, topic.name, other.name, *places]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
     environment |= {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
     environment |= {"SPARK_LOCAL_IP": "127.0.0.1"}
@@ -49,3 +54,12 @@ def test_a_query_elsewhere(topic: Topic, other: Topic, mq: LocalCluster, tmp_pat
     assert known.report is not None
     assert known.report.state == "stopped"
     assert_exactly_once(known.queryId, namesrv=mq.namesrv)
+    written = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+    assert [file for file, content in written.items() if SECRET.encode() in content] == []
+    assert any(b"(redacted)" in content for file, content in written.items() if "events" in file.parts)
+
+
+def test_the_page_has_what_a_connect_server_is_to_be_told() -> None:
+    """Word for word as it is tried."""
+    page = Path(__file__).parents[2] / "docs" / "spark.md"
+    assert f"`{REDACTION}`" in page.read_text(encoding="utf-8")

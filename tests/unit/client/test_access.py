@@ -11,6 +11,7 @@ from rmqspark.client.access import access_of_environment, resolve_access
 from rmqspark.client.shared import shared_client
 from rmqspark.errors import InvalidArgument
 from rmqspark.remoting.access import OPEN
+from rmqspark.source.lag import LagListener
 
 NOWHERE = "127.0.0.1:1"
 KEYS = {"RMQ_ACCESS_KEY": "ak", "RMQ_SECRET_KEY": "s3cret"}
@@ -73,10 +74,10 @@ def test_half_of_a_pair_is_a_mistake(environ: dict[str, str], story: str) -> Non
         (Access(Credentials("", "s3cret")), "access_key is empty."),
         (Access(Credentials("ak", "")), "secret_key is empty."),
         (Access(Credentials("ak", b"s3cret")), "secret_key must be text, not bytes."),  # type: ignore[arg-type]
-        (Access(("ak", "s3cret")), "credentials of an Access must be Credentials, not tuple."),  # type: ignore[arg-type]
-        (Access(tls=True), "tls of an Access must be Tls, not bool."),  # type: ignore[arg-type]
-        (Credentials("ak", "s3cret"), "access is of type Credentials, but must be an Access"),
-        (("ak", "s3cret"), "access is of type tuple, but must be an Access(credentials, tls) or None. Write access="),
+        (Access(("ak", "s3cret")), "credentials of an Access cannot be of type tuple. Write"),  # type: ignore[arg-type]
+        (Access(tls=True), "tls of an Access cannot be of type bool. Write Access(tls="),  # type: ignore[arg-type]
+        (Credentials("ak", "s3cret"), "access is <Credentials object>, but must be an Access"),
+        (("ak", "s3cret"), "access is <tuple object>, but must be an Access(credentials, tls) or None. Write access="),
     ],
 )
 def test_slips_show_no_secret(given: object, story: str) -> None:
@@ -85,6 +86,14 @@ def test_slips_show_no_secret(given: object, story: str) -> None:
         Producer(NOWHERE, access=given)  # type: ignore[arg-type]
     assert story in str(raised.value)
     assert "s3cret" not in str(raised.value)
+
+
+def test_a_listener_is_refused_what_a_client_is() -> None:
+    """At once, as with an address that is none: Spark only logs what a listener raises later."""
+    with pytest.raises(InvalidArgument, match="access cannot be of type tuple"):
+        LagListener(NOWHERE, access=("ak", "s3cret"))  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match="secret_key is empty"):
+        LagListener(NOWHERE, access=Access(Credentials("ak", "")))
 
 
 def test_what_a_client_was_told_stands_above_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
