@@ -1,8 +1,8 @@
-"""Spark on brokers that ask who asks: a user with the rights that docs/operations.md names reads and writes, no other."""
+"""Spark on brokers that ask who asks: a user with the rights that the docs name reads and writes, and no other."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
