@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rmqspark.errors import InvalidArgument
 from rmqspark.protocol.bodies.access_control import AclInfo, UserInfo, decode_acls, decode_users
+from rmqspark.protocol.bodies.route import ClusterInfo
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.commands.command import encode_request
 from rmqspark.protocol.headers.access_control import (
@@ -19,7 +21,11 @@ from rmqspark.protocol.headers.access_control import (
     ListUsersRequestHeader,
     UserRequestHeader,
 )
-from rmqspark.protocol.headers.cluster import GetRouteInfoRequestHeader
+from rmqspark.protocol.headers.cluster import (
+    GetRouteInfoRequestHeader,
+    RegisterBrokerRequestHeader,
+    UnregisterBrokerRequestHeader,
+)
 from rmqspark.protocol.headers.consume import QueryMessageRequestHeader
 from rmqspark.protocol.signature import signature
 from rmqspark.remoting.access import Credentials
@@ -267,5 +273,43 @@ def test_older_clients_do_not_sign_that_they_look_for_an_id(guarded, version: in
         wire = struct.pack(">II", 4 + len(head), len(head)) + head
         answers = await asyncio.to_thread(first_answer, cluster.broker.address, wire)
         assert answers[0].remark == (outcome or "can not find message, maybe time range not correct")
+
+    guarded(talk)
+
+
+@pytest.mark.parametrize("is_guarded", [True, False])
+def test_beyond_loopback_it_takes_a_guard(guarded, is_guarded: bool) -> None:
+    """Broker and name server listen for all where they ask who asks, and refuse to where they do not (S2)."""
+
+    async def talk(cluster) -> None:
+        nobody = await cluster.talk(None)
+        assert said(await nobody.ask(RequestCode.RMQ_CAPABILITIES)) == (NO_PERMISSION, "username cannot be null.")
+
+    settings = {"bind_address": "0.0.0.0", "broker_ip1": "127.0.0.1"}
+    if is_guarded:
+        guarded(talk, **settings)
+        return
+    with pytest.raises(InvalidArgument, match="Refusing to listen on 0.0.0.0: without authentication") as caught:
+        guarded(talk, authentication_enabled=False, authorization_enabled=False, **settings)
+    assert "authentication_enabled = true" in caught.value.hint
+
+
+def test_a_broker_with_a_wrong_key_is_not_registered(guarded) -> None:
+    """A name server takes brokers in, and out, by their keys alone (S14)."""
+
+    async def talk(cluster) -> None:
+        route = RegisterBrokerRequestHeader("broker-a", "10.0.0.1:1", "DefaultCluster", "10.0.0.1:2", 0)
+        gone = UnregisterBrokerRequestHeader("broker-a", cluster.broker.address, "DefaultCluster", 0)
+        names = cluster.namesrv.address
+        for who, words in (
+            (None, "username cannot be null."),
+            (Credentials("inner", "guessed"), "check signature failed."),
+        ):
+            forger = await cluster.talk(who, names)
+            assert said(await forger.ask(RequestCode.REGISTER_BROKER, route, b"{}")) == (NO_PERMISSION, words)
+            assert said(await forger.ask(RequestCode.UNREGISTER_BROKER, gone)) == (NO_PERMISSION, words)
+        root = await cluster.talk(cluster.root_user, names)
+        known = ClusterInfo.decode((await root.done(RequestCode.GET_BROKER_CLUSTER_INFO)).body)
+        assert known.brokerAddrTable["broker-a"].brokerAddrs == {0: cluster.broker.address}
 
     guarded(talk)
