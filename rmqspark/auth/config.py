@@ -45,7 +45,7 @@ class AuthConfig:
     inner_client_authentication_credentials: str = setting(
         "",
         'What servers sign with among themselves: {"accessKey":"...","secretKey":"..."}, a super user of each; best '
-        "given in a file or as RMQ_INNER_CLIENT_AUTHENTICATION_CREDENTIALS.",
+        "given in a file or as RMQ_INNER_CLIENT_AUTHENTICATION_CREDENTIALS. Empty: as the first user.",
         secret=True,
     )
     authentication_whitelist: str = setting("", "Request codes that need no signature: 105,106.")
@@ -89,22 +89,26 @@ class AuthConfig:
     @property
     def first_users(self) -> list[User]:
         """The super users of the settings."""
-        first = _read("init_authentication_user", self.init_authentication_user, "username", "password")
-        inner = self.inner_credentials
-        users = [] if first is None else [User(*first, UserType.SUPER)]
-        return users if inner is None else [*users, User(inner.access_key, inner.secret_key, UserType.SUPER)]
-
-    @property
-    def inner_credentials(self) -> Credentials | None:
-        name = "inner_client_authentication_credentials"
-        read = _read(name, self.inner_client_authentication_credentials, "accessKey", "secretKey")
-        return None if read is None else Credentials(*read)
+        first, inner = self._first, self._inner
+        users = [] if first is None else [first]
+        return users if inner is None or inner in users else [*users, inner]
 
     @property
     def inner_access(self) -> Access:
         """With what this server goes to the others."""
-        credentials = self.inner_credentials
-        return OPEN if credentials is None else Access(credentials)
+        user = self._inner or self._first
+        return OPEN if user is None else Access(Credentials(user.username, user.password))
+
+    @property
+    def _first(self) -> User | None:
+        read = _read("init_authentication_user", self.init_authentication_user, "username", "password")
+        return None if read is None else User(*read, UserType.SUPER)
+
+    @property
+    def _inner(self) -> User | None:
+        name = "inner_client_authentication_credentials"
+        read = _read(name, self.inner_client_authentication_credentials, "accessKey", "secretKey")
+        return None if read is None else User(*read, UserType.SUPER)
 
 
 def codes_in(setting_name: str, text: str) -> frozenset[int]:

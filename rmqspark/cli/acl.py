@@ -35,7 +35,9 @@ def create(
     policy: Policy = "custom",
     namesrv: Namesrv = None,
 ) -> None:
-    """Says what a user may do, in the place of what was said of the same resource.
+    """Says what a user may do, or may not.
+
+    It takes the place of what was said of the same resource.
 
     Example: rmq acl create ann --resource Topic:orders --resource Group:billing --actions Sub,Get
     """

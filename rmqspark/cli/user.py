@@ -37,7 +37,9 @@ PasswordFile = Annotated[
 def create(
     username: Username, type_: Type = "normal", password_file: PasswordFile = None, namesrv: Namesrv = None
 ) -> None:
-    """Makes a user on every broker and name server; asks for its password.
+    """Makes a user, whose password it asks for.
+
+    Every broker has it then, and every name server that has users.
 
     Example: rmq user create ann --password-file ann.txt
     """

@@ -42,9 +42,11 @@ def test_a_table_of_toml_is_taken_too() -> None:
     assert load(NamesrvConfig, file=file).first_users[0].username == "a"
 
 
-def test_without_credentials_servers_say_nothing_of_themselves() -> None:
-    """As before."""
+def test_in_whose_name_servers_speak() -> None:
+    """In that of their own credentials, else of the first user; where nobody has to sign, in nobody's."""
     assert BrokerConfig().inner_access == OPEN
+    config = BrokerConfig(authentication_enabled=True, init_authentication_user=FIRST)
+    assert config.inner_access == Access(Credentials("root", "top-secret"))
 
 
 @pytest.mark.parametrize("kind", [BrokerConfig, NamesrvConfig])
