@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hmac
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from weakref import WeakKeyDictionary
 
 import structlog
 
@@ -27,9 +28,10 @@ if TYPE_CHECKING:
 
     from rmqspark.auth.accounts import Accounts
     from rmqspark.auth.config import AuthConfig
+    from rmqspark.auth.resources import Need
     from rmqspark.auth.rights import Here
     from rmqspark.auth.users import User
-    from rmqspark.remoting.request import Request
+    from rmqspark.remoting.request import Connection, Request
 
 _UNIQUE_KEY_QUERY: Final = "_UNIQUE_KEY_QUERY"  # older clients set it when they have signed
 _NOBODYS_PASSWORD: Final = "there is no such user"
@@ -56,6 +58,16 @@ class Guard:
         self._unsigned = codes_in("authentication_whitelist", config.authentication_whitelist)
         self._allowed = codes_in("authorization_whitelist", config.authorization_whitelist)
         self._told: set[_Refusal] = set()
+        self._signers: WeakKeyDictionary[Connection, str] = WeakKeyDictionary()  # who has signed last
+
+    def may(self, connection: Connection, need: Need) -> bool:
+        """Whether a client may be told of something of its own accord: whoever has signed last on its connection."""
+        if not self._authorizes:
+            return True
+        user = self._accounts.user(self._signers.get(connection, ""))
+        if user is None or user.status is UserStatus.DISABLE:
+            return False
+        return user.is_super or not self._accounts.rights_of(user.username).refusal(need, connection.peer[0])
 
     def check(self, request: Request[Any]) -> None:
         """Raises NoPermission, or what is wrong with a body that should name what it is about."""
@@ -88,6 +100,7 @@ class Guard:
             raise NoPermission("check signature failed.")
         if user.status is UserStatus.DISABLE:
             raise NoPermission(f"User:{username} is disabled.")
+        self._signers[request.connection] = user.username
         return user
 
     def _authorize(self, request: Request[Any], user: User | None) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rmqspark.auth.accounts import Accounts
 from rmqspark.auth.guard import Guard
+from rmqspark.auth.resources import Action, topic
 from rmqspark.auth.rights import Here
 from rmqspark.errors import DecodeError, MessageNotFound
 from rmqspark.protocol.names import HALF_TOPIC, PARKING_TOPICS
@@ -17,10 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqspark.broker.config import BrokerConfig
-    from rmqspark.broker.parts import Parts
+    from rmqspark.remoting.request import Connection
     from rmqspark.store.files import FileSystem
     from rmqspark.store.message_store import MessageStore
-    from rmqspark.txn.coordinator.coordination import Coordination
+    from rmqspark.txn.coordinator.inputs import InputReports
 
 
 def accounts_of(config: BrokerConfig, files: FileSystem) -> Accounts | None:
@@ -32,12 +33,18 @@ def accounts_of(config: BrokerConfig, files: FileSystem) -> Accounts | None:
     return accounts
 
 
-def guard_of(config: BrokerConfig, parts: Parts) -> Guard | None:
+def guard_of(
+    config: BrokerConfig, accounts: Accounts | None, store: MessageStore, inputs: InputReports
+) -> Guard | None:
     """Who is asked about each request; None where nobody is."""
-    if parts.accounts is None:
+    if accounts is None:
         return None
-    here = Here(config.broker_cluster_name, partial(topic_at, parts.store), partial(_topics_read, parts.coordination))
-    return Guard(config, parts.accounts, here)
+    return Guard(config, accounts, Here(config.broker_cluster_name, partial(topic_at, store), partial(_read, inputs)))
+
+
+def may_hear(guard: Guard | None, connection: Connection, name: str) -> bool:
+    """Whether a producer may be shown half messages of a topic: anybody can say that he is of a group."""
+    return guard is None or guard.may(connection, topic(name, Action.PUB))
 
 
 def topic_at(store: MessageStore, physical_offset: int) -> str | None:
@@ -51,5 +58,5 @@ def topic_at(store: MessageStore, physical_offset: int) -> str | None:
     return record.topic
 
 
-def _topics_read(coordination: Coordination, query_id: str, batch_id: int) -> Iterator[str]:
-    return (each.topic for each in coordination.inputs.of(query_id, batch_id))
+def _read(inputs: InputReports, query_id: str, batch_id: int) -> Iterator[str]:
+    return (each.topic for each in inputs.of(query_id, batch_id))

@@ -8,7 +8,6 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.auth.handlers import AclHandlers, UserHandlers, WithoutUsers
-from rmqspark.broker.access_control import guard_of
 from rmqspark.broker.dead_letters import DeadLetters
 from rmqspark.broker.delays.parked_bulks import ParkedBulks
 from rmqspark.broker.group_deletion import GroupDeletion
@@ -69,7 +68,7 @@ def server_of(given: Given, parts: Parts) -> RemotingServer:
     latency = parts.counted.latency
     together = SendTables(usual, parts.appender, receipts, latency)
     server = RemotingServer(
-        Router(chain.from_iterable(families), usual.take_alike, together, latency, guard_of(config, parts)),
+        Router(chain.from_iterable(families), usual.take_alike, together, latency, parts.guard),
         host=config.bind_address,
         port=config.listen_port,
         limits=given.limits,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 from typing import Any
 from zlib import crc32
 
@@ -13,6 +15,7 @@ from rmqspark.protocol.bodies.client import (
     HeartbeatData,
     LeasedQueue,
     LockBatchBody,
+    ProducerData,
     Queue,
     SubscriptionData,
 )
@@ -39,9 +42,11 @@ from rmqspark.protocol.records.properties import encode_properties
 from rmqspark.protocol.records.record import decode_record, encode_record
 from rmqspark.remoting.access import Credentials
 
+from .samples import sample
+
 pytestmark = pytest.mark.integration
 
-ANN = Credentials("ann", "ann-secret")
+ANN, EVE = Credentials("ann", "ann-secret"), Credentials("eve", "eve-secret")
 HERS = {"Topic_hers": "All", "Group_hers": "All", "Group_spark-hers": "All"}
 HALF = {"TRAN_MSG": "true", "PGROUP": "PG", "UNIQ_KEY": "C0A8010A1F9018B4AAC25E0BE0F50007"}
 
@@ -193,5 +198,73 @@ def test_a_key_with_the_hash_of_anothers_brings_nothing(guarded) -> None:
             pass
         assert await found(collision[1]) == [b"hers"]
         assert await found(collision[0]) == []
+
+    guarded(talk)
+
+
+class Producer:
+    """A producer of group PG that notes what the broker asks it."""
+
+    def __init__(self, talk: Any) -> None:
+        self.talk = talk
+        self.asked: list[str] = []
+        self.often = asyncio.Event()
+        self._take = talk.connection._take
+        talk.connection._take = self._note  # the client's end only answers requests otherwise
+
+    async def connect(self, client_id: str) -> None:
+        body = HeartbeatData(client_id, [ProducerData("PG")], []).encode()
+        await self.talk.done(RequestCode.HEART_BEAT, None, body)
+
+    def _note(self, command: Any, body: memoryview) -> None:
+        if command.code == RequestCode.CHECK_TRANSACTION_STATE and not command.is_response:
+            self.asked.append(command.fields["topic"])
+            if len(self.asked) == 4:
+                self.often.set()
+        self._take(command, body)
+
+
+def test_half_messages_are_shown_to_who_may_send_such(guarded) -> None:
+    """Anybody can say that he is a producer of a group; RocketMQ shows him the group's messages then."""
+
+    async def talk(cluster) -> None:
+        await cluster.root.create_topic("hers")
+        ann, eve = Producer(await cluster.made(ANN, Topic_hers="Pub")), Producer(await cluster.made(EVE))
+        await ann.connect("ann")
+        await eve.connect("eve")
+        assert (await ann.talk.send("hers", b"secret", properties=HALF, f=4)).code == 0
+        async with asyncio.timeout(60):
+            await ann.often.wait()
+        assert (set(ann.asked), eve.asked) == ({"hers"}, [])
+
+    guarded(talk, transaction_time_out=0, transaction_check_interval=1)
+
+
+NO_BODIES = (b"", b"{", b"[]", b"null", b'{"queues":[null]}', b"\xff" * 64, bytes(300))
+
+
+def test_a_body_that_is_none_is_no_fault(guarded) -> None:
+    """Whatever the guard has to look for in a body: what cannot be read is refused, as it is without a guard."""
+
+    async def talk(cluster) -> None:
+        ann = await cluster.made(ANN, **HERS)
+        faults = []
+        for code in RequestCode:
+            header, body = sample(code, 0, "")
+            for mangled in (
+                b"",
+                b"{",
+                b"[]",
+                b"null",
+                b'{"queues":[null]}',
+                b"\xff" * 64,
+                bytes(300),
+                body[:-1],
+                body[3:],
+            ):
+                answer = await ann.ask(code, header, mangled)
+                if re.match(r"[A-Za-z]+(Error|Exception): ", answer.remark or ""):
+                    faults.append((code.name, mangled[:20], answer.remark))
+        assert faults == []
 
     guarded(talk)
