@@ -276,6 +276,12 @@ class Unreachable(RmqError):
         self.address = address
 
 
+class HandshakeFailed(Unreachable):
+    """Somebody is there, and no TLS could be agreed on: somebody has to change something first."""
+
+    retriable = False
+
+
 class ConnectionLost(Unreachable):
     """The connection ended with the request under way: it may or may not have been carried out."""
 

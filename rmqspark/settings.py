@@ -47,14 +47,8 @@ def setting(
     A number is accepted from `at_least` to `at_most`: outside of them it would make no sense. What is `live` can be
     changed while the server runs. What is `secret` is in no text that shows the settings.
     """
-    metadata = {
-        "meaning": meaning,
-        "unit": unit,
-        "at_least": at_least,
-        "at_most": at_most,
-        "live": live,
-        "secret": secret,
-    }
+    bounds = {"at_least": at_least, "at_most": at_most}
+    metadata = {"meaning": meaning, "unit": unit, **bounds, "live": live, "secret": secret}
     return field(default=default, metadata=metadata, repr=not secret)
 
 
@@ -79,7 +73,7 @@ class SettingInfo:
 
 
 def describe(kind: type) -> list[SettingInfo]:
-    """All settings of a settings class, in the order in which it declares them; then those of its bases."""
+    """All settings of a settings class, in the order in which it declares them; what it inherits comes last."""
     hints = typing.get_type_hints(kind)
     infos = []
     for item in sorted(dataclasses.fields(kind), key=lambda item: item.name not in kind.__annotations__):
@@ -113,9 +107,10 @@ def _check_bounds(info: SettingInfo, value: object, where: str = "") -> None:
 
 
 def snake_case(name: str) -> str:
-    """RocketMQ's `flushDiskType` or a flag's `flush-disk-type` as we spell it: `flush_disk_type`."""
+    """RocketMQ's `flushDiskType`, `tls.server.certPath` or a flag's `flush-disk-type` as we spell it:
+    `flush_disk_type`."""
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name.strip())
-    return spaced.replace("-", "_").lower()
+    return spaced.replace("-", "_").replace(".", "_").lower()
 
 
 def camel_case(name: str) -> str:
@@ -125,15 +120,14 @@ def camel_case(name: str) -> str:
 
 
 def as_properties(*settings: Any) -> str:
-    """Settings objects as the Java properties that RocketMQ's tools show: one `flushDiskType=ASYNC_FLUSH` a line. Of a
-    secret they show that there is one."""
+    """Settings objects as the Java properties that RocketMQ's tools show: one `flushDiskType=ASYNC_FLUSH` a line.
+    Instead of a secret, they say that there is one."""
     lines = []
     for config in settings:
         for info in describe(type(config)):
             value = getattr(config, info.name)
             text = "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-            if info.secret and text:
-                text = HIDDEN
+            text = HIDDEN if text and info.secret else text
             lines.append(f"{camel_case(info.name)}={text}\n")
     return "".join(lines)
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+from .certificates import Authority
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -93,6 +95,18 @@ def seed(pytestconfig: pytest.Config) -> int:
 def tell(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
     """Says something in the summary of the run, as the figures of a long test: `tell("30 kills, seed 7")`."""
     return lambda text: record_property("told", text)
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """Whom servers and clients of a test may trust."""
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="session")
+def stranger(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """Whom they do not know."""
+    return Authority(tmp_path_factory.mktemp("stranger"))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from rmqspark.auth.users import User, UserType
 from rmqspark.errors import InvalidArgument, NotThereYet
-from rmqspark.remoting.access import OPEN, Access, Credentials
+from rmqspark.remoting.access import Credentials
 from rmqspark.settings import camel_case, setting
 
 _PACKAGE: Final = "org.apache.rocketmq.auth."
@@ -28,7 +28,7 @@ _CLASSES: Final = {
 _BUILT_IN: Final = "RocketMQ's class for it, which is built in."
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AuthConfig:
     """Who is let in, and whether all may do all. Base of the settings of broker and name server."""
 
@@ -94,10 +94,10 @@ class AuthConfig:
         return users if inner is None or inner in users else [*users, inner]
 
     @property
-    def inner_access(self) -> Access:
-        """With what this server goes to the others."""
+    def inner_credentials(self) -> Credentials | None:
+        """In whose name this server goes to the others."""
         user = self._inner or self._first
-        return OPEN if user is None else Access(Credentials(user.username, user.password))
+        return None if user is None else Credentials(user.username, user.password)
 
     @property
     def _first(self) -> User | None:

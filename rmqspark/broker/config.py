@@ -8,14 +8,16 @@ from rmqspark.auth.config import AuthConfig
 from rmqspark.broker.metrics.settings import exports, labels_of
 from rmqspark.errors import InvalidArgument, NotThereYet
 from rmqspark.protocol.names import check_broker_name
+from rmqspark.remoting.access import Access
 from rmqspark.remoting.address import is_loopback
+from rmqspark.remoting.tls.settings import TlsClientSettings, TlsServerSettings
 from rmqspark.settings import check_bounds, setting
 
 _ROLES_SERVED = ("ASYNC_MASTER", "SYNC_MASTER")
 
 
 @dataclass(frozen=True)
-class BrokerConfig(AuthConfig):
+class BrokerConfig(AuthConfig, TlsClientSettings, TlsServerSettings):
     """Identity, limits and habits of one broker. Files and flushing are `StoreConfig`'s, connections `Limits`'."""
 
     broker_name: str = setting("broker-a", "Name of this broker and its replicas: a word, a host, or room@name.")
@@ -116,6 +118,7 @@ class BrokerConfig(AuthConfig):
     def __post_init__(self) -> None:
         check_bounds(self)
         self.check_auth()
+        _ = self.tls_serving  # whether it goes together
         exports(self.metrics_exporter_type)
         labels_of(self.metrics_label)
         for name in (self.broker_name, self.broker_cluster_name):
@@ -134,6 +137,11 @@ class BrokerConfig(AuthConfig):
             raise InvalidArgument(
                 f"default_topic_queue_nums is {self.default_topic_queue_nums}, but must be 1 to {self.max_queue_nums}."
             )
+
+    @property
+    def access(self) -> Access:
+        """To name servers and other brokers."""
+        return Access(self.inner_credentials, self.tls_client)
 
     @property
     def exports_metrics(self) -> bool:

@@ -51,7 +51,7 @@ def coordination(
         store,
         files,
         clock,
-        peers=Peers(config.broker_name, name_servers, config.inner_access),
+        peers=Peers(config.broker_name, name_servers, config.access),
         append=appender.append_together,
         flush_to=flusher.flushed,
         participant_here=participant_here,

@@ -186,7 +186,7 @@ def _registrar(config: BrokerConfig, whereabouts: Whereabouts, topics: TopicTabl
         topics.registration,
         period_ms=config.register_name_server_period,
         timeout_ms=config.register_broker_timeout_mills,
-        access=config.inner_access,
+        access=config.access,
     )
 
 

@@ -76,6 +76,7 @@ def server_of(given: Given, parts: Parts) -> RemotingServer:
         port_offsets=(_VIP_PORT_OFFSET,),
         port_setting="--broker-port",
         insecure=config.insecure,
+        tls=config.tls_serving,
     )
     parts.metrics.connections = lambda: server.connection_count
     return server

@@ -37,6 +37,8 @@ from rmqspark.errors import InvalidArgument, StoreError
 from rmqspark.namesrv.config import NamesrvConfig
 from rmqspark.remoting.address import format_address, parse_address
 from rmqspark.remoting.limits import Limits
+from rmqspark.remoting.tls.settings import TlsServerSettings
+from rmqspark.settings import describe
 from rmqspark.store.config import StoreConfig
 
 if TYPE_CHECKING:
@@ -240,16 +242,12 @@ def _numbered(settings: BrokerSettings, count: int) -> list[BrokerSettings]:
 
 
 def _namesrv_beside(broker: BrokerConfig, file: Mapping[str, Any], port: int, store: Path) -> NamesrvConfig:
-    """In a file for `rmq up`, where to listen is the broker's; the name server listens there too, on its own port, and
-    lets in whom the broker does."""
+    """In a file for `rmq up`, where, how and to whom to listen is the broker's; the name server has its own port."""
     others = {name: value for name, value in file.items() if name != "listen_port"}
     names = Sources(others, {"listen_port": port, **broker.auth_settings}).settings(NamesrvConfig)
-    return replace(
-        names,
-        bind_address=broker.bind_address,
-        insecure=broker.insecure,
-        auth_config_path=names.auth_config_path or str(store / "namesrv"),
-    )
+    shared = {"bind_address", "insecure", *(info.name for info in describe(TlsServerSettings))}
+    kept = names.auth_config_path or str(store / "namesrv")
+    return replace(names, auth_config_path=kept, **{name: getattr(broker, name) for name in shared})
 
 
 def _endpoints(namesrv: NameServer, brokers: Sequence[Running], admin: AdminProcess) -> Mapping[str, Any]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rmqspark.auth.config import AuthConfig
+from rmqspark.remoting.tls.settings import TlsServerSettings
 from rmqspark.settings import check_bounds, setting
 
 
 @dataclass(frozen=True)
-class NamesrvConfig(AuthConfig):
+class NamesrvConfig(AuthConfig, TlsServerSettings):
     """Where a name server listens and what it answers. Connections are `Limits`'."""
 
     bind_address: str = setting("127.0.0.1", "Address the name server listens on.")
@@ -35,3 +36,4 @@ class NamesrvConfig(AuthConfig):
     def __post_init__(self) -> None:
         check_bounds(self)
         self.check_auth()
+        _ = self.tls_serving  # whether it goes together

@@ -65,6 +65,7 @@ class NameServer:
             on_close=self._connection_closed,
             port_setting="--namesrv-port",
             insecure=config.insecure,
+            tls=config.tls_serving,
         )
 
     async def __aenter__(self) -> Self:

@@ -1,8 +1,8 @@
 """The client's connection: blocking, shared by threads, pipelined.
 
-Any thread sends; one lock keeps the bytes of a command together. One reader thread per connection takes the answers
-and hands each to the future that waits under its opaque. Nothing here imports asyncio, starts at import, or survives a
-fork: a child process finds the connection closed and opens its own.
+Any thread sends; one lock keeps the bytes of a command together, encrypted or not. One reader thread per connection
+takes the answers and hands each to the future that waits under its opaque. Nothing here imports asyncio, starts at
+import, or survives a fork: a child process finds the connection closed and opens its own.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ from rmqspark.remoting.frame_writer import FrameWriter
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.response import Response
 from rmqspark.remoting.signing import signer_of
+from rmqspark.remoting.unanswered import unanswered
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,8 +53,10 @@ if TYPE_CHECKING:
     import msgspec
 
     from rmqspark.protocol.commands.command import RawCommand
-    from rmqspark.remoting.access import Access
+    from rmqspark.remoting.access import Access, Tls
     from rmqspark.remoting.reply import Body, Buffer
+    from rmqspark.remoting.tls.channel import TlsWriter
+    from rmqspark.remoting.tls.session import TlsSession
 
 Answer: TypeAlias = "Reply | Future[Reply] | None"
 OnRequest: TypeAlias = Callable[[Command, memoryview], Answer]
@@ -80,7 +83,8 @@ class _Waiting(NamedTuple):
 class BlockingConnection:
     """A connection to one server, open from construction until `close` or its loss.
 
-    Raises Unreachable, naming the address, if nobody answers there. All methods may be called from any thread;
+    Raises Unreachable, naming the address, if nobody answers there; with `access.tls` also HandshakeFailed, and
+    InvalidArgument for files that cannot be used. All methods may be called from any thread;
     callbacks of futures and `on_request` run in the reader thread and must not wait for this connection themselves.
     Without `on_request` the server's requests are answered as not supported.
     """
@@ -106,11 +110,18 @@ class BlockingConnection:
         self._waiting: dict[int, _Waiting] = {}
         self._lost: str | None = None  # why, in words
         self._going_away = False  # the server has said that it shuts down
+        self._answered = False  # by anything at all
         self._looks_without_bytes = 0
         self._look_again_ms = 0
         self._has_sent_large = False
+        deadline_ms = self._clock.monotonic_ms() + connect_timeout_ms
+        session = None if access.tls is None else _session(address, access.tls)
         self._socket = _connect(address, connect_timeout_ms)
-        self._writer = FrameWriter(self._socket, self._clock)
+        self._receive: Callable[[memoryview], int] = self._socket.recv_into
+        self._writer: FrameWriter | TlsWriter = FrameWriter(self._socket, self._clock)
+        self._encrypting: TlsWriter | None = None
+        if session is not None:
+            self._encrypt(session, deadline_ms)
         self._reader = FrameReader(self._receive_into)
         self._thread = threading.Thread(target=self._read_all, name=f"rmqspark reader of {address}", daemon=True)
         self._thread.start()
@@ -171,9 +182,31 @@ class BlockingConnection:
         if self._pid != os.getpid():
             self._socket.close()  # only our copy: the parent's connection lives on
             return
+        self._part()
         self._end(f"The connection to {self.address} was closed.")
         if threading.current_thread() is not self._thread:
             self._thread.join()
+
+    # --- TLS ---------------------------------------------------------------------------------------------------------
+
+    def _encrypt(self, session: TlsSession, deadline_ms: int) -> None:
+        from rmqspark.remoting.tls.channel import TlsWriter, open_channel
+
+        try:
+            channel = open_channel(self._socket, self.address, session, deadline_ms, self._clock)
+        except BaseException:
+            self._socket.close()
+            raise
+        self._receive = channel.recv_into
+        self._writer = self._encrypting = TlsWriter(FrameWriter(self._socket, self._clock), channel)
+
+    def _part(self) -> None:
+        """The other side of an encrypted connection is told that it ends here, unless something is being sent."""
+        if self._encrypting is not None and self._lost is None and self._send_lock.acquire(blocking=False):
+            try:
+                self._encrypting.part()
+            finally:
+                self._send_lock.release()
 
     # --- sending -----------------------------------------------------------------------------------------------------
 
@@ -212,8 +245,7 @@ class BlockingConnection:
         try:
             return self._writer.write(buffers, deadline_ms)
         except OSError as error:  # part of the command may be out: nothing can follow it
-            self._end(self._broken(error))
-            raise ConnectionLost(self._broken(error), address=self.address) from error
+            raise ConnectionLost(self._end(self._broken(error)), address=self.address) from error
         except BaseException:  # Ctrl-C above all: the same, and it rises
             self._end(self._broken(None))
             raise
@@ -234,6 +266,7 @@ class BlockingConnection:
     def _read_all(self) -> None:
         cause: Exception | None = None
         try:
+            self._take_first()
             while (frame := self._reader.read()) is not None:
                 self._take(split_frame(frame, max_header_bytes=MAX_RESPONSE_HEADER_BYTES))
         except (OSError, RmqError) as error:
@@ -242,10 +275,18 @@ class BlockingConnection:
             self._end(self._broken(cause))
             self._socket.close()
 
+    def _take_first(self) -> None:
+        """It shows that the server speaks to us at all; for that, no other is looked at."""
+        frame = self._reader.read()
+        if frame is None:
+            raise ConnectionResetError
+        self._answered = True
+        self._take(split_frame(frame, max_header_bytes=MAX_RESPONSE_HEADER_BYTES))
+
     def _receive_into(self, buffer: memoryview) -> int:
         while True:
             try:
-                count = self._socket.recv_into(buffer)
+                count = self._receive(buffer)
             except BlockingIOError:  # nothing for a second
                 self._look_for_timeouts()
                 self._looks_without_bytes += 1
@@ -310,22 +351,24 @@ class BlockingConnection:
 
     # --- ending ------------------------------------------------------------------------------------------------------
 
-    def _end(self, reason: str) -> None:
-        """Marks the connection lost and fails what waits; only the first reason counts."""
+    def _end(self, reason: str) -> str:
+        """Marks the connection lost and fails what waits; only the first reason counts, which it returns."""
         with self._state_lock:
-            if self._lost is None:
-                self._lost = reason
+            self._lost = lost = self._lost or reason
             orphans, self._waiting = list(self._waiting.values()), {}
         with contextlib.suppress(OSError):  # it may not be connected any more
             self._socket.shutdown(socket.SHUT_RDWR)  # wakes the reader, and a sender that is stuck
         for waiting in orphans:
-            waiting.future.set_exception(ConnectionLost(self._lost, address=self.address))
+            waiting.future.set_exception(ConnectionLost(lost, address=self.address))
+        return lost
 
     def _give_up(self, opaque: int) -> None:
         with self._state_lock:
             self._waiting.pop(opaque, None)
 
     def _broken(self, cause: Exception | None) -> str:
+        if not self._answered and isinstance(cause, (ConnectionResetError, BrokenPipeError)):
+            return f"The connection to {self.address} was lost: {unanswered(self._access.tls)}."
         detail = f": {cause}" if cause is not None and str(cause) else ""
         return f"The connection to {self.address} was lost{detail}."
 
@@ -335,6 +378,12 @@ class BlockingConnection:
 
 def _not_supported(command: Command, _: memoryview) -> Answer:
     raise NotSupported(f"request type {command.code} not supported")
+
+
+def _session(address: str, tls: Tls) -> TlsSession:
+    from rmqspark.remoting.tls.channel import client_session  # only now: most can do without OpenSSL
+
+    return client_session(address, tls)
 
 
 def _connect(address: str, timeout_ms: int) -> socket.socket:

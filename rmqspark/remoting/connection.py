@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Self, cast
+import ssl
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import structlog
 
@@ -22,6 +23,9 @@ from rmqspark.remoting.address import no_host_name, parse_address
 from rmqspark.remoting.pending import PendingCalls
 from rmqspark.remoting.response import Response
 from rmqspark.remoting.signing import signer_of
+from rmqspark.remoting.tls.contexts import certified_host, client_context
+from rmqspark.remoting.tls.words import handshake_failed, is_of_tls, told
+from rmqspark.remoting.unanswered import unanswered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
     import msgspec
 
     from rmqspark.protocol.commands.command import Command
-    from rmqspark.remoting.access import Access
+    from rmqspark.remoting.access import Access, Tls
     from rmqspark.remoting.reply import Body, Buffer
 
 _MAX_CALLS_UNDER_WAY = 1_024
@@ -48,16 +52,22 @@ class AsyncConnection(asyncio.Protocol):
         self._calls = PendingCalls(address, _MAX_CALLS_UNDER_WAY)
         self._transport: asyncio.Transport | None = None
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._answered = False  # by anything at all
+        self._is_ours = False  # the end of it
 
     @classmethod
     async def open(cls, address: str, *, timeout_ms: int = 3_000, access: Access = OPEN) -> Self:
-        """Connects. Raises Unreachable naming the address."""
+        """Connects. Raises Unreachable naming the address; with `access.tls` also HandshakeFailed, and InvalidArgument
+        for files that cannot be used."""
         host, port = parse_address(address)
         loop = asyncio.get_running_loop()
+        encryption = _encryption(access.tls, host)
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                _, connection = await loop.create_connection(lambda: cls(address, access), host, port)
+                _, connection = await loop.create_connection(lambda: cls(address, access), host, port, **encryption)
         except (OSError, TimeoutError) as error:
+            if encryption and is_of_tls(error):
+                raise handshake_failed(error, address) from error
             reason = getattr(error, "strerror", None) or str(error) or "no answer in time"
             raise Unreachable(f"Nothing answers at {address}: {reason}.", address=address) from error
         except ValueError as error:  # asyncio encodes the host's name before it asks for it
@@ -83,6 +93,7 @@ class AsyncConnection(asyncio.Protocol):
 
     async def close(self) -> None:
         """Sends what is queued and ends the connection; what still waits gets ConnectionLost."""
+        self._is_ours = True
         if self._transport is not None:
             self._transport.close()
         await self._ended
@@ -97,6 +108,7 @@ class AsyncConnection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
+        self._answered = True
         try:
             for frame in self._frames.feed(data):
                 raw = split_frame(frame, max_header_bytes=MAX_RESPONSE_HEADER_BYTES)
@@ -108,8 +120,16 @@ class AsyncConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        self._calls.fail()
+        self._calls.fail(self._reason(exc))
         self._ended.set_result(None)
+
+    def _reason(self, error: Exception | None) -> str:
+        """Why it has ended, as far as it can be known."""
+        if isinstance(error, ssl.SSLError):
+            return told(error)
+        if not (self._answered or self._is_ours):
+            return unanswered(self._access.tls)
+        return str(error or "")
 
     def _take(self, command: Command, body: memoryview) -> None:
         if command.is_response:
@@ -122,3 +142,10 @@ class AsyncConnection(asyncio.Protocol):
         if self._transport is None or self._transport.is_closing():
             raise ConnectionLost(f"The connection to {self.address} has ended.", address=self.address)
         self._transport.writelines(buffers)
+
+
+def _encryption(tls: Tls | None, host: str) -> dict[str, Any]:
+    """What the event loop is told of it."""
+    if tls is None:
+        return {}
+    return {"ssl": client_context(tls), "server_hostname": certified_host(host)}

@@ -49,6 +49,10 @@ class FrameWriter:
             self._unsent = [memoryview(bytes(part)) for part in left]  # its owner may write to the memory again
         return not left
 
+    def offer(self, parts: list[memoryview], deadline_ms: int) -> list[memoryview]:
+        """What is left of them when all is taken or the time is over; the rest is the caller's. Raises as `write`."""
+        return self._push(_after(parts, self._send(parts, socket.MSG_DONTWAIT)), deadline_ms)
+
     def _push(self, parts: list[memoryview], deadline_ms: int) -> list[memoryview]:
         """What is left of them when all is taken or the time is over."""
         while parts and (left_ms := deadline_ms - self._clock.monotonic_ms()) > 0:

@@ -22,6 +22,7 @@ class PendingCalls:
         self._opaque = 0
         self._waiting: dict[int, asyncio.Future[Response]] = {}
         self._lost = False
+        self._reason = ""
 
     def next_opaque(self) -> int:
         self._opaque = (self._opaque + 1) & _MAX_OPAQUE
@@ -55,12 +56,14 @@ class PendingCalls:
         if future is not None and not future.done():
             future.set_result(response)
 
-    def fail(self) -> None:
+    def fail(self, reason: str = "") -> None:
         """The connection has ended: so has the waiting."""
         self._lost = True
+        self._reason = reason
         for future in self._waiting.values():
             if not future.done():
                 future.set_exception(self._connection_lost())
 
     def _connection_lost(self) -> ConnectionLost:
-        return ConnectionLost(f"The connection to {self._address} has ended.", address=self._address)
+        detail = f": {self._reason}" if self._reason else ""
+        return ConnectionLost(f"The connection to {self._address} has ended{detail}.", address=self._address)

@@ -22,6 +22,9 @@ from rmqspark.remoting.limits import Limits
 from rmqspark.remoting.receive import SHARED_BUFFER_BYTES, Budget
 from rmqspark.remoting.resting import REST_US, Resting
 from rmqspark.remoting.server_connection import ServerConnection, Ticks
+from rmqspark.remoting.tls.newcomer import Newcomer
+from rmqspark.remoting.tls.serving import ServerTls
+from rmqspark.remoting.tls.transport import ENCRYPTED_BYTES
 from rmqspark.remoting.unsent import UnsentAnswers
 from rmqspark.remoting.wheel import TimerWheel
 
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from rmqspark.remoting.gathered import Gathered, TakesTogether
     from rmqspark.remoting.request import Connection
     from rmqspark.remoting.router import Router
+    from rmqspark.remoting.tls.settings import TlsServing
 
 _BACKLOG = 4096  # one that finds no room tries again after a second, then three; Linux allows no more by itself
 _LONGEST_TICK_MS = 1_000
@@ -48,8 +52,8 @@ class RemotingServer:
 
     `port` 0 takes any free one. `port_offsets` names the ports beside it that lead to the same place: a broker gives
     (-2,), the "VIP channel" of old clients. `port_setting` is what a user would change, for the error PortInUse.
-    `on_close` is told of each connection that ended. `insecure` must be said to listen beyond loopback, unless the
-    router has a guard.
+    `on_close` is told of each connection that ended. With `tls` clients may or must encrypt; InvalidArgument says what
+    is wrong with its files. `insecure` must be said to listen beyond loopback, unless the router has a guard.
     """
 
     def __init__(
@@ -63,6 +67,7 @@ class RemotingServer:
         port_offsets: Sequence[int] = (),
         port_setting: str = "--port",
         insecure: bool = False,
+        tls: TlsServing | None = None,
     ) -> None:
         if not router.is_guarded:
             check_host(host, insecure)
@@ -85,6 +90,8 @@ class RemotingServer:
         self._port_offsets = tuple(port_offsets)
         self._port_setting = port_setting
         self._on_close = on_close
+        self._tls = None if tls is None else ServerTls(tls)
+        self._encrypted = memoryview(b"" if tls is None else bytearray(ENCRYPTED_BYTES))
         self._tick_ms, self.ticks = _ticks(self.limits)
         self._wheel: TimerWheel[ServerConnection] = TimerWheel()
         self._ids = itertools.count(1)
@@ -247,8 +254,9 @@ class RemotingServer:
                 raise PortInUse(self._host, port, self._port_setting) from error
             raise InvalidArgument(f"Cannot listen on {format_address(self._host, port)}: {error.strerror}.") from error
 
-    def _connected(self) -> ServerConnection:
-        return ServerConnection(self, next(self._ids))
+    def _connected(self) -> ServerConnection | Newcomer:
+        connection = ServerConnection(self, next(self._ids))
+        return connection if self._tls is None else Newcomer(connection, self._tls, self._encrypted)
 
     def _flush(self) -> None:
         if self._gathered:
@@ -272,6 +280,8 @@ class RemotingServer:
         self.now = self._wheel.now
         if self.now % self.ticks.report == 0:
             self.closings.report()
+            if self._tls is not None:
+                self._tls.look()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         del self._tasks[task]

@@ -14,6 +14,7 @@ from rmqspark.remoting.address import format_address
 from rmqspark.remoting.gathered import Gathered
 from rmqspark.remoting.pending import PendingCalls
 from rmqspark.remoting.receive import Budget, FrameReceiver, command_at, frames_of
+from rmqspark.remoting.tls.newcomer import TLS_HANDSHAKE
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from rmqspark.remoting.router import Router
     from rmqspark.remoting.unsent import UnsentAnswers
 
-_TLS_HANDSHAKE = 0x16
 _WRITE_AT_ONCE_BYTES = 256 * 1024
 _JOIN_BELOW_BYTES = 16 * 1024
 _SMALL_BYTES = 64 * 1024  # read at once: more is work enough for a turn
@@ -218,6 +218,10 @@ class ServerConnection(asyncio.BufferedProtocol):
         if refusal is not None:
             self.close(refusal)
 
+    def move_to(self, transport: asyncio.Transport) -> None:
+        """Speaks to the same client by another transport from now on."""
+        self._transport = transport
+
     def get_buffer(self, sizehint: int) -> memoryview:
         try:
             return self._receiver.writable()
@@ -373,8 +377,8 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def _broken(self, error: RmqError) -> None:
         """The stream has lost its place, or may have no more memory: the connection is of no more use."""
-        if not self._proven and self._receiver.first_byte == _TLS_HANDSHAKE:
-            self.close("the client speaks TLS, which this server does not offer yet")
+        if not self._proven and self._receiver.first_byte == TLS_HANDSHAKE:
+            self.close("the client speaks TLS, which is off here (tls_server_mode)")
         else:
             self.close(str(error))
 

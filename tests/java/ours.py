@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqspark.model import ReceivedMessage
+    from rmqspark.remoting.access import Access
 
 RMQ = [sys.executable, "-m", "rmqspark"]
 
@@ -97,10 +98,16 @@ def rmq(namesrv: str, *arguments: str) -> str:
 
 
 def read(
-    namesrv: str, topic: str, tags: str = "*", group: str | None = None, *, sql: str | None = None
+    namesrv: str,
+    topic: str,
+    tags: str = "*",
+    group: str | None = None,
+    *,
+    sql: str | None = None,
+    access: Access | None = None,
 ) -> list[ReceivedMessage]:
     """All that is in a topic, queue by queue; where a group is named, from what it committed on, and committed."""
-    with PullConsumer(namesrv, group, tags=tags, sql=sql) as consumer:
+    with PullConsumer(namesrv, group, tags=tags, sql=sql, access=access) as consumer:
         queues = consumer.queues(topic)
         consumer.assign(queues)
         ends = {queue: consumer.max_offset(queue) for queue in queues}

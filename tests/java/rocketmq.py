@@ -1,7 +1,7 @@
 """Apache RocketMQ's own programs, run as they are: fetched once by the Ivy that PySpark carries.
 
 Each runs over a home directory of its own, so that it writes nothing elsewhere. They are started for tests, not for
-load: one garbage collector thread, one compiler, no TLS, warnings alone in the log.
+load: one garbage collector thread, one compiler, no TLS unless a test says so, warnings alone in the log.
 """
 
 from __future__ import annotations
@@ -11,15 +11,17 @@ import shutil
 import socket
 import subprocess
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.remoting.access import OPEN, Access
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
 VERSION = "5.5.0"
 PACKAGE = "org.apache.rocketmq"
@@ -96,10 +98,15 @@ class Running:
 
 @dataclass(frozen=True)
 class RocketMQ:
-    """Runs main classes of RocketMQ's jars over a home directory."""
+    """Runs main classes of RocketMQ's jars over a home directory.
+
+    `properties` are system properties of theirs, and `access` is how ours then speak to its servers.
+    """
 
     jars: Path
     home: Path
+    properties: Sequence[str] = ()
+    access: Access = OPEN
 
     @property
     def class_path(self) -> str:
@@ -110,7 +117,14 @@ class RocketMQ:
 
     def options(self, heap: str) -> list[str]:
         """What every JVM is started with."""
-        return [f"-Xmx{heap}", f"-Duser.home={self.home}", "-Drocketmq.client.logUseSlf4j=true", *_QUICK, *OPENED]
+        return [
+            f"-Xmx{heap}",
+            f"-Duser.home={self.home}",
+            "-Drocketmq.client.logUseSlf4j=true",
+            *_QUICK,
+            *OPENED,
+            *self.properties,
+        ]
 
     def command(self, main: str, *arguments: str, heap: str) -> list[str]:
         return [java(), *self.options(heap), "-cp", self.class_path, f"{PACKAGE}.{main}", *arguments]
@@ -179,7 +193,7 @@ class RocketMQ:
         )
         with self.running("broker.BrokerStartup", "-c", str(conf), heap="1g") as server:
             address = f"127.0.0.1:{port}"
-            with ClusterClient(namesrv) as client:
+            with ClusterClient(namesrv, access=self.access) as client:
                 wait_for(lambda: address in _masters(client), f"the stock broker registers: {server.output}")
             yield replace(server, address=address)
 

@@ -36,9 +36,9 @@ class Peers:
     """Masters of the cluster by name, without this broker itself. A broker without name servers has none."""
 
     def __init__(self, own_name: str, name_servers: Sequence[str], access: Access = OPEN) -> None:
-        self._access = access
         self._own_name = own_name
         self._name_servers = tuple(name_servers)
+        self._access = access
         self._addresses: dict[str, str] = {}
         self._connections: dict[str, AsyncConnection] = {}
         self._opening: dict[str, asyncio.Lock] = {}
@@ -49,7 +49,8 @@ class Peers:
 
     async def refresh(self) -> bool:
         """Asks the name servers who is there. False, with nothing changed, where none of them answers."""
-        found = [info for address in self._name_servers if (info := await _cluster_info(address, self._access))]
+        asked = [await _cluster_info(address, self._access) for address in self._name_servers]
+        found = [info for info in asked if info is not None]
         if found:
             self._addresses = {
                 name: broker.brokerAddrs[_MASTER_ID]

@@ -141,12 +141,12 @@ def test_a_crowd_that_is_closed_is_one_line_of_log(serve: Any, raw_client: Any) 
 
 
 def test_tls_is_refused_in_words(serve: Any, raw_client: Any) -> None:
-    """A client that speaks TLS is cut off, and the log says that there is none yet."""
+    """A client that speaks TLS where it is off is cut off, and the log says how to have it."""
     client = raw_client(serve(routes()).address)
     with capture_logs() as logs:
         client.socket.sendall(bytes.fromhex("16030100c8010000c40303"))
         assert client.is_closed_by_server()
-    assert "TLS" in logs[0]["reason"]
+    assert logs[0]["reason"] == "the client speaks TLS, which is off here (tls_server_mode)"
 
 
 @pytest.mark.faults

@@ -33,7 +33,7 @@ def test_rocketmqs_own_settings_are_taken() -> None:
         ("rocketmq", "12345678", True),
         ("inner", "abcd", True),
     ]
-    assert config.inner_access == Access(Credentials("inner", "abcd"))
+    assert config.access == Access(Credentials("inner", "abcd"))
 
 
 def test_a_table_of_toml_is_taken_too() -> None:
@@ -44,9 +44,9 @@ def test_a_table_of_toml_is_taken_too() -> None:
 
 def test_in_whose_name_servers_speak() -> None:
     """In that of their own credentials, else of the first user; where nobody has to sign, in nobody's."""
-    assert BrokerConfig().inner_access == OPEN
+    assert BrokerConfig().access == OPEN
     config = BrokerConfig(authentication_enabled=True, init_authentication_user=FIRST)
-    assert config.inner_access == Access(Credentials("root", "top-secret"))
+    assert config.access == Access(Credentials("root", "top-secret"))
 
 
 @pytest.mark.parametrize("kind", [BrokerConfig, NamesrvConfig])
@@ -61,7 +61,7 @@ def test_secrets_are_shown_as_stars(kind) -> None:
     assert "initAuthenticationUser=***\n" in shown
     assert "innerClientAuthenticationCredentials=***\n" in shown
     assert "initAuthenticationUser=\n" in as_properties(kind())
-    for text in (shown, repr(config), repr(config.first_users), repr(config.inner_access)):
+    for text in (shown, repr(config), repr(config.first_users), repr(config.inner_credentials)):
         assert "secret" not in text.replace("secretKey", "")
 
 

@@ -1,0 +1,144 @@
+"""What OpenSSL is told, from what the user said: for the client's end and for the server's.
+
+Certificates and keys are PEM files, as netty takes them for RocketMQ. An error names the setting and the file, because
+OpenSSL's own, such as "PEM lib", name neither.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import ssl
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from rmqspark.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rmqspark.remoting.access import Tls
+    from rmqspark.remoting.tls.settings import TlsServing
+
+Stamps: TypeAlias = tuple[tuple[int, int, int] | None, ...]
+
+_CERTIFICATE: Final = b"CERTIFICATE-----"
+_KEY: Final = b"PRIVATE KEY-----"
+_LOCKED_KEY: Final = b"ENCRYPTED"
+_VERIFY: Final = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "require": ssl.CERT_REQUIRED}
+_KEPT: Final = 8
+
+
+def client_context(tls: Tls) -> ssl.SSLContext:
+    """For connections of ours to servers. The same one for the same settings, as long as the files do not change: to
+    read what the system trusts takes 10 ms. Raises InvalidArgument for a file that is not what it should be."""
+    return _client_context(tls, stamps(client_files(tls)))
+
+
+@functools.lru_cache(_KEPT)
+def _client_context(tls: Tls, _: Stamps) -> ssl.SSLContext:
+    context = _context(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = tls.auth_server and tls.check_host
+    context.verify_mode = ssl.CERT_REQUIRED if tls.auth_server else ssl.CERT_NONE
+    if tls.trust_cert_path:
+        _trust(context, "tls_client_trust_cert_path", tls.trust_cert_path)
+    elif tls.auth_server:
+        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+    if tls.cert_path:
+        _show(context, "tls_client", tls.cert_path, tls.key_path, tls.key_password)
+    elif tls.key_path:
+        raise InvalidArgument("tls_client_key_path is the key of no certificate.", hint="Name tls_client_cert_path.")
+    return context
+
+
+def server_context(serving: TlsServing) -> ssl.SSLContext:
+    """For connections of clients to us. Raises InvalidArgument for a file that is not what it should be."""
+    context = _context(ssl.PROTOCOL_TLS_SERVER)
+    context.verify_mode = _VERIFY[serving.need_client_auth]
+    if serving.trust_cert_path:
+        _trust(context, "tls_server_trust_cert_path", serving.trust_cert_path)
+    _show(context, "tls_server", serving.cert_path, serving.key_path, serving.key_password)
+    return context
+
+
+def certified_host(host: str) -> str:
+    """What a certificate calls a host: an address of a link goes there without the name of the link."""
+    return host.partition("%")[0] if ":" in host else host
+
+
+def client_files(tls: Tls) -> tuple[str, ...]:
+    """What a client's context is read from."""
+    return tls.trust_cert_path, tls.cert_path, tls.key_path
+
+
+def server_files(serving: TlsServing) -> tuple[str, ...]:
+    """What a server's context is read from."""
+    return serving.cert_path, serving.key_path, serving.trust_cert_path
+
+
+def stamps(paths: Iterable[str]) -> Stamps:
+    """By which one sees that files have changed; None for one that is not there."""
+    return tuple(map(_stamp, paths))
+
+
+def _stamp(path: str) -> tuple[int, int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def _context(protocol: int) -> ssl.SSLContext:
+    context = ssl.SSLContext(protocol)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION  # nobody needs it, and it costs the side that is asked the most
+    return context
+
+
+def _trust(context: ssl.SSLContext, setting: str, path: str) -> None:
+    _read(setting, path, _CERTIFICATE, "certificate")
+    try:
+        context.load_verify_locations(path)
+    except ssl.SSLError as error:
+        raise InvalidArgument(f"{setting} {path} holds a certificate that cannot be read{_said(error)}.") from error
+
+
+def _show(context: ssl.SSLContext, prefix: str, cert_path: str, key_path: str, password: str) -> None:
+    """Gives the context a certificate with its key."""
+    _read(f"{prefix}_cert_path", cert_path, _CERTIFICATE, "certificate")
+    key_setting, key_file = (f"{prefix}_key_path", key_path) if key_path else (f"{prefix}_cert_path", cert_path)
+    is_locked = _LOCKED_KEY in _read(key_setting, key_file, _KEY, "private key")
+    if is_locked and not password:
+        raise InvalidArgument(
+            f"{key_setting} {key_file} is a key with a password, and none is given.", hint=f"Set {prefix}_key_password."
+        )
+    try:
+        context.load_cert_chain(cert_path, key_path or None, lambda: password)  # a function: else OpenSSL asks the user
+    except ssl.SSLError as error:
+        raise _does_not_fit(error, prefix, cert_path, key_file, is_locked=is_locked) from error
+
+
+def _does_not_fit(
+    error: ssl.SSLError, prefix: str, cert_path: str, key_file: str, *, is_locked: bool
+) -> InvalidArgument:
+    if error.reason == "KEY_VALUES_MISMATCH":
+        return InvalidArgument(f"The key in {key_file} is not the one of the certificate in {cert_path}.")
+    if is_locked:
+        return InvalidArgument(f"{prefix}_key_password does not open the key in {key_file}.")
+    return InvalidArgument(f"The certificate in {cert_path} or the key in {key_file} cannot be read{_said(error)}.")
+
+
+def _read(setting: str, path: str, marker: bytes, what: str) -> bytes:
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise InvalidArgument(f"{setting} {path} cannot be read: {error.strerror}.") from error
+    if marker not in content:
+        raise InvalidArgument(f"{setting} {path} holds no {what} in PEM.", hint="openssl converts to it.")
+    return content
+
+
+def _said(error: ssl.SSLError) -> str:
+    """OpenSSL's reason, where it has one."""
+    return f": {error.reason.replace('_', ' ').lower()}" if error.reason else ""
