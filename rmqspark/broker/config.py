@@ -17,7 +17,7 @@ _ROLES_SERVED = ("ASYNC_MASTER", "SYNC_MASTER")
 
 
 @dataclass(frozen=True)
-class BrokerConfig(AuthConfig, TlsClientSettings, TlsServerSettings):
+class BrokerConfig(TlsClientSettings, TlsServerSettings, AuthConfig):
     """Identity, limits and habits of one broker. Files and flushing are `StoreConfig`'s, connections `Limits`'."""
 
     broker_name: str = setting("broker-a", "Name of this broker and its replicas: a word, a host, or room@name.")

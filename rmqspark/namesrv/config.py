@@ -10,7 +10,7 @@ from rmqspark.settings import check_bounds, setting
 
 
 @dataclass(frozen=True)
-class NamesrvConfig(AuthConfig, TlsServerSettings):
+class NamesrvConfig(TlsServerSettings, AuthConfig):
     """Where a name server listens and what it answers. Connections are `Limits`'."""
 
     bind_address: str = setting("127.0.0.1", "Address the name server listens on.")

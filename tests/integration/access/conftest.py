@@ -20,7 +20,7 @@ from rmqspark.protocol.headers.access_control import AclRequestHeader, UserReque
 from rmqspark.protocol.headers.admin import CreateTopicRequestHeader
 from rmqspark.protocol.headers.produce import SendMessageRequestHeaderV2
 from rmqspark.protocol.records.properties import encode_properties
-from rmqspark.remoting.access import OPEN, Access, Credentials
+from rmqspark.remoting.access import Access, Credentials
 from rmqspark.remoting.connection import AsyncConnection
 from rmqspark.store.config import StoreConfig
 from rmqspark.testing.memory_files import MemoryFileSystem
@@ -28,6 +28,7 @@ from rmqspark.testing.memory_files import MemoryFileSystem
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
+    from rmqspark.remoting.access import Tls
     from rmqspark.remoting.response import Response
 
 PATIENCE_MS = 60_000
@@ -88,13 +89,14 @@ class Guarded:
     root: Talk
     root_user = ROOT
 
-    def __init__(self, broker: Broker, namesrv: NameServer, stack: AsyncExitStack) -> None:
+    def __init__(self, broker: Broker, namesrv: NameServer, stack: AsyncExitStack, tls: Tls | None) -> None:
+        self._tls = tls
         self.broker = broker
         self.namesrv = namesrv
         self._stack = stack
 
     async def talk(self, user: Credentials | None, address: str = "") -> Talk:
-        access = OPEN if user is None else Access(user)
+        access = Access(user, self._tls)
         connection = await AsyncConnection.open(address or self.broker.address, access=access)
         self._stack.push_async_callback(connection.close)
         return Talk(connection)
@@ -109,7 +111,7 @@ class Guarded:
 
 @asynccontextmanager
 async def running(
-    files: MemoryFileSystem, names: MemoryFileSystem | None, settings: dict[str, Any]
+    files: MemoryFileSystem, names: MemoryFileSystem | None, tls: Tls | None, settings: dict[str, Any]
 ) -> AsyncIterator[Guarded]:
     auth = {name: value for name, value in settings.items() if hasattr(NamesrvConfig, name)}
     async with AsyncExitStack() as stack:
@@ -124,7 +126,7 @@ async def running(
             entropy=SystemEntropy(),
         )
         await stack.enter_async_context(broker)
-        guarded = Guarded(broker, namesrv, stack)
+        guarded = Guarded(broker, namesrv, stack, tls)
         guarded.root = await guarded.talk(ROOT)
         yield guarded
 
@@ -138,10 +140,11 @@ def guarded() -> Callable[..., Any]:
         *,
         files: MemoryFileSystem | None = None,
         names: MemoryFileSystem | None = None,
+        tls: Tls | None = None,
         **settings: Any,
     ) -> Any:
         async def main() -> Any:
-            async with running(files or MemoryFileSystem(), names, GUARDED | settings) as cluster:
+            async with running(files or MemoryFileSystem(), names, tls, GUARDED | settings) as cluster:
                 return await talk(cluster)
 
         return asyncio.run(main())
