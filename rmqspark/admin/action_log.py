@@ -57,7 +57,7 @@ class ActionLog:
             for each in (path.with_name(path.name + ".1"), path):
                 for action in _read(each):
                     self._keep(action)
-            path.parent.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._append(b"")
         self._next = max(self._actions, default=0) + 1
 

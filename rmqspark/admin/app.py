@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from fastapi import Depends, FastAPI
+from fastapi_offline import FastAPIOffline
 
 from rmqspark import __version__
 from rmqspark.admin import console
@@ -50,12 +51,13 @@ def make_app(
         yield
         desk.close()
 
-    app = FastAPI(
+    app = FastAPIOffline(  # /docs brings what it shows: who has no public network reads it, too
         title="rmqspark",
         version=__version__,
         description="Administration of a RocketMQ protocol message queue made for Spark. Offsets are strings, "
         "times RFC 3339 in UTC, errors application/problem+json with a code and a hint.",
         lifespan=lifespan,
+        redoc_url=None,
     )
     app.state.config, app.state.desk = config, desk
     tell_problems(app)

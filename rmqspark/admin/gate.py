@@ -22,8 +22,9 @@ _HEADERS: Final = (
     (b"cross-origin-opener-policy", b"same-origin"),
 )
 _CLOSE_POLICY: Final = 1008
-# What the console may load: its own, and nothing from elsewhere. NiceGUI writes scripts into its pages and evaluates
-# what its server sends, so that 'unsafe-inline' and 'unsafe-eval' cannot go; what is sent is ours, texts stay texts.
+# What the console and /docs may load: our own, and nothing from elsewhere. NiceGUI writes scripts into its pages and
+# evaluates what its server sends, so that 'unsafe-inline' and 'unsafe-eval' cannot go; what is sent is ours, texts stay
+# texts.
 _CONSOLE: Final = (
     b"default-src 'none'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
     b"font-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; "
@@ -31,7 +32,6 @@ _CONSOLE: Final = (
 )
 _NOTHING: Final = b"default-src 'none'; frame-ancestors 'none'"
 _PROGRAMS: Final = ("/api/", "/healthz", "/readyz", "/metrics", "/openapi.json")
-_SWAGGER: Final = ("/docs", "/redoc")  # FastAPI's, which come from elsewhere
 
 
 class Gate:
@@ -100,7 +100,8 @@ def _bounded(receive: Receive) -> Receive:
 
 
 def _with_headers(scope: Scope, send: Send) -> Send:
-    headers = (*_HEADERS, *_policy(scope["path"].removeprefix(scope.get("root_path", ""))))
+    policy = _policy(scope["path"].removeprefix(scope.get("root_path", "")))
+    headers = (*_HEADERS, (b"content-security-policy", policy))
 
     async def with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -111,7 +112,5 @@ def _with_headers(scope: Scope, send: Send) -> Send:
     return with_headers
 
 
-def _policy(path: str) -> tuple[tuple[bytes, bytes], ...]:
-    if path.startswith(_SWAGGER):
-        return ()
-    return ((b"content-security-policy", _NOTHING if path.startswith(_PROGRAMS) else _CONSOLE),)
+def _policy(path: str) -> bytes:
+    return _NOTHING if path.startswith(_PROGRAMS) else _CONSOLE

@@ -270,8 +270,11 @@ RIGHTS: Final[Mapping[int, tuple[Part, ...]]] = MappingProxyType(
         RequestCode.RMQ_CAPABILITIES: _ANYONE,
         RequestCode.RMQ_BULK_SEND: (_body("Topics of the messages", named.of_bulk, PUB),),
         RequestCode.RMQ_TOPICS_SEND: (_body("Topics in the body", named.of_topic_rows, PUB),),
-        RequestCode.RMQ_BULK_READ: (_topic(SUB),),
-        RequestCode.RMQ_TOPICS_READ: (_body("Topics in the body", named.of_ranges, SUB),),
+        RequestCode.RMQ_BULK_READ: (_topic(SUB), _group(SUB, field="group")),
+        RequestCode.RMQ_TOPICS_READ: (
+            _body("Topics in the body", named.of_ranges, SUB),
+            _group(SUB, field="group"),
+        ),
         RequestCode.RMQ_MEASURE: (_body("Topics in the body", named.of_budgets, SUB, GET),),
         RequestCode.RMQ_QUEUE_BOUNDS: (_body("Topics in the body", named.of_bounds, SUB, GET),),
         RequestCode.RMQ_GROUP_RESETS: (_group(SUB),),

@@ -62,6 +62,13 @@ class SubscriptionGroups:
         self.put(config, now_ms)
         return config
 
+    def permit(self, group: str, now_ms: int) -> SubscriptionGroupConfig:
+        """The same of a group that may consume; raises NoPermission where an operator has forbidden it."""
+        config = self.find_or_create(group, now_ms)
+        if not config.consumeEnable:
+            raise NoPermission(f"Group {config.groupName!r} is not allowed to consume.")
+        return config
+
     def put(self, config: SubscriptionGroupConfig, now_ms: int) -> bool:
         """Creates or replaces a group; False if it is so already. Raises InvalidName, NoPermission over the limit."""
         known = self._groups.get(config.groupName)

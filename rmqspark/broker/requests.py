@@ -124,7 +124,9 @@ def _about_sends(given: Given, parts: Parts, usual: UsualSends) -> Iterator[Rout
     yield TransactionHandlers(parts.halves, parts.appender).routes()
     departures = parts.counted.departures
     parked = _parked_bulks(given, parts)
-    yield BulkHandlers(config, parts.store, topics, parts.appender, parts.stats, departures, parked).routes()
+    yield BulkHandlers(
+        config, parts.store, topics, groups, parts.appender, parts.stats, departures, parked, clock
+    ).routes()
 
 
 def _parked_bulks(given: Given, parts: Parts) -> ParkedBulks:
@@ -153,7 +155,9 @@ def _about_transactions(given: Given, parts: Parts) -> Iterator[Routes]:
 def _about_reads(given: Given, parts: Parts) -> Iterator[Routes]:
     config, store, tables = given.config, parts.store, parts.tables
     yield parts.pulls.routes()
-    yield RangeReadHandlers(config, store, tables.topics, parts.stats, parts.counted.departures).routes()
+    yield RangeReadHandlers(
+        config, store, tables.topics, tables.groups, parts.stats, parts.counted.departures, given.clock
+    ).routes()
     yield MeasuringHandlers(store).routes()
     yield MessageHandlers(config, store).routes()
     yield QueueOffsetHandlers(store).routes()

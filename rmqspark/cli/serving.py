@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _COLLECTED_OBJECTS = 20_000  # three for each request that waits for the end of its turn
 _LEVELS = ("debug", "info", "warning", "error", "critical")
 
+log = structlog.get_logger("rmqspark.cli")
+
 
 def run_until_stopped(serve: Callable[[asyncio.Future[None]], Awaitable[None]]) -> None:
     """Runs `serve` in an event loop; its argument is a future that ends with Ctrl-C or SIGTERM.
@@ -29,6 +31,8 @@ def run_until_stopped(serve: Callable[[asyncio.Future[None]], Awaitable[None]]) 
     """
     configure_logs()
     raise_limit()
+    if os.geteuid() == 0:
+        log.warning("started as root", hint="A user of its own can do all that a server needs, and less harm.")
 
     async def supervised() -> None:
         loop = asyncio.get_running_loop()

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rmqspark.cli.commands import VerbGroup
-from rmqspark.cli.listing import existing
 from rmqspark.cli.options import Json, Namesrv, Yes, confirm
 from rmqspark.cli.output import print_json, print_table
 from rmqspark.cli.topic_files import export, import_, replay
@@ -49,7 +48,7 @@ def list_topics(
     from rmqspark.client.admin import AdminClient
 
     with AdminClient(namesrv) as admin:
-        topics = list(existing(admin.topic, admin.topics(system=system)))
+        topics = admin.describe_topics(admin.topics(system=system))
     if as_json:
         print_json([_summary(topic) for topic in topics])
         return

@@ -220,6 +220,7 @@ class BrokerClient:
         tags: str | None = None,
         sql: str | None = None,
         topic_deleted_ms: int | None = None,
+        group: str | None = None,
     ) -> Future[BulkChunk]:
         """RMQ_BULK_READ: the records of [queue_offset, end_offset), as far as the bounds allow (`bulk.bulk_read`)."""
         from rmqspark.client import bulk  # brings NumPy
@@ -235,6 +236,7 @@ class BrokerClient:
             tags=tags,
             sql=sql,
             topic_deleted_ms=topic_deleted_ms,
+            group=group,
         )
 
     # --- offsets -----------------------------------------------------------------------------------------------------

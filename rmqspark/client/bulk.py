@@ -101,15 +101,17 @@ def bulk_read(
     tags: str | None = None,
     sql: str | None = None,
     topic_deleted_ms: int | None = None,
+    group: str | None = None,
 ) -> Future[BulkChunk]:
     """Records of [queue_offset, end_offset) in one piece, at least one if there is any; never waits for new ones.
 
     OffsetMoved where `queue_offset` is below the queue's minimum. `tags` are tested by their hash only: test the
     records' own tags again. `sql`, instead, is all the broker's work, where `reads_in_bulk(sql)`. TopicRemade where
     the topic was deleted later than `topic_deleted_ms`, the last deletion of its name that the caller knows of.
+    NoPermission where `group`, for which it is read, may not consume.
     """
     header = BulkReadRequestHeader(
-        topic, queue_id, queue_offset, end_offset, max_count, max_bytes, tags, broker.name, sql, topic_deleted_ms
+        topic, queue_id, queue_offset, end_offset, max_count, max_bytes, tags, broker.name, sql, topic_deleted_ms, group
     )
     future = broker.submit(RequestCode.RMQ_BULK_READ, header, timeout_ms=TIMEOUT_MS)
     where = f"{topic}/{broker.name}/{queue_id}"

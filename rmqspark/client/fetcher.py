@@ -165,6 +165,7 @@ class Fetcher:
             max_bytes=CHUNK_BYTES,
             tags=None if self._tags == "*" else self._tags,
             sql=self._sql,
+            group=self._group,
         )
         return then(future, _from_bulk)
 

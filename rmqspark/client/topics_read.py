@@ -30,15 +30,16 @@ def topics_read(
     max_count: int,
     max_bytes: int,
     tags: str | None = None,
+    group: str | None = None,
 ) -> Future[FoundRanges]:
     """What there is in the first of these ranges, at least in one; never waits for new messages.
 
     A range that starts below its queue is no error here: it brings nothing, and its `min_offsets` says so. `tags` are
     tested by their hash only: test the records' own tags again. Fails with BodyError where the broker answers what
-    cannot be, and with what is wrong with the first range.
+    cannot be, and with what is wrong with the first range. `group` as in `bulk_read`.
     """
     asked = ranges[:MAX_RANGES]
-    header = TopicsReadRequestHeader(len(asked), max_count, max_bytes, tags, broker.name)
+    header = TopicsReadRequestHeader(len(asked), max_count, max_bytes, tags, broker.name, group)
     future = broker.submit(RequestCode.RMQ_TOPICS_READ, header, encode_ranges(asked), timeout_ms=TIMEOUT_MS)
     return then(future, lambda response: _found(response, len(asked)))
 

@@ -82,5 +82,5 @@ def _partitions(
         direct, planned = plan_direct(client, planned, options, holder)
     limits = {"at_least": options.min_partitions, "max_records": options.max_records_per_partition}
     tasks = together(split(planned, **limits), **limits)
-    asked = options.for_tasks
+    asked = options.for_tasks._replace(reads_for=holder.group or options.group)
     return [*direct, *(QueuePartition(task, holder.of(task), asked) for task in tasks)]

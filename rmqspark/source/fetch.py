@@ -137,6 +137,7 @@ def _bulk_read(
         tags=options.tags,
         sql=options.sql,
         topic_deleted_ms=wanted.topic_deleted_ms,
+        group=options.reads_for,
     )
 
     def chunk(found: BulkChunk) -> Chunk:

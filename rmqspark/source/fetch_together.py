@@ -88,7 +88,14 @@ class _Rounds:
         from rmqspark.protocol.bulk.topic_ranges import TopicRange
 
         asked = [TopicRange(q.topic, q.queue_id, start, end, deleted_ms) for q, start, end, deleted_ms in ranges]
-        return topics_read(self._broker, asked, max_count=CHUNK_RECORDS, max_bytes=CHUNK_BYTES, tags=self._options.tags)
+        return topics_read(
+            self._broker,
+            asked,
+            max_count=CHUNK_RECORDS,
+            max_bytes=CHUNK_BYTES,
+            tags=self._options.tags,
+            group=self._options.reads_for,
+        )
 
     def _left(self, found: FoundRanges, asked: Sequence[QueueRange]) -> list[QueueRange]:
         """What is to be asked for yet: the ranges that were begun, from where they go on, and those not answered."""

@@ -27,3 +27,4 @@ class TaskOptions(NamedTuple):
     retry: RetryPolicy = RetryPolicy()
     values: ValueOptions | None = None  # None: bodies as they are
     access: Access = OPEN
+    reads_for: str | None = None  # the group that brokers count the messages for

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from rmqspark.admin.console import words
 from rmqspark.admin.console.addresses import path
+from rmqspark.admin.console.lag_parts import caught_up_column, lag_columns
 from rmqspark.admin.console.nodes import Node
 from rmqspark.admin.console.parts import state
 from rmqspark.admin.console.tables import Column
@@ -30,15 +31,8 @@ def query_columns(visit: Visit) -> list[Column[QuerySummary]]:
             "query",
         ),
         Column("State", lambda each: query_state(each.state), lambda each: each.state, "state"),
-        Column("Lag", lambda each: words.number(each.lag), lambda each: each.lag, "lag", is_number=True),
-        Column(
-            "Behind",
-            lambda each: words.seconds(each.seconds_behind),
-            lambda each: each.seconds_behind,
-            "behind",
-            is_number=True,
-        ),
-        Column("Caught up", lambda each: words.caught_up(each.caught_up_in_seconds, each.lag), is_number=True),
+        *lag_columns(),
+        caught_up_column(),
         Column("Batch", lambda each: words.number(each.batch_id), is_number=True),
         Column(
             "Batch time",

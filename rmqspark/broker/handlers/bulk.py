@@ -37,11 +37,13 @@ from rmqspark.remoting.router import Route, Routes
 if TYPE_CHECKING:
     from rmqspark.broker.config import BrokerConfig
     from rmqspark.broker.delays.parked_bulks import ParkedBulks
+    from rmqspark.broker.groups import SubscriptionGroups
     from rmqspark.broker.metrics.departures import Departures
     from rmqspark.broker.sending.appender import Appender
     from rmqspark.broker.stats import BrokerStats
     from rmqspark.broker.subscriptions import Filter
     from rmqspark.broker.topics import TopicTable
+    from rmqspark.clock import Clock
     from rmqspark.protocol.bulk.bulk_rows import BulkRows
     from rmqspark.protocol.headers.txn import TxnHalfRequestHeader
     from rmqspark.protocol.headers.types import Header
@@ -60,15 +62,19 @@ class BulkHandlers:
         config: BrokerConfig,
         store: MessageStore,
         topics: TopicTable,
+        groups: SubscriptionGroups,
         appender: Appender,
         stats: BrokerStats,
         departures: Departures,
         parked: ParkedBulks,
+        clock: Clock,
     ) -> None:
         self._max_read_bytes = config.max_bulk_read_bytes
         self._property_filter = config.enable_property_filter
         self._store = store
         self._topics = topics
+        self._groups = groups
+        self._clock = clock
         self._appender = appender
         self._stats = stats
         self._departures = departures
@@ -121,6 +127,8 @@ class BulkHandlers:
 
     def read(self, request: Request[BulkReadRequestHeader]) -> Reply:
         header = request.header
+        if header.group:
+            self._groups.permit(header.group, self._clock.now_ms())
         self._topics.require_readable(header.topic, header.queueId)
         self._store.deletions.require_not_remade(header.topic, header.topicDeleted)
         wanted = self._wanted(header)
@@ -143,7 +151,7 @@ class BulkHandlers:
             return Reply(moved, code=ResponseCode.PULL_OFFSET_MOVED, remark=str(error))
         count = len(found.sizes)
         self._stats.count_get(count)
-        self._departures.count(header.topic, NO_GROUP, count, len(found.body))
+        self._departures.count(header.topic, header.group or NO_GROUP, count, len(found.body))
         answer = BulkReadResponseHeader(
             nextBeginOffset=found.next_offset, minOffset=found.min_offset, maxOffset=found.max_offset, count=count
         )

@@ -187,9 +187,7 @@ class PullHandlers:
     # --- checks, in RocketMQ's order ---------------------------------------------------------------------------------
 
     def _permit(self, header: PullMessageRequestHeader) -> PullPermit:
-        group = self._groups.find_or_create(header.consumerGroup, self._clock.now_ms())
-        if not group.consumeEnable:
-            raise NoPermission(f"Group {group.groupName!r} is not allowed to consume.")
+        group = self._groups.permit(header.consumerGroup, self._clock.now_ms())
         topic = self._topics.require_readable(header.topic, header.queueId)
         if header.sysFlag & PullFlag.SUBSCRIPTION:
             return PullPermit(topic, group, self._parse(header.subscription, header.expressionType))

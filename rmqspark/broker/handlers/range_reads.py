@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rmqspark.broker.config import BrokerConfig
+    from rmqspark.broker.groups import SubscriptionGroups
     from rmqspark.broker.metrics.departures import Departures
     from rmqspark.broker.stats import BrokerStats
     from rmqspark.broker.topics import TopicTable
+    from rmqspark.clock import Clock
     from rmqspark.protocol.bulk.topic_ranges import TopicRange
     from rmqspark.remoting.request import Request
     from rmqspark.store.message_store import MessageStore
@@ -38,12 +40,16 @@ class RangeReadHandlers:
         config: BrokerConfig,
         store: MessageStore,
         topics: TopicTable,
+        groups: SubscriptionGroups,
         stats: BrokerStats,
         departures: Departures,
+        clock: Clock,
     ) -> None:
         self._max_read_bytes = config.max_bulk_read_bytes
         self._store = store
         self._topics = topics
+        self._groups = groups
+        self._clock = clock
         self._stats = stats
         self._departures = departures
 
@@ -52,6 +58,9 @@ class RangeReadHandlers:
 
     def read(self, request: Request[TopicsReadRequestHeader]) -> Reply:
         header = request.header
+        group = header.group or NO_GROUP
+        if group:
+            self._groups.permit(group, self._clock.now_ms())
         wanted = parse_subscription(header.tags, TAG, property_filter=False)
         ranges = self._readable(decode_ranges(request.body, header.ranges))
         found = self._store.read_ranges(
@@ -65,7 +74,7 @@ class RangeReadHandlers:
         first = 0
         for each, of_range in zip(ranges, found.counts.tolist(), strict=False):
             sizes = found.sizes[first : first + of_range]
-            self._departures.count(each.topic, NO_GROUP, of_range, int(sizes.sum()))
+            self._departures.count(each.topic, group, of_range, int(sizes.sum()))
             first += of_range
         return Reply(TopicsReadResponseHeader(ranges=len(found.counts), count=count), encode_found(found))
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
 NO_GROUP = ""
-"""Of reads in bulk, which name none: Spark's, and whoever looks around."""
+"""Of reads in bulk that name none: whoever looks around."""
 
 
 class Departures(Tally):

@@ -15,13 +15,13 @@ import numpy as np
 
 from rmqspark.broker.sending.batches import records_of
 from rmqspark.errors import InvalidArgument, RmqError
+from rmqspark.protocol.records.offset_ids import StoredRun, StoredTogether
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rmqspark.broker.sending.batches import Batch
     from rmqspark.broker.stats import BrokerStats
-    from rmqspark.protocol.buffers.spans import Positions
     from rmqspark.store.message_store import MessageStore
 
 _LEAST_BULK_BYTES: Final = 8 * 1024  # below, making arrays of them costs more than it saves
@@ -39,7 +39,7 @@ class BatchSending(Protocol):
     def let_go(self) -> None:
         """As in `appender.Sending`."""
 
-    def finish(self, queue_offset: int, physical_offsets: Positions, error: RmqError | None) -> None:
+    def finish(self, queue_offset: int, stored: StoredRun, error: RmqError | None) -> None:
         """Stored, the first message at `queue_offset`; `error` as there."""
 
     def refuse(self, error: RmqError) -> None:
@@ -99,7 +99,8 @@ class BatchAppends:
             return True
         self._stats.count_puts(len(records), len(records.buffer))
         next_offsets = {run.queue_id: place.queue_offset for run, place in zip(runs, appended, strict=True)}
-        self._tell_each(sendings, counts, next_offsets, records.positions + appended[0].physical_offset)
+        stored = StoredTogether(records.positions + appended[0].physical_offset)
+        self._tell_each(sendings, counts, next_offsets, stored)
         return True
 
     def _tell_each(
@@ -107,13 +108,13 @@ class BatchAppends:
         sendings: list[BatchSending],
         counts: Sequence[int],
         next_offsets: dict[int, int],
-        physical_offsets: Positions,
+        stored: StoredTogether,
     ) -> None:
         """Answers batches that lie one behind the other in the log, and in each queue from `next_offsets` on."""
         first = 0
         for sending, count in zip(sendings, counts, strict=True):
             queue_id = sending.batch.origin.queue_id
-            self._tell(sending, next_offsets[queue_id], physical_offsets[first : first + count])
+            self._tell(sending, next_offsets[queue_id], StoredRun(stored, first, count))
             next_offsets[queue_id] += count
             first += count
 
@@ -126,15 +127,16 @@ class BatchAppends:
             sending.refuse(error)
             return
         self._stats.count_puts(len(places), sum(place.size for place in places))
-        self._tell(sending, places[0].queue_offset, np.array([place.physical_offset for place in places]))
+        stored = StoredRun.of(np.array([place.physical_offset for place in places]))
+        self._tell(sending, places[0].queue_offset, stored)
 
-    def _tell(self, sending: BatchSending, queue_offset: int, physical_offsets: Positions) -> None:
+    def _tell(self, sending: BatchSending, queue_offset: int, stored: StoredRun) -> None:
         """Answers a batch when it is safe. All that has been appended so far is flushed with it."""
         waits = sending.batch.waits_for_flush
         if waits and self._keeps_waiting:
             sending.let_go()
         self._when_safe(
             self._store.end_offset,
-            partial(sending.finish, queue_offset, physical_offsets),
+            partial(sending.finish, queue_offset, stored),
             waits=waits,
         )

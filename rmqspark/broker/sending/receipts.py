@@ -19,7 +19,6 @@ from rmqspark.protocol.commands.stencil import read_opaque
 from rmqspark.protocol.faults import to_response
 from rmqspark.protocol.headers.produce import SendMessageResponseHeader
 from rmqspark.protocol.records.message_id import offset_msg_id
-from rmqspark.protocol.records.offset_ids import offset_msg_ids
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.request import SERIALIZE_NAMES
 
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
     from rmqspark.broker.sending.batches import Batch
     from rmqspark.broker.sending.intake import Admitted
-    from rmqspark.protocol.buffers.spans import Positions
+    from rmqspark.protocol.records.offset_ids import StoredRun
     from rmqspark.remoting.request import Request
     from rmqspark.store.appending.single_tables import StoredTable
 
@@ -135,24 +134,21 @@ class Receipts:
         request: Request[Any],
         batch: Batch,
         queue_offset: int,
-        physical_offsets: Positions,
+        stored: StoredRun,
         error: RmqError | None,
     ) -> None:
-        """Answers the send of a batch, its messages stored at `physical_offsets`, one behind the other in its queue."""
+        """Answers the send of a batch, its messages stored one behind the other in its queue."""
         encoded_id = batch.transaction_id.encode("ascii", "replace")
         if error is None and (not encoded_id or encoded_id.isalnum()) and request.serialize == "JSON":
-            msg_ids = offset_msg_ids(self._host, physical_offsets).encode()
-            values = (msg_ids, batch.origin.queue_id, queue_offset, encoded_id, b"%d" % request.opaque)
+            values = (stored.ids(self._host), batch.origin.queue_id, queue_offset, encoded_id, b"%d" % request.opaque)
             head = self._form_of_batch % values
             request.reply_encoded(pack_prefix(len(head) + 4, len(head)) + head)
         else:
-            request.answer(self.reply_to_batch(batch, queue_offset, physical_offsets, error))
+            request.answer(self.reply_to_batch(batch, queue_offset, stored, error))
 
-    def reply_to_batch(
-        self, batch: Batch, queue_offset: int, physical_offsets: Positions, error: RmqError | None
-    ) -> Reply:
+    def reply_to_batch(self, batch: Batch, queue_offset: int, stored: StoredRun, error: RmqError | None) -> Reply:
         """The same, not given yet."""
-        msg_ids = offset_msg_ids(self._host, physical_offsets)
+        msg_ids = stored.ids(self._host).decode()
         return self._reply(batch.origin.queue_id, batch.transaction_id, queue_offset, msg_ids, error)
 
     def reply_to(

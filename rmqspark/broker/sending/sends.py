@@ -14,8 +14,8 @@ from rmqspark.remoting.reply import Reply
 
 if TYPE_CHECKING:
     from rmqspark.errors import RmqError
-    from rmqspark.protocol.buffers.spans import Positions
     from rmqspark.protocol.headers.produce import SendMessageRequestHeader, SendMessageRequestHeaderV2
+    from rmqspark.protocol.records.offset_ids import StoredRun
     from rmqspark.remoting.request import Request
 
 SendRequest: TypeAlias = "Request[SendMessageRequestHeaderV2] | Request[SendMessageRequestHeader]"
@@ -85,8 +85,8 @@ class BatchSend(_Several, gc=False):
     request: SendRequest
     receipts: Receipts
 
-    def finish(self, queue_offset: int, physical_offsets: Positions, error: RmqError | None) -> None:
-        self.receipts.give_batch(self.request, self.batch, queue_offset, physical_offsets, error)
+    def finish(self, queue_offset: int, stored: StoredRun, error: RmqError | None) -> None:
+        self.receipts.give_batch(self.request, self.batch, queue_offset, stored, error)
 
     def refuse(self, error: RmqError) -> None:
         self.request.answer(self.receipts.refusal(error))
@@ -98,8 +98,8 @@ class AwaitedBatch(_Several, gc=False):
     answer: asyncio.Future[Reply]
     receipts: Receipts
 
-    def finish(self, queue_offset: int, physical_offsets: Positions, error: RmqError | None) -> None:
-        _settle(self.answer, self.receipts.reply_to_batch(self.batch, queue_offset, physical_offsets, error))
+    def finish(self, queue_offset: int, stored: StoredRun, error: RmqError | None) -> None:
+        _settle(self.answer, self.receipts.reply_to_batch(self.batch, queue_offset, stored, error))
 
     def refuse(self, error: RmqError) -> None:
         _settle(self.answer, self.receipts.refusal(error))

@@ -1,8 +1,8 @@
 """Asks brokers for what comes next in a queue, and makes of each answer what its consumer goes by.
 
 Usually that is a pull, as RocketMQ's consumers send it. Of a backlog a broker of ours gives as much at once as its
-consumer may hold (RMQ_BULK_READ). Such a read knows no group: nobody is told by it that the group is set elsewhere, or
-may not consume. So now and then, and at the end of the backlog, comes a pull, which is told.
+consumer may hold (RMQ_BULK_READ). Nobody is told by such a read that the group is set elsewhere. So now and then, and
+at the end of the backlog, comes a pull, which is told.
 """
 
 from __future__ import annotations
@@ -158,6 +158,7 @@ class Pulls:
             max_bytes=room.size_bytes,
             tags=None if subscription.tags == "*" else subscription.tags,
             sql=subscription.sql,
+            group=self._group,
         )
 
         def outcome(chunk: BulkChunk) -> Pulled:

@@ -15,6 +15,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, TypeVar
 
+from rmqspark.client.futures import then
 from rmqspark.client.pushing.agenda import Agenda
 from rmqspark.client.pushing.commits import Commits
 from rmqspark.client.pushing.figures import Figures
@@ -106,9 +107,9 @@ class Pump:
 
     def look(self, see: Callable[[Collection[ProcessQueue], Figures], T]) -> Future[T]:
         """What `see` makes of all that is held, on the pump's thread."""
-        seen: Future[T] = Future()
-        self._inbox.put(lambda: seen.set_result(see(self._held.values(), self._figures)))
-        return seen
+        turn: Future[None] = Future()
+        self._inbox.put(partial(turn.set_result, None))
+        return then(turn, lambda _: see(self._held.values(), self._figures))
 
     def close(self) -> None:
         """Begins nothing more, waits for listeners that are at work, commits, and ends with the farewell."""

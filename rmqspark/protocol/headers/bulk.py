@@ -64,6 +64,7 @@ class BulkReadRequestHeader(Header):
     `tags` is a tag expression; the broker goes by its hash codes, the reader tests the tags themselves. `sql` is a
     SQL92 expression instead, which needs no second test (since version 2 of bulkRead). Never waits. `topicDeleted` is
     when a topic of this name had last been deleted, ms, as the reader knows: after a later deletion it is refused.
+    `group` is whom it is read for: a group that may not consume is refused.
     """
 
     topic: str
@@ -76,6 +77,7 @@ class BulkReadRequestHeader(Header):
     bname: str | None = None
     sql: str | None = None
     topicDeleted: Int64 | None = None
+    group: str | None = None
 
 
 class BulkReadResponseHeader(Header):
@@ -92,13 +94,14 @@ class BulkReadResponseHeader(Header):
 
 class TopicsReadRequestHeader(Header):
     """RMQ_TOPICS_READ: the records of `ranges` ranges of any queues, as far as maxCount and maxBytes allow, at least
-    one (`topic_ranges.py`). `tags` as in RMQ_BULK_READ. Never waits."""
+    one (`topic_ranges.py`). `tags` and `group` as in RMQ_BULK_READ. Never waits."""
 
     ranges: Int32
     maxCount: Int32
     maxBytes: Int32
     tags: str | None = None
     bname: str | None = None
+    group: str | None = None
 
 
 class TopicsReadResponseHeader(Header):

@@ -22,14 +22,15 @@ from rmqspark.protocol.records.record_batch import RecordBatch
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from rmqspark.protocol.buffers.spans import Bytes
 
 _ELEMENT: Final = Struct(">i12xi")  # size, body length; see `batch.py`
 _BODY_AT: Final = 20
 _FIXED_BYTES: Final = _BODY_AT + 2  # of an element: what is not body and not properties
 _MOST_BYTES: Final = 4096  # of an element: for long ones the common way is as quick, and shapes are remembered
-_BORN: Final = Struct(">q8s")  # timestamp and host stand side by side
-_INT: Final = Struct(">i")
+_OF_BATCH: Final = {"queue_id": ">i4", "sys_flag": ">i4", "born_timestamp_ms": ">i8", "born_host": "V8"}
 
 
 class Common(Protocol):
@@ -79,8 +80,7 @@ class ElementTable(NamedTuple):
         expected = {"size": self.size, "body_length": body_bytes, "properties_length": properties_bytes}
         if any((elements[name] != value).any() for name, value in expected.items()):
             return None
-        blanks = np.frombuffer(b"".join([_blank_of(shape.blank, batch) for batch in batches]), f"V{len(shape.blank)}")
-        records = np.repeat(blanks, counts).view(shape.record)
+        records = np.repeat(_blanks(shape, batches), counts).view(shape.record)
         records["body_crc"] = crcs_of(elements["body"].tolist())
         for name in ("flag", "body", "properties"):
             records[name] = elements[name]
@@ -106,18 +106,23 @@ def _shape(topic: str, body_bytes: int, properties_bytes: int) -> _Shape:
     )
     record = np.dtype(
         {
-            "names": ["body_crc", "flag", "body", "properties"],
-            "formats": [">u4", ">i4", body, properties],
-            "offsets": [layout.BODY_CRC_AT, layout.FLAG_AT, layout.HEAD_BYTES, len(blank) - properties_bytes],
+            "names": [*_OF_BATCH, "body_crc", "flag", "body", "properties"],
+            "formats": [*_OF_BATCH.values(), ">u4", ">i4", body, properties],
+            "offsets": [
+                *(layout.QUEUE_ID_AT, layout.SYS_FLAG_AT, layout.BORN_TIMESTAMP_AT, layout.BORN_HOST_AT),
+                *(layout.BODY_CRC_AT, layout.FLAG_AT, layout.HEAD_BYTES, len(blank) - properties_bytes),
+            ],
             "itemsize": len(blank),
         }
     )
     return _Shape(element, record, blank)
 
 
-def _blank_of(blank: bytes, common: Common) -> bytearray:
-    filled = bytearray(blank)
-    _INT.pack_into(filled, layout.QUEUE_ID_AT, common.queue_id)
-    _INT.pack_into(filled, layout.SYS_FLAG_AT, common.sys_flag)
-    _BORN.pack_into(filled, layout.BORN_TIMESTAMP_AT, common.born_timestamp_ms, common.born_host)
-    return filled
+def _blanks(shape: _Shape, batches: Sequence[Common]) -> NDArray[np.void]:
+    """A record of each batch, with what all of its records have in common."""
+    blanks = np.frombuffer(bytearray(shape.blank * len(batches)), shape.record)
+    blanks["queue_id"] = [batch.queue_id for batch in batches]
+    blanks["sys_flag"] = [batch.sys_flag for batch in batches]
+    blanks["born_timestamp_ms"] = [batch.born_timestamp_ms for batch in batches]
+    blanks["born_host"] = np.frombuffer(b"".join([batch.born_host for batch in batches]), _OF_BATCH["born_host"])
+    return blanks.view(f"V{len(shape.blank)}")

@@ -19,12 +19,12 @@ from rmqspark.broker.config import BrokerConfig
 from rmqspark.clock import SystemClock
 from rmqspark.settings import describe
 from rmqspark.store.config import StoreConfig
-from rmqspark.testing import LocalCluster, cluster
-from rmqspark.testing.rmq import Rmq
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from rmqspark.testing import LocalCluster
 
 KNOWN = {info.name: info for kind in (BrokerConfig, StoreConfig) for info in describe(kind)}
 ADMIN_TOKEN, READ_TOKEN = "an-admin-token-of-tests", "a-read-token-of-tests"
@@ -93,18 +93,6 @@ def served(namesrv: str, directory: Path, **settings: Any) -> Iterator[Rest]:
         loop.call_soon_threadsafe(done.set)
         thread.join(60)
         loop.close()
-
-
-@pytest.fixture(scope="module")
-def mq() -> Iterator[LocalCluster]:
-    with cluster(brokers=1) as local:
-        yield local
-
-
-@pytest.fixture(scope="module")
-def rmq(mq: LocalCluster) -> Iterator[Rmq]:
-    with Rmq(mq) as connected:
-        yield connected
 
 
 @pytest.fixture(scope="module")

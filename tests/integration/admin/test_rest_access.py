@@ -125,4 +125,5 @@ def test_every_answer_has_the_headers_that_protect_a_browser(rest: Rest) -> None
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["x-frame-options"] == "DENY"
         assert "referrer-policy" in headers
+        assert "default-src 'none'" in headers["content-security-policy"]
         assert "set-cookie" not in headers

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig, SubscriptionGroupTable
 from rmqspark.protocol.bulk.topic_ranges import FoundRanges, TopicRange, decode_found, encode_ranges
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.headers.admin import TopicRequestHeader
@@ -58,6 +59,30 @@ def test_each_range_brings_its_records(on_broker) -> None:
         assert tagged.next_offsets.tolist() == [3, 3]
         assert bodies(await found(client, [FIRST, OTHER], maxCount=4)) == bodies(all_of_it)[:4]
         assert bodies(await found(client, [OTHER, FIRST], maxCount=-1, maxBytes=-1)) == [b"payments1"]
+
+    on_broker(talk)
+
+
+def test_what_is_read_for_a_group_is_read_as_by_a_pull_of_it(on_broker) -> None:
+    """The group is there afterwards; one that may not consume gets nothing, in one read or in many."""
+
+    async def talk(bench) -> None:
+        client = await filled(bench)
+        one = {"topic": "orders", "queueId": 1, "queueOffset": 0, "endOffset": 9, "maxCount": MANY, "maxBytes": MANY}
+
+        async def code_of_each_read(group: str) -> list[int]:
+            many = await client.ask(RequestCode.RMQ_TOPICS_READ, *request([FIRST, OTHER], group=group))
+            return [
+                many.code,
+                (await client.ask(RequestCode.RMQ_BULK_READ, BulkReadRequestHeader(**one, group=group))).code,
+            ]
+
+        assert await code_of_each_read("billing") == [0, 0]
+        body = SubscriptionGroupConfig(groupName="billing", consumeEnable=False).encode()
+        assert (await client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)).code == 0
+        assert await code_of_each_read("billing") == [ResponseCode.NO_PERMISSION] * 2
+        everything = await client.ask(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+        assert "billing" in SubscriptionGroupTable.decode(everything.body).subscriptionGroupTable
 
     on_broker(talk)
 

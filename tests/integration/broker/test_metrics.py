@@ -19,6 +19,7 @@ from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig
 from rmqspark.protocol.bodies.queries import QueryLag, QueryQueue, QueryReport
 from rmqspark.protocol.bodies.route import TopicConfig
 from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.headers.bulk import BulkReadRequestHeader
 from rmqspark.protocol.headers.consume import ConsumerSendMsgBackRequestHeader
 from rmqspark.protocol.records.message_id import parse_offset_msg_id
 from rmqspark.testing import cluster
@@ -112,8 +113,8 @@ def mq() -> Iterator[LocalCluster]:
 @pytest.fixture(scope="module")
 def watched(mq: LocalCluster) -> Watched:
     """10 messages, 3 with a sharding key, 4 in a batch, one delayed, one timed for now and one for tomorrow; 2 commits,
-    a rollback and a transaction in doubt; 5 messages consumed of those that were there; a dead letter; a report of a
-    query."""
+    a rollback and a transaction in doubt; 5 messages consumed of those that were there, 4 read in bulk; a dead letter;
+    a report of a query."""
     with AdminClient(mq.namesrv) as admin:
         for topic in ("orders", "paid"):
             admin.create_topic(topic, 1)
@@ -141,6 +142,7 @@ def watched(mq: LocalCluster) -> Watched:
             till.send(Message("paid", b"y"), arg=state)
         till.send(Message("paid", b"y"), arg=TransactionState.UNKNOWN)
         send_back(mq, receipts[0].offset_msg_id)
+        read_in_bulk(mq, "auditors", 4)
         report_query(mq)
         with pytest.raises(InvalidArgument), ClusterClient(mq.namesrv) as client:
             BrokerAdmin(client.broker("broker-a")).put_topic(TopicConfig(topicName="SELF_TEST_TOPIC"))
@@ -163,6 +165,12 @@ def send_back(mq: LocalCluster, offset_msg_id: str) -> None:
     _, physical_offset = parse_offset_msg_id(offset_msg_id)
     header = ConsumerSendMsgBackRequestHeader(physical_offset, "billing", -1, maxReconsumeTimes=16)
     call(mq, RequestCode.CONSUMER_SEND_MSG_BACK, header)
+
+
+def read_in_bulk(mq: LocalCluster, group: str, count: int) -> None:
+    """As Spark's tasks do."""
+    header = BulkReadRequestHeader("orders", 0, 0, count, 1000, 1 << 20, group=group)
+    call(mq, RequestCode.RMQ_BULK_READ, header)
 
 
 def report_query(mq: LocalCluster) -> None:
@@ -257,11 +265,13 @@ def test_nothing_else_counts_as_come_in(watched: Watched) -> None:
 
 
 def test_what_goes_out_is_counted_by_topic_and_group(watched: Watched) -> None:
-    """All that a pull brought, asked for by the consumer or read ahead."""
+    """All that a pull brought, asked for by the consumer or read ahead, and all that was read in bulk."""
     labels = {"topic": "orders", "consumer_group": "billing", "is_system": "false"}
     messages = watched.moved("rocketmq_messages_out_total", **labels)
     assert messages >= 5
     assert watched.moved("rocketmq_throughput_out_total", **labels) > 100 * messages
+    labels["consumer_group"] = "auditors"
+    assert watched.moved("rocketmq_messages_out_total", **labels) == 4
 
 
 def test_groups_are_as_far_behind_as_they_are(watched: Watched) -> None:

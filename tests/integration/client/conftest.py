@@ -8,18 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqspark import AdminClient, Producer
-from rmqspark.testing import LocalCluster, cluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rmqspark.testing import LocalCluster
+
 _numbers = count()
-
-
-@pytest.fixture(scope="module")
-def mq() -> Iterator[LocalCluster]:
-    with cluster(brokers=1) as local:
-        yield local
 
 
 @pytest.fixture(scope="module")

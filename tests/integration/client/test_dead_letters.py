@@ -12,21 +12,13 @@ from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.dead_letter_resends import ResendPlan
 from rmqspark.errors import Conflict, GroupNotFound, InvalidArgument, MessageNotFound
 from rmqspark.message_queue import MessageQueue
-from rmqspark.testing.rmq import Rmq
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rmqspark.model import ReceivedMessage
     from rmqspark.testing import LocalCluster
+    from rmqspark.testing.rmq import Rmq
 
 pytestmark = pytest.mark.integration
-
-
-@pytest.fixture(scope="module")
-def rmq(mq: LocalCluster) -> Iterator[Rmq]:
-    with Rmq(mq) as connected:
-        yield connected
 
 
 @pytest.fixture

@@ -43,12 +43,6 @@ AT_ONCE, IN_TWO_HOURS = 1, 18  # levels of delay: a second, and the last one
 _numbers = count()
 
 
-@pytest.fixture(scope="module")
-def rmq(mq: LocalCluster) -> Iterator[Rmq]:
-    with Rmq(mq) as connected:
-        yield connected
-
-
 @pytest.fixture
 def client(mq: LocalCluster) -> Iterator[ClusterClient]:
     with ClusterClient(mq.namesrv) as connected:

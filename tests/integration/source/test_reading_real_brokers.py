@@ -43,12 +43,6 @@ ORDERS = Subscription(("orders",))
 AT_ONCE = RetryPolicy(1, 0)
 
 
-@pytest.fixture(scope="module")
-def mq() -> Iterator[LocalCluster]:
-    with cluster() as running:
-        yield running
-
-
 @pytest.fixture
 def admin(mq: LocalCluster) -> Iterator[AdminClient]:
     """A topic "orders" of two queues, empty in each test."""

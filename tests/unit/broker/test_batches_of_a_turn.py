@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rmqspark.errors import RmqError
-    from rmqspark.protocol.buffers.spans import Positions
+    from rmqspark.protocol.records.offset_ids import StoredRun
 
 CONFIG = StoreConfig(
     mapped_file_size_commit_log=1 << 16, mapped_file_size_consume_queue=400, max_hash_slot_num=50, max_index_num=200
@@ -69,9 +69,9 @@ class Sender:
     def let_go(self) -> None:
         self.batch = self.batch.without_body()
 
-    def finish(self, queue_offset: int, physical_offsets: Positions, error: RmqError | None) -> None:
+    def finish(self, queue_offset: int, stored: StoredRun, error: RmqError | None) -> None:
         assert error is None
-        self.told.append(Told(queue_offset, physical_offsets.tolist(), ""))
+        self.told.append(Told(queue_offset, stored.physical_offsets.tolist(), ""))
 
     def refuse(self, error: RmqError) -> None:
         self.told.append(Told(-1, [], str(error)))

@@ -16,6 +16,7 @@ from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.commands.command import RawCommand, decode_command, encode_request, split_frame
 from rmqspark.protocol.commands.stencil import opaque_value
 from rmqspark.protocol.headers.produce import SendMessageRequestHeaderV2
+from rmqspark.protocol.records.offset_ids import StoredRun, StoredTogether
 from rmqspark.remoting.router import Route, Router
 
 if TYPE_CHECKING:
@@ -60,14 +61,15 @@ def answer(transaction_id: str, *, serialize: str = "JSON", error=None, common_w
 def answer_to_batch(transaction_id: str, *, serialize: str = "JSON", error=None, common_way: bool = False) -> bytes:
     """What is sent in answer to a batch of three messages."""
     origin = Origin("orders", 1, 0, bytes(8), 5, 0)
-    batch, offsets = Batch(origin, b"", transaction_id, waits_for_flush=True), np.array([0x1234, 0x12EF, 1 << 40])
+    batch = Batch(origin, b"", transaction_id, waits_for_flush=True)
+    places = np.array([7, 0x1234, 0x12EF, 1 << 40, 8])
 
     def handle(request: Request) -> None:
         receipts = receipts_of_a_broker()
         if common_way:
-            request.answer(receipts.reply_to_batch(batch, 5, offsets, error))
+            request.answer(receipts.reply_to_batch(batch, 5, StoredRun.of(places[1:4]), error))
         else:
-            receipts.give_batch(request, batch, 5, offsets, error)
+            receipts.give_batch(request, batch, 5, StoredRun(StoredTogether(places), 1, 3), error)
 
     return sent_by(handle, serialize)
 

@@ -89,6 +89,7 @@ class Broker:
         tags: str | None,
         sql: str | None,
         topic_deleted_ms: int,
+        group: str | None,
     ) -> Future[BulkChunk]:
         self.asked.append((topic, queue_id, at, end))
         answer: Future[BulkChunk] = Future()

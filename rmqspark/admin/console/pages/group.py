@@ -8,7 +8,7 @@ from nicegui import ui
 
 from rmqspark.admin.console import words
 from rmqspark.admin.console.addresses import path
-from rmqspark.admin.console.charts import line_chart
+from rmqspark.admin.console.lag_parts import lag_columns, lag_figures, lag_over_time
 from rmqspark.admin.console.live import Live
 from rmqspark.admin.console.nodes import Node
 from rmqspark.admin.console.parts import button, empty, figures, group, notes, section
@@ -35,20 +35,15 @@ async def build(frame: Frame) -> None:
 
 def show(frame: Frame, view: GroupView, changed: Change) -> Node:
     visit = frame.visit
-    series = visit.watch.histories.of(f"group {view.group}")
     return group(
         figures(
             [
-                ("Lag", words.number(view.lag), "messages"),
-                ("Behind", words.seconds(view.seconds_behind), "of the oldest that waits"),
+                *lag_figures(view),
                 ("Consumes", words.rate(view.consumed_per_second), "messages a second"),
-                ("Caught up", words.caught_up(view.caught_up_in_seconds, view.lag), "at the pace of now"),
                 ("Members", words.number(view.members), "connected"),
             ]
         ),
-        section(
-            "Lag over time", line_chart("Lag", "messages", series, visit.zone, lambda lag: words.number(round(lag)))
-        ),
+        lag_over_time(visit, f"group {view.group}"),
         section("Offsets", _offsets(visit, view), actions=_changes(frame, view, changed)),
         section("Members", _members(visit, view)),
         section("Dead letters", visit.link(f"Dead letters of {view.group}", path("dlq", view.group))),
@@ -66,8 +61,7 @@ def _offsets(visit: Visit, view: GroupView) -> Node:
             "Committed", lambda each: words.UNKNOWN if each.committed is None else str(each.committed), is_number=True
         ),
         Column("End", lambda each: str(each.max_offset), is_number=True),
-        Column("Lag", lambda each: words.number(each.lag), is_number=True),
-        Column("Behind", lambda each: words.seconds(each.seconds_behind), is_number=True),
+        *lag_columns(),
         Column("Messages", lambda each: _messages_link(visit, each)),
     ]
     listed = table(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rmqspark.admin.console import words
 from rmqspark.admin.console.addresses import path
 from rmqspark.admin.console.filters import Change, text_filter
+from rmqspark.admin.console.lag_parts import caught_up_column, lag_columns
 from rmqspark.admin.console.live import Live
 from rmqspark.admin.console.nodes import Node, h
 from rmqspark.admin.console.parts import empty, group, notes
@@ -33,7 +34,7 @@ class _Row(NamedTuple):
     address: str
     lag: int | None
     seconds_behind: int | None
-    caught_up: int | None
+    caught_up_in_seconds: int | None
     members: str
     reads: str
 
@@ -111,21 +112,8 @@ def _columns(visit: Visit) -> list[Column[_Row]]:
     return [
         Column("Name", lambda each: visit.link(each.name, each.address), lambda each: each.name, "name"),
         Column("Kind", lambda each: each.kind, lambda each: each.kind, "kind"),
-        Column("Lag", lambda each: words.number(each.lag), lambda each: each.lag, "lag", is_number=True),
-        Column(
-            "Behind",
-            lambda each: words.seconds(each.seconds_behind),
-            lambda each: each.seconds_behind,
-            "behind",
-            is_number=True,
-        ),
-        Column(
-            "Caught up",
-            lambda each: words.caught_up(each.caught_up, each.lag),
-            lambda each: each.caught_up,
-            "caught",
-            is_number=True,
-        ),
+        *lag_columns(),
+        caught_up_column(),
         Column("Connected", lambda each: each.members),
         Column("Reads", lambda each: each.reads or "none"),
     ]

@@ -102,7 +102,7 @@ def _snippets(visit: Visit, msg_id: str, topic: str | None) -> Snippets:
     return Snippets(
         visit.where.cli("message", "get", msg_id, *named),
         visit.where.rest("messages", msg_id, topic=topic),
-        visit.where.spark(topic).replace("rows.show", f"rows = rows.where(\"msgId = '{msg_id}'\")\nrows.show")
+        visit.where.spark([f"rows = rows.where(\"msgId = '{msg_id}'\")"], subscribe=topic)
         if topic and msg_id.isalnum()
         else "",
     )

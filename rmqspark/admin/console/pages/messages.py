@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from nicegui import ui
 
-from rmqspark.admin.console import exports, snippets
+from rmqspark.admin.console import exports
 from rmqspark.admin.console.addresses import path
 from rmqspark.admin.console.message_filters import ON_A_PAGE, Asked, filter_form
 from rmqspark.admin.console.message_parts import listed, message_columns
+from rmqspark.admin.console.message_snippets import message_snippets
 from rmqspark.admin.console.nodes import Node, h
 from rmqspark.admin.console.parts import button, empty, group
 from rmqspark.admin.console.tables import pager, table
@@ -31,19 +32,28 @@ async def build(frame: Frame) -> None:
     visit = frame.visit
     topic = visit.params["topic"]
     asked = Asked.of(topic, visit.given)
+    shown: list[MessageView] = []  # by now
     frame.head(
-        frame.code_button(
-            lambda: snippets.messages(visit.where, asked.wanted, asked.key, ON_A_PAGE, visit.given.get("cursor"))
-        ),
+        frame.code_button(lambda: message_snippets(visit.where, asked, shown, ON_A_PAGE, visit.given.get("cursor"))),
         _follow_link(visit, asked),
         button("Send a message", lambda: send_message(frame, topic), kind="primary") if visit.may_change else None,
         crumbs=[("Topics", "/topics"), (topic, path("topics", topic))],
     )
     if asked.follows:
         tailing = Tailing(lambda: look.page(visit.cluster, asked.wanted, ON_A_PAGE, None).items)
-        await frame.live(tailing.look, lambda tail: group(filter_form(visit), show_tail(visit, tail)), _FOLLOW_EVERY_S)
+
+        def follow(tail: Tail) -> Node:
+            shown[:] = tail.messages
+            return group(filter_form(visit), show_tail(visit, tail))
+
+        await frame.live(tailing.look, follow, _FOLLOW_EVERY_S)
     else:
-        await frame.live(lambda: _read(visit, asked), lambda page: show(frame, page), None)
+
+        def show_page(page: Page[MessageView]) -> Node:
+            shown[:] = page.items
+            return show(frame, page)
+
+        await frame.live(lambda: _read(visit, asked), show_page, None)
 
 
 def _read(visit: Visit, asked: Asked) -> Page[MessageView]:

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from rmqspark.admin.console import words
 from rmqspark.admin.console.addresses import path
-from rmqspark.admin.console.charts import line_chart
+from rmqspark.admin.console.lag_parts import lag_columns, lag_figures, lag_over_time
 from rmqspark.admin.console.live import Live
 from rmqspark.admin.console.nodes import Child, Node, h
 from rmqspark.admin.console.parts import button, empty, facts, figures, group, notes, section
@@ -36,22 +36,17 @@ async def build(frame: Frame) -> None:
 
 def show(frame: Frame, view: QueryDetail, changed: Change) -> Node:
     visit = frame.visit
-    series = visit.watch.histories.of(f"query {view.query_id}")
     return group(
         figures(
             [
-                ("Lag", words.number(view.lag), "messages"),
-                ("Behind", words.seconds(view.seconds_behind), "of the oldest that waits"),
-                ("Caught up", words.caught_up(view.caught_up_in_seconds, view.lag), "at the pace of now"),
+                *lag_figures(view),
                 ("Batch", words.number(view.batch_id), f"of {words.number(view.input_rows)} rows"),
                 ("Batch time", words.milliseconds(view.batch_ms), None),
             ]
         ),
         section("Query", _facts(visit, view), actions=_changes(frame, view, changed)),
         section("What to change", _advice(view)),
-        section(
-            "Lag over time", line_chart("Lag", "messages", series, visit.zone, lambda lag: words.number(round(lag)))
-        ),
+        lag_over_time(visit, f"query {view.query_id}"),
         section("Queues", _queues(visit, view)),
         section("Batch time by phase", _phases(view)),
     )
@@ -109,8 +104,7 @@ def _queues(visit: Visit, view: QueryDetail) -> Node:
         Column(
             "End", lambda each: words.UNKNOWN if each.latest_offset is None else str(each.latest_offset), is_number=True
         ),
-        Column("Lag", lambda each: words.number(each.lag), is_number=True),
-        Column("Behind", lambda each: words.seconds(each.seconds_behind), is_number=True),
+        *lag_columns(),
         Column("Group", lambda each: each.group or "none"),
     ]
     return table(

@@ -140,5 +140,5 @@ def schema_node(found: SchemaView) -> Node:
 
 def _snippets(visit: Visit, name: str) -> Snippets:
     return Snippets(
-        visit.where.cli("topic", "describe", name), visit.where.rest("topics", name), visit.where.spark(name)
+        visit.where.cli("topic", "describe", name), visit.where.rest("topics", name), visit.where.spark(subscribe=name)
     )

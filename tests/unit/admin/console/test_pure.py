@@ -10,16 +10,20 @@ import pytest
 
 from rmqspark.admin.access import Role
 from rmqspark.admin.config import AdminConfig
-from rmqspark.admin.console import addresses, snippets
+from rmqspark.admin.console import addresses
 from rmqspark.admin.console.charts import line_chart, summed_up
 from rmqspark.admin.console.histories import MOST_POINTS, Histories
+from rmqspark.admin.console.message_filters import Asked
+from rmqspark.admin.console.message_snippets import message_snippets
 from rmqspark.admin.console.nodes import find, h, texts
 from rmqspark.admin.console.preferences import Preferences
 from rmqspark.admin.console.resets import effect
 from rmqspark.admin.console.sessions import LONGEST_MS, Sessions
+from rmqspark.admin.console.snippets import Snippets, Whereabouts
 from rmqspark.admin.console.tables import Column, ordered
 from rmqspark.admin.console.tail import Tail
 from rmqspark.admin.reads.messages import Wanted
+from rmqspark.admin.schemas.messages import MessageView
 from rmqspark.client.group_resets import QueueReset
 from rmqspark.message_queue import MessageQueue
 from rmqspark.testing.manual_clock import ManualClock
@@ -146,39 +150,63 @@ def test_a_reset_in_numbers() -> None:
     )
 
 
-WHERE = snippets.Whereabouts("h1:9876;h2:9876", "http://127.0.0.1:8088/rmq", asks_for_token=True)
+WHERE = Whereabouts("h1:9876;h2:9876", "http://127.0.0.1:8088/rmq", asks_for_token=True)
+
+
+def stored(broker_name: str, queue_id: int, queue_offset: int, store_timestamp: int) -> MessageView:
+    return MessageView(
+        **{"topic": "orders", "broker_name": broker_name, "queue_id": queue_id, "queue_offset": queue_offset},
+        **{"msg_id": "A", "offset_msg_id": "B", "tags": None, "keys": [], "body_bytes": 0, "properties": {}},
+        **{"born_timestamp": 0, "store_timestamp": store_timestamp, "reconsume_times": 0, "flag": 0},
+    )
+
+
+SHOWN = [stored("broker-a", 1, 12, 1_000), stored("broker-b", 0, 7, 1_500), stored("broker-a", 1, 9, 2_000)]
+
+
+def code_of(wanted: Wanted, *, key: str | None = None, shown: Any = SHOWN, cursor: str | None = None) -> Snippets:
+    return message_snippets(WHERE, Asked(wanted, key, follows=False), shown, 50, cursor)
 
 
 def test_snippets_are_whole() -> None:
-    """Quoted for where they are pasted, whatever somebody has typed."""
-    wanted = Wanted("orders", queue="broker-a/1", from_="-10m", sql="price > '$(rm -rf /)'")
-    code = snippets.messages(WHERE, wanted, None, 50)
-    consume = (
-        """rmq consume orders --from=-10m '--sql=price > '"'"'$(rm -rf /)'"'"'' --json --namesrv 'h1:9876;h2:9876'"""
+    """Quoted for where they are pasted, whatever somebody has typed; of each queue just what is shown."""
+    code = code_of(Wanted("orders", queue="broker-a/1", from_="-10m", sql="price > '$(rm -rf /)'"))
+    assert code.cli == (
+        "rmq consume orders --from=1970-01-01T00:00:01.000Z --to=1970-01-01T00:00:02.001Z "
+        """'--sql=price > '"'"'$(rm -rf /)'"'"'' --json --namesrv 'h1:9876;h2:9876' | """
+        """jq -c 'select({"broker-a/1":[9,13],"broker-b/0":[7,8]}["\\(.brokerName)/\\(.queueId)"] as $s | """
+        "$s != null and .queueOffset >= $s[0] and .queueOffset < $s[1])'"
     )
-    assert code.cli == consume + """ | jq -c 'select(.queueId == 1 and .brokerName == "broker-a")' | head -n 50"""
     assert code.rest.startswith(
         'curl -s -H "Authorization: Bearer $RMQ_READ_TOKEN" \'http://127.0.0.1:8088/rmq/api/v1/topics/'
     )
     assert "queue=broker-a%2F1&from=-10m&sql=price+%3E+%27%24%28rm+-rf+%2F%29%27" in code.rest
-    compile(code.spark, "snippet", "exec")
-    assert '.option("startingTimestamp", "-10m")' in code.spark
-    assert "queueId = 1 AND brokerName = 'broker-a'" in code.spark
+    for option in (
+        r"""("assign", "{\"orders\":{\"broker-a\":[1],\"broker-b\":[0]}}")""",
+        r"""("startingOffsets", "{\"orders\":{\"broker-a\":{\"1\":9},\"broker-b\":{\"0\":7}}}")""",
+        r"""("endingOffsets", "{\"orders\":{\"broker-a\":{\"1\":13},\"broker-b\":{\"0\":8}}}")""",
+        """("sql", "price > '$(rm -rf /)'")""",
+    ):
+        assert f".option{option}" in code.spark
 
 
-@pytest.mark.parametrize("key", [None, 'a"b\\'])
+@pytest.mark.parametrize("key", [None, "a\"b\\'"])
 @pytest.mark.parametrize("offset", [None, "5:10", "-5"])
 @pytest.mark.parametrize("newest", [True, False])
-def test_snippets_for_spark_are_python(key: str | None, offset: str | None, newest: bool) -> None:
+@pytest.mark.parametrize("shown", [SHOWN, []])
+def test_snippets_for_spark_are_python(key: str | None, offset: str | None, newest: bool, shown: Any) -> None:
     """Whatever the filters."""
     wanted = Wanted("orders", offset=offset, tags='a"b', newest_first=newest)
-    compile(snippets.messages(WHERE, wanted, key, 50).spark, "snippet", "exec")
+    compile(code_of(wanted, key=key, shown=shown).spark, "snippet", "exec")
 
 
 @pytest.mark.parametrize(
-    ("newest_first", "ending"), [(True, " --json --namesrv n | tail -n 50"), (False, " --count=50 --json --namesrv n")]
+    ("newest_first", "ending"),
+    [
+        (True, " --json --namesrv 'h1:9876;h2:9876' | tail -n 50"),
+        (False, " --count=50 --json --namesrv 'h1:9876;h2:9876'"),
+    ],
 )
-def test_the_command_line_has_as_many_rows_as_the_screen(newest_first: bool, ending: str) -> None:
+def test_where_nothing_is_shown_the_command_line_asks_for_a_page(newest_first: bool, ending: str) -> None:
     """The newest are the last that `rmq consume` prints."""
-    where = snippets.Whereabouts("n", "http://h", asks_for_token=False)
-    assert snippets.messages(where, Wanted("t", newest_first=newest_first), None, 50).cli.endswith(ending)
+    assert code_of(Wanted("orders", newest_first=newest_first), shown=[]).cli.endswith(ending)

@@ -1,0 +1,65 @@
+"""How far behind somebody is, shown the same wherever it is: of a group, of a query, of a queue. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rmqspark.admin.console import words
+from rmqspark.admin.console.charts import line_chart
+from rmqspark.admin.console.nodes import Child, Node
+from rmqspark.admin.console.parts import section
+from rmqspark.admin.console.tables import Column
+
+if TYPE_CHECKING:
+    from rmqspark.admin.console.visits import Visit
+
+
+class Reader(Protocol):
+    """Whoever reads; None is unknown."""
+
+    @property
+    def lag(self) -> int | None: ...
+    @property
+    def seconds_behind(self) -> int | None: ...
+    @property
+    def caught_up_in_seconds(self) -> int | None: ...
+
+
+def lag_columns() -> list[Column[Any]]:
+    """Of rows with `lag` and `seconds_behind`."""
+    return [
+        Column("Lag", lambda each: words.number(each.lag), lambda each: each.lag, "lag", is_number=True),
+        Column(
+            "Behind",
+            lambda each: words.seconds(each.seconds_behind),
+            lambda each: each.seconds_behind,
+            "behind",
+            is_number=True,
+        ),
+    ]
+
+
+def caught_up_column() -> Column[Any]:
+    """Of rows that are Readers."""
+    return Column(
+        "Caught up",
+        lambda each: words.caught_up(each.caught_up_in_seconds, each.lag),
+        lambda each: each.caught_up_in_seconds,
+        "caught",
+        is_number=True,
+    )
+
+
+def lag_figures(reader: Reader) -> list[tuple[str, str, Child]]:
+    return [
+        ("Lag", words.number(reader.lag), "messages"),
+        ("Behind", words.seconds(reader.seconds_behind), "of the oldest that waits"),
+        ("Caught up", words.caught_up(reader.caught_up_in_seconds, reader.lag), "at the pace of now"),
+    ]
+
+
+def lag_over_time(visit: Visit, whose: str) -> Node:
+    """`whose` is what its history is kept under (`watch.py`)."""
+    series = visit.watch.histories.of(whose)
+    chart = line_chart("Lag", "messages", series, visit.zone, lambda lag: words.number(round(lag)))
+    return section("Lag over time", chart)

@@ -1,0 +1,28 @@
+"""A real cluster of one broker for each file of tests that asks for one, and what tests look at it with.
+
+Files that need another cluster say so by an `mq` of their own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqspark.testing import LocalCluster, cluster
+from rmqspark.testing.rmq import Rmq
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="module")
+def mq() -> Iterator[LocalCluster]:
+    with cluster(brokers=1) as local:
+        yield local
+
+
+@pytest.fixture(scope="module")
+def rmq(mq: LocalCluster) -> Iterator[Rmq]:
+    with Rmq(mq) as connected:
+        yield connected
