@@ -44,7 +44,7 @@ ACCESS_OPTIONS: Final = (
         text,
     ),
     Option("tlsCertPath", "`$RMQ_TLS_CLIENT_CERT_PATH`", "PEM file of a certificate to show servers", text),
-    Option("tlsKeyPath", "`$RMQ_TLS_CLIENT_KEY_PATH`", "PEM file of its key", text),
+    Option("tlsKeyPath", "`$RMQ_TLS_CLIENT_KEY_PATH`", "PEM file of its key; without one it is in the same file", text),
     Option("tlsKeyPassword", "`$RMQ_TLS_CLIENT_KEY_PASSWORD`", "what that key is encrypted with; shown nowhere", text),
     Option(
         "tlsAuthServer",

@@ -106,7 +106,14 @@ class SourceOptions:
     def for_tasks(self) -> TaskOptions:
         """What is handed to tasks with what they read."""
         return TaskOptions(
-            self.namesrv, self.tags, self.sql, self.group, self.fail_on_data_loss, self.retry, self.values, self.access
+            self.namesrv,
+            self.tags,
+            self.sql,
+            self.group,
+            self.fail_on_data_loss,
+            self.retry,
+            self.values,
+            access=self.access,
         )
 
 

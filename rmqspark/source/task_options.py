@@ -26,5 +26,5 @@ class TaskOptions(NamedTuple):
     fail_on_data_loss: bool = True
     retry: RetryPolicy = RetryPolicy()
     values: ValueOptions | None = None  # None: bodies as they are
-    access: Access = OPEN
     reads_for: str | None = None  # the group that brokers count the messages for
+    access: Access = OPEN

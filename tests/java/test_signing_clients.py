@@ -22,6 +22,7 @@ from rmqspark.remoting.access import OPEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from jvm import Jvm
     from pyspark.sql import SparkSession
@@ -180,9 +181,9 @@ def administrator(jvm: Jvm, namesrv: str) -> Iterator[Any]:
         admin.shutdown()
 
 
-def test_an_ordinary_user(guarded: Guarded, topic: str, jvm: Jvm) -> None:
-    """Pub, Sub and Get of the topic, and Sub of the group, are all that sending and reading take; what else is asked is
-    refused by name, and it is said who gives the right."""
+def test_an_ordinary_user(guarded: Guarded, topic: str, jvm: Jvm, rmq_spark: SparkSession, tmp_path: Path) -> None:
+    """Pub, Sub and Get of the topic, and Sub of the group, are all that sending and reading take, of Spark too; what is
+    asked beyond that is refused by name, and it is said who gives the right."""
     with administrator(jvm, guarded.namesrv) as admin:
         admin.createUser(guarded.broker, "ordinary", "pass", "Normal")
         for resource, actions in ((f"Topic:{topic}", ["Pub", "Sub", "Get"]), ("Group:readers", ["Sub"])):
@@ -191,6 +192,13 @@ def test_an_ordinary_user(guarded: Guarded, topic: str, jvm: Jvm) -> None:
     with Producer(guarded.namesrv, access=ordinary) as producer:
         producer.send(Message(topic, b"mine"))
     assert bodies(guarded, topic, ordinary, group="readers") == [b"mine"]
+    spark = {"namesrv": guarded.namesrv, "accessKey": "ordinary", "secretKey": "pass"}
+    rmq_spark.sql("SELECT 'his' body").write.format("rmq").options(**spark).mode("append").save(topic)
+    assert rmq_spark.read.format("rmq").options(**spark, group="readers").load(topic).count() == 2
+    stream = rmq_spark.readStream.format("rmq").options(**spark, group="readers", startingOffsets="earliest")
+    query = stream.load(topic).writeStream.format("memory").queryName("ordinary").trigger(availableNow=True)
+    assert query.option("checkpointLocation", str(tmp_path)).start().awaitTermination(60)
+    assert rmq_spark.table("ordinary").count() == 2
     with AdminClient(guarded.namesrv, access=ordinary) as admin, pytest.raises(NoPermission) as refused:
         admin.create_topic(f"{topic}-2")
     assert f"User:ordinary has no permission to access Topic:{topic}-2" in refused.value.message
