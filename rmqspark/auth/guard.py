@@ -122,11 +122,15 @@ class Guard:
                     )
 
     def _tell(self, request: Request[Any], username: str, refusal: NoPermission) -> None:
-        """The log hears of each kind once: who is refused does not stop trying."""
-        told = _Refusal(username[:64], request.code, request.connection.peer[0])
+        """The log hears of each kind once: who is refused does not stop trying. Names are the client's inventions."""
+        told = _Refusal(_printable(username[:64]), request.code, request.connection.peer[0])
         if told not in self._told and len(self._told) < _MOST_TOLD:
             self._told.add(told)
-            log.warning("refused", reason=refusal.message[:512], **told._asdict())
+            log.warning("refused", reason=_printable(refusal.message[:512]), **told._asdict())
+
+
+def _printable(text: str) -> str:
+    return text.encode("unicode_escape").decode()
 
 
 def _signed(request: Request[Any], fields: Mapping[str, str]) -> Mapping[str, str]:

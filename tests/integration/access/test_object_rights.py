@@ -23,7 +23,7 @@ from rmqspark.protocol.bodies.txn import InputRange, InputRanges, TxnDecision
 from rmqspark.protocol.bulk.topic_ranges import TopicRange, encode_ranges
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.headers.admin import GetConsumeStatsRequestHeader
-from rmqspark.protocol.headers.bulk import BulkSendRequestHeader, TopicsReadRequestHeader
+from rmqspark.protocol.headers.bulk import BulkReadRequestHeader, BulkSendRequestHeader, TopicsReadRequestHeader
 from rmqspark.protocol.headers.consume import (
     ConsumeMessageDirectlyRequestHeader,
     ConsumerSendMsgBackRequestHeader,
@@ -101,6 +101,12 @@ def reach(topic: str, group: str, there: dict[str, int | str]) -> dict[str, tupl
         "end": (
             code.END_TRANSACTION,
             EndTransactionRequestHeader("PG", 0, there["half"], 12, "id", topic="hers"),
+            b"",
+        ),
+        "bulk read": (code.RMQ_BULK_READ, BulkReadRequestHeader(topic, 0, 0, 1, 1, 1), b""),
+        "bulk read for the group": (
+            code.RMQ_BULK_READ,
+            BulkReadRequestHeader("hers", 0, 0, 1, 1, 1, group=group),
             b"",
         ),
         "read among others": (

@@ -8,6 +8,7 @@ import struct
 from typing import TYPE_CHECKING
 
 import pytest
+from structlog.testing import capture_logs
 
 from rmqspark.errors import InvalidArgument
 from rmqspark.protocol.bodies.access_control import AclInfo, UserInfo, decode_acls, decode_users
@@ -311,5 +312,19 @@ def test_a_broker_with_a_wrong_key_is_not_registered(guarded) -> None:
         root = await cluster.talk(cluster.root_user, names)
         known = ClusterInfo.decode((await root.done(RequestCode.GET_BROKER_CLUSTER_INFO)).body)
         assert known.brokerAddrTable["broker-a"].brokerAddrs == {0: cluster.broker.address}
+
+    guarded(talk)
+
+
+def test_refusals_are_told_once_and_in_print(guarded) -> None:
+    """The log names who was refused, and no byte of it moves the cursor of who reads it (S18)."""
+
+    async def talk(cluster) -> None:
+        with capture_logs() as logs:
+            for _ in range(3):
+                talk = await cluster.talk(Credentials("\x1b[2Jann\n", "x"))
+                assert (await talk.ask(RequestCode.RMQ_CAPABILITIES)).code == NO_PERMISSION
+        refused = [(entry["user"], entry["code"], entry["reason"]) for entry in logs if entry["event"] == "refused"]
+        assert refused == [("\\x1b[2Jann\\n", 30000, "check signature failed.")]
 
     guarded(talk)
