@@ -41,9 +41,9 @@ log = structlog.get_logger("rmqspark.auth")
 
 
 class _Refusal(NamedTuple):
-    """What is told once."""
+    """What is told once. All names that are no users are one, or who invents some could fill the log, or silence it."""
 
-    user: str
+    user: str | None
     code: int
     host: str
 
@@ -123,10 +123,12 @@ class Guard:
 
     def _tell(self, request: Request[Any], username: str, refusal: NoPermission) -> None:
         """The log hears of each kind once: who is refused does not stop trying. Names are the client's inventions."""
-        told = _Refusal(_printable(username[:64]), request.code, request.connection.peer[0])
+        user, host = self._accounts.user(username), request.connection.peer[0]
+        told = _Refusal(None if user is None else username, request.code, host)
         if told not in self._told and len(self._told) < _MOST_TOLD:
             self._told.add(told)
-            log.warning("refused", reason=_printable(refusal.message[:512]), **told._asdict())
+            name, reason = _printable(username[:64]), _printable(refusal.message[:512])
+            log.warning("refused", user=name, code=request.code, host=host, reason=reason)
 
 
 def _printable(text: str) -> str:

@@ -37,7 +37,8 @@ log = structlog.get_logger("rmqspark.namesrv")
 class NameServer:
     """Serves while its `async with` block runs. Raises PortInUse, or InvalidArgument for a forbidden address.
 
-    `files` is where its users are kept, if any are. Raises DamagedFile where they cannot be read.
+    `files` is where its users are kept; without, it has those of its settings, and answers no request about users.
+    Raises DamagedFile where they cannot be read.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class NameServer:
             TopicHandlers(self._table, config),
             KvHandlers(kv),
             ConfigHandlers(config),
-            *(() if accounts is None else (UserHandlers(accounts), AclHandlers(accounts))),
+            *(() if accounts is None or files is None else (UserHandlers(accounts), AclHandlers(accounts))),
         )
         guard = None if accounts is None else Guard(config, accounts, Here())
         self._server = RemotingServer(

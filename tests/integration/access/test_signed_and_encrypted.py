@@ -53,3 +53,22 @@ def test_keys_are_asked_for_over_tls_too(guarded, authority: Authority) -> None:
     encrypted = {"tls_server_mode": "enforcing", "tls_server_cert_path": cert, "tls_server_key_path": key}
     to_others = {"tls_enable": True, "tls_client_trust_cert_path": authority.path}
     guarded(talk, names=MemoryFileSystem(), tls=tls, **encrypted, **to_others)
+
+
+def test_a_name_server_without_a_directory_is_left_out(guarded) -> None:
+    """It has the users of its settings; others come by what it lets pass without keys."""
+
+    def use(namesrv: str, root: Credentials) -> tuple[str, ...]:
+        with AdminClient(namesrv, access=Access(root)) as admin:
+            admin.create_topic("hers", queues=1)
+            admin.create_user(ANN.access_key, ANN.secret_key)
+            admin.create_acl("ann", ["Topic:hers"], ["Pub"])
+            (user,) = admin.user("ann")
+        with Producer(namesrv, access=Access(ANN)) as producer:
+            producer.send(Message("hers", b"hello"))
+        return user.servers
+
+    async def talk(cluster) -> None:
+        assert await asyncio.to_thread(use, cluster.namesrv.address, cluster.root_user) == ("broker-a",)
+
+    guarded(talk, authentication_whitelist="105,106", authorization_whitelist="105,106")

@@ -321,8 +321,8 @@ def test_refusals_are_told_once_and_in_print(guarded) -> None:
 
     async def talk(cluster) -> None:
         with capture_logs() as logs:
-            for _ in range(3):
-                talk = await cluster.talk(Credentials("\x1b[2Jann\n", "x"))
+            for name in ("\x1b[2Jann\n", "another", "a third"):
+                talk = await cluster.talk(Credentials(name, "x"))
                 assert (await talk.ask(RequestCode.RMQ_CAPABILITIES)).code == NO_PERMISSION
         refused = [(entry["user"], entry["code"], entry["reason"]) for entry in logs if entry["event"] == "refused"]
         assert refused == [("\\x1b[2Jann\\n", 30000, "check signature failed.")]
