@@ -29,6 +29,11 @@ _NAMED = 3  # of those that are bad, in the one line there is
 class _Checks(Group):
     """Whatever keeps a check from an answer is unknown, exit code 3: a wrong option, too, for 2 would be critical."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args:
+            _give_up(f"It is not said what to check: {', '.join(self.list_commands(ctx))}. See rmq check --help.")
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
@@ -107,12 +112,22 @@ def dlq(
 
 
 @app.command("cluster")
-def cluster(namesrv: Namesrv = None, as_json: Json = False) -> None:
-    """Whether all servers are well, as rmq cluster health says it. Example: rmq check cluster --json"""
+def cluster(
+    warn: Annotated[str, typer.Option(help="Taken for one command line for all checks; changes nothing.")] = "30s",
+    crit: Annotated[str, typer.Option(help="The same.")] = "5m",
+    namesrv: Namesrv = None,
+    as_json: Json = False,
+) -> None:
+    """Whether all servers are well, as rmq cluster health says it. Example: rmq check cluster --json
+
+    What is wrong with a server is a warning or critical by itself: there is no figure that --warn and --crit could be
+    compared with.
+    """
     from rmqspark.cli.cluster import summary_of
     from rmqspark.client.admin import AdminClient
     from rmqspark.client.cluster_status import Problem, problems
 
+    Thresholds.parse(warn, crit)
     summary = ""
     with AdminClient(namesrv) as admin:
         try:

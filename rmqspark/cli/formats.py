@@ -85,9 +85,9 @@ def as_object(message: ReceivedMessage) -> dict[str, Any]:
 def from_object(topic: str, record: dict[str, Any]) -> Message:
     """A message from a JSON object or table row with `body`, `bodyBase64` or `value`; else the row is the body.
 
-    `tags`, `keys` and `properties` are taken along where they are given; what only the broker knows, names that
-    RocketMQ reserves, and properties that are null are left out. Raises InvalidArgument where one of them cannot be
-    what it should.
+    `tags`, `keys` and `properties` are taken along where they are given; `tag` and `key`, as the options are called,
+    too. What only the broker knows, names that RocketMQ reserves, and properties that are null are left out. Raises
+    InvalidArgument where one of them cannot be what it should.
     """
     body = record.get("body", record.get("value"))
     if "bodyBase64" in record:
@@ -101,13 +101,13 @@ def from_object(topic: str, record: dict[str, Any]) -> Message:
     properties = record.get("properties") or {}
     if not isinstance(properties, dict):
         raise InvalidArgument("properties must be an object of names and values.")
-    keys = record.get("keys") or []
+    keys = record.get("keys") or record.get("key") or []
     if not isinstance(keys, str | list):
         raise InvalidArgument(f"keys must be text or a list, not {keys!r:.60}.")
     return Message(
         topic,
         raw,
-        tags=_text(record.get("tags") or "") or None,
+        tags=_text(record.get("tags") or record.get("tag") or "") or None,
         keys=keys.split() if isinstance(keys, str) else [_text(key) for key in keys],
         properties={
             str(name): _text(value)

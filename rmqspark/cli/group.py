@@ -11,6 +11,7 @@ from rmqspark.cli.group_change import delete, reset
 from rmqspark.cli.listing import existing
 from rmqspark.cli.options import Json, Namesrv
 from rmqspark.cli.output import print_json, print_table
+from rmqspark.cli.words import counted
 from rmqspark.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -115,10 +116,17 @@ def _total(group: GroupDescription, now_ms: int) -> str:
     if group.lag is None:
         return "has committed nothing, so how far it is behind is unknown"
     if not group.lag:
-        return "caught up"
+        return "caught up" + _unknown(group)
     behind = _seconds_in_total(group, now_ms)
     messages = "1 message" if group.lag == 1 else f"{group.lag:,} messages"
-    return f"{messages} behind" + (f", {behind:,} seconds" if behind is not None else "") + _estimate(group, now_ms)
+    seconds = f", {behind:,} seconds" if behind is not None else ""
+    return f"{messages} behind{seconds}{_estimate(group, now_ms)}{_unknown(group)}"
+
+
+def _unknown(group: GroupDescription) -> str:
+    """Of what waits in queues for which it never committed the total knows nothing."""
+    count = sum(queue.lag is None and queue.max_offset > 0 for queue in group.queues)
+    return f"; unknown in {counted(count, 'queue')} for which it has committed nothing" if count else ""
 
 
 def _estimate(group: GroupDescription, now_ms: int) -> str:

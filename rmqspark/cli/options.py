@@ -66,9 +66,9 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON document (or one ob
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
-def said_path(text: str) -> Path:
-    """For path arguments: an empty word would mean the current directory."""
-    if not text.strip():
+def said_path(text: str | Path) -> Path:
+    """For path arguments: an empty word would mean the current directory. Typer hands in a default, too."""
+    if isinstance(text, str) and not text.strip():
         raise InvalidArgument("The path is empty.", hint="Name a file or directory; this directory is a dot.")
     return Path(text)
 

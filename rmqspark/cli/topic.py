@@ -128,7 +128,7 @@ def describe(topic: Topic, namesrv: Namesrv = None, as_json: Json = False) -> No
     if as_json:
         print_json(_document(described))
         return
-    types = ", ".join(sorted({broker.message_type for broker in described.brokers}))
+    types = ", ".join(_types(described)).upper()
     print(f"{described.name} ({types}): {_where(described)}, {counted(described.message_count, 'message')}\n")
     rows = [
         (
@@ -167,9 +167,15 @@ def _messages_beyond(topic: TopicDescription, queues: int) -> int:
     return sum(q.max_offset - q.min_offset for q in topic.queues if q.queue.queue_id >= queues)
 
 
+def _types(topic: TopicDescription) -> list[str]:
+    """What it is for, as --type says it: one, unless brokers differ."""
+    return sorted({broker.message_type.lower() for broker in topic.brokers})
+
+
 def _summary(topic: TopicDescription) -> dict[str, Any]:
     return {
         "topic": topic.name,
+        "type": ", ".join(_types(topic)),
         "brokers": len(topic.brokers),
         "queues": len(topic.queues),
         "perm": ", ".join(sorted({broker.perm for broker in topic.brokers})),

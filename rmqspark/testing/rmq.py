@@ -9,6 +9,7 @@ from rmqspark.client.admin import AdminClient
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.producer import Producer
 from rmqspark.client.pull_consumer import PullConsumer
+from rmqspark.errors import InvalidArgument
 from rmqspark.model import Message
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.consume import ConsumerSendMsgBackRequestHeader
@@ -16,6 +17,7 @@ from rmqspark.protocol.records.message_id import parse_offset_msg_id
 from rmqspark.protocol.records.properties import RESERVED_NAMES
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from types import TracebackType
     from typing import Self
 
@@ -49,9 +51,18 @@ class Rmq:
         """Creates a topic; ready to use when this returns."""
         self.admin.create_topic(name, queues)
 
-    def send(self, topic: str, *items: bytes | str | Message) -> list[SendReceipt]:
-        """Sends bodies or whole messages, one after the other; a topic that does not exist is created."""
-        return [self._producer.send(_message(topic, item)) for item in items]
+    def send(
+        self,
+        topic: str,
+        *items: bytes | str | Message,
+        tags: str | None = None,
+        keys: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+    ) -> list[SendReceipt]:
+        """Sends bodies or whole messages, one after the other; a topic that does not exist is created. Each body goes
+        out with these tags, keys and properties; a Message has its own."""
+        fields = {"tags": tags, "keys": keys, "properties": properties or {}}
+        return [self._producer.send(_message(topic, item, fields)) for item in items]
 
     def messages(self, topic: str) -> list[ReceivedMessage]:
         """Everything that is in the topic now, as it was stored."""
@@ -85,15 +96,27 @@ class Rmq:
         else:
             self.send(topic, *(_message_of_row(topic, row) for row in frame.to_dict("records")))
 
-    def to_df(self, spark: SparkSession, topic: str) -> DataFrame:
-        """Everything in the topic as a Spark frame."""
-        return spark.read.format("rmq").option("namesrv", self.namesrv).load(topic)
+    def to_df(self, spark: SparkSession | str | None = None, topic: str | None = None) -> DataFrame:
+        """Everything in the topic as a Spark frame: `to_df(rmq_spark, "orders")`, or `to_df("orders")` in the session
+        that is active, as after `rmq_spark`. InvalidArgument where none is."""
+        if isinstance(spark, str):
+            spark, topic = None, spark
+        return (spark or _active_session()).read.format("rmq").option("namesrv", self.namesrv).load(topic)
 
 
-def _message(topic: str, item: bytes | str | Message) -> Message:
+def _active_session() -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.getActiveSession()
+    if session is None:
+        raise InvalidArgument("No Spark session is active.", hint="Use the fixture rmq_spark, or name one first.")
+    return session
+
+
+def _message(topic: str, item: bytes | str | Message, fields: Mapping[str, Any]) -> Message:
     if isinstance(item, Message):
         return item
-    return Message(topic, item.encode() if isinstance(item, str) else item)
+    return Message(topic, item.encode() if isinstance(item, str) else item, **fields)
 
 
 def _message_of_row(topic: str, row: dict[str, Any]) -> Message:

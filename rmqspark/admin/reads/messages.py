@@ -56,10 +56,10 @@ def journey(client: ClusterClient, msg_id: str, topic: str | None) -> JourneyVie
 def with_key(
     client: ClusterClient, topic: str, key: str, from_: str | None, to: str | None, limit: int
 ) -> list[MessageView]:
-    """Those with this key, the newest `limit` of each broker, oldest first. TopicNotFound."""
+    """The newest `limit` with this key, oldest first; a broker gives 64 at most. TopicNotFound."""
     span = time_span(from_, to, client.clock.now_ms())
     found = messages_by_key(client, topic, key, begin_ms=span.start, end_ms=span.stop - 1, max_count=limit)
-    return [MessageView.of(each) for each in found]
+    return [MessageView.of(each) for each in found[-limit:]]
 
 
 def page(client: ClusterClient, wanted: Wanted, limit: int, cursor: str | None) -> Page[MessageView]:

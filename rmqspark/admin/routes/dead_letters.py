@@ -25,6 +25,6 @@ def get_letters(desk: TheDesk, group: str, limit: Limit = USUAL, cursor: Cursor 
 
 
 @router.post("/{group}/resend")
-def resend(desk: TheDesk, who: Who, group: str, request: ResendRequest) -> ResendView:
-    """Gives a group its dead letters again; with `dryRun` says how many."""
-    return desk.actions.resend(who, group, request)
+def resend(desk: TheDesk, who: Who, group: str, request: ResendRequest | None = None) -> ResendView:
+    """Gives a group its dead letters again, all without a body; with `dryRun` says how many."""
+    return desk.actions.resend(who, group, request or ResendRequest())

@@ -24,7 +24,7 @@ def find(
     to: Annotated[str | None, Query(description="Stored before then.")] = None,
     limit: Limit = USUAL,
 ) -> Page[MessageView]:
-    """Messages by one of their keys: the newest of each broker, oldest first."""
+    """Messages by one of their keys: the newest, 64 of each broker at most, oldest first."""
     return Page(items=look.with_key(desk.cluster, topic, key, from_, to, limit))
 
 

@@ -13,6 +13,9 @@ from rmqspark.protocol.headers.txn import TxnOutcome
 router = APIRouter(prefix="/transactions", tags=["transactions"])
 
 
+OfWhatIsOpen = DecisionRequest | None  # without a body it is the version that is open
+
+
 class Transactions(Page[TransactionView]):
     """Those that are open first. Of `silent` brokers, which do not answer, nothing is known: broker and reason."""
 
@@ -34,12 +37,16 @@ def get_transaction(desk: TheDesk, transactional_id: str) -> TransactionView:
 
 
 @router.post("/{transactional_id}/commit")
-def commit(desk: TheDesk, who: Who, transactional_id: str, request: DecisionRequest) -> DecisionView:
+def commit(desk: TheDesk, who: Who, transactional_id: str, request: OfWhatIsOpen = None) -> DecisionView:
     """Commits what is open, if the brokers hold all of it; for good."""
-    return desk.actions.decide(who, transactional_id, request.version, TxnOutcome.COMMIT)
+    return desk.actions.decide(who, transactional_id, _version(request), TxnOutcome.COMMIT)
 
 
 @router.post("/{transactional_id}/rollback")
-def rollback(desk: TheDesk, who: Who, transactional_id: str, request: DecisionRequest) -> DecisionView:
+def rollback(desk: TheDesk, who: Who, transactional_id: str, request: OfWhatIsOpen = None) -> DecisionView:
     """Gives up what is open; nothing of it becomes readable."""
-    return desk.actions.decide(who, transactional_id, request.version, TxnOutcome.ROLLBACK)
+    return desk.actions.decide(who, transactional_id, _version(request), TxnOutcome.ROLLBACK)
+
+
+def _version(request: OfWhatIsOpen) -> int | None:
+    return None if request is None else request.version

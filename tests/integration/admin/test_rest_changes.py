@@ -135,6 +135,21 @@ def test_dead_letters_are_sent_again(rest: Rest, rmq: Rmq, topic: str) -> None:
     assert recorded(rest, group)[0] == ("resend dead letters", "done")
 
 
+def test_what_has_no_field_that_is_needed_needs_no_body(rest: Rest, rmq: Rmq, topic: str) -> None:
+    """As curl -X POST sends it; a body that is not said to be JSON is refused, not left aside."""
+    rmq.create_topic(topic)
+    committed(rmq.namesrv, topic, 0, "a")
+    written(rmq.namesrv, topic, 1, "b")
+    rmq.send(topic, b"one")
+    group = f"{topic}-g"
+    rmq.give_up(group, *rmq.messages(topic))
+    form = {"headers": {"content-type": "application/x-www-form-urlencoded"}, "content": b'{"dryRun": true}'}
+    rest.problem("POST", f"/api/v1/dlq/{group}/resend", 422, "invalid_request", **form)
+    rest.problem("POST", f"/api/v1/transactions/{topic}/rollback", 422, "invalid_request", **form)
+    assert rest.client.post(f"/api/v1/dlq/{group}/resend").json()["sent"] == len([b"a", b"one"])
+    assert rest.client.post(f"/api/v1/transactions/{topic}/rollback").json()["version"] == "1"
+
+
 def test_a_transaction_is_decided_once(rest: Rest, rmq: Rmq, topic: str) -> None:
     """By hand, with who it was; what was decided stays."""
     rmq.create_topic(topic)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import base64
 import re
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from rmqspark import AdminClient, Message, Producer, PullConsumer
+from rmqspark.testing import cluster
+from rmqspark.testing.rmq import Rmq
 
 from ..batches import committed, written
+from .conftest import served
 
 if TYPE_CHECKING:
-    from rmqspark.testing.rmq import Rmq
+    from pathlib import Path
 
     from .conftest import Rest
 
@@ -335,6 +339,21 @@ def test_admin_client_and_rest_tell_the_same(rest: Rest, rmq: Rmq, filled: str) 
         assert rest.get(f"/topics/{filled}")["messages"] == admin.topic(filled).message_count == 60
 
 
+def test_a_limit_holds_over_all_brokers(tmp_path: Path) -> None:
+    """Of messages by key, each broker gives as many as are asked for."""
+    with cluster(brokers=2) as mq, Rmq(mq) as rmq, served(mq.namesrv, tmp_path) as rest:
+        rmq.create_topic("t", queues=1)
+        rmq.send("t", *[b"%d" % number for number in range(6)], keys=["k"])
+        assert {message.queue.broker_name for message in rmq.messages("t")} == {"broker-a", "broker-b"}
+        newest_ms = [message.store_timestamp_ms for message in rmq.messages("t")][-3:]
+        for found in (
+            rest.get("/messages", topic="t", key="k", limit=3),
+            rest.get("/topics/t/messages", key="k", limit=3),
+        ):
+            times = [datetime.fromisoformat(item["storeTimestamp"]) for item in found["items"]]
+            assert [round(time.timestamp() * 1_000) for time in times] == newest_ms
+
+
 def test_every_list_takes_a_limit_and_a_cursor(rest: Rest) -> None:
     """As its description says, so that no list grows with a cluster until it cannot be shown."""
     described = rest.client.get("/openapi.json").json()
@@ -342,5 +361,5 @@ def test_every_list_takes_a_limit_and_a_cursor(rest: Rest) -> None:
         schema = methods.get("get", {}).get("responses", {}).get("200", {}).get("content", {})
         answer = schema.get("application/json", {}).get("schema", {})
         assert answer.get("type") != "array", path
-        if "Page" in answer.get("$ref", "") and path != "/api/v1/messages":  # by key: the newest of each broker
+        if "Page" in answer.get("$ref", "") and path != "/api/v1/messages":  # by key: the newest
             assert {"limit", "cursor"} <= {each["name"] for each in methods["get"]["parameters"]}, path

@@ -65,6 +65,7 @@ def test_cluster(cli: Run, processes: Any) -> None:
     well = cli("check", "cluster")
     assert well.code == 0
     assert well.out.startswith("OK: 1 name server, 1 broker, ")
+    assert cli("check", "cluster", "--warn", "30s", "--crit", "5m") == well
     with reserved_port() as port:
         gone = processes.run("check", "cluster", "--namesrv", f"127.0.0.1:{port}")
     assert (gone.code, len(gone.lines)) == (2, 1)
@@ -80,6 +81,9 @@ def test_cluster(cli: Run, processes: Any) -> None:
         ("lag", "--wran", "5"),
         ("dlq", "nobody"),
         ("disk",),
+        (),
+        ("cluster", "--warn", "soon"),
+        ("cluster", "--warn", "5m", "--crit", "30s"),
         ("lag", "TOOLS_CONSUMER"),
         ("lag", "--namesrv", "nonsense"),
     ],

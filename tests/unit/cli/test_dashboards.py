@@ -246,6 +246,12 @@ def test_files_are_written_and_the_next_step_is_said(tmp_path: Path) -> None:
     assert yaml.safe_load((into / "rmqspark-rules.yml").read_text())["groups"]
 
 
+def test_files_have_a_place_where_none_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert _exported().exit_code == 0
+    assert (tmp_path / "rmq-dashboards" / "rmqspark-rules.yml").is_file()
+
+
 @pytest.mark.parametrize("words", [("-o", ""), ("--datasource", "")])
 def test_nothing_is_named_by_an_empty_word(words: tuple[str, ...]) -> None:
     assert isinstance(_exported(*words).exception, InvalidArgument)

@@ -50,6 +50,12 @@ def test_what_is_printed_as_json_can_be_sent_again() -> None:
     assert again == Message("orders", "grün".encode(), tags="paid", keys=["42", "43"], properties={"colour": "green"})
 
 
+def test_a_file_may_call_them_what_the_options_are_called() -> None:
+    """`--tag` and `--key`: a file written by hand loses neither."""
+    assert from_object("t", {"body": "x", "tag": "paid", "key": "42"}) == Message("t", b"x", tags="paid", keys=["42"])
+    assert from_object("t", {"body": "x", "tag": "a", "tags": "b", "key": "1", "keys": ["2"]}).keys == ["2"]
+
+
 def test_bodies_that_are_no_text_travel_as_base64() -> None:
     """JSON loses no byte of a body."""
     import msgspec
