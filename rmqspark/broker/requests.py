@@ -7,6 +7,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
+from rmqspark.auth.handlers import AclHandlers, UserHandlers, WithoutUsers
 from rmqspark.broker.dead_letters import DeadLetters
 from rmqspark.broker.delays.parked_bulks import ParkedBulks
 from rmqspark.broker.group_deletion import GroupDeletion
@@ -67,7 +68,7 @@ def server_of(given: Given, parts: Parts) -> RemotingServer:
     latency = parts.counted.latency
     together = SendTables(usual, parts.appender, receipts, latency)
     server = RemotingServer(
-        Router(chain.from_iterable(families), usual.take_alike, together, latency),
+        Router(chain.from_iterable(families), usual.take_alike, together, latency, parts.guard),
         host=config.bind_address,
         port=config.listen_port,
         limits=given.limits,
@@ -180,4 +181,9 @@ def _about_administration(given: Given, parts: Parts) -> Iterator[Routes]:
     yield SettingsHandlers(parts.settings, given.whereabouts, topics.version).routes()
     yield RuntimeHandlers(store, parts.stats, clock).routes()
     yield MetricsHandlers(parts.metrics).routes()
+    if parts.accounts is None:
+        yield WithoutUsers().routes()
+    else:
+        yield UserHandlers(parts.accounts).routes()
+        yield AclHandlers(parts.accounts).routes()
     yield CapabilityHandlers(store, os.path.abspath(given.store_dir)).routes()

@@ -15,6 +15,8 @@ from rmqspark.protocol.headers.cluster import DeleteTopicFromNamesrvRequestHeade
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    import msgspec
+
     from rmqspark.client.connections import Connections
     from rmqspark.remoting.blocking import BlockingConnection
     from rmqspark.remoting.response import Response
@@ -96,6 +98,11 @@ class NameServers:
                 RequestCode.DELETE_TOPIC_IN_NAMESRV, header, timeout_ms=self._timeout_ms
             ).raise_for_code()
         )
+
+    def call(self, address: str, code: RequestCode, header: msgspec.Struct, body: bytes = b"") -> Response:
+        """What one of them answers; raises the error an answer stands for."""
+        connection = self._connections.to(address)
+        return connection.call(code, header, body, timeout_ms=self._timeout_ms).raise_for_code()
 
     def _route(
         self, connection: BlockingConnection, topic: str, timeout_ms: int | None = None
