@@ -8,16 +8,20 @@ from pathlib import Path
 
 from rmqspark.admin.app import make_app
 from rmqspark.admin.config import AdminConfig
+from rmqspark.auth.config import AuthConfig
+from rmqspark.auth.rights import RIGHTS, in_words
 from rmqspark.broker.config import BrokerConfig
 from rmqspark.broker.metrics.families import FAMILIES
 from rmqspark.clock import SystemClock
 from rmqspark.namesrv.config import NamesrvConfig
+from rmqspark.protocol.codes import ACCESS, RequestCode
 from rmqspark.remoting.limits import Limits
 from rmqspark.settings import describe
 from rmqspark.sink.option_table import SINK_OPTIONS
 from rmqspark.source.option_table import SOURCE_OPTIONS
 from rmqspark.store.config import StoreConfig
 
+AUTH = {info.name for info in describe(AuthConfig)}  # of brokers and name servers: a table of its own
 KINDS = {"broker": BrokerConfig, "store": StoreConfig, "namesrv": NamesrvConfig, "limits": Limits}
 
 
@@ -25,6 +29,8 @@ def table(kind: type) -> str:
     """One Markdown row a setting: name, default with unit, meaning."""
     rows = ["| setting | default | meaning |", "| --- | --- | --- |"]
     for info in describe(kind):
+        if kind is not AuthConfig and info.name in AUTH:
+            continue
         default = str(info.default).lower() if info.kind is bool else str(info.default)
         shown = "–" if info.default in (None, "") else f"`{default}`" + (f" {info.unit}" if info.unit else "")
         live = ". *Live*" if info.live else ""
@@ -55,14 +61,39 @@ def metrics(*, ours: bool) -> str:
     return "\n".join(rows)
 
 
+NAME_SERVERS = frozenset(
+    {*range(100, 107), 205, 206, 216, 217, 219, 224, 304, 311, 312, 313, 318, 319, 322, 327, 901, 904}
+)
+CLIENTS = frozenset({39, 40, 220, 221, 326})
+BROKERS_AND_CLIENTS = frozenset({307, 309})
+
+
+def requests() -> str:
+    """One Markdown row a request: its class, what users need for it, and who is asked."""
+    rows = ["| code | request | right | of users it takes | asked of |", "| --- | --- | --- | --- | --- |"]
+    for code in sorted(RequestCode):
+        told = asked_of(code)
+        needs = "–" if told == "client" else in_words(RIGHTS.get(code))
+        rows.append(f"| {code.value} | `{code.name}` | {ACCESS[code].value} | {needs} | {told} |")
+    return "\n".join(rows)
+
+
+def asked_of(code: int) -> str:
+    if code in BROKERS_AND_CLIENTS:
+        return "broker, client"
+    return "name server" if code in NAME_SERVERS else "client" if code in CLIENTS else "broker"
+
+
 def tables() -> dict[str, dict[str, str]]:
     """The tables of each page, by the name between their markers."""
     return {
         "operations.md": {
             **{f"settings: {name}": table(kind) for name, kind in KINDS.items()},
+            "settings: access": table(AuthConfig),
             "metrics: rocketmq": metrics(ours=False),
             "metrics: ours": metrics(ours=True),
         },
+        "wire-format.md": {"requests: all": requests()},
         "rest.md": {"rest: routes": routes(), "settings: admin": table(AdminConfig)},
         "spark.md": {f"options: {options.owner}": options.markdown() for options in (SOURCE_OPTIONS, SINK_OPTIONS)},
     }

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import json
 import re
 import tomllib
 import types
@@ -23,11 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 ENVIRONMENT_PREFIX = "RMQ_"
-_HIDDEN = "***"
 _SLIP = 0.9  # so alike (difflib's ratio) that nobody else would call a variable of theirs so
 MAX_INT64 = (1 << 63) - 1
+HIDDEN = "***"
 _NAMES = {bool: "true or false", int: "a whole number", str: "a text"}
-_OPENS_TOML = ('"', "'", "[", "{")  # no value of RocketMQ's begins so
+_OPENS_TOML = ('"', "'", "[", "{")  # no value of RocketMQ's begins so, but for those that are JSON
 _Settings = TypeVar("_Settings")
 
 
@@ -126,7 +127,7 @@ def as_properties(*settings: Any) -> str:
         for info in describe(type(config)):
             value = getattr(config, info.name)
             text = "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-            text = _HIDDEN if text and info.secret else text
+            text = HIDDEN if text and info.secret else text
             lines.append(f"{camel_case(info.name)}={text}\n")
     return "".join(lines)
 
@@ -223,7 +224,8 @@ def _convert(info: SettingInfo, value: Any, where: str) -> Any:
         converted = _to_kind(info.kind, value)
     except (TypeError, ValueError):
         wanted = _NAMES.get(info.kind, info.kind.__name__) + (f" ({info.unit})" if info.unit else "")
-        raise InvalidArgument(f"Setting {info.name} is {value!r} {where}, but must be {wanted}.") from None
+        shown = HIDDEN if info.secret else repr(value)
+        raise InvalidArgument(f"Setting {info.name} is {shown} {where}, but must be {wanted}.") from None
     if info.kind is int:
         _check_bounds(info, converted, f" {where}")
     return converted
@@ -236,6 +238,8 @@ def _to_kind(kind: type, value: Any) -> Any:
         return _to_int(value)
     if kind is str and isinstance(value, (str, int, float)):
         return str(value)
+    if kind is str and isinstance(value, dict):  # a table of TOML, for what RocketMQ has as JSON
+        return json.dumps(value)
     return kind(value)
 
 
@@ -267,7 +271,15 @@ def _parse_properties(text: str, toml_error: tomllib.TOMLDecodeError) -> dict[st
                 f"Line {number} is neither TOML nor key=value: {stripped[:60]!r} ({toml_error}).",
                 hint="Settings files are TOML, or a stock RocketMQ broker.conf.",
             )
-        if value.strip().startswith(_OPENS_TOML):
+        if value.strip().startswith(_OPENS_TOML) and not _is_json_object(value):
             raise InvalidArgument(f"It is not TOML, though it looks so: {toml_error}.")
         values[snake_case(key)] = value.strip()
     return values
+
+
+def _is_json_object(text: str) -> bool:
+    """So RocketMQ has users and credentials in its files."""
+    try:
+        return isinstance(json.loads(text), dict)
+    except ValueError:
+        return False

@@ -20,6 +20,8 @@ from rmqspark.txn.half_messages.half_ledger import Ask, SetAside
 from rmqspark.txn.half_messages.half_message import question
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rmqspark.broker.clients import ClientRegistry
     from rmqspark.broker.half_messages import HalfMessages
     from rmqspark.broker.topic_publisher import TopicPublisher
@@ -31,14 +33,21 @@ log = structlog.get_logger("rmqspark.broker")
 
 
 class CheckBack:
-    """Does what is due, round by round."""
+    """Does what is due, round by round. `may_hear` says whether a producer may be shown a message of a topic."""
 
     def __init__(
-        self, halves: HalfMessages, clients: ClientRegistry, publisher: TopicPublisher, *, broker_name: str
+        self,
+        halves: HalfMessages,
+        clients: ClientRegistry,
+        publisher: TopicPublisher,
+        may_hear: Callable[[Connection, str], bool],
+        *,
+        broker_name: str,
     ) -> None:
         self._halves = halves
         self._clients = clients
         self._publisher = publisher
+        self._may_hear = may_hear
         self._broker_name = broker_name
         self._host = ZERO_HOST
 
@@ -72,7 +81,7 @@ class CheckBack:
 
     def _ask(self, action: Ask) -> None:
         half, record = self._halves.read(action.half)
-        producer = self._producer(half.identity.group, action.checks)
+        producer = self._producer(half.identity.group, half.real_topic, action.checks)
         if producer is None:
             log.info("no producer to ask", group=half.identity.group, queue_offset=half.queue_offset)
             return
@@ -88,6 +97,7 @@ class CheckBack:
         body = question(half, record, action.checks)
         producer.send_request_oneway(RequestCode.CHECK_TRANSACTION_STATE, header, body)
 
-    def _producer(self, group: str, turn: int) -> Connection | None:
-        online = [member.connection for member in self._clients.producers(group) if not member.connection.closed]
+    def _producer(self, group: str, topic: str, turn: int) -> Connection | None:
+        members = [member.connection for member in self._clients.producers(group)]
+        online = [each for each in members if not each.closed and self._may_hear(each, topic)]
         return online[turn % len(online)] if online else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rmqspark.auth.config import AuthConfig
 from rmqspark.broker.metrics.settings import exports, labels_of
 from rmqspark.errors import InvalidArgument
 from rmqspark.protocol.names import check_broker_name
@@ -18,7 +19,7 @@ _MOST_TRANSFER_BYTES = (4 << 20) - 12  # what RocketMQ's slave takes at a time
 
 
 @dataclass(frozen=True)
-class BrokerConfig(TlsClientSettings, TlsServerSettings):
+class BrokerConfig(TlsClientSettings, TlsServerSettings, AuthConfig):
     """Identity, limits and habits of one broker. Files and flushing are `StoreConfig`'s, connections `Limits`'."""
 
     broker_name: str = setting("broker-a", "Name of this broker and its replicas: a word, a host, or room@name.")
@@ -147,6 +148,7 @@ class BrokerConfig(TlsClientSettings, TlsServerSettings):
 
     def __post_init__(self) -> None:
         check_bounds(self)
+        self.check_auth()
         _ = self.tls_serving  # whether it goes together
         exports(self.metrics_exporter_type)
         labels_of(self.metrics_label)
@@ -191,7 +193,7 @@ class BrokerConfig(TlsClientSettings, TlsServerSettings):
     @property
     def access(self) -> Access:
         """To name servers and other brokers."""
-        return Access(tls=self.tls_client)
+        return Access(self.inner_credentials, self.tls_client)
 
     @property
     def exports_metrics(self) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from rmqspark.broker.access_control import accounts_of, guard_of, may_hear
 from rmqspark.broker.check_back import CheckBack
 from rmqspark.broker.clients import ClientRegistry
 from rmqspark.broker.consumption import ConsumptionRates
@@ -94,6 +95,7 @@ class Parts:
         config, clock, topics = given.config, given.clock, tables.topics
         self.store = store
         self.tables = tables
+        self.accounts = accounts_of(config, given.files)
         self.stats = BrokerStats(now_ms=clock.now_ms())
         self.counted = Counted(config, store, clock)
         self.queries = SparkQueries()
@@ -123,7 +125,13 @@ class Parts:
             self.counted,
             max_open=config.max_half_messages,
         )
-        self.check_back = CheckBack(self.halves, self.clients, self.publisher, broker_name=config.broker_name)
+        self.check_back = CheckBack(
+            self.halves,
+            self.clients,
+            self.publisher,
+            lambda producer, topic: may_hear(self.guard, producer, topic),  # it is made of what comes below
+            broker_name=config.broker_name,
+        )
 
         deliveries = Deliveries(store, self.appender.append_together, topics, self.counted.arrivals)
         self.delays = DelayedMessages(store, deliveries, tables.delays, clock, given.delays_ms)
@@ -143,6 +151,7 @@ class Parts:
         self.coordination = coordination(
             config, given.store_config, store, given.files, tables, self.safety, self.appender, clock, self.resolver
         )
+        self.guard = guard_of(config, self.accounts, store, self.coordination.inputs)
         self.expiry = ExpiryRounds(store, self.flusher, self.needed_offset, clock)
 
         self.heartbeats = HeartbeatHandlers(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 
-from rmqspark.errors import RmqError
+from rmqspark.errors import NoPermission, RmqError
 from rmqspark.protocol.bodies.register import register_crc32
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.cluster import (
@@ -145,7 +145,7 @@ class _Link:
         except RmqError as error:
             await self._hang_up()
             if self._is_up is not False:
-                log.warning("not registered, trying on", namesrv=self._address, reason=str(error))
+                log.warning("not registered, trying on", namesrv=self._address, reason=_reason(error))
             self._is_up = False
         else:
             if not self._is_up:
@@ -220,3 +220,10 @@ class _Link:
         )
         response = await self._connection.call(RequestCode.REGISTER_BROKER, header, body, timeout_ms=self._timeout_ms)
         self._answered(response.raise_for_code().header(RegisterBrokerResponseHeader))
+
+
+def _reason(error: RmqError) -> str:
+    """What is told to clients about their keys is not for brokers."""
+    if isinstance(error, NoPermission):
+        return f"{error.message} A broker signs with innerClientAuthenticationCredentials."
+    return str(error)

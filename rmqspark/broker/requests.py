@@ -7,6 +7,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
+from rmqspark.auth.handlers import AclHandlers, UserHandlers, WithoutUsers
 from rmqspark.broker.dead_letters import DeadLetters
 from rmqspark.broker.delays.parked_bulks import ParkedBulks
 from rmqspark.broker.group_deletion import GroupDeletion
@@ -73,7 +74,7 @@ def server_of(given: Given, parts: Parts) -> RemotingServer:
     latency = parts.counted.latency
     together = SendTables(usual, parts.appender, receipts, latency)
     server = RemotingServer(
-        Router(answered, usual.take_alike, together, latency),
+        Router(answered, usual.take_alike, together, latency, parts.guard),
         host=config.bind_address,
         port=config.listen_port,
         limits=given.limits,
@@ -188,4 +189,9 @@ def _about_administration(given: Given, parts: Parts) -> Iterator[Routes]:
     yield MetricsHandlers(parts.metrics).routes()
     role = parts.role.slave if isinstance(parts.role, SlaveRole) else parts.role.master.slaves
     yield HaStatusHandlers(store, role, most_behind_bytes=config.ha_max_gap_not_in_sync).routes()
+    if parts.accounts is None:
+        yield WithoutUsers().routes()
+    else:
+        yield UserHandlers(parts.accounts).routes()
+        yield AclHandlers(parts.accounts).routes()
     yield CapabilityHandlers(store, os.path.abspath(given.store_dir)).routes()

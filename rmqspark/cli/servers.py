@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from rmqspark.broker.broker import Broker
+    from rmqspark.namesrv.server import NameServer
 
 Host = Annotated[str | None, typer.Option(help="Address to listen on. Default: 127.0.0.1.")]
 Advertise = Annotated[str | None, typer.Option(help="Host that clients are told (RocketMQ's brokerIP1).")]
@@ -49,12 +50,9 @@ def namesrv(
     sources = Sources(read_config(config), flags)
     chosen, limits = sources.settings(NamesrvConfig), sources.settings(Limits)
     from rmqspark.cli.serving import run_until_stopped
-    from rmqspark.clock import SystemClock
-    from rmqspark.namesrv.server import NameServer
 
     async def serve(stopped: asyncio.Future[None]) -> None:
-        fitting = limits_within(current_limit(), limits)
-        async with NameServer(chosen, clock=SystemClock(), limits=fitting) as server:
+        async with make_name_server(chosen, limits_within(current_limit(), limits)) as server:
             print(f"Name server at {server.address}. Ctrl-C stops it.", flush=True)
             await stopped
 
@@ -126,6 +124,17 @@ class BrokerSettings(NamedTuple):
         """The same for a broker in a process of so many servers that may have so many files open (None: any number)."""
         store = store_within(limit, self.store)
         return self._replace(store=store, limits=limits_within(limit, self.limits, store, servers=servers))
+
+
+def make_name_server(config: NamesrvConfig, limits: Limits) -> NameServer:
+    """A name server over the real clock and files."""
+    from rmqspark.clock import SystemClock
+    from rmqspark.namesrv.server import NameServer
+    from rmqspark.store.posix_files import PosixFileSystem
+
+    keeps_users = config.authentication_enabled and config.auth_config_path
+    files = PosixFileSystem().within(config.auth_config_path) if keeps_users else None
+    return NameServer(config, clock=SystemClock(), limits=limits, files=files)
 
 
 def make_broker(settings: BrokerSettings, directory: Path) -> Broker:

@@ -23,7 +23,15 @@ from rmqspark.cli.admin_wanted import wanted
 from rmqspark.cli.endpoints import ENDPOINTS, announced, claimed, write_endpoints
 from rmqspark.cli.greeting import Running, broker_name, greet, say_what_to_try
 from rmqspark.cli.open_files import current_limit, limits_within
-from rmqspark.cli.servers import DEFAULT_STORE, SAID_OTHERWISE, Advertise, BrokerSettings, Host, make_broker
+from rmqspark.cli.servers import (
+    DEFAULT_STORE,
+    SAID_OTHERWISE,
+    Advertise,
+    BrokerSettings,
+    Host,
+    make_broker,
+    make_name_server,
+)
 from rmqspark.cli.setting_flags import ConfigFile, Insecure, Sources, read_config, with_settings
 from rmqspark.errors import InvalidArgument, StoreError
 from rmqspark.namesrv.config import NamesrvConfig
@@ -98,7 +106,7 @@ def up(
     }
     sources = Sources({"min_free_bytes": _FREE_BYTES, **read_config(config)}, flags)
     chosen = BrokerSettings.of(sources)
-    names = _namesrv_beside(chosen.broker, sources.file, namesrv_port)
+    names = _namesrv_beside(chosen.broker, sources.file, namesrv_port, store)
     beside = wanted(sources, store) if admin else None
     if sources.store_root() is not None:
         _leave_aside(config, "storePathRootDir", "--store says where rmq up keeps its files")
@@ -124,11 +132,10 @@ def _serve_one(
     """Name server and broker on one event loop."""
     from rmqspark.cli.admin_process import admin_process
     from rmqspark.clock import SystemClock
-    from rmqspark.namesrv.server import NameServer
 
     async def serve(stopped: asyncio.Future[None]) -> None:
         fitting, clock = settings.within(current_limit(), servers=2), SystemClock()
-        async with NameServer(names, clock=clock, limits=fitting.limits) as namesrv:
+        async with make_name_server(names, fitting.limits) as namesrv:
             address = _from_here(namesrv, names.bind_address)
             order = None if beside is None else AdminOrder(beside, address)
             async with (
@@ -150,11 +157,10 @@ def _serve_many(
     from rmqspark.cli.broker_order import BrokerOrder
     from rmqspark.cli.child_processes import child_processes
     from rmqspark.clock import SystemClock
-    from rmqspark.namesrv.server import NameServer
 
     async def serve(stopped: asyncio.Future[None]) -> None:
         clock, limits = SystemClock(), limits_within(current_limit(), settings[0].limits)
-        async with NameServer(names, clock=clock, limits=limits) as namesrv:
+        async with make_name_server(names, limits) as namesrv:
             address = _from_here(namesrv, names.bind_address)
             order = None if beside is None else AdminOrder(beside, address)
             orders = [
@@ -235,11 +241,13 @@ def _numbered(settings: BrokerSettings, count: int) -> list[BrokerSettings]:
     ]
 
 
-def _namesrv_beside(broker: BrokerConfig, file: Mapping[str, Any], port: int) -> NamesrvConfig:
-    """In a file for `rmq up`, where and how to listen is the broker's; the name server's port is its own."""
-    elsewhere = Sources({name: value for name, value in file.items() if name != "listen_port"}, {"listen_port": port})
+def _namesrv_beside(broker: BrokerConfig, file: Mapping[str, Any], port: int, store: Path) -> NamesrvConfig:
+    """In a file for `rmq up`, where, how and to whom to listen is the broker's; the name server has its own port."""
+    others = {name: value for name, value in file.items() if name != "listen_port"}
+    names = Sources(others, {"listen_port": port, **broker.auth_settings}).settings(NamesrvConfig)
     shared = {"bind_address", "insecure", *(info.name for info in describe(TlsServerSettings))}
-    return replace(elsewhere.settings(NamesrvConfig), **{name: getattr(broker, name) for name in shared})
+    kept = names.auth_config_path or str(store / "namesrv")
+    return replace(names, auth_config_path=kept, **{name: getattr(broker, name) for name in shared})
 
 
 def _endpoints(namesrv: NameServer, brokers: Sequence[Running], admin: AdminProcess) -> Mapping[str, Any]:

@@ -31,6 +31,8 @@ HOMES = {
     "message": "rmqspark.cli.message:app",
     "dlq": "rmqspark.cli.dlq:app",
     "txn": "rmqspark.cli.txn:app",
+    "user": "rmqspark.cli.user:app",
+    "acl": "rmqspark.cli.acl:app",
     "config": "rmqspark.cli.config:app",
     "cluster": "rmqspark.cli.cluster:app",
     "spark": "rmqspark.cli.spark:app",

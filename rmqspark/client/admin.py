@@ -1,10 +1,12 @@
-"""Administration of a cluster. The work is in `admin_topics`, `admin_groups`, `admin_messages`; here are the names."""
+"""Administration of a cluster. The work is in `admin_topics`, `admin_groups`, `admin_messages`, `admin_access`; here
+are the names."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from rmqspark.client import (
+    admin_access,
     admin_groups,
     admin_messages,
     admin_topics,
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from rmqspark.client.admin_access import Right, User
     from rmqspark.client.cluster_status import ClusterStatus
     from rmqspark.client.dead_letters import DeadLetter, DeadLetterCount
     from rmqspark.client.descriptions import GroupDescription, TopicDescription
@@ -227,6 +230,62 @@ class AdminClient:
         """Does what `resend_dead_letters(..., dry_run=True)` has planned while it is iterated over: gives each letter
         once it is sent. One that is broken off has a few sent that the next one sends again."""
         return dead_letter_resends.resend(self._cluster, plan)
+
+    # --- users and rights --------------------------------------------------------------------------------------------
+
+    def create_user(self, username: str, password: str, user_type: str = "normal") -> None:
+        """On every broker, and every name server that has users. The password is what the user signs with, its secret
+        key. `user_type` is normal, or super, for one that may do everything. NoPermission if it exists."""
+        admin_access.create_user(self._cluster, username, password, user_type)
+
+    def update_user(
+        self,
+        username: str,
+        *,
+        password: str | None = None,
+        user_type: str | None = None,
+        enabled: bool | None = None,
+    ) -> None:
+        """Changes what is given. NoPermission where there is no such user."""
+        admin_access.update_user(self._cluster, username, password, user_type, enabled)
+
+    def delete_user(self, username: str) -> None:
+        """With all its rights. NotFound."""
+        admin_access.delete_user(self._cluster, username)
+
+    def users(self, name: str = "") -> list[User]:
+        """Those with this in their name. One that servers have differently is in it more than once."""
+        return admin_access.list_users(self._cluster, name)
+
+    def user(self, username: str) -> list[User]:
+        """One user, as its servers have it: more than one entry where they differ. NotFound."""
+        return admin_access.describe_user(self._cluster, username)
+
+    def create_acl(
+        self,
+        username: str,
+        resources: Sequence[str],
+        actions: Sequence[str],
+        *,
+        decision: str = "allow",
+        source_ips: Sequence[str] = (),
+        policy_type: str = "custom",
+    ) -> None:
+        """Says what a user may do of resources (`Topic:orders`, `Group:bill*`, `Cluster:*`, `*`), in the place of what
+        was said of each. Actions are Pub, Sub, Create, Update, Delete, Get, List, All."""
+        admin_access.create_acl(self._cluster, username, resources, actions, decision, source_ips, policy_type)
+
+    def delete_acl(self, username: str, resource: str | None = None, *, policy_type: str = "custom") -> None:
+        """Takes back what was said of a resource; without one, all that was said of the user."""
+        admin_access.delete_acl(self._cluster, username, resource, policy_type)
+
+    def acls(self, name: str = "", resource: str = "") -> list[Right]:
+        """The rights of users with this in their name, of resources with this in theirs."""
+        return admin_access.list_acls(self._cluster, name, resource)
+
+    def rights(self, username: str) -> list[Right]:
+        """What one user may do. NotFound where there is no such user."""
+        return admin_access.describe_acl(self._cluster, username)
 
     # --- brokers -----------------------------------------------------------------------------------------------------
 

@@ -15,6 +15,8 @@ from rmqspark.protocol.headers.cluster import DeleteTopicFromNamesrvRequestHeade
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    import msgspec
+
     from rmqspark.client.connections import Connections
     from rmqspark.remoting.blocking import BlockingConnection
     from rmqspark.remoting.response import Response
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _ROUTES_UNDER_WAY = 256  # asked for before an answer is awaited
+_START_ONE = "Start one with: rmq up, or say where yours is with --namesrv, namesrv= or $RMQ_NAMESRV."
 
 
 class NameServers:
@@ -96,6 +99,11 @@ class NameServers:
             ).raise_for_code()
         )
 
+    def call(self, address: str, code: RequestCode, header: msgspec.Struct, body: bytes = b"") -> Response:
+        """What one of them answers; raises the error an answer stands for."""
+        connection = self._connections.to(address)
+        return connection.call(code, header, body, timeout_ms=self._timeout_ms).raise_for_code()
+
     def _route(
         self, connection: BlockingConnection, topic: str, timeout_ms: int | None = None
     ) -> TopicRouteData | None:
@@ -122,12 +130,12 @@ class NameServers:
         """The first answer that is enough; where none is, the first of all."""
         first = self._preferred
         answers: list[T] = []
-        failures: list[str] = []
+        failures: list[RmqError] = []
         for address in (first, *(other for other in self.addresses if other != first)):
             try:
                 answer = self._put(question, address, timeout_ms)
             except (Unreachable, RequestTimeout, GoingAway) as error:
-                failures.append(error.message)
+                failures.append(error)
             else:
                 if is_enough(answer):
                     self._preferred = address
@@ -140,12 +148,12 @@ class NameServers:
     def _ask_all(self, question: Callable[[BlockingConnection], T]) -> list[T]:
         """The answers of those that answer; an error if nobody does."""
         answers: list[T] = []
-        failures: list[str] = []
+        failures: list[RmqError] = []
         for address in self.addresses:
             try:
                 answers.append(self._put(question, address))
             except (Unreachable, RequestTimeout, GoingAway) as error:
-                failures.append(error.message)
+                failures.append(error)
         if not answers:
             raise self._nobody(failures)
         return answers
@@ -159,12 +167,12 @@ class NameServers:
                 hint="Give the name server's address; unless set otherwise its port is 9876, a broker's 10911.",
             ) from error
 
-    def _nobody(self, failures: Sequence[str]) -> Unreachable:
+    def _nobody(self, failures: Sequence[RmqError]) -> Unreachable:
         where = ";".join(self.addresses)
         return Unreachable(
-            f"No name server answers at {where} ({'; '.join(failure.rstrip('.') for failure in failures)}).",
+            f"No name server answers at {where} ({'; '.join(error.message.rstrip('.') for error in failures)}).",
             address=where,
-            hint="Start one with: rmq up, or say where yours is with --namesrv, namesrv= or $RMQ_NAMESRV.",
+            hint=next((error.hint for error in failures if error.hint), _START_ONE),
         )
 
 

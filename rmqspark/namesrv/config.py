@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rmqspark.auth.config import AuthConfig
 from rmqspark.remoting.tls.settings import TlsServerSettings
 from rmqspark.settings import check_bounds, setting
 
 
 @dataclass(frozen=True)
-class NamesrvConfig(TlsServerSettings):
+class NamesrvConfig(TlsServerSettings, AuthConfig):
     """Where a name server listens and what it answers. Connections are `Limits`'."""
 
     bind_address: str = setting("127.0.0.1", "Address the name server listens on.")
@@ -24,10 +25,15 @@ class NamesrvConfig(TlsServerSettings):
     enable_all_topic_list: bool = setting(True, "Clients may list all topics.")
     enable_topic_list: bool = setting(True, "Clients may list the topics of a cluster, of units and of the system.")
 
+    auth_config_path: str = setting(
+        "", "(ours) Directory for its users, who are others than a broker's. Empty: it has those of its settings alone."
+    )
+
     max_brokers: int = setting(4_096, "(ours) Brokers registered at a time, replicas counted.")
     max_topics: int = setting(200_000, "(ours) Topics known at a time, all brokers together.")
     max_kv_configs: int = setting(10_000, "(ours) Key-value configurations, all namespaces together.", at_least=0)
 
     def __post_init__(self) -> None:
         check_bounds(self)
+        self.check_auth()
         _ = self.tls_serving  # whether it goes together

@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING, Self
 
 import structlog
 
+from rmqspark.auth.accounts import Accounts
+from rmqspark.auth.guard import Guard
+from rmqspark.auth.handlers import AclHandlers, UserHandlers
+from rmqspark.auth.rights import Here
 from rmqspark.namesrv.handlers.brokers import BrokerHandlers
 from rmqspark.namesrv.handlers.config import ConfigHandlers
 from rmqspark.namesrv.handlers.kv import KvHandlers
@@ -25,16 +29,24 @@ if TYPE_CHECKING:
     from rmqspark.namesrv.config import NamesrvConfig
     from rmqspark.remoting.limits import Limits
     from rmqspark.remoting.request import Connection
+    from rmqspark.store.files import FileSystem
 
 log = structlog.get_logger("rmqspark.namesrv")
 
 
 class NameServer:
-    """Serves while its `async with` block runs. Raises PortInUse, or InvalidArgument for a forbidden address."""
+    """Serves while its `async with` block runs. Raises PortInUse, or InvalidArgument for a forbidden address.
 
-    def __init__(self, config: NamesrvConfig, *, clock: Clock, limits: Limits | None = None) -> None:
+    `files` is where its users are kept; without, it has those of its settings, and answers no request about users.
+    Raises DamagedFile where they cannot be read.
+    """
+
+    def __init__(
+        self, config: NamesrvConfig, *, clock: Clock, limits: Limits | None = None, files: FileSystem | None = None
+    ) -> None:
         self._config = config
         self._clock = clock
+        accounts = _accounts_of(config, files)
         self._table = RouteTable(max_brokers=config.max_brokers, max_topics=config.max_topics)
         kv = KvTable(config.max_kv_configs)
         families = (
@@ -43,9 +55,11 @@ class NameServer:
             TopicHandlers(self._table, config),
             KvHandlers(kv),
             ConfigHandlers(config),
+            *(() if accounts is None or files is None else (UserHandlers(accounts), AclHandlers(accounts))),
         )
+        guard = None if accounts is None else Guard(config, accounts, Here())
         self._server = RemotingServer(
-            Router(family.routes() for family in families),
+            Router((family.routes() for family in families), guard=guard),
             host=config.bind_address,
             port=config.listen_port,
             limits=limits,
@@ -91,3 +105,14 @@ class NameServer:
     def _connection_closed(self, connection: Connection) -> None:
         for broker in self._table.connection_closed(connection.id):
             log.info("broker gone", broker=broker.name, address=broker.address, reason="its connection closed")
+
+
+def _accounts_of(config: NamesrvConfig, files: FileSystem | None) -> Accounts | None:
+    """None where everybody is served."""
+    if not config.authentication_enabled:
+        return None
+    if files is not None:
+        files.make_root()
+    accounts = Accounts(files, "")
+    accounts.found(config.first_users)
+    return accounts

@@ -159,6 +159,18 @@ class RequestCode(IntEnum):
     UPDATE_AND_GET_GROUP_FORBIDDEN = 353
     SET_MESSAGE_REQUEST_MODE = 401
 
+    # users and what they may do, of brokers; of our name servers, too
+    AUTH_CREATE_USER = 3001
+    AUTH_UPDATE_USER = 3002
+    AUTH_DELETE_USER = 3003
+    AUTH_GET_USER = 3004
+    AUTH_LIST_USER = 3005
+    AUTH_CREATE_ACL = 3006
+    AUTH_UPDATE_ACL = 3007
+    AUTH_DELETE_ACL = 3008
+    AUTH_GET_ACL = 3009
+    AUTH_LIST_ACL = 3010
+
     # rmqspark's own: OWN_CODES
     RMQ_CAPABILITIES = 30000
     RMQ_BULK_SEND = 30001
@@ -405,6 +417,10 @@ _CODES_BY_ACCESS: Final[Mapping[Access, tuple[RequestCode, ...]]] = {
         RequestCode.QUERY_CONSUME_QUEUE,
         RequestCode.VIEW_BROKER_STATS_DATA,
         RequestCode.GET_BROKER_CONSUME_STATS,
+        RequestCode.AUTH_GET_USER,
+        RequestCode.AUTH_LIST_USER,
+        RequestCode.AUTH_GET_ACL,
+        RequestCode.AUTH_LIST_ACL,
         RequestCode.RMQ_TXN_LIST,
         RequestCode.RMQ_TXN_AUDIT,
         RequestCode.RMQ_QUERY_LIST,
@@ -436,6 +452,12 @@ _CODES_BY_ACCESS: Final[Mapping[Access, tuple[RequestCode, ...]]] = {
         RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN,
         RequestCode.SET_MESSAGE_REQUEST_MODE,
         RequestCode.POP_ROLLBACK,
+        RequestCode.AUTH_CREATE_USER,
+        RequestCode.AUTH_UPDATE_USER,
+        RequestCode.AUTH_DELETE_USER,
+        RequestCode.AUTH_CREATE_ACL,
+        RequestCode.AUTH_UPDATE_ACL,
+        RequestCode.AUTH_DELETE_ACL,
         RequestCode.RMQ_TXN_RESOLVE,
     ),
 }

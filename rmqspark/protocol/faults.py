@@ -45,7 +45,10 @@ _KEYS: Final = (
 _ADVICE: Final = (
     ("username cannot be null", f"It wants to know who asks. Say it with {_KEYS}."),
     ("check signature failed", f"The secret key is not this user's. It comes from {_KEYS}."),
-    ("has no permission to access", "This user has not been given that right: mqadmin createAcl gives it."),
+    (
+        "has no permission to access",
+        "This user has not been given that right: rmq acl create or mqadmin createAcl gives it.",
+    ),
     ("User:", f"The access key names no user who may come in. It comes from {_KEYS}."),
 )
 """What to do about refusals, by RocketMQ's words for them."""

@@ -9,7 +9,7 @@ the server to run.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
@@ -71,6 +71,13 @@ class Route(NamedTuple):
     take: Take | None = None
 
 
+class Guard(Protocol):
+    """Whoever lets requests pass to their handlers, or does not."""
+
+    def check(self, request: Request[Any]) -> None:
+        """Raises what the request is refused with."""
+
+
 class _Way(msgspec.Struct, frozen=True, gc=False):
     """What a request of one code goes through."""
 
@@ -84,7 +91,12 @@ Routes: TypeAlias = dict[RequestCode, Route]
 
 
 class Router:
-    """All request codes of one server. Refuses at construction a code given twice or without a class of access."""
+    """All request codes of one server. Refuses at construction a code given twice or without a class of access.
+
+    A guard is asked about each request, by its code as routed and its fields as its handler has them. Then there are no
+    ways around it: nothing is taken undecoded, together, or by a route's `take`, which is slower. A request with a
+    header that cannot be read, or a code that nobody handles, is refused without asking.
+    """
 
     def __init__(
         self,
@@ -92,7 +104,11 @@ class Router:
         take_undecoded: TakeUndecoded | None = None,
         together: TakesTogether | None = None,
         stopwatch: Stopwatch | None = None,
+        guard: Guard | None = None,
     ) -> None:
+        self._guard = guard
+        if guard is not None:
+            take_undecoded = together = None
         self.together = together
         self._stopwatch = stopwatch
         self._now_ms: Callable[[], int] = int if stopwatch is None else stopwatch.now_ms
@@ -106,11 +122,18 @@ class Router:
                 self._routes.setdefault(truncated, self._routes[code])
         self._by_start = {start: self._routes[code] for start, code in STOCK_STARTS.items() if code in self._routes}
 
+    @property
+    def is_guarded(self) -> bool:
+        """Whether somebody is asked about each request."""
+        return self._guard is not None
+
     def _add(self, code: RequestCode, route: Route) -> None:
         if code in self._routes:
             raise ValueError(f"Request code {code!r} has two handlers.")
         if code not in ACCESS:
             raise ValueError(f"Request code {code!r} has no class of access.")
+        if self._guard is not None:
+            route = _guarded(route, self._guard)
         self._routes[int(code)] = _Way(int(code), envelope_decoder(route.header or NoFields), route.handle, route.take)
 
     def receive(
@@ -211,6 +234,17 @@ class Router:
             self._stopwatch,
             self._now_ms(),
         )
+
+
+def _guarded(route: Route, guard: Guard) -> Route:
+    """The same for those whom the guard lets pass."""
+    check, handle = guard.check, route.handle
+
+    def handle_checked(request: Request[Any]) -> Answer:
+        check(request)
+        return handle(request)
+
+    return Route(route.header, handle_checked)
 
 
 def _unreadable(code: int, error: HeaderError) -> RmqError:

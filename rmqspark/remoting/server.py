@@ -53,8 +53,7 @@ class RemotingServer:
     `port` 0 takes any free one. `port_offsets` names the ports beside it that lead to the same place: a broker gives
     (-2,), the "VIP channel" of old clients. `port_setting` is what a user would change, for the error PortInUse.
     `on_close` is told of each connection that ended. With `tls` clients may or must encrypt; InvalidArgument says what
-    is wrong with its files. `insecure` must be said to listen beyond loopback, as long as
-    there is no authentication.
+    is wrong with its files. `insecure` must be said to listen beyond loopback, unless the router has a guard.
     """
 
     def __init__(
@@ -70,7 +69,8 @@ class RemotingServer:
         insecure: bool = False,
         tls: TlsServing | None = None,
     ) -> None:
-        check_host(host, insecure)
+        if not router.is_guarded:
+            check_host(host, insecure)
         self.router = router
         self.limits = limits or Limits()
         self.shared_buffer = memoryview(bytearray(SHARED_BUFFER_BYTES))
@@ -313,7 +313,8 @@ def check_host(host: str, insecure: bool) -> None:
     if not insecure:
         raise InvalidArgument(
             f"Refusing to listen on {host}: without authentication, all who reach it may do anything.",
-            hint="Listen on 127.0.0.1, or say insecure = true (--insecure) if the network keeps others out.",
+            hint="Listen on 127.0.0.1, ask who they are (authentication_enabled = true), or say insecure = true "
+            "(--insecure) if the network keeps others out.",
         )
     log.warning("listening without authentication beyond this machine", host=host)
 

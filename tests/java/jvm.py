@@ -38,23 +38,23 @@ class Jvm:
         entry = self._class(main).main
         return self._printed(lambda: entry(self.strings(*arguments)))
 
-    def mqadmin(self, verb: str, *arguments: str) -> str:
-        """Runs a verb of mqadmin and gives back what it printed."""
+    def mqadmin(self, verb: str, *arguments: str, hook: Any = None) -> str:
+        """Runs a verb of mqadmin, whose requests a hook may sign, and gives back what it printed."""
         entry = self.rocketmq.tools.command.MQAdminStartup.main0
-        return self._printed(lambda: entry(self.strings(verb, *arguments), None))
+        return self._printed(lambda: entry(self.strings(verb, *arguments), hook))
 
     @contextmanager
     def admin(self, namesrv: str) -> Iterator[Any]:
         """A DefaultMQAdminExt, what mqadmin itself calls."""
         admin = self.rocketmq.tools.admin.DefaultMQAdminExt()
-        with self._started(admin, namesrv):
+        with self.started(admin, namesrv):
             yield admin
 
     @contextmanager
     def producer(self, namesrv: str, group: str = "java-producer") -> Iterator[Any]:
         """A DefaultMQProducer."""
         producer = self.rocketmq.client.producer.DefaultMQProducer(group)
-        with self._started(producer, namesrv):
+        with self.started(producer, namesrv):
             yield producer
 
     @contextmanager
@@ -83,11 +83,20 @@ class Jvm:
         selector = self.rocketmq.client.consumer.MessageSelector
         consumer.subscribe(topic, expression if sql is None else selector.bySql(sql))
         consumer.registerMessageListener(self._listener(messages, orderly, failures))
-        with self._started(consumer, namesrv):
+        with self.started(consumer, namesrv):
             yield messages
 
     @contextmanager
-    def _started(self, client: Any, namesrv: str) -> Iterator[None]:
+    def subscribed(self, consumer: Any, namesrv: str, topic: str) -> Iterator[list[Any]]:
+        """A consumer made elsewhere, reading a topic; gives the list that its MessageExts are added to."""
+        messages: list[Any] = []
+        consumer.subscribe(topic, "*")
+        consumer.registerMessageListener(self._listener(messages, False, 0))
+        with self.started(consumer, namesrv):
+            yield messages
+
+    @contextmanager
+    def started(self, client: Any, namesrv: str) -> Iterator[None]:
         client.setNamesrvAddr(namesrv)
         # A consumer that loses the race for its first heartbeat reads nothing before the next, by default for 30 s.
         client.setHeartbeatBrokerInterval(1000)

@@ -42,7 +42,7 @@ class Up:
 
 @contextmanager
 def up(directory: Path, *arguments: str) -> Iterator[Up]:
-    """`rmq up` on free ports, stopped in order at the end unless it was killed."""
+    """`rmq up` on free ports, with these arguments, stopped in order at the end unless it was killed."""
     endpoints = directory / "endpoints.json"
     endpoints.unlink(missing_ok=True)  # left behind by one that was killed
     ports = ["--namesrv-port", "0", "--broker-port", "0", "--no-admin"]

@@ -79,7 +79,7 @@ class JavaListener:
 def java_producer(jvm: Jvm, namesrv: str, group: str = GROUP) -> Iterator[tuple[Any, JavaListener]]:
     producer, listener = jvm.rocketmq.client.producer.TransactionMQProducer(group), JavaListener(jvm)
     producer.setTransactionListener(listener)
-    with jvm._started(producer, namesrv):
+    with jvm.started(producer, namesrv):
         yield producer, listener
 
 

@@ -1,8 +1,9 @@
 """QUERY_MESSAGE (12) and VIEW_MESSAGE_BY_ID (33): single messages by key or place.
 
-RocketMQ's QueryMessageProcessor; spec: requests, section 5. Readers test keys and topic themselves, since the index
-knows only hashes. Of messages that are too long for one answer, as many come as fit into it (RocketMQ sends a frame
-that no client takes).
+RocketMQ's QueryMessageProcessor; spec: requests, section 5. Readers test keys themselves, since the index knows only
+hashes. Messages of another topic are left out here: who may read a topic could find keys of it that have the hash of
+what is in others, and RocketMQ would answer with these. Of messages that are too long for one answer, as many come as
+fit into it (RocketMQ sends a frame that no client takes).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from rmqspark.protocol.headers.consume import (
     QueryMessageResponseHeader,
     ViewMessageRequestHeader,
 )
+from rmqspark.protocol.records.record import decode_record
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
 
@@ -47,7 +49,7 @@ class MessageHandlers:
         header = request.header
         by_unique_key = request.fields.get(UNIQUE_KEY_QUERY) == "true"
         max_count = self._default_max if by_unique_key else header.maxNum
-        records = self._store.query(
+        found = self._store.query(
             header.topic,
             header.key,
             header.beginTimestamp,
@@ -55,6 +57,7 @@ class MessageHandlers:
             max(0, min(max_count, _MOST_MESSAGES)),
             max_bytes=_MOST_BYTES,
         )
+        records = [record for record in found if decode_record(record).topic == header.topic]
         if not records:
             raise NotFound("can not find message, maybe time range not correct")  # RocketMQ's words
         figures = self._store.figures()

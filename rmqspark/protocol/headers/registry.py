@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers import admin, bulk, cluster, consume, produce, queries, txn
+from rmqspark.protocol.headers import access_control, admin, bulk, cluster, consume, produce, queries, txn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -85,6 +85,16 @@ REQUEST_HEADERS: Final[Mapping[RequestCode, type[Header]]] = MappingProxyType(
         RequestCode.QUERY_TOPICS_BY_CONSUMER: admin.QueryTopicsByConsumerRequestHeader,
         RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: admin.QuerySubscriptionByConsumerRequestHeader,
         RequestCode.QUERY_CONSUME_TIME_SPAN: admin.QueryConsumeTimeSpanRequestHeader,
+        RequestCode.AUTH_CREATE_USER: access_control.UserRequestHeader,
+        RequestCode.AUTH_UPDATE_USER: access_control.UserRequestHeader,
+        RequestCode.AUTH_DELETE_USER: access_control.UserRequestHeader,
+        RequestCode.AUTH_GET_USER: access_control.UserRequestHeader,
+        RequestCode.AUTH_LIST_USER: access_control.ListUsersRequestHeader,
+        RequestCode.AUTH_CREATE_ACL: access_control.AclRequestHeader,
+        RequestCode.AUTH_UPDATE_ACL: access_control.AclRequestHeader,
+        RequestCode.AUTH_GET_ACL: access_control.AclRequestHeader,
+        RequestCode.AUTH_DELETE_ACL: access_control.DeleteAclRequestHeader,
+        RequestCode.AUTH_LIST_ACL: access_control.ListAclsRequestHeader,
         RequestCode.RMQ_BULK_SEND: bulk.BulkSendRequestHeader,
         RequestCode.RMQ_BULK_READ: bulk.BulkReadRequestHeader,
         RequestCode.RMQ_TOPICS_SEND: bulk.TopicsSendRequestHeader,

@@ -23,7 +23,7 @@ pytestmark = [
 ]
 
 PAGE: Final = (Path(__file__).parents[3] / "docs" / "wire-format.md").read_text(encoding="utf-8")
-ROW: Final = re.compile(r"^\| (\d+) \| `(\w+)` \| ([a-z-]+) \| ([a-z, ]+) \|$", re.MULTILINE)
+ROW: Final = re.compile(r"^\| (\d+) \| `(\w+)` \| ([a-z-]+) \| [^|]+ \| ([a-z, ]+) \|$", re.MULTILINE)
 UNKNOWN: Final = [
     code
     for code in (*range(1_000), *range(29_990, 30_100), -1, 2**31 - 1, -(2**31))

@@ -40,13 +40,13 @@ def test_the_newest_messages_as_a_frame(rmq: Rmq) -> None:
 def test_a_topic_without_messages(rmq: Rmq) -> None:
     """An empty topic is an empty frame, one that is not there an error."""
     pytest.importorskip("pandas")
-    rmq.create_topic("t")
-    frame = rmqspark.peek("t", namesrv=rmq.namesrv)
+    rmq.create_topic("bare")
+    frame = rmqspark.peek("bare", namesrv=rmq.namesrv)
     assert (len(frame), frame.columns[0]) == (0, "topic")
     with pytest.raises(TopicNotFound, match="'nowhere'"):
         rmqspark.peek("nowhere", namesrv=rmq.namesrv)
     with pytest.raises(InvalidArgument, match="1 or more"):
-        rmqspark.peek("t", 0, namesrv=rmq.namesrv)
+        rmqspark.peek("bare", 0, namesrv=rmq.namesrv)
 
 
 def test_without_pandas(monkeypatch: pytest.MonkeyPatch) -> None:

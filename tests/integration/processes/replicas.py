@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rmqspark.client.admin import AdminClient
 from rmqspark.client.producer import Producer
-from rmqspark.errors import InvalidQueue, TopicNotFound, Unreachable
+from rmqspark.errors import InvalidQueue, NotWritable, TopicNotFound, Unreachable
 from rmqspark.model import Message, SendStatus
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.remoting.blocking import BlockingConnection
@@ -150,8 +150,8 @@ class Replicas:
         return f"master: {self.master.errors[-2000:]}\nslave: {self.slave.errors[-2000:]}"
 
 
-# What a sender hears while no master is registered, but a slave is: its topic has queues that cannot be sent to.
-NO_MASTER = (Unreachable, TopicNotFound, InvalidQueue)
+# What a sender hears while a slave is registered alone: no queue can be sent to, or the slave itself refuses.
+NO_MASTER = (Unreachable, TopicNotFound, InvalidQueue, NotWritable)
 
 
 class Senders(Load):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import uvloop
 
+from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.errors import ConnectionLost, HandshakeFailed, InvalidArgument, RmqError, Unreachable
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.remoting.access import Access, Tls
@@ -104,6 +105,14 @@ def test_an_authority_that_is_not_known(ask: Any, serve: Serve, authority: Autho
         with pytest.raises(HandshakeFailed, match=r"is not trusted .* with tls_client_trust_cert_path"):
             ask(served.address, access)
     assert ask(served.address, Access(tls=Tls(auth_server=False))) == b"hello"
+
+
+def test_no_name_server_that_is_trusted(serve: Serve, authority: Authority, stranger: Authority) -> None:
+    """The hint is what to do about the handshake, not how to start one."""
+    served = serve(ROUTES, tls=serving(stranger))
+    words = r"No name server answers .* with tls_client_trust_cert_path"
+    with ClusterClient(served.address, access=trusting(authority)) as cluster, pytest.raises(Unreachable, match=words):
+        cluster.topics()
 
 
 @both

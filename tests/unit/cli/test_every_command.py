@@ -90,6 +90,7 @@ def test_what_tells_something_tells_it_to_programs() -> None:
     silent = {name for name, command in COMMANDS.items() if "--json" not in {o for p in command.params for o in p.opts}}
     changing = {"topic create", "topic update", "topic delete", "group delete", "txn commit", "txn rollback"}
     changing |= {"context add", "context use", "context remove"}
+    changing |= {"user create", "user update", "user delete", "acl create", "acl delete"}
     assert silent == {"up", "namesrv", "broker", "admin", "demo", *changing}
 
 

@@ -1,0 +1,204 @@
+"""The users of a server and what they may do, in memory and in two files.
+
+RocketMQ's metadata managers, which keep them in RocksDB.
+
+A change is on disk before it counts and is answered. What there is no file for, where a server has no directory, are
+the users of its settings, which nobody can change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+
+from rmqspark.auth.forms import acl_info, acl_of, changed, user_of, user_record
+from rmqspark.auth.policies import NOTHING
+from rmqspark.auth.users import username_of
+from rmqspark.errors import InvalidArgument, NoPermission, NotWritable
+from rmqspark.protocol.bodies.access_control import AclTable, UserTable
+from rmqspark.store.disk_errors import advice
+from rmqspark.store.json_table import JsonTable
+from rmqspark.threads import in_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from rmqspark.auth.policies import Acl
+    from rmqspark.auth.resources import PolicyType, Resource
+    from rmqspark.auth.users import User
+    from rmqspark.protocol.bodies.access_control import UserInfo
+    from rmqspark.protocol.bodies.base import Body
+    from rmqspark.store.files import FileSystem
+
+MOST_USERS: Final = 10_000
+
+log = structlog.get_logger("rmqspark.auth")
+
+
+class Accounts:
+    """Loaded when made. Raises DamagedFile where a file cannot be read, and lets an OSError through."""
+
+    def __init__(self, files: FileSystem | None, directory: str = "config") -> None:
+        self._users: dict[str, User] = {}
+        self._acls: dict[str, Acl] = {}
+        self._changing = asyncio.Lock()
+        self._users_file = None if files is None else JsonTable(files, _path(directory, "users.json"))
+        self._acls_file = None if files is None else JsonTable(files, _path(directory, "acls.json"))
+        if self._users_file is not None:
+            self._load_users(self._users_file)
+        if self._acls_file is not None:
+            self._load_acls(self._acls_file)
+
+    # --- what there is -----------------------------------------------------------------------------------------------
+
+    def user(self, username: str) -> User | None:
+        return self._users.get(username)
+
+    def users(self) -> Iterable[User]:
+        """By name."""
+        return [user for _, user in sorted(self._users.items())]
+
+    def acl(self, username: str) -> Acl | None:
+        return self._acls.get(username)
+
+    def acls(self) -> Iterable[tuple[str, Acl]]:
+        """By the name of their user."""
+        return sorted(self._acls.items(), key=lambda item: item[0])
+
+    def rights_of(self, username: str) -> Acl:
+        """Nothing, where nothing is said of the user."""
+        return self._acls.get(username, NOTHING)
+
+    # --- changes -----------------------------------------------------------------------------------------------------
+
+    def found(self, users: Iterable[User]) -> None:
+        """Those of the settings, when a server starts: one that there is already stays as it is, as in RocketMQ."""
+        before = len(self._users)
+        for user in users:
+            known = self._users.setdefault(user.username, user)
+            if known != user:
+                log.warning("a user of the settings is there already, and stays as it is", user=user.username)
+        if self._users_file is not None and len(self._users) > before:
+            self._users_file.save(_text(_user_table(self._users)))
+
+    async def create_user(self, info: UserInfo) -> None:
+        user = user_of(info)
+        async with self._changing:
+            if user.username in self._users:
+                raise NoPermission("The user is existed")
+            if len(self._users) >= MOST_USERS:
+                raise InvalidArgument(f"There are {MOST_USERS} users already.", hint="Delete those that nobody needs.")
+            await self._put_users({**self._users, user.username: user})
+
+    async def update_user(self, info: UserInfo) -> None:
+        """Changes what is given of the user."""
+        async with self._changing:
+            old = self._users.get(info.username or "")
+            if old is None:
+                raise NoPermission("The user is not exist")
+            await self._put_users({**self._users, old.username: changed(old, info)})
+
+    async def delete_user(self, username: str) -> None:
+        """And what it may do: that first, or the next user of the name might do it, too."""
+        async with self._changing:
+            if username in self._acls:
+                await self._put_acls(_without(self._acls, username))
+            if username in self._users:
+                await self._put_users(_without(self._users, username))
+
+    async def put_acl(self, subject: str | None, acl: Acl) -> None:
+        """Adds these entries to what is said of the user, in the place of those about the same."""
+        async with self._changing:
+            username = self._existing(subject, f"The subject of {subject} is not exist.")
+            await self._put_acls({**self._acls, username: self.rights_of(username).updated(acl)})
+
+    async def delete_acl(self, subject: str | None, kind: PolicyType, resource: Resource | None) -> None:
+        """What is said of the user about this resource; without one, all of it."""
+        async with self._changing:
+            username = self._existing(subject, "The subject is not exist.")
+            old = self._acls.get(username)
+            if old is None:
+                raise NoPermission("The acl is not exist.")
+            left = NOTHING if resource is None else old.without(kind, resource)
+            await self._put_acls({**self._acls, username: left} if left.policies else _without(self._acls, username))
+
+    def existing(self, subject: str | None) -> str:
+        """The user that a subject names. Raises NoPermission in RocketMQ's words."""
+        return self._existing(subject, "The subject is not exist.")
+
+    def _existing(self, subject: str | None, otherwise: str) -> str:
+        username = username_of(subject)
+        if username is None:
+            raise InvalidArgument(f"{subject!r} is no subject.", hint="It is written User:name.")
+        if username not in self._users:
+            raise NoPermission(otherwise)
+        return username
+
+    async def _put_users(self, users: dict[str, User]) -> None:
+        await _write(self._users_file, _user_table(users))
+        self._users = users
+
+    async def _put_acls(self, acls: dict[str, Acl]) -> None:
+        await _write(self._acls_file, AclTable([info for name, acl in acls.items() if (info := acl_info(name, acl))]))
+        self._acls = acls
+
+    # --- files -------------------------------------------------------------------------------------------------------
+
+    def _load_users(self, file: JsonTable) -> None:
+        self._users = {user.username: user for user in file.load(_users_in) or ()}
+        _warn(file)
+
+    def _load_acls(self, file: JsonTable) -> None:
+        self._acls = dict(file.load(_acls_in) or ())
+        _warn(file)
+
+
+def _users_in(text: str) -> list[User]:
+    """Raises ValueError for what is not the table of users."""
+    try:
+        return [user_of(info) for info in UserTable.decode(text.encode()).users]
+    except NoPermission as error:
+        raise ValueError(str(error)) from None
+
+
+def _acls_in(text: str) -> list[tuple[str, Acl]]:
+    try:
+        read = [(username_of(info.subject), acl_of(info)) for info in AclTable.decode(text.encode()).acls]
+    except NoPermission as error:
+        raise ValueError(str(error)) from None
+    return [(username, acl) for username, acl in read if username is not None]
+
+
+def _user_table(users: Mapping[str, User]) -> UserTable:
+    return UserTable([user_record(user) for user in users.values()])
+
+
+def _path(directory: str, name: str) -> str:
+    return f"{directory}/{name}" if directory else name
+
+
+def _without(table: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in table.items() if key != name}
+
+
+def _text(table: Body) -> str:
+    return table.encode(standard=True).decode()
+
+
+def _warn(file: JsonTable) -> None:
+    if file.warning:
+        log.warning("a table was read from its copy", reason=file.warning)
+
+
+async def _write(file: JsonTable | None, table: Body) -> None:
+    if file is None:
+        raise NoPermission(
+            "This server keeps no users but those of its settings.",
+            hint="Give it a directory for them: auth_config_path.",
+        )
+    try:
+        await in_thread(file.save, _text(table))
+    except OSError as error:
+        raise NotWritable(f"{file.path} cannot be written: {error}.", hint=advice(error)) from error

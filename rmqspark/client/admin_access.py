@@ -1,0 +1,215 @@
+"""Users and what they may do, as an administrator sees to them: on every broker, and on every name server with users.
+
+Servers keep users each for itself, so what changes something goes to all of them, brokers first. A name server without
+users, as RocketMQ's are, is left out.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rmqspark.client.admin_topics import masters
+from rmqspark.client.broker_admin import ADMIN_TIMEOUT_MS
+from rmqspark.errors import InvalidArgument, NotFound, NotSupported, RmqError
+from rmqspark.protocol.bodies.access_control import (
+    AclInfo,
+    PolicyEntryInfo,
+    PolicyInfo,
+    UserInfo,
+    decode_acls,
+    decode_users,
+)
+from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.headers.access_control import (
+    AclRequestHeader,
+    DeleteAclRequestHeader,
+    ListAclsRequestHeader,
+    ListUsersRequestHeader,
+    UserRequestHeader,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    import msgspec
+
+    from rmqspark.client.broker_client import BrokerClient
+    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.remoting.response import Response
+
+    Call = Callable[[RequestCode, msgspec.Struct, bytes], Response]
+
+USER_TYPES: Final = ("Super", "Normal")
+ACTIONS: Final = ("All", "Pub", "Sub", "Create", "Update", "Delete", "Get", "List")
+DECISIONS: Final = ("Allow", "Deny")
+POLICY_TYPES: Final = ("Custom", "Default")
+_RESOURCE_TYPES: Final = ("Topic", "Group", "Cluster")
+
+
+class User(NamedTuple):
+    """A user as the `servers` have it: names of brokers, addresses of name servers."""
+
+    username: str
+    user_type: str
+    enabled: bool
+    servers: tuple[str, ...]
+
+
+class Right(NamedTuple):
+    """What the `servers` have decided of a resource for a user. No source addresses: from wherever it asks."""
+
+    username: str
+    policy_type: str
+    resource: str
+    actions: tuple[str, ...]
+    source_ips: tuple[str, ...]
+    decision: str
+    servers: tuple[str, ...]
+
+
+def create_user(cluster: ClusterClient, username: str, password: str, user_type: str) -> None:
+    info = UserInfo(password, userType=_word(USER_TYPES, user_type, "user type"))
+    _everywhere(cluster, RequestCode.AUTH_CREATE_USER, UserRequestHeader(username), info.encode())
+
+
+def update_user(
+    cluster: ClusterClient, username: str, password: str | None, user_type: str | None, enabled: bool | None
+) -> None:
+    if password is None and user_type is None and enabled is None:
+        raise InvalidArgument("Nothing is to be changed.", hint="Give a password, a type, or whether it is enabled.")
+    kind = None if user_type is None else _word(USER_TYPES, user_type, "user type")
+    status = None if enabled is None else "enable" if enabled else "disable"
+    header = UserRequestHeader(username)
+    _everywhere(cluster, RequestCode.AUTH_UPDATE_USER, header, UserInfo(password, status, kind).encode())
+
+
+def delete_user(cluster: ClusterClient, username: str) -> None:
+    """With all that it may do. NotFound where no server has it."""
+    describe_user(cluster, username)
+    _everywhere(cluster, RequestCode.AUTH_DELETE_USER, UserRequestHeader(username))
+
+
+def list_users(cluster: ClusterClient, name: str = "") -> list[User]:
+    """Those with this in their name. One that servers have differently is in it more than once."""
+    found: dict[tuple[str, str, bool], list[str]] = {}
+    for server, answer in _asked(cluster, RequestCode.AUTH_LIST_USER, ListUsersRequestHeader(name)):
+        for info in decode_users(answer.body):
+            user = info.username or "", info.userType or "", info.userStatus != "disable"
+            found.setdefault(user, []).append(server)
+    return [User(*user, tuple(servers)) for user, servers in sorted(found.items())]
+
+
+def describe_user(cluster: ClusterClient, username: str) -> list[User]:
+    """The same of one user. NotFound."""
+    found = [user for user in list_users(cluster, username) if user.username == username]
+    if not found:
+        raise NotFound(f"There is no user {username!r}.", hint="rmq user list shows those that exist.")
+    return found
+
+
+def create_acl(
+    cluster: ClusterClient,
+    username: str,
+    resources: Sequence[str],
+    actions: Sequence[str],
+    decision: str,
+    source_ips: Sequence[str],
+    policy_type: str,
+) -> None:
+    if not resources or not actions:
+        raise InvalidArgument("A right is about resources and actions.", hint="Such as Topic:orders, and Pub.")
+    words = [_word(ACTIONS, action, "action") for action in actions]
+    decided = _word(DECISIONS, decision, "decision")
+    entries = [PolicyEntryInfo(words, decided, check_resource(each), list(source_ips) or None) for each in resources]
+    policy = PolicyInfo(entries, _word(POLICY_TYPES, policy_type, "policy type"))
+    info = AclInfo([policy], _subject(username))
+    _everywhere(cluster, RequestCode.AUTH_CREATE_ACL, AclRequestHeader(_subject(username)), info.encode())
+
+
+def delete_acl(cluster: ClusterClient, username: str, resource: str | None, policy_type: str) -> None:
+    kind = _word(POLICY_TYPES, policy_type, "policy type")
+    header = DeleteAclRequestHeader(_subject(username), kind, None if resource is None else check_resource(resource))
+    _everywhere(cluster, RequestCode.AUTH_DELETE_ACL, header)
+
+
+def list_acls(cluster: ClusterClient, name: str = "", resource: str = "") -> list[Right]:
+    """Those of users with this in their name, about resources with this in theirs."""
+    header = ListAclsRequestHeader(name or None, resource or None)
+    found: dict[tuple[str, str, str, tuple[str, ...], tuple[str, ...], str], list[str]] = {}
+    for server, answer in _asked(cluster, RequestCode.AUTH_LIST_ACL, header):
+        for right in _rights(decode_acls(answer.body)):
+            found.setdefault(right, []).append(server)
+    return [Right(*right, tuple(servers)) for right, servers in sorted(found.items())]
+
+
+def describe_acl(cluster: ClusterClient, username: str) -> list[Right]:
+    """Those of one user. NotFound where there is no such user."""
+    describe_user(cluster, username)
+    return [right for right in list_acls(cluster, username) if right.username == username]
+
+
+def check_resource(resource: str) -> str:
+    """Raises InvalidArgument for what no server would take for a resource."""
+    kind, colon, name = resource.partition(":")
+    is_one = resource == "*" or (colon and name and kind.lower() in [known.lower() for known in _RESOURCE_TYPES])
+    if not is_one or "*" in name[:-1]:
+        raise InvalidArgument(f"{resource!r} is no resource.", hint="Write Topic:orders, Group:bill*, Cluster:* or *.")
+    return resource
+
+
+def _rights(acls: Iterable[AclInfo]) -> Iterator[tuple[str, str, str, tuple[str, ...], tuple[str, ...], str]]:
+    for acl in acls:
+        username = (acl.subject or "").partition(":")[2]
+        for policy in acl.policies or ():
+            for entry in policy.entries or ():
+                actions, source_ips = tuple(entry.actions or ()), tuple(entry.sourceIps or ())
+                yield username, policy.policyType or "", entry.resource or "", actions, source_ips, entry.decision or ""
+
+
+def _subject(username: str) -> str:
+    return f"User:{username}"
+
+
+def _word(words: Sequence[str], given: str, what: str) -> str:
+    """As RocketMQ spells it."""
+    found = next((word for word in words if word.lower() == given.lower()), None)
+    if found is None:
+        raise InvalidArgument(f"{given!r} is no {what}.", hint=f"There are: {', '.join(words)}.")
+    return found
+
+
+def _everywhere(cluster: ClusterClient, code: RequestCode, header: msgspec.Struct, body: bytes = b"") -> None:
+    done: list[str] = []
+    for server, _ in _asked(cluster, code, header, body, done):
+        done.append(server)
+
+
+def _asked(
+    cluster: ClusterClient, code: RequestCode, header: msgspec.Struct, body: bytes = b"", done: Sequence[str] = ()
+) -> Iterator[tuple[str, Response]]:
+    """The answer of each server. What one raises says which it was, and which have done it."""
+    for server, call in _servers(cluster):
+        try:
+            answer = call(code, header, body)
+        except NotSupported:
+            if server in cluster.name_servers.addresses:
+                continue
+            raise
+        except RmqError as error:
+            so_far = f" {', '.join(done)} had done it before." if done else ""
+            error.message = f"{server}: {error.message.rstrip('.')}.{so_far}"
+            error.args = (error.message,)
+            raise
+        yield server, answer
+
+
+def _servers(cluster: ClusterClient) -> Iterator[tuple[str, Call]]:
+    for name in masters(cluster):
+        yield name, partial(_ask_broker, cluster.broker(name))
+    for address in cluster.name_servers.addresses:
+        yield address, partial(cluster.name_servers.call, address)
+
+
+def _ask_broker(broker: BrokerClient, code: RequestCode, header: msgspec.Struct, body: bytes) -> Response:
+    return broker.call(code, header, body, timeout_ms=ADMIN_TIMEOUT_MS)

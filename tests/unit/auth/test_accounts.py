@@ -1,0 +1,165 @@
+"""Users and rights on disk: there before they are answered, and after every crash."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from rmqspark.auth.accounts import Accounts
+from rmqspark.auth.forms import acl_of
+from rmqspark.auth.resources import PolicyType, Resource
+from rmqspark.auth.users import User, UserType
+from rmqspark.errors import DamagedFile, InvalidArgument, NoPermission, NotWritable
+from rmqspark.protocol.bodies.access_control import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
+from rmqspark.testing.memory_files import MemoryFileSystem
+
+ROOT = User("root", "pw", UserType.SUPER)
+ANN = UserInfo("secret", None, "Normal", "ann")
+
+
+def rights(resource: str = "Topic:orders", actions: str = "Pub"):
+    return acl_of(AclInfo([PolicyInfo([PolicyEntryInfo(actions.split(","), "Allow", resource)])], "User:ann"))
+
+
+def test_what_was_answered_survives_a_power_loss() -> None:
+    """Users, rights, and what was taken away of both."""
+    files = MemoryFileSystem()
+
+    async def change() -> None:
+        accounts = Accounts(files)
+        accounts.found([ROOT])
+        await accounts.create_user(ANN)
+        await accounts.create_user(UserInfo("x", None, None, "bob"))
+        await accounts.put_acl("User:ann", rights())
+        await accounts.put_acl("User:ann", rights("Group:*", "Sub,Get"))
+        await accounts.put_acl("User:bob", rights())
+        await accounts.update_user(UserInfo(None, "disable", None, "ann"))
+        await accounts.delete_user("bob")
+        await accounts.delete_acl("User:ann", PolicyType.CUSTOM, Resource.parse("Topic:orders"))
+
+    asyncio.run(change())
+    files.crash()
+    again = Accounts(files)
+    assert [(user.username, user.password, user.type, user.status) for user in again.users()] == [
+        ("ann", "secret", "Normal", "disable"),
+        ("root", "pw", "Super", "enable"),
+    ]
+    assert [(name, [r.key for r in acl.policies[PolicyType.CUSTOM]]) for name, acl in again.acls()] == [
+        ("ann", ["Group:*"])
+    ]
+
+
+def test_the_next_user_of_a_name_has_no_rights() -> None:
+    """They go with the user they were given to."""
+
+    async def change() -> None:
+        accounts = Accounts(MemoryFileSystem())
+        await accounts.create_user(ANN)
+        await accounts.put_acl("User:ann", rights())
+        await accounts.delete_user("ann")
+        await accounts.create_user(ANN)
+        assert accounts.acl("ann") is None
+
+    asyncio.run(change())
+
+
+@pytest.mark.faults
+def test_what_cannot_be_written_does_not_count() -> None:
+    """Neither now nor after the next start."""
+    files = MemoryFileSystem()
+
+    async def change() -> Accounts:
+        accounts = Accounts(files)
+        await accounts.create_user(ANN)
+        files.fail_next("fsync")
+        with pytest.raises(NotWritable, match="config/users.json cannot be written"):
+            await accounts.create_user(UserInfo("x", None, None, "bob"))
+        return accounts
+
+    assert [user.username for user in asyncio.run(change()).users()] == ["ann"]
+    assert [user.username for user in Accounts(files).users()] == ["ann"]
+
+
+def test_users_of_the_settings_come_once() -> None:
+    """One whose password was changed since keeps it, as in RocketMQ."""
+    files = MemoryFileSystem()
+
+    async def change() -> None:
+        accounts = Accounts(files)
+        accounts.found([ROOT, ROOT])
+        await accounts.update_user(UserInfo("changed", None, None, "root"))
+
+    asyncio.run(change())
+    again = Accounts(files)
+    again.found([ROOT])
+    assert [(user.username, user.password) for user in again.users()] == [("root", "changed")]
+
+
+def test_a_server_without_a_directory_has_the_users_of_its_settings() -> None:
+    """And says what to do for others."""
+    accounts = Accounts(None)
+    accounts.found([ROOT])
+    with pytest.raises(NoPermission, match="auth_config_path"):
+        asyncio.run(accounts.create_user(ANN))
+    assert [user.username for user in accounts.users()] == ["root"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("users.json", "{"),
+        ("users.json", json.dumps({"users": [{"username": "a"}]})),
+        ("acls.json", json.dumps({"acls": [{"subject": "User:a", "policies": [{"entries": [{"resource": "x"}]}]}]})),
+    ],
+)
+def test_a_damaged_file_is_not_taken_for_none(name, content) -> None:
+    """A server that forgot its users would let nobody in, or forget what is denied."""
+    files = MemoryFileSystem()
+    files.make_directory("config")
+    file = files.open(f"config/{name}", create=True)
+    file.pwrite(content.encode(), 0)
+    file.close()
+    with pytest.raises(DamagedFile, match=f"config/{name}"):
+        Accounts(files)
+
+
+@pytest.mark.parametrize(
+    ("info", "error", "words"),
+    [
+        (UserInfo("x", None, None, " "), NoPermission, "username can not be blank"),
+        (UserInfo(" ", None, None, "a"), NoPermission, "password can not be blank"),
+        (UserInfo("x" * 1025, None, None, "a"), InvalidArgument, "The password has 1025 characters"),
+        (ANN, NoPermission, "The user is existed"),
+    ],
+)
+def test_users_that_cannot_be(info, error, words) -> None:
+    """In RocketMQ's words."""
+
+    async def change() -> None:
+        accounts = Accounts(MemoryFileSystem())
+        await accounts.create_user(ANN)
+        with pytest.raises(error, match=words):
+            await accounts.create_user(info)
+
+    asyncio.run(change())
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        (PolicyEntryInfo(["Pub"], "Allow", "orders"), "The resource is null."),
+        (PolicyEntryInfo([], "Allow", "Topic:a"), "The actions is empty."),
+        (PolicyEntryInfo(["Fly"], "Allow", "Topic:a"), "The actions is empty."),
+        (PolicyEntryInfo(["Any"], "Allow", "Topic:a"), "The actions can not be Any."),
+        (PolicyEntryInfo(["Pub"], "Perhaps", "Topic:a"), "The decision is null or illegal."),
+        (PolicyEntryInfo(["Pub"], "Allow", "Topic:a", [" "]), "The source ip is empty."),
+        (PolicyEntryInfo(["Pub"], "Allow", "Topic:a", ["example.org"]), "The source ip is invalid."),
+    ],
+)
+def test_rights_that_cannot_be(entry, words) -> None:
+    """In RocketMQ's words."""
+    with pytest.raises(NoPermission) as caught:
+        acl_of(AclInfo([PolicyInfo([entry])], "User:a"))
+    assert str(caught.value) == words
