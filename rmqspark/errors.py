@@ -243,6 +243,14 @@ class FlushTimeout(RmqError):
     retriable = True
 
 
+class SlaveNotAvailable(FlushTimeout):
+    """Stored on the master, and no slave is there, or near enough, to have it too."""
+
+
+class FlushSlaveTimeout(FlushTimeout):
+    """Stored on the master, and on no slave within the time allowed."""
+
+
 class GoingAway(RmqError):
     """The server is shutting down; connect to another one, or again."""
 

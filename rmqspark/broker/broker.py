@@ -18,6 +18,7 @@ import structlog
 from rmqspark.broker.metrics.exporter import Exporter
 from rmqspark.broker.parts import Given, Parts
 from rmqspark.broker.reconcile import reconcile
+from rmqspark.broker.replicating import MasterRole
 from rmqspark.broker.requests import server_of
 from rmqspark.broker.rounds import rounds
 from rmqspark.broker.tables import BrokerTables
@@ -112,8 +113,10 @@ class Broker:
         await tables.save()
         running.push_async_callback(tables.save)
         self._parts = parts = Parts(given, store, tables)
-        running.callback(parts.delays.finish)
-        running.callback(parts.timed.finish)
+        running.push_async_callback(parts.role.stop)
+        if isinstance(parts.role, MasterRole):
+            running.callback(parts.delays.finish)
+            running.callback(parts.timed.finish)
         server = server_of(given, parts)
         running.push_async_callback(parts.coordination.close)
 
@@ -124,14 +127,17 @@ class Broker:
             running.callback(tasks.create_task(each).cancel)
 
         parts.set_store_host(self._whereabouts.store_host)
-        parts.halves.recover()
-        parts.delays.recover()
-        parts.timed.recover()
-        parts.resolver.recover()
+        if isinstance(parts.role, MasterRole):
+            parts.halves.recover()
+            parts.delays.recover()
+            parts.timed.recover()
+            parts.resolver.recover()
         store.look_at_disk(given.clock.now_ms())  # the first round of the clock comes too late for the first message
         await running.enter_async_context(server)
         self._whereabouts.port = server.port
         parts.set_store_host(self._whereabouts.store_host)
+        if isinstance(parts.role, MasterRole):
+            await parts.role.listen(server.port)
         running.callback(parts.pulls.stop_waiting)
         if given.config.exports_metrics:
             await running.enter_async_context(_exporter_of(given.config, parts))

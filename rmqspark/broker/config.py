@@ -6,14 +6,16 @@ from dataclasses import dataclass
 
 from rmqspark.auth.config import AuthConfig
 from rmqspark.broker.metrics.settings import exports, labels_of
-from rmqspark.errors import InvalidArgument, NotThereYet
+from rmqspark.errors import InvalidArgument
 from rmqspark.protocol.names import check_broker_name
 from rmqspark.remoting.access import Access
 from rmqspark.remoting.address import is_loopback
 from rmqspark.remoting.tls.settings import TlsClientSettings, TlsServerSettings
 from rmqspark.settings import check_bounds, setting
 
-_ROLES_SERVED = ("ASYNC_MASTER", "SYNC_MASTER")
+_MASTERS = ("ASYNC_MASTER", "SYNC_MASTER")
+_SLAVE = "SLAVE"
+_MOST_TRANSFER_BYTES = (4 << 20) - 12  # what RocketMQ's slave takes at a time
 
 
 @dataclass(frozen=True)
@@ -22,8 +24,10 @@ class BrokerConfig(TlsClientSettings, TlsServerSettings, AuthConfig):
 
     broker_name: str = setting("broker-a", "Name of this broker and its replicas: a word, a host, or room@name.")
     broker_cluster_name: str = setting("DefaultCluster", "Cluster this broker belongs to.")
-    broker_id: int = setting(0, "0 is the master of a broker name.", at_least=0)
-    broker_role: str = setting("ASYNC_MASTER", "ASYNC_MASTER or SYNC_MASTER; the same while there are no replicas.")
+    broker_id: int = setting(0, "0 is the master of a broker name, its slaves have others.", at_least=0)
+    broker_role: str = setting(
+        "ASYNC_MASTER", "SYNC_MASTER answers a send when slaves have it, ASYNC_MASTER at once; or SLAVE."
+    )
     bind_address: str = setting("127.0.0.1", "Address the broker listens on.")
     listen_port: int = setting(
         10911, "Port for clients; listen port - 2 is opened too. 0 takes a free pair.", at_least=0, at_most=65_535
@@ -33,6 +37,33 @@ class BrokerConfig(TlsClientSettings, TlsServerSettings, AuthConfig):
     register_name_server_period: int = setting(30_000, "Time between registrations.", unit="ms")
     register_broker_timeout_mills: int = setting(24_000, "Time allowed for one registration.", unit="ms")
     insecure: bool = setting(False, "(ours) Listen beyond loopback although there is no authentication.")
+
+    ha_listen_port: int | None = setting(
+        None,
+        "Port for slaves, 0 for any. Not set: listen port + 1, or any where that is in use.",
+        at_least=0,
+        at_most=65_535,
+    )
+    ha_master_address: str = setting(
+        "", "host:port where a slave gets its master's log; empty: the name servers say it."
+    )
+    in_sync_replicas: int = setting(
+        2, "Copies that a send waits for as SYNC_MASTER, the master's among them (1 in RocketMQ 5)."
+    )
+    slave_timeout: int = setting(3000, "How long a send may wait for slaves.", unit="ms")
+    ha_max_gap_not_in_sync: int = setting(256 << 20, "A slave that is further behind is not waited for.", unit="bytes")
+    ha_send_heartbeat_interval: int = setting(5000, "Time after which master and slave say that they live.", unit="ms")
+    ha_housekeeping_interval: int = setting(20_000, "Silence after which they hang up.", unit="ms")
+    ha_transfer_batch_size: int = setting(
+        32_768, "Bytes of the log sent to a slave at a time.", unit="bytes", at_most=_MOST_TRANSFER_BYTES
+    )
+    ha_send_whole_log: bool = setting(False, "(ours) An empty slave gets all of the log, not only its newest file.")
+    ha_cut_tail: bool = setting(
+        False, "(ours) A slave cuts off what even a SYNC_MASTER does not have any more; an ASYNC_MASTER's always."
+    )
+    slave_sync_interval: int = setting(
+        10_000, "(ours) Time between two looks of a slave at its master's tables.", unit="ms"
+    )
 
     auto_create_topic_enable: bool | None = setting(
         None, "Sending to an unknown topic creates it. Not set: only while the broker listens on loopback."
@@ -123,11 +154,7 @@ class BrokerConfig(TlsClientSettings, TlsServerSettings, AuthConfig):
         labels_of(self.metrics_label)
         for name in (self.broker_name, self.broker_cluster_name):
             check_broker_name(name)
-        if self.broker_role not in _ROLES_SERVED or self.broker_id != 0:
-            raise NotThereYet(
-                f"broker_role {self.broker_role!r} with broker_id {self.broker_id} is not supported.",
-                hint="Replicas are not there yet: use ASYNC_MASTER with id 0.",
-            )
+        self._check_role()
         if 0 < self.listen_port < 3:
             raise InvalidArgument(
                 f"listen_port is {self.listen_port}, but must be 3 to 65535, or 0 for a free pair.",
@@ -137,6 +164,31 @@ class BrokerConfig(TlsClientSettings, TlsServerSettings, AuthConfig):
             raise InvalidArgument(
                 f"default_topic_queue_nums is {self.default_topic_queue_nums}, but must be 1 to {self.max_queue_nums}."
             )
+
+    def _check_role(self) -> None:
+        if self.broker_role not in (*_MASTERS, _SLAVE):
+            raise InvalidArgument(
+                f"broker_role is {self.broker_role!r}, but must be ASYNC_MASTER, SYNC_MASTER or SLAVE."
+            )
+        if self.is_slave != (self.broker_id > 0):
+            raise InvalidArgument(
+                f"broker_role {self.broker_role} does not go with broker_id {self.broker_id}.",
+                hint="A master has id 0, a slave of the same broker_name another one.",
+            )
+        if self.is_slave and not (self.namesrv_addr or self.ha_master_address):
+            raise InvalidArgument(
+                "A slave finds its master by the name servers, and none is named.",
+                hint="Set namesrv_addr (--namesrv), or ha_master_address.",
+            )
+
+    @property
+    def is_slave(self) -> bool:
+        return self.broker_role == _SLAVE
+
+    @property
+    def waits_for_slaves(self) -> bool:
+        """Whether sends are answered when slaves have them."""
+        return self.broker_role == "SYNC_MASTER" and self.in_sync_replicas > 1
 
     @property
     def access(self) -> Access:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rmqspark.broker.config import BrokerConfig
-    from rmqspark.broker.flusher import Flusher
+    from rmqspark.broker.safety import Safety
     from rmqspark.broker.sending.appender import Appender
     from rmqspark.broker.tables import BrokerTables
     from rmqspark.clock import Clock
@@ -32,7 +32,7 @@ def coordination(
     store: MessageStore,
     files: FileSystem,
     tables: BrokerTables,
-    flusher: Flusher,
+    safety: Safety,
     appender: Appender,
     clock: Clock,
     participant_here: ParticipantHere,
@@ -53,7 +53,7 @@ def coordination(
         clock,
         peers=Peers(config.broker_name, name_servers, config.access),
         append=appender.append_together,
-        flush_to=flusher.flushed,
+        flush_to=safety.flushed,
         participant_here=participant_here,
         commit_here=_committing(store, tables, clock),
         leases_here=lambda group, member, run, leases: tables.locks.keep(

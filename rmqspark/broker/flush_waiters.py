@@ -22,12 +22,17 @@ class FlushWaiter(NamedTuple):
     done: Callable[[RmqError | None], None]
 
 
+def _not_on_disk() -> RmqError:
+    return FlushTimeout("Stored, but not on disk in time.")
+
+
 class FlushWaiters:
     """Waiters in the order of their end offsets, which is that of their deadlines. Each is answered once: in time, with
-    a refusal, or with a FlushTimeout."""
+    a refusal, or with what `late` makes, a FlushTimeout."""
 
-    def __init__(self, timeout_s: float) -> None:
+    def __init__(self, timeout_s: float, late: Callable[[], RmqError] = _not_on_disk) -> None:
         self._timeout_s = timeout_s
+        self._late = late
         self._waiters: deque[FlushWaiter] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -82,5 +87,5 @@ class FlushWaiters:
     def _give_up_late(self) -> None:
         loop = asyncio.get_running_loop()
         while self._waiters and self._waiters[0].deadline <= loop.time():
-            self._answer_first(FlushTimeout("Stored, but not on disk in time."))
+            self._answer_first(self._late())
         self._timer = loop.call_at(self._waiters[0].deadline, self._give_up_late) if self._waiters else None

@@ -65,6 +65,8 @@ class Flusher:
         self._refusal: NotWritable | None = None  # why nothing is flushed any more
         self._is_checkpoint_refused = False
         self._is_closing = False
+        self.between_flushes = asyncio.Lock()
+        """Who holds it knows that no flush is under way."""
 
     def adopt(self, config: StoreConfig) -> None:
         """Goes by these settings from the next flush on."""
@@ -108,9 +110,10 @@ class Flusher:
         loop, store = asyncio.get_running_loop(), self._store
         begun, end_offset = loop.time(), store.end_offset
         thorough = self._is_thorough_due(begun)
-        plan = None if self._refusal else store.begin_flush(thorough=thorough)
-        if plan is not None:
-            await self._carry_out(plan)
+        async with self.between_flushes:
+            plan = None if self._refusal else store.begin_flush(thorough=thorough)
+            if plan is not None:
+                await self._carry_out(plan)
         if thorough:
             self._thorough_ended_s, self._thorough_begin = loop.time(), end_offset
             self._thorough_took_s = self._thorough_ended_s - begun

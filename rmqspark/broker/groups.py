@@ -96,6 +96,16 @@ class SubscriptionGroups:
         """In the form of config/subscriptionGroup.json."""
         return SubscriptionGroupTable(subscriptionGroupTable=dict(self._groups), dataVersion=self.version)
 
+    def follow(self, table: SubscriptionGroupTable, now_ms: int) -> None:
+        """Becomes what a master's table is. Raises InvalidName."""
+        told = {
+            check_group(name): msgspec.structs.replace(config, groupName=name)
+            for name, config in table.subscriptionGroupTable.items()
+        }
+        if told != self._groups:
+            self._groups = told
+            self.version = self.version.next(now_ms)
+
     def load(self, table: SubscriptionGroupTable) -> None:
         """Takes over a stored table. Raises InvalidName for names no group may have."""
         for name, config in table.subscriptionGroupTable.items():

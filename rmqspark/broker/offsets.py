@@ -108,6 +108,14 @@ class ConsumerOffsets:
             if at and topic and group:
                 self._committed[topic, group] = dict(queues)
 
+    def follow(self, table: ConsumerOffsetTable) -> None:
+        """Takes over what a master's table says; of groups and topics that it does not name nothing changes."""
+        for key, queues in table.offsetTable.items():
+            topic, at, group = key.partition("@")
+            if at and topic and group and self._committed.get((topic, group)) != queues:
+                self._committed[topic, group] = dict(queues)
+                self.revision += 1
+
     def _store(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         self._committed.setdefault((topic, group), {})[queue_id] = offset
         self.revision += 1

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from rmqspark.broker.config import BrokerConfig
-    from rmqspark.broker.flusher import Flusher
+    from rmqspark.broker.safety import Safety
     from rmqspark.broker.stats import BrokerStats
     from rmqspark.broker.topics import TopicTable
     from rmqspark.clock import Clock
@@ -33,7 +33,7 @@ def participation(
     config: BrokerConfig,
     store: MessageStore,
     topics: TopicTable,
-    flusher: Flusher,
+    safety: Safety,
     stats: BrokerStats,
     clock: Clock,
     *,
@@ -59,7 +59,7 @@ def participation(
         participant,
         halves,
         completer,
-        flusher,
+        safety,
         clock,
         ask=ask,
         timeout_ms=config.transaction_time_out,

@@ -27,6 +27,8 @@ from rmqspark.broker.metrics.counted import Counted
 from rmqspark.broker.participation import participation
 from rmqspark.broker.queries import SparkQueries
 from rmqspark.broker.registration import Registrar
+from rmqspark.broker.replicating import MasterRole, SlaveRole
+from rmqspark.broker.safety import Safety
 from rmqspark.broker.sending.appender import Appender
 from rmqspark.broker.sending.receipts import Receipts
 from rmqspark.broker.settings_in_force import SettingsInForce
@@ -78,6 +80,10 @@ class Given(NamedTuple):
         return len(self.delays_ms)
 
     @property
+    def name_servers(self) -> tuple[str, ...]:
+        return parse_addresses(self.config.namesrv_addr, "namesrv_addr") if self.config.namesrv_addr else ()
+
+    @property
     def syncs_flush(self) -> bool:
         return self.store_config.flush_disk_type == "SYNC_FLUSH"
 
@@ -96,11 +102,18 @@ class Parts:
         self.rates = ConsumptionRates(tables.offsets, clock.monotonic_ms())
         self.clients = ClientRegistry(expiry_ms=config.client_expired_time, max_groups=config.max_group_nums)
         self.receipts = Receipts(region_id=config.region_id, trace_on=config.trace_on)
-        self.registrar = _registrar(config, given.whereabouts, topics)
+        self.registrar = _registrar(given, topics)
         self.publisher = TopicPublisher(tables, self.registrar)
 
         self.flusher = Flusher(store, given.store_config)
-        self.appender = Appender(store, self.flusher, self.stats, self.counted, sync_flush=given.syncs_flush)
+        self.role: MasterRole | SlaveRole
+        if config.is_slave:
+            self.role = slave = SlaveRole(given, store, self.flusher, tables)
+            self.registrar.on_registered = slave.registered
+        else:
+            self.role = MasterRole(given, store)
+        self.safety = Safety(self.flusher, sync_flush=given.syncs_flush, replicas=self.role.waiters)
+        self.appender = Appender(store, self.safety, self.stats, self.counted)
 
         self.halves = HalfMessages(
             store,
@@ -128,7 +141,7 @@ class Parts:
             config,
             store,
             topics,
-            self.flusher,
+            self.safety,
             self.stats,
             clock,
             status_of=lambda *batch: self.coordination.status_of(*batch),  # the two know each other
@@ -136,7 +149,7 @@ class Parts:
             max_message_bytes=given.store_config.max_message_size,
         )
         self.coordination = coordination(
-            config, given.store_config, store, given.files, tables, self.flusher, self.appender, clock, self.resolver
+            config, given.store_config, store, given.files, tables, self.safety, self.appender, clock, self.resolver
         )
         self.guard = guard_of(config, self.accounts, store, self.coordination.inputs)
         self.expiry = ExpiryRounds(store, self.flusher, self.needed_offset, clock)
@@ -161,7 +174,10 @@ class Parts:
         self.metrics = BrokerMetrics(given, self)
 
     def needed_offset(self) -> int:
-        """Physical offset from which on transactions and delayed messages need the log, as things are now."""
+        """Physical offset from which on transactions and delayed messages need the log, as things are now. A slave
+        does not know: it keeps what has not expired."""
+        if isinstance(self.role, SlaveRole):
+            return self.store.end_offset
         delays = (self.delays.needed_offset, self.timed.needed_offset)
         needed = (self.coordination.needed_offset, self.resolver.needed_offset(), *delays)
         return min(offset for offset in needed if offset is not None)
@@ -179,10 +195,11 @@ class Parts:
             part.set_store_host(host)
 
 
-def _registrar(config: BrokerConfig, whereabouts: Whereabouts, topics: TopicTable) -> Registrar:
+def _registrar(given: Given, topics: TopicTable) -> Registrar:
+    config = given.config
     return Registrar(
-        parse_addresses(config.namesrv_addr, "namesrv_addr") if config.namesrv_addr else (),
-        whereabouts.identity,
+        given.name_servers,
+        given.whereabouts.identity,
         topics.registration,
         period_ms=config.register_name_server_period,
         timeout_ms=config.register_broker_timeout_mills,

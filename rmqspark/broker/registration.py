@@ -18,7 +18,11 @@ import structlog
 from rmqspark.errors import NoPermission, RmqError
 from rmqspark.protocol.bodies.register import register_crc32
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers.cluster import RegisterBrokerRequestHeader, UnregisterBrokerRequestHeader
+from rmqspark.protocol.headers.cluster import (
+    RegisterBrokerRequestHeader,
+    RegisterBrokerResponseHeader,
+    UnregisterBrokerRequestHeader,
+)
 from rmqspark.remoting.access import OPEN
 from rmqspark.remoting.connection import AsyncConnection
 
@@ -47,7 +51,8 @@ class BrokerIdentity(NamedTuple):
 
 
 class Registrar:
-    """Keeps the links to all name servers. `identify` and `describe` say what to register when it comes to that."""
+    """Keeps the links to all name servers. `identify` and `describe` say what to register when it comes to that;
+    `on_registered`, where it is set, hears what each answers."""
 
     def __init__(
         self,
@@ -59,7 +64,10 @@ class Registrar:
         timeout_ms: int,
         access: Access = OPEN,
     ) -> None:
-        self._links = [_Link(address, identify, describe, period_ms, timeout_ms, access) for address in addresses]
+        self.on_registered: Callable[[RegisterBrokerResponseHeader], None] | None = None
+        self._links = [
+            _Link(address, identify, describe, self._answered, period_ms, timeout_ms, access) for address in addresses
+        ]
 
     async def start(self, tasks: asyncio.TaskGroup) -> None:
         """Tries every name server once, then goes on in the background; returns when all tries are over."""
@@ -74,6 +82,10 @@ class Registrar:
         async with asyncio.TaskGroup() as goodbyes:
             for link in self._links:
                 goodbyes.create_task(link.stop())
+
+    def _answered(self, answer: RegisterBrokerResponseHeader) -> None:
+        if self.on_registered is not None:
+            self.on_registered(answer)
 
     def hurry(self) -> None:
         """Registers again in the next turn of the loop; calls of one turn share it."""
@@ -98,6 +110,7 @@ class _Link:
         address: str,
         identify: Callable[[], BrokerIdentity],
         describe: Callable[[], RegisterBrokerBody],
+        answered: Callable[[RegisterBrokerResponseHeader], None],
         period_ms: int,
         timeout_ms: int,
         access: Access,
@@ -108,6 +121,7 @@ class _Link:
         self._address = address
         self._identify = identify
         self._describe = describe
+        self._answered = answered
         self._period = period_ms / 1000
         self._timeout_ms = timeout_ms
         self._access = access
@@ -205,7 +219,7 @@ class _Link:
             allTopics=True,
         )
         response = await self._connection.call(RequestCode.REGISTER_BROKER, header, body, timeout_ms=self._timeout_ms)
-        response.raise_for_code()
+        self._answered(response.raise_for_code().header(RegisterBrokerResponseHeader))
 
 
 def _reason(error: RmqError) -> str:

@@ -18,11 +18,13 @@ from rmqspark.broker.handlers.consumer_calls import ConsumerCallHandlers
 from rmqspark.broker.handlers.consumer_offsets import ConsumerOffsetHandlers
 from rmqspark.broker.handlers.delays import DelayHandlers
 from rmqspark.broker.handlers.groups import GroupHandlers
+from rmqspark.broker.handlers.ha_status import HaStatusHandlers
 from rmqspark.broker.handlers.leases import LeaseHandlers
 from rmqspark.broker.handlers.locks import LockHandlers
 from rmqspark.broker.handlers.measuring import MeasuringHandlers
 from rmqspark.broker.handlers.messages import MessageHandlers
 from rmqspark.broker.handlers.metrics import MetricsHandlers
+from rmqspark.broker.handlers.on_slaves import refusing_on_slaves
 from rmqspark.broker.handlers.progress import ProgressHandlers
 from rmqspark.broker.handlers.queries import QueryHandlers
 from rmqspark.broker.handlers.queue_offsets import QueueOffsetHandlers
@@ -36,6 +38,7 @@ from rmqspark.broker.handlers.topics import TopicHandlers
 from rmqspark.broker.handlers.transactions import TransactionHandlers
 from rmqspark.broker.handlers.txn_coordinator import TxnCoordinatorHandlers
 from rmqspark.broker.handlers.txn_participant import TxnParticipantHandlers
+from rmqspark.broker.replicating import SlaveRole
 from rmqspark.broker.sending.intake import Intake
 from rmqspark.broker.sending.send_tables import SendTables
 from rmqspark.broker.sending.usual_sends import UsualSends
@@ -45,7 +48,7 @@ from rmqspark.remoting.router import Router
 from rmqspark.remoting.server import RemotingServer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from rmqspark.broker.parts import Given, Parts
     from rmqspark.remoting.router import Routes
@@ -65,10 +68,13 @@ def server_of(given: Given, parts: Parts) -> RemotingServer:
         _about_reads(given, parts),
         _about_administration(given, parts),
     )
+    answered: Iterable[Routes] = chain.from_iterable(families)
+    if config.is_slave:
+        answered = map(refusing_on_slaves, answered)
     latency = parts.counted.latency
     together = SendTables(usual, parts.appender, receipts, latency)
     server = RemotingServer(
-        Router(chain.from_iterable(families), usual.take_alike, together, latency, parts.guard),
+        Router(answered, usual.take_alike, together, latency, parts.guard),
         host=config.bind_address,
         port=config.listen_port,
         limits=given.limits,
@@ -181,6 +187,8 @@ def _about_administration(given: Given, parts: Parts) -> Iterator[Routes]:
     yield SettingsHandlers(parts.settings, given.whereabouts, topics.version).routes()
     yield RuntimeHandlers(store, parts.stats, clock).routes()
     yield MetricsHandlers(parts.metrics).routes()
+    role = parts.role.slave if isinstance(parts.role, SlaveRole) else parts.role.master.slaves
+    yield HaStatusHandlers(store, role, most_behind_bytes=config.ha_max_gap_not_in_sync).routes()
     if parts.accounts is None:
         yield WithoutUsers().routes()
     else:

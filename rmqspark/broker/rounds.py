@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
+from rmqspark.broker.replicating import SlaveRole
 from rmqspark.errors import RmqError
 
 if TYPE_CHECKING:
@@ -23,6 +24,13 @@ _TRANSACTION_INTERVAL_MS: Final = 1_000
 
 def rounds(given: Given, parts: Parts) -> list[Coroutine[Any, Any, None]]:
     """Each goes on until it is cancelled."""
+    return [
+        *_of_any(given, parts),
+        *(_of_slave(given, parts, parts.role) if isinstance(parts.role, SlaveRole) else _of_master(parts)),
+    ]
+
+
+def _of_any(given: Given, parts: Parts) -> list[Coroutine[Any, Any, None]]:
     clock, tables = given.clock, parts.tables
     return [
         _every(parts.pulls.scan_interval_ms, parts.pulls.scan),
@@ -33,12 +41,26 @@ def rounds(given: Given, parts: Parts) -> list[Coroutine[Any, Any, None]]:
         _every(_CLEANING_INTERVAL_MS, lambda: parts.stats.sample(clock.now_ms())),
         _every(_CLEANING_INTERVAL_MS, parts.metrics.count),
         _every(_CLEANING_INTERVAL_MS, parts.expiry.run),
+        _every(given.config.flush_consumer_offset_interval, tables.save),
+    ]
+
+
+def _of_master(parts: Parts) -> list[Coroutine[Any, Any, None]]:
+    """What appends to the log, or asks others to."""
+    return [
         _every(_CHECK_BACK_INTERVAL_MS, parts.check_back.run_round),
         _every(_DELAY_INTERVAL_MS, parts.delays.run_round),
         _every(_DELAY_INTERVAL_MS, parts.timed.run_round),
         _every(_TRANSACTION_INTERVAL_MS, parts.resolver.check_back),
         _every(_TRANSACTION_INTERVAL_MS, parts.coordination.tick),
-        _every(given.config.flush_consumer_offset_interval, tables.save),
+    ]
+
+
+def _of_slave(given: Given, parts: Parts, role: SlaveRole) -> list[Coroutine[Any, Any, None]]:
+    return [
+        role.slave.run(),
+        role.seek(parts.registrar.hurry),
+        _every(given.config.slave_sync_interval, role.tables.run_round),
     ]
 
 

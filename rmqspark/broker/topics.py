@@ -176,6 +176,20 @@ class TopicTable:
         table = TopicConfigTable(self._topics, self.version, DataVersion(), {}, {})
         return RegisterBrokerBody(table)
 
+    def follow(self, table: TopicConfigTable, now_ms: int) -> None:
+        """Becomes what a master's table is; what a broker needs itself, and retry topics, stay. Raises InvalidName."""
+        told = {
+            _check_kept(name): msgspec.structs.replace(config, topicName=name)
+            for name, config in table.topicConfigTable.items()
+        }
+        own = {name: config for name, config in self._topics.items() if self._is_own(name) and name not in told}
+        if own | told != self._topics:
+            self._topics = own | told
+            self.version = self.version.next(now_ms)
+
+    def _is_own(self, name: str) -> bool:
+        return name in self._own_names or name.startswith(RETRY_PREFIX)
+
     def load(self, table: TopicConfigTable) -> None:
         """Takes over a stored table. Raises InvalidName for a name that must not become a directory."""
         for name, config in table.topicConfigTable.items():

@@ -17,7 +17,8 @@ _HA_PORT_OFFSET: Final = 1
 
 
 class Whereabouts:
-    """`port` is the one clients connect to; until the server listens, that of the settings, which may be 0.
+    """`port` is the one clients connect to; until the server listens, that of the settings, which may be 0. `ha_port`
+    is the one slaves connect to; 0 where they cannot, and the usual one is told.
 
     Raises InvalidArgument where no host follows from the settings.
     """
@@ -26,6 +27,7 @@ class Whereabouts:
         self._config = config
         self.host = _advertised_host(config)
         self.port = config.listen_port
+        self.ha_port = 0
 
     @property
     def address(self) -> str:
@@ -56,7 +58,7 @@ class Whereabouts:
             config.broker_id,
             config.broker_cluster_name,
             self.address,
-            format_address(self.host, self.port + _HA_PORT_OFFSET),
+            format_address(self.host, self.ha_port or self.port + _HA_PORT_OFFSET),
         )
 
 

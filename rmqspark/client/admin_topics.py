@@ -10,7 +10,7 @@ import msgspec
 from rmqspark.client.broker_admin import ADMIN_TIMEOUT_MS, BrokerAdmin
 from rmqspark.client.descriptions import QueueDescription, TopicDescription, TopicOnBroker
 from rmqspark.client.routes import MASTER_ID, topic_route
-from rmqspark.errors import Conflict, InvalidArgument, NotFound, RequestTimeout, TopicNotFound
+from rmqspark.errors import Conflict, InvalidArgument, NotFound, RequestTimeout, TopicNotFound, Unreachable
 from rmqspark.protocol.bodies.admin import TopicStatsTable
 from rmqspark.protocol.bodies.route import TopicConfig
 from rmqspark.protocol.codes import RequestCode
@@ -47,6 +47,10 @@ def create_topic(cluster: ClusterClient, config: TopicConfig, brokers: Sequence[
     if brokers is not None and not brokers:
         raise InvalidArgument("No broker is named for the topic.", hint="Without brokers=... all masters get it.")
     targets = list(brokers) if brokers is not None else masters(cluster)
+    if not targets:
+        raise Unreachable(
+            "No master is registered that could have the topic.", address=cluster.namesrv, hint="Start one, or wait."
+        )
     for broker_name in targets:
         BrokerAdmin(cluster.broker(broker_name)).put_topic(config)
     _wait_until_visible(cluster, config.topicName, dict.fromkeys(targets, config))

@@ -94,6 +94,8 @@ class Dispatcher:
         self.store_timestamp_ms = 0
         self.fault: OSError | None = None
         self.on_readable: OnReadable | None = None
+        self.on_safe: Callable[[], object] | None = None
+        """Called when there is more of the log that is as safe as its flush mode promises."""
 
     def submit(self, dispatch: Dispatch) -> None:
         self._waiting.append(dispatch)
@@ -110,6 +112,7 @@ class Dispatcher:
         """Carries out what ends at or below `safe_offset`, as far as the disk lets it (see `fault`), and tells readers.
 
         Raises what telling them raises."""
+        begin = self.offset
         while not self._holders and self._waiting and self._waiting[0].end_offset <= safe_offset:
             dispatch = self._waiting[0]
             try:
@@ -122,6 +125,8 @@ class Dispatcher:
             self._waiting.popleft()
             self.offset = dispatch.end_offset
             self.store_timestamp_ms = dispatch.store_timestamp_ms
+        if self.on_safe is not None and self.offset > begin:
+            self.on_safe()
         self.tell()
 
     def tell(self) -> None:
@@ -129,6 +134,10 @@ class Dispatcher:
         while self._untold:
             self._announce(self._untold[0])
             self._untold.popleft()
+
+    def rewind(self, offset: int) -> None:
+        """The log ends at `offset` now; nothing may be waiting."""
+        self.offset = min(self.offset, offset)
 
     def forget(self, topic: str) -> None:
         """Drops what waits for the queues of a topic that is deleted."""

@@ -65,6 +65,14 @@ class StoreIdentity:
         self._stored.incarnation += 1
         self._save()
 
+    def adopt(self, store_id: str, incarnation: int) -> None:
+        """Becomes that of the store which this one is a copy of; durable when this returns. Raises ValueError for what
+        no store can have."""
+        adopted = parse(msgspec.json.encode(_Stored(store_id, incarnation)).decode())
+        if (self.store_id, self.incarnation) != (store_id, incarnation):
+            self._stored = adopted
+            self._save()
+
     def _save(self) -> None:
         self._table.save(msgspec.json.encode(self._stored).decode())
 

@@ -39,6 +39,7 @@ from rmqspark.store.reading.time_search import TimeSearch
 from rmqspark.store.recovery import run_marker
 from rmqspark.store.recovery.recovery import Recovery
 from rmqspark.store.recovery.scan import LogScan, Records
+from rmqspark.store.replica import ReplicaLog
 from rmqspark.store.topic_deletions import TopicDeletions
 
 if TYPE_CHECKING:
@@ -121,6 +122,19 @@ class MessageStore:
             self.writer,
             times,
             clock,
+        )
+        self.replica: Final = ReplicaLog(
+            files,
+            self._log,
+            self._queues,
+            self._index,
+            self._noted_deletions,
+            self._dispatcher,
+            self.writer,
+            self._gate,
+            self._flusher,
+            self._checkpoint_file,
+            self._identity,
         )
         self._expiry = Expiry(config, files, self._log, self._queues, self._index, self._checkpoint_file, self._gate)
         self.damage: tuple[Damage, ...] = ()
@@ -227,6 +241,15 @@ class MessageStore:
     def on_readable(self, call: OnReadable | None) -> None:
         self._dispatcher.on_readable = call
 
+    @property
+    def on_safe(self) -> Callable[[], object] | None:
+        """Called when `safe_offset` has moved."""
+        return self._dispatcher.on_safe
+
+    @on_safe.setter
+    def on_safe(self, call: Callable[[], object] | None) -> None:
+        self._dispatcher.on_safe = call
+
     def tell_readers(self) -> None:
         """Calls `on_readable` with what it has raised an error for, if anything. Raises what it raises."""
         self._dispatcher.tell()
@@ -283,6 +306,16 @@ class MessageStore:
     def flushed_offset(self) -> int:
         """Physical offset below which everything is on disk."""
         return self._log.flushed_offset
+
+    @property
+    def safe_offset(self) -> int:
+        """Physical offset below which everything is as safe as the flush mode promises: on disk in SYNC_FLUSH."""
+        return self._log.flushed_offset if self._config.flush_disk_type == "SYNC_FLUSH" else self._log.end_offset
+
+    @property
+    def is_flushing(self) -> bool:
+        """Whether a plan is under way."""
+        return self._flusher.is_busy
 
     @property
     def recovery_offset(self) -> int:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from rmqspark.clock import Clock
+    from rmqspark.protocol.bodies.route import ClusterInfo
 
 # Small enough to be made in no time; where a gigabyte is free, a test may write.
 TEST_STORE = StoreConfig(
@@ -142,7 +143,7 @@ class LocalCluster:
 
     @property
     def brokers(self) -> dict[str, str]:
-        """Addresses of the brokers that run now, by name."""
+        """Addresses of the brokers that run now, by name; of slaves by name and id: `broker-a-1`."""
         return {name: broker.address for name, broker in self._brokers.items()}
 
     def store_dir(self, name: str = "broker-a") -> Path:
@@ -165,13 +166,14 @@ class LocalCluster:
 
     def start_broker(self, name: str) -> str:
         """Starts a broker, or starts it again with its store and port; returns its address, once it is registered."""
+        return self._start(name, replace(self._broker_config, broker_name=name))
+
+    def _start(self, name: str, config: BrokerConfig) -> str:
         if name in self._brokers:
             raise InvalidArgument(f"Broker {name!r} runs already.")
         if name not in self._ports:
             self._ports[name] = self._kept.enter_context(reserved_port(_VIP_PORT_OFFSET))
-        config = replace(
-            self._broker_config, broker_name=name, namesrv_addr=self.namesrv, listen_port=self._ports[name]
-        )
+        config = replace(config, namesrv_addr=self.namesrv, listen_port=self._ports[name])
         broker = self._loop.run(
             lambda: Broker(
                 config,
@@ -183,8 +185,20 @@ class LocalCluster:
             )
         )
         self._brokers[name] = broker
-        self._wait_until_registered(name)
+        self._wait_until_registered(config)
         return broker.address
+
+    def start_slave(self, name: str = "broker-a", broker_id: int = 1) -> str:
+        """Starts a slave of the broker of that name, or starts it again with its store and port; returns its address,
+        once it is registered. It has a store of its own, `store_dir("broker-a-1")`."""
+        slave = f"{name}-{broker_id}"
+        who = {"broker_name": name, "broker_role": "SLAVE", "broker_id": broker_id, "namesrv_addr": self.namesrv}
+        config = replace(self._broker_config, **who)  # type: ignore[arg-type]
+        return self._start(slave, config)
+
+    def stop_slave(self, name: str = "broker-a", broker_id: int = 1) -> None:
+        """Shuts a slave down in order. Its store stays, for `start_slave`."""
+        self._brokers.pop(f"{name}-{broker_id}").stop()
 
     def stop_broker(self, name: str) -> None:
         """Shuts a broker down in order. Its store stays, for `start_broker`."""
@@ -199,20 +213,25 @@ class LocalCluster:
             for name in list(self._brokers):
                 closing.callback(self.stop_broker, name)
 
-    def _wait_until_registered(self, name: str) -> None:
+    def _wait_until_registered(self, config: BrokerConfig) -> None:
         """With all name servers that run."""
         clock = SystemClock()
         deadline_ms = clock.monotonic_ms() + 1000 * START_TIMEOUT_S
         for server in self._name_servers.values():
-            self._wait_until_known(name, server.address, clock, deadline_ms)
+            self._wait_until_known(config, server.address, clock, deadline_ms)
 
     @staticmethod
-    def _wait_until_known(name: str, namesrv: str, clock: Clock, deadline_ms: int) -> None:
+    def _wait_until_known(config: BrokerConfig, namesrv: str, clock: Clock, deadline_ms: int) -> None:
         with ClusterClient(namesrv) as client:
-            while name not in client.cluster_info().brokerAddrTable:
+            while not _is_known(client.cluster_info(), config):
                 if clock.monotonic_ms() > deadline_ms:
-                    raise RequestTimeout(f"Broker {name!r} did not register within {START_TIMEOUT_S} s.")
+                    raise RequestTimeout(f"Broker {config.broker_name!r} did not register within {START_TIMEOUT_S} s.")
                 clock.sleep_ms(_LOOK_AGAIN_MS)
+
+
+def _is_known(info: ClusterInfo, config: BrokerConfig) -> bool:
+    broker = info.brokerAddrTable.get(config.broker_name)
+    return broker is not None and config.broker_id in broker.brokerAddrs
 
 
 @contextmanager

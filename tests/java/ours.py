@@ -63,13 +63,13 @@ def name_server(directory: Path) -> Iterator[str]:
 
 
 @contextmanager
-def broker(directory: Path, namesrv: str, name: str) -> Iterator[None]:
-    """`rmq broker` on a free port, registered with a name server."""
+def broker(directory: Path, namesrv: str, name: str, *words: str) -> Iterator[str]:
+    """`rmq broker` on a free port, registered with a name server; gives its address. `words` are further flags."""
     where = ["--name", name, "--port", "0", "--store", str(directory / name), "--namesrv", namesrv]
-    with _serving(directory, "broker", *where):
-        greeting = directory / "broker.log"
-        wait_for(lambda: f"Broker {name} at" in greeting.read_text(), f"rmq broker answers: {greeting}")
-        yield
+    with _serving(directory, "broker", *where, *words):
+        greeting, begin = directory / "broker.log", f"Broker {name} at "
+        wait_for(lambda: begin in greeting.read_text(), f"rmq broker answers: {greeting}")
+        yield greeting.read_text().split(begin)[1].split(",")[0]
 
 
 @contextmanager

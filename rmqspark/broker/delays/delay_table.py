@@ -35,6 +35,12 @@ class DelayTable:
     def table(self) -> DelayOffsetTable:
         return DelayOffsetTable(dict(self.next_offsets), self._version, self.log_offset)
 
+    def follow(self, table: DelayOffsetTable, now_ms: int) -> None:
+        """Takes over what a master's table says."""
+        log_offset = table.logOffset or 0
+        if (table.offsetTable, log_offset) != (self.next_offsets, self.log_offset):
+            self.put(table.offsetTable, log_offset, now_ms)
+
     def load(self, table: DelayOffsetTable) -> None:
         self.next_offsets = dict(table.offsetTable)
         self.log_offset = table.logOffset or 0

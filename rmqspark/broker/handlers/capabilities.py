@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from rmqspark import __version__
 from rmqspark.protocol.bodies.client import CapabilitiesBody
 from rmqspark.protocol.codes import RequestCode
@@ -23,10 +25,9 @@ class CapabilityHandlers:
     """Says who is there, which store it has, and where that is."""
 
     def __init__(self, store: MessageStore, store_path: str) -> None:
-        body = CapabilitiesBody(
+        self._store = store
+        self._body = CapabilitiesBody(
             version=__version__,
-            storeId=store.store_id,
-            incarnation=store.incarnation,
             storePath=store_path,
             capabilities={
                 "bulkSend": 2,
@@ -41,11 +42,13 @@ class CapabilityHandlers:
                 "metrics": 1,
             },
         )
-        self._answer = Reply(body=body.encode())
 
     def routes(self) -> Routes:
         return {RequestCode.RMQ_CAPABILITIES: Route(None, self.capabilities)}
 
     def capabilities(self, request: Request[NoFields]) -> Reply:
         del request
-        return self._answer
+        identity = self._store.store_id, self._store.incarnation
+        if identity != (self._body.storeId, self._body.incarnation):
+            self._body = msgspec.structs.replace(self._body, storeId=identity[0], incarnation=identity[1])
+        return Reply(body=self._body.encode())

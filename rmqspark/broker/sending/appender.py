@@ -3,8 +3,9 @@
 Under load many sends arrive in one turn. Appended together they cost one write to the log; answered together they cost
 one write per connection. Nobody waits for company: the append happens at the end of the turn the send came in.
 
-What a sender is told: with ASYNC_FLUSH "stored" once the log has it; with SYNC_FLUSH once it is on disk, except for
-messages whose property WAIT is false. A store that refuses or fails is told to every send concerned.
+What a sender is told: with ASYNC_FLUSH "stored" once the log has it; with SYNC_FLUSH once it is on disk, and with
+SYNC_MASTER once a slave has it, except for messages whose property WAIT is false. A store that refuses or fails is told
+to every send concerned.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from rmqspark.store.draft import RowRun
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rmqspark.broker.flusher import Flusher
     from rmqspark.broker.metrics.counted import Counted
+    from rmqspark.broker.safety import Safety
     from rmqspark.broker.sending.batch_appends import BatchSending
     from rmqspark.broker.sending.usual_send import UsualSend
     from rmqspark.broker.stats import BrokerStats
@@ -71,23 +72,21 @@ class Sending(Protocol):
 class Appender:
     """The only writer of the store's log. All methods belong to the event loop's thread."""
 
-    def __init__(
-        self, store: MessageStore, flusher: Flusher, stats: BrokerStats, counted: Counted, *, sync_flush: bool
-    ) -> None:
+    def __init__(self, store: MessageStore, safety: Safety, stats: BrokerStats, counted: Counted) -> None:
         self._store = store
-        self._flusher = flusher
+        self._safety = safety
         self._stats = stats
         self._arrivals = counted.arrivals
         self._latency = counted.latency
         self._began_ms = 0  # when the first of `_usual` came
         self.has_shards = False
         """Whether a usual message that was submitted since the last append may have a sharding key."""
-        self._sync_flush = sync_flush
+        self._keeps_waiting = safety.keeps_waiting
         self._gathered: list[Sending] = []
         self._usual: list[UsualSend] = []  # as long as nothing else is gathered
         self._batches: list[BatchSending] = []
         self._batches_bytes = 0
-        self._batch_appends = BatchAppends(store, stats, self.when_safe, keeps_waiting=sync_flush)
+        self._batch_appends = BatchAppends(store, stats, self.when_safe, keeps_waiting=self._keeps_waiting)
 
     @property
     def end_offset(self) -> int:
@@ -96,8 +95,8 @@ class Appender:
 
     @property
     def keeps_waiting(self) -> bool:
-        """Whether those who wait for the flush are answered after it."""
-        return self._sync_flush
+        """Whether those who wait for the flush, or for slaves, are answered after it."""
+        return self._keeps_waiting
 
     def submit(self, sending: Sending) -> None:
         """Appends at the end of this turn of the loop; `sending` hears of the outcome."""
@@ -188,12 +187,11 @@ class Appender:
         return first
 
     def when_safe(self, end_offset: int, done: Callable[[RmqError | None], None], *, waits: bool = True) -> None:
-        """Calls `done` when what ends at `end_offset` in the log is as safe as the flush mode promises."""
-        if self._sync_flush and waits:
-            self._flusher.when_flushed(end_offset, done)
+        """Calls `done` when what ends at `end_offset` in the log is as safe as the broker's modes promise."""
+        if waits:
+            self._safety.when_safe(end_offset, done)
             return
-        if self._sync_flush:
-            self._flusher.hurry()
+        self._safety.publish_soon()
         done(None)
 
     def _append_usual(self, sendings: list[UsualSend]) -> None:
@@ -213,7 +211,7 @@ class Appender:
         if self.has_shards:
             with IF_MEMORY_ALLOWS:
                 self._tell_shards(sendings, np.diff([*places.physical_offsets, self._store.end_offset]).tolist())
-        if self._sync_flush:
+        if self._keeps_waiting:
             self._answer(sendings, *places, began_ms=self._began_ms)
             return
         try:
@@ -270,7 +268,7 @@ class Appender:
         """Tells each where it is stored, when that is safe. All of them have just been appended. `began_ms` is when
         those came that nobody times but the appender."""
         stored = zip(sendings, queue_offsets, physical_offsets, strict=True)
-        if not self._sync_flush:
+        if not self._keeps_waiting:
             for sending, queue_offset, physical_offset in stored:
                 sending.finish(queue_offset, physical_offset, None)
             return
@@ -282,7 +280,7 @@ class Appender:
             else:
                 sending.finish(queue_offset, physical_offset, None)
         if not waiting:
-            self._flusher.hurry()
+            self._safety.publish_soon()
             return
 
         def answer_waiting(error: RmqError | None) -> None:
@@ -293,4 +291,4 @@ class Appender:
             with IF_MEMORY_ALLOWS:
                 self._latency.sends_answered(len(waiting), began_ms, error)
 
-        self._flusher.when_flushed(self._store.end_offset, answer_waiting)
+        self._safety.when_safe(self._store.end_offset, answer_waiting)

@@ -13,7 +13,6 @@ from rmqspark.broker.sending.at_most import MOST_SHEETS, AtMost
 from rmqspark.broker.sending.receipt_forms import BinaryForm, Form, Prefixes, json_forms, pack_prefix
 from rmqspark.broker.sending.receipt_sheets import ReceiptSheet
 from rmqspark.errors import FlushTimeout, RmqError
-from rmqspark.protocol.codes import ResponseCode
 from rmqspark.protocol.commands.command import JSON, ROCKETMQ, encode_response
 from rmqspark.protocol.commands.stencil import read_opaque
 from rmqspark.protocol.faults import to_response
@@ -179,7 +178,7 @@ class Receipts:
         )
         if error is None:
             return Reply(header, extra=self._extra)
-        return Reply(header, code=ResponseCode.FLUSH_DISK_TIMEOUT, remark=error.message, extra=self._extra)
+        return Reply(header, code=to_response(error)[0], remark=error.message, extra=self._extra)
 
     def refusal(self, error: RmqError) -> Reply:
         """The answer to a send that was not stored."""

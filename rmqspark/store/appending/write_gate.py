@@ -21,6 +21,7 @@ class WriteGate:
     def __init__(self) -> None:
         self._refusal: NotWritable | None = None
         self._for_good = False
+        self._reservation: NotWritable | None = None
 
     def __enter__(self) -> None:
         pass
@@ -46,10 +47,17 @@ class WriteGate:
         """Whether it is shut for good."""
         return self._for_good
 
-    def check(self, *, makes_room: bool = False) -> None:
-        """Raises NotWritable while the gate is shut; to what is written so that room can be made, only for good."""
+    def check(self, *, makes_room: bool = False, from_master: bool = False) -> None:
+        """Raises NotWritable while the gate is shut; to what is written so that room can be made, only for good. In a
+        slave's store it is shut to all but what comes from its master."""
+        if self._reservation is not None and not from_master:
+            raise NotWritable(self._reservation.message, hint=self._reservation.hint)
         if self._refusal is not None and (self._for_good or not makes_room):
             raise NotWritable(self._refusal.message, hint=self._refusal.hint)
+
+    def reserve_for_master(self, reason: str, hint: str) -> None:
+        """From now on nothing is written but what a master sent."""
+        self._reservation = NotWritable(reason, hint=hint)
 
     def shut(self, reason: str, hint: str = "") -> None:
         """Refuses writes until `open`."""

@@ -254,8 +254,12 @@ class Writer:
         """Makes readable what may be read: all that is stored, in SYNC_FLUSH all that is on disk."""
         self._dispatcher.advance(self._log.flushed_offset if self._is_sync else self._log.end_offset)
 
-    def _admit(self, *, makes_room: bool = False) -> None:
-        self._gate.check(makes_room=makes_room)
+    def admit_from_master(self) -> None:
+        """Raises NotWritable where a slave's store cannot take what its master sent."""
+        self._admit(from_master=True)
+
+    def _admit(self, *, makes_room: bool = False, from_master: bool = False) -> None:
+        self._gate.check(makes_room=makes_room, from_master=from_master)
         if self._dispatcher.fault is not None:
             self.dispatch_safe()
             if self._dispatcher.fault is not None:

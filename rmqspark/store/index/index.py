@@ -190,6 +190,14 @@ class Index:
             self._disk.sync_directory(self._directory)
         return [file.path for file in expired]
 
+    def cut(self, log_end_offset: int) -> int:
+        """Drops what leads to `log_end_offset` or beyond, durably; returns from where records must be fed, as `load`
+        does."""
+        self.drain()
+        feed_from = self._drop_last_record(log_end_offset)
+        self._accepted_offset = self._files[-1].header.end_physical_offset if self._files else -1
+        return feed_from
+
     def close(self) -> None:
         """Writes everything, so that the next `load` finds it clean, and gives the files back."""
         self.drain()

@@ -40,8 +40,9 @@ class Redispatcher:
         self._deletions = deletions
         self.refused = 0
 
-    def dispatch(self, records: RecordBatch, first_physical_offset: int) -> None:
-        """Checked records that follow each other from `first_physical_offset` on."""
+    def dispatch(self, records: RecordBatch, first_physical_offset: int) -> list[tuple[ConsumeQueue, Positions]]:
+        """Checked records that follow each other from `first_physical_offset` on; returns whose rows are whose."""
+        dispatched = []
         kinds = records.sys_flags & SysFlag.TRANSACTION_MASK
         rows = np.flatnonzero((kinds != SysFlag.PREPARED) & (kinds != SysFlag.ROLLED_BACK))
         physical_offsets = records.positions + first_physical_offset
@@ -57,6 +58,8 @@ class Redispatcher:
             if queue.delay_ms:
                 chosen["tags_code"] = records.store_timestamps_ms[members] + queue.delay_ms
             self._put(queue, queue_offsets[members], chosen)
+            dispatched.append((queue, members))
+        return dispatched
 
     def _put(self, queue: ConsumeQueue, queue_offsets: Positions, entries: Entries) -> None:
         """Entries of one queue in log order. Those of messages before the queue's end are there already."""

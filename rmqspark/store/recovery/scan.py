@@ -121,7 +121,7 @@ class LogScan:
             self._chunk = bytearray(size)
         raw = memoryview(self._chunk)[:size]
         segment.read_into(raw, at)
-        sizes = _chain(raw)
+        sizes = whole_records(raw)
         if len(sizes):
             batch = self._believable(raw, sizes)
             return _Found(batch, 0)
@@ -220,7 +220,7 @@ class _Found(NamedTuple):
     is_blank: bool = False
 
 
-def _chain(raw: memoryview) -> Positions:
+def whole_records(raw: memoryview) -> Positions:
     """The sizes of the records that follow each other and are complete in `raw`, as far as sizes and magics hold."""
     total = len(raw)
     at, sizes = _equal_sizes(np.frombuffer(raw, np.uint8))

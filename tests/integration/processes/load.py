@@ -80,7 +80,7 @@ class Load:
         seed: int,
         *,
         durable: bool,
-        expected: type[RmqError] = Unreachable,
+        expected: type[RmqError] | tuple[type[RmqError], ...] = Unreachable,
         doubtful: tuple[type[RmqError], ...] = (),
     ) -> None:
         self.doubts: list[Doubt] = []

@@ -16,6 +16,7 @@ from rmqspark.broker.groups import SubscriptionGroups
 from rmqspark.broker.handlers.sends import SendHandlers
 from rmqspark.broker.locks import QueueLocks
 from rmqspark.broker.metrics.counted import Counted
+from rmqspark.broker.safety import Safety
 from rmqspark.broker.sending.appender import Appender
 from rmqspark.broker.sending.intake import Intake
 from rmqspark.broker.sending.receipts import Receipts
@@ -148,9 +149,8 @@ class Bench:
         self.store.on_readable = self._wake
         self.counted = Counted(config, self.store, clock)
         self.flusher, self.stats = Flusher(self.store, store_config), BrokerStats(now_ms=0)
-        self.appender = appender = Appender(
-            self.store, self.flusher, self.stats, self.counted, sync_flush=flush == "SYNC_FLUSH"
-        )
+        safety = Safety(self.flusher, sync_flush=flush == "SYNC_FLUSH")
+        self.appender = appender = Appender(self.store, safety, self.stats, self.counted)
         topics = TopicTable(max_topics=9, now_ms=0)
         self.topics = topics
         topics.put(TopicConfig(topicName="orders", writeQueueNums=4), 0)

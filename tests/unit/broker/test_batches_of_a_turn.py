@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rmqspark.broker.config import BrokerConfig
 from rmqspark.broker.flusher import Flusher
 from rmqspark.broker.metrics.counted import Counted
+from rmqspark.broker.safety import Safety
 from rmqspark.broker.sending.appender import Appender
 from rmqspark.broker.sending.batches import Batch
 from rmqspark.broker.sending.drafting import Origin
@@ -88,7 +89,9 @@ class Bench:
         )
         self.stats = BrokerStats(now_ms=0)
         counted = Counted(BrokerConfig(), self.store, clock)
-        self._appender = Appender(self.store, Flusher(self.store, CONFIG), self.stats, counted, sync_flush=False)
+        self._appender = Appender(
+            self.store, Safety(Flusher(self.store, CONFIG), sync_flush=False), self.stats, counted
+        )
 
     async def turn(self, senders: Sequence[Sender]) -> None:
         """All of them send in one turn of the loop."""

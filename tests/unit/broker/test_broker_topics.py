@@ -7,7 +7,7 @@ import pytest
 from rmqspark.broker.attributes import change_attributes
 from rmqspark.broker.config import BrokerConfig
 from rmqspark.broker.topics import TopicTable, system_topics
-from rmqspark.errors import InvalidArgument, InvalidName, NoPermission, NotSupported, ServerFault, TopicNotFound
+from rmqspark.errors import InvalidArgument, InvalidName, NoPermission, ServerFault, TopicNotFound
 from rmqspark.protocol.bodies.route import TopicConfig, TopicConfigTable
 from rmqspark.protocol.names import TXN_LEDGER_TOPIC
 
@@ -202,8 +202,11 @@ def test_attributes_that_cannot_be_are_refused(changes: str, creating: bool) -> 
 @pytest.mark.parametrize(
     ("settings", "error"),
     [
-        ({"broker_role": "SLAVE"}, NotSupported),
-        ({"broker_id": 1}, NotSupported),
+        ({"broker_role": "SLAVE"}, InvalidArgument),
+        ({"broker_id": 1}, InvalidArgument),
+        ({"broker_role": "SLAVE", "broker_id": 0}, InvalidArgument),
+        ({"broker_role": "MASTER"}, InvalidArgument),
+        ({"broker_role": "SLAVE", "broker_id": 1}, InvalidArgument),
         ({"broker_name": "../x"}, InvalidName),
         ({"broker_cluster_name": ""}, InvalidName),
         ({"default_topic_queue_nums": 0}, InvalidArgument),

@@ -85,7 +85,7 @@ def test_every_error_can_be_answered(kind: type[RmqError]) -> None:
     assert remark
 
 
-CODES = [(2, errors.Busy), (215, errors.Busy), (11, errors.FlushTimeout), (12, errors.FlushTimeout)]
+CODES = [(2, errors.Busy), (215, errors.Busy), (11, errors.SlaveNotAvailable), (12, errors.FlushSlaveTimeout)]
 CODES += [(15, errors.NotSupported), (206, errors.NotFound), (604, errors.NotRecallable), (-7, errors.ServerFault)]
 
 

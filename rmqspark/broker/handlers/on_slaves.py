@@ -1,0 +1,46 @@
+"""What a slave does not do: it decides nothing that its master has to know of.
+
+Its tables are its master's, so what is changed here would be gone with the next look at the master. Its ledger of
+transactions is as old as its start: an answer from it could be wrong. Messages are refused by the store itself.
+RocketMQ's slaves take changes of topics and groups, and lose them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rmqspark.errors import NotWritable
+from rmqspark.protocol.codes import RequestCode
+
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+    from rmqspark.remoting.request import Request
+    from rmqspark.remoting.router import NoFields, Routes
+
+MASTERS_ONLY: Final = frozenset(
+    {
+        RequestCode.UPDATE_AND_CREATE_TOPIC,
+        RequestCode.UPDATE_AND_CREATE_TOPIC_LIST,
+        RequestCode.DELETE_TOPIC_IN_BROKER,
+        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
+        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST,
+        RequestCode.DELETE_SUBSCRIPTIONGROUP,
+        RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,
+        RequestCode.END_TRANSACTION,
+        RequestCode.RESUME_CHECK_HALF_MESSAGE,
+        *(code for code in RequestCode if code.name.startswith("RMQ_TXN_")),
+    }
+)
+
+
+def refusing_on_slaves(routes: Routes) -> Routes:
+    """The same family, as a slave answers it."""
+    return {
+        code: route._replace(handle=_refuse, take=None) if code in MASTERS_ONLY else route
+        for code, route in routes.items()
+    }
+
+
+def _refuse(request: Request[NoFields]) -> NoReturn:
+    raise NotWritable("This broker is a slave, it decides nothing.", hint="Its master does, once it is back.")

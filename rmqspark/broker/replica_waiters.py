@@ -1,0 +1,66 @@
+"""Who waits until slaves have what was appended (SYNC_MASTER), and until when.
+
+As RocketMQ 4 had it, and RocketMQ 5 with `inSyncReplicas` of 2: where too few slaves are connected, or all are too far
+behind, nobody waits, and the sender is told at once (SLAVE_NOT_AVAILABLE); else for `slave_timeout` at most
+(FLUSH_SLAVE_TIMEOUT). The message is stored in any case.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from rmqspark.broker.flush_waiters import FlushWaiters
+from rmqspark.errors import FlushSlaveTimeout, SlaveNotAvailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rmqspark.errors import RmqError
+    from rmqspark.replication.acks import Slaves
+
+
+class ReplicaWaiters:
+    """`wanted` slaves, 1 or more, have to confirm."""
+
+    def __init__(self, slaves: Slaves, *, wanted: int, timeout_s: float, most_behind_bytes: int) -> None:
+        self._slaves = slaves
+        self._wanted = wanted
+        self._most_behind_bytes = most_behind_bytes
+        self._waiters = FlushWaiters(timeout_s, late=_late)
+
+    def when_confirmed(self, end_offset: int, done: Callable[[RmqError | None], None]) -> None:
+        """Calls `done(None)` when enough slaves have the log up to `end_offset`, else `done` with what went wrong."""
+        if self._slaves.in_step(end_offset, self._most_behind_bytes) < self._wanted:
+            done(SlaveNotAvailable("Stored, but not on a slave: too few are connected, or they are too far behind."))
+        else:
+            self._waiters.add(end_offset, done)
+
+    async def confirmed(self, end_offset: int) -> None:
+        """Returns then, or raises what went wrong."""
+        if self._slaves.confirmed_by(self._wanted) >= end_offset:
+            return
+        answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def done(error: RmqError | None) -> None:
+            if answered.done():  # nobody waits any more
+                return
+            if error is None:
+                answered.set_result(None)
+            else:
+                answered.set_exception(error)
+
+        self.when_confirmed(end_offset, done)
+        await answered
+
+    def slave_confirmed(self) -> None:
+        """Some slave has come further."""
+        self._waiters.answer(self._slaves.confirmed_by(self._wanted))
+
+    def close(self) -> None:
+        """Nobody is told any more that it is too late."""
+        self._waiters.close()
+
+
+def _late() -> RmqError:
+    return FlushSlaveTimeout("Stored, but not on a slave in time.")

@@ -1,0 +1,162 @@
+"""A broker's part in replication: it has slaves, or is one (RocketMQ's HAService, SlaveSynchronize).
+
+A master listens for slaves and, as SYNC_MASTER, lets senders wait for them. A slave learns from its name servers who
+its master is, follows its log and takes over its tables; it serves reads and takes nothing else: no messages, no delays
+delivered, no transactions decided. Which of the two a broker is its operator says; nobody is promoted by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from rmqspark.broker.replica_waiters import ReplicaWaiters
+from rmqspark.broker.table_sync import TableSync
+from rmqspark.errors import PortInUse
+from rmqspark.remoting.address import is_loopback
+from rmqspark.replication.master import Master
+from rmqspark.replication.registered import RegisteredSlaves
+from rmqspark.replication.settings import HaSettings
+from rmqspark.replication.slave import Slave
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rmqspark.broker.config import BrokerConfig
+    from rmqspark.broker.flusher import Flusher
+    from rmqspark.broker.parts import Given
+    from rmqspark.broker.tables import BrokerTables
+    from rmqspark.protocol.headers.cluster import RegisterBrokerResponseHeader
+    from rmqspark.store.message_store import MessageStore
+
+_SEEKING_S: Final = 3.0  # between two looks for a master that cannot be reached
+
+log = structlog.get_logger("rmqspark.broker")
+
+
+class MasterRole:
+    """The master's: `waiters` is None where senders do not wait for slaves."""
+
+    def __init__(self, given: Given, store: MessageStore) -> None:
+        config = given.config
+        self._running = AsyncExitStack()
+        self._whereabouts = given.whereabouts
+        self._store = store
+        self._config = config
+        if store.replica.end_following():
+            log.warning("this store was a slave's, it is a master's now", incarnation=store.incarnation)
+        registered = RegisteredSlaves(config.broker_name, given.name_servers, config.access)
+
+        async def may_copy(host: str) -> bool:
+            return is_loopback(host) or await registered.has(host)
+
+        self.master = Master(
+            store,
+            given.store_config.mapped_file_size_commit_log,
+            ha_settings(config),
+            host=config.bind_address,
+            port=0,
+            may_copy=may_copy,
+            on_ack=self._slave_confirmed,
+        )
+        self.waiters = None
+        if config.waits_for_slaves:
+            self.waiters = ReplicaWaiters(
+                self.master.slaves,
+                wanted=config.in_sync_replicas - 1,
+                timeout_s=config.slave_timeout / 1000,
+                most_behind_bytes=config.ha_max_gap_not_in_sync,
+            )
+
+    async def listen(self, broker_port: int) -> None:
+        """Opens the port for slaves. Raises PortInUse for one that was asked for by name."""
+        wanted = self._config.ha_listen_port
+        self.master.port = wanted if wanted is not None else broker_port + 1
+        try:
+            await self._running.enter_async_context(self.master)
+        except PortInUse:
+            if wanted is not None:
+                raise
+            log.warning("the port for slaves is another one: its usual one is in use", usual=self.master.port)
+            self.master.port = 0  # slaves are told by the name servers
+            await self._running.enter_async_context(self.master)
+        self._whereabouts.ha_port = self.master.port
+        self._store.on_safe = self.master.log_grew
+
+    async def stop(self) -> None:
+        """Hangs up on slaves. To be called when all senders have been answered."""
+        await self._running.aclose()
+        if self.waiters is not None:
+            self.waiters.close()
+
+    def _slave_confirmed(self) -> None:
+        if self.waiters is not None:
+            self.waiters.slave_confirmed()
+
+
+class SlaveRole:
+    """The slave's."""
+
+    waiters = None
+
+    def __init__(self, given: Given, store: MessageStore, flusher: Flusher, tables: BrokerTables) -> None:
+        store.replica.open_for_master()
+        config = given.config
+        self._ha_master_address = config.ha_master_address
+        self._cuts_all = config.ha_cut_tail
+        self._sync_flush = given.syncs_flush
+        self._flusher = flusher
+        self.tables = TableSync(tables, store.replica, lambda: self.slave.is_connected, given.clock, config.access)
+        self.slave = Slave(
+            store.replica,
+            ha_settings(config),
+            safe=self._safe,
+            between_flushes=lambda: flusher.between_flushes,
+            refusal_to_cut=self._refusal_to_cut,
+            now_ms=given.clock.now_ms,
+        )
+        self.slave.follow(self._ha_master_address)
+
+    async def stop(self) -> None:
+        """Asks the master no more."""
+        await self.tables.close()
+
+    def registered(self, answer: RegisterBrokerResponseHeader) -> None:
+        """A name server says who the master is."""
+        if answer.masterAddr:
+            self.tables.master = answer.masterAddr
+        if answer.haServerAddr and not self._ha_master_address:
+            self.slave.follow(answer.haServerAddr)
+
+    async def seek(self, register: Callable[[], None]) -> None:
+        """Registers again and again while no master is connected: that is how a slave hears of a new one."""
+        while True:
+            await asyncio.sleep(_SEEKING_S)
+            if not self.slave.is_connected:
+                register()
+
+    async def _refusal_to_cut(self) -> str:
+        """An ASYNC_MASTER promised nothing of what it lost. Of a SYNC_MASTER's this may be the only copy."""
+        if self._cuts_all or (role := await self.tables.master_role()) == "ASYNC_MASTER":
+            return ""
+        if not role:
+            return "Whether that master waits for slaves is not known: nothing is cut off."
+        return "It is a SYNC_MASTER: what it lost may have been acknowledged, and is not cut off without ha_cut_tail."
+
+    async def _safe(self, end_offset: int) -> None:
+        if self._sync_flush:
+            await self._flusher.flushed(end_offset)
+
+
+def ha_settings(config: BrokerConfig) -> HaSettings:
+    """How master and slave talk, as the broker is told."""
+    return HaSettings(
+        heartbeat_s=config.ha_send_heartbeat_interval / 1000,
+        retry_s=config.ha_send_heartbeat_interval / 1000,
+        housekeeping_s=config.ha_housekeeping_interval / 1000,
+        transfer_bytes=config.ha_transfer_batch_size,
+        sends_whole_log=config.ha_send_whole_log,
+    )

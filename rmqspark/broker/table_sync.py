@@ -1,0 +1,119 @@
+"""A slave takes over its master's tables: topics, groups, consumer offsets, how far delays are delivered.
+
+They are not in the log, so a slave asks for them every few seconds, as RocketMQ's does (SlaveSynchronize): what it has
+may be that old when the master is gone. Left out: message request modes (there is no POP), the timer wheel's metrics,
+resets that a reader was not told of yet. A table that does not come leaves the one there was. Delays that the master
+delivered to where this log has not come yet are not taken for delivered.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from rmqspark.errors import BodyError, NotSupported, RmqError
+from rmqspark.protocol.bodies.admin import ConsumerOffsetTable, DelayOffsetTable, SubscriptionGroupTable
+from rmqspark.protocol.bodies.client import CapabilitiesBody
+from rmqspark.protocol.bodies.route import TopicConfigTable
+from rmqspark.protocol.codes import RequestCode
+from rmqspark.remoting.connection import AsyncConnection
+from rmqspark.settings import parse_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rmqspark.broker.tables import BrokerTables
+    from rmqspark.clock import Clock
+    from rmqspark.remoting.access import Access
+    from rmqspark.store.replica import ReplicaLog
+
+_TIMEOUT_MS: Final = 5_000
+
+log = structlog.get_logger("rmqspark.broker")
+
+
+class TableSync:
+    """Asks whoever `master` is, host:port as clients reach it; empty while none is known."""
+
+    def __init__(
+        self, tables: BrokerTables, replica: ReplicaLog, is_copy: Callable[[], bool], clock: Clock, access: Access
+    ) -> None:
+        """`is_copy` says whether the log is known to be the master's."""
+        self._tables = tables
+        self._replica = replica
+        self._is_copy = is_copy
+        self._access = access
+        self._clock = clock
+        self._connection: AsyncConnection | None = None
+        self._trouble = ""
+        self.master = ""
+
+    async def run_round(self) -> None:
+        """All tables once."""
+        if not self.master:
+            return
+        try:
+            await self._take_all()
+        except RmqError as error:
+            await self.close()
+            if str(error) != self._trouble:
+                log.warning("the master's tables did not come, trying on", master=self.master, reason=str(error))
+            self._trouble = str(error)
+        else:
+            self._trouble = ""
+
+    async def master_role(self) -> str:
+        """What the master's settings call it; "" while it does not say."""
+        if not self.master:
+            return ""
+        try:
+            settings = parse_file((await self._ask(RequestCode.GET_BROKER_CONFIG)).decode("utf-8", "replace"))
+        except RmqError:
+            await self.close()
+            return ""
+        return str(settings.get("broker_role", ""))
+
+    async def close(self) -> None:
+        """Ends the connection; the next round makes another."""
+        connection, self._connection = self._connection, None
+        if connection is not None and not connection.closed:
+            await connection.close()
+
+    async def _take_all(self) -> None:
+        tables, now_ms = self._tables, self._clock.now_ms()
+        topics = TopicConfigTable.decode(await self._ask(RequestCode.GET_ALL_TOPIC_CONFIG))
+        tables.topics.follow(topics, now_ms)
+        offsets = ConsumerOffsetTable.decode(await self._ask(RequestCode.GET_ALL_CONSUMER_OFFSET))
+        tables.offsets.follow(offsets)
+        if text := await self._ask(RequestCode.GET_ALL_DELAY_OFFSET):
+            delays = DelayOffsetTable.decode(text)
+            if (delays.logOffset or 0) <= self._replica.end_offset:
+                tables.delays.follow(delays, now_ms)
+        groups = SubscriptionGroupTable.decode(await self._ask(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG))
+        tables.groups.follow(groups, now_ms)
+        await self._take_identity()
+
+    async def _take_identity(self) -> None:
+        """Who remembers offsets of the master finds the same store here. A stock master has no such identity."""
+        if not self._is_copy():
+            return
+        with suppress(NotSupported):
+            master = CapabilitiesBody.decode(await self._ask(RequestCode.RMQ_CAPABILITIES))
+            if self._is_copy():
+                self._adopt(master)
+
+    def _adopt(self, master: CapabilitiesBody) -> None:
+        try:
+            self._replica.adopt_identity(master.storeId, master.incarnation)
+        except ValueError as error:
+            raise BodyError(f"The master says of its store what cannot be: {error}.") from error
+
+    async def _ask(self, code: RequestCode) -> bytes:
+        connection = self._connection
+        if connection is None or connection.closed or connection.address != self.master:
+            await self.close()
+            connection = self._connection = await AsyncConnection.open(self.master, access=self._access)
+        answer = await connection.call(code, timeout_ms=_TIMEOUT_MS)
+        return bytes(answer.raise_for_code().body)

@@ -1,0 +1,194 @@
+"""The master's side: slaves connect, and each is sent the log from where it asks for it.
+
+Only what is as safe as the flush mode promises is sent, so that no slave ever has what a power loss may take from the
+master of a SYNC_FLUSH. What a slave confirms goes into `Slaves`; one that confirms what it was never sent is cut off.
+The port has no authentication: who may connect at all is for `may_copy` to say.
+RocketMQ: DefaultHAService, DefaultHAConnection; spec: storage, section 12.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, Protocol
+
+import structlog
+
+from rmqspark.errors import DamagedFile, FrameError, InvalidArgument, PortInUse, RmqError
+from rmqspark.remoting.address import format_address
+from rmqspark.replication.acks import SlaveProgress, Slaves
+from rmqspark.replication.stream import ReportDecoder, transfer_head
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from types import TracebackType
+    from typing import Self
+
+    from rmqspark.replication.settings import HaSettings
+
+_READ_BYTES: Final = 4096
+_MOST_CONNECTIONS: Final = 64
+_SENT_A_TURN_BYTES: Final = 1 << 20
+_FROM_THE_START: Final = 0
+
+log = structlog.get_logger("rmqspark.replication")
+
+
+class LogSource(Protocol):
+    """What is read of a store."""
+
+    @property
+    def safe_offset(self) -> int: ...
+    @property
+    def min_physical_offset(self) -> int: ...
+    def read_range(self, physical_offset: int, size: int) -> bytes: ...
+
+
+class Master:
+    """Serves slaves while its `async with` block runs. Raises PortInUse."""
+
+    def __init__(
+        self,
+        source: LogSource,
+        segment_bytes: int,
+        settings: HaSettings,
+        *,
+        host: str,
+        port: int,
+        may_copy: Callable[[str], Awaitable[bool]],
+        on_ack: Callable[[], None],
+    ) -> None:
+        self._source = source
+        self._segment_bytes = segment_bytes
+        self._settings = settings
+        self._host = host
+        self.port = port
+        self._may_copy = may_copy
+        self._on_ack = on_ack
+        self.slaves = Slaves()
+        self._wakes: dict[SlaveProgress, asyncio.Event] = {}
+        self._connections: dict[asyncio.Task[None], None] = {}
+
+    async def __aenter__(self) -> Self:
+        try:
+            self._server = await asyncio.start_server(self._accept, self._host, self.port)
+        except OSError as error:
+            raise PortInUse(self._host, self.port, "ha_listen_port") from error
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.close()
+        for connection in list(self._connections):
+            connection.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+
+    def log_grew(self) -> None:
+        """There is more to send."""
+        for wake in self._wakes.values():
+            wake.set()
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(self._admit(reader, writer))
+        self._connections[task] = None
+        task.add_done_callback(self._connections.pop)
+
+    async def _admit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        host, port = writer.get_extra_info("peername")[:2]
+        slave = SlaveProgress(format_address(host, port))
+        try:
+            if len(self._connections) > _MOST_CONNECTIONS or not await self._may_copy(host):
+                log.warning("refused to send the log", address=slave.address, hint="Slaves register, then connect.")
+                return
+            await self._serve(slave, reader, writer)
+        except* (OSError, EOFError, TimeoutError) as ended:
+            log.info("a slave's connection ended", slave=slave.address, reason=str(ended.exceptions[0]))
+        except* RmqError as refused:
+            log.warning("hung up on a slave", slave=slave.address, reason=str(refused.exceptions[0]))
+        finally:
+            writer.close()
+
+    async def _serve(self, slave: SlaveProgress, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        wake = self._wakes[slave] = asyncio.Event()
+        self.slaves.add(slave)
+        log.info("a slave connected", slave=slave.address)
+        try:
+            async with asyncio.TaskGroup() as both:
+                both.create_task(self._hear(slave, reader, wake))
+                both.create_task(self._send(slave, writer, wake))
+        finally:
+            self.slaves.remove(slave)
+            del self._wakes[slave]
+
+    # --- what it says
+
+    async def _hear(self, slave: SlaveProgress, reader: asyncio.StreamReader, wake: asyncio.Event) -> None:
+        """Until it hangs up, says what it cannot, or nothing for too long."""
+        reports = ReportDecoder()
+        while True:
+            async with asyncio.timeout(self._settings.housekeeping_s):
+                chunk = await reader.read(_READ_BYTES)
+            if not chunk:
+                raise EOFError("it hung up")
+            for offset in reports.feed(chunk):
+                self._note(slave, offset)
+            wake.set()
+
+    def _note(self, slave: SlaveProgress, offset: int) -> None:
+        if not slave.has_begun:
+            slave.begin(self._place_to_begin(offset))
+            return
+        slave.ack(offset)
+        self._on_ack()
+
+    def _place_to_begin(self, wanted: int) -> int:
+        """Raises InvalidArgument for a place that is not in the log."""
+        start, end = self._source.min_physical_offset, self._source.safe_offset
+        if wanted == _FROM_THE_START:
+            return start if self._settings.sends_whole_log else max(start, end - end % self._segment_bytes)
+        if not start <= wanted <= end:
+            raise InvalidArgument(
+                f"It asks for the log from {wanted} on, which goes from {start} to {end}.",
+                hint="Where its copy is too old, or of another master, empty its store.",
+            )
+        return wanted
+
+    # --- what it is sent
+
+    async def _send(self, slave: SlaveProgress, writer: asyncio.StreamWriter, wake: asyncio.Event) -> None:
+        writer.transport.set_write_buffer_limits(_SENT_A_TURN_BYTES)
+        while True:
+            wake.clear()
+            if slave.has_begun and self._next_size(slave):
+                self._send_some(slave, writer)
+                await asyncio.sleep(0)  # a slave that is quick would else have the loop to itself
+            else:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._settings.heartbeat_s):
+                        await wake.wait()
+                    continue
+                if slave.has_begun:
+                    writer.write(transfer_head(slave.next_offset, 0))
+            await writer.drain()
+
+    def _send_some(self, slave: SlaveProgress, writer: asyncio.StreamWriter) -> None:
+        """What is there, but not so much that others wait long: a slave takes many records together at less cost."""
+        end = slave.next_offset + _SENT_A_TURN_BYTES
+        while slave.next_offset < end and (size := self._next_size(slave)):
+            self._send_log(slave, writer, size)
+
+    def _next_size(self, slave: SlaveProgress) -> int:
+        """What is sent at a time lies in one file."""
+        in_file = self._segment_bytes - slave.next_offset % self._segment_bytes
+        return max(0, min(self._source.safe_offset - slave.next_offset, self._settings.transfer_bytes, in_file))
+
+    def _send_log(self, slave: SlaveProgress, writer: asyncio.StreamWriter, size: int) -> None:
+        offset = slave.next_offset
+        try:
+            data = self._source.read_range(offset, size)
+        except DamagedFile as error:
+            raise FrameError(f"The log from {offset} on cannot be read: {error}") from error
+        writer.write(transfer_head(offset, size) + data)
+        slave.sent(size)

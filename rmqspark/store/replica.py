@@ -1,0 +1,277 @@
+"""A slave's log: what its master has in the same place, byte for byte, and what follows from it here.
+
+A master sends bytes and knows nothing of records. Here only whole records are taken, each checked as recovery would,
+its checksum too, so that the log always ends where a record does and nothing is confirmed that was not looked at. A
+blank record is taken with all that is left of its file. Queues and index are made from the records by the dispatcher,
+as for messages that were sent here.
+
+RocketMQ's DefaultMessageStore.appendToCommitLog takes whatever comes, and finds out later.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from rmqspark.errors import RecordError, StoreError
+from rmqspark.protocol.records.record import BLANK_BYTES, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES
+from rmqspark.protocol.records.record_batch import RecordBatch
+from rmqspark.store.dispatcher import Dispatch
+from rmqspark.store.files import make_directories, write_whole
+from rmqspark.store.log.commit_log import Placement
+from rmqspark.store.recovery.redispatch import Redispatcher
+from rmqspark.store.recovery.scan import LogScan, Records, whole_records
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rmqspark.protocol.buffers.spans import Positions
+    from rmqspark.store.appending.write_gate import WriteGate
+    from rmqspark.store.appending.writer import Writer
+    from rmqspark.store.checkpoint import CheckpointFile
+    from rmqspark.store.deletions import Deletions
+    from rmqspark.store.dispatcher import Dispatcher, Queued, Readable
+    from rmqspark.store.files import FileSystem
+    from rmqspark.store.flush import Flusher
+    from rmqspark.store.identity import StoreIdentity
+    from rmqspark.store.index.index import Index
+    from rmqspark.store.log.commit_log import CommitLog
+    from rmqspark.store.queues.consume_queue import ConsumeQueue
+    from rmqspark.store.queues.consume_queues import ConsumeQueues
+
+CUT_DIRECTORY: Final = "cut"
+FOLLOWING: Final = "following"  # a file that is there from the first start as a slave's store to the next as a master's
+MOST_RECORD_BYTES: Final = 32 << 20  # of a record, or of a file behind its blank record
+
+
+class ReplicaLog:
+    """Takes what a master sends, from `end_offset` on. `open_for_master` comes first."""
+
+    def __init__(
+        self,
+        files: FileSystem,
+        log: CommitLog,
+        queues: ConsumeQueues,
+        index: Index | None,
+        deletions: Deletions,
+        dispatcher: Dispatcher,
+        writer: Writer,
+        gate: WriteGate,
+        flusher: Flusher,
+        checkpoint_file: CheckpointFile,
+        identity: StoreIdentity,
+    ) -> None:
+        self._files = files
+        self._log = log
+        self._queues = queues
+        self._index = index
+        self._dispatcher = dispatcher
+        self._writer = writer
+        self._gate = gate
+        self._flusher = flusher
+        self._checkpoint_file = checkpoint_file
+        self._identity = identity
+        self._redispatcher = Redispatcher(queues, deletions)
+
+    def open_for_master(self) -> None:
+        """Nothing else is written from now on: whatever is sent here is refused. Raises OSError."""
+        if not self._files.exists(FOLLOWING):
+            write_whole(self._files, FOLLOWING, b"")
+            self._files.sync_directory("")
+        self._gate.reserve_for_master("This broker is a slave, it takes no messages.", "Send to the master.")
+
+    def end_following(self) -> bool:
+        """To be called before messages are taken; whether this was a slave's store. Its master may have had more, which
+        was read there: offsets that follow mean other messages, so the incarnation rises. Raises OSError."""
+        if not self._files.exists(FOLLOWING):
+            return False
+        self._identity.raise_incarnation()
+        self._files.unlink(FOLLOWING)
+        self._files.sync_directory("")
+        return True
+
+    def adopt_identity(self, store_id: str, incarnation: int) -> None:
+        """This is a copy of the master's store: offsets mean the same here. Raises ValueError, OSError."""
+        self._identity.adopt(store_id, incarnation)
+
+    @property
+    def start_offset(self) -> int:
+        """Physical offset of the oldest byte."""
+        return self._log.min_offset
+
+    @property
+    def end_offset(self) -> int:
+        """Where what comes next belongs: behind the last record."""
+        return self._log.end_offset
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._log.segments or self.end_offset == self.start_offset
+
+    def read(self, physical_offset: int, size: int) -> bytes:
+        """Bytes of the log between `start_offset` and `end_offset`. Raises DamagedFile."""
+        return self._log.segments.read(physical_offset, size)
+
+    def begin_at(self, physical_offset: int) -> None:
+        """Has an empty log begin here, where a file of the master's does. Raises StoreError where no file can."""
+        if not self.is_empty:
+            raise ValueError("the log has begun already")
+        if physical_offset % self._log.segment_bytes:
+            raise StoreError(
+                f"The master's log begins at {physical_offset}, where no file of {self._log.segment_bytes} bytes does.",
+                hint="Set mapped_file_size_commit_log to what the master has.",
+            )
+        self._log.segments.clear()  # a file that nothing was written to
+        self._log.end_offset = self._log.flushed_offset = self._dispatcher.offset = physical_offset
+
+    def append(self, raw: bytes | memoryview) -> int:
+        """Takes the records that are whole in `raw`, the bytes from `end_offset` on; returns how many bytes that is.
+
+        Raises RecordError, with what comes before taken, where something follows that no log has; NotWritable.
+        """
+        view, taken = memoryview(raw), 0
+        while taken < len(view):
+            self._writer.admit_from_master()
+            room = self._log.segment_bytes - self._log.end_offset % self._log.segment_bytes
+            size = self._append_some(view[taken : taken + room], room)
+            if not size:
+                break
+            taken += size
+        return taken
+
+    def _append_some(self, view: memoryview, room: int) -> int:
+        """What `view` begins with; `room` is what the file has left."""
+        sizes = whole_records(view)
+        if len(sizes):
+            data = bytes(view[: int(sizes.sum())])
+            self._append_records(data, RecordBatch.from_sizes(data, sizes))
+            return len(data)
+        if len(view) < BLANK_BYTES:
+            if len(view) == room:
+                raise RecordError(f"A file of the log ends at {self._log.end_offset} without a blank record.")
+            return 0
+        size, magic = int.from_bytes(view[:4], "big", signed=True), int.from_bytes(view[4:8], "big")
+        is_blank = magic == MAGIC_BLANK and size == room
+        is_record = magic in (MAGIC_V1, MAGIC_V2) and MIN_RECORD_BYTES <= size <= room
+        if not (is_blank or is_record) or size > MOST_RECORD_BYTES:
+            raise RecordError(
+                f"At {self._log.end_offset} the master sends what is no record (size {size}, magic {magic:#x})."
+            )
+        if not is_blank or len(view) < room:
+            return 0
+        self._write(bytes(view), self._writer.store_timestamp_ms, (), None)
+        return room
+
+    def _append_records(self, data: bytes, batch: RecordBatch) -> None:
+        batch.check(check_crc=True)
+        physical_offsets = batch.positions + self._log.end_offset
+        if (batch.physical_offsets != physical_offsets).any():
+            raise RecordError(f"At {self._log.end_offset} the master sends records that belong elsewhere.")
+        queued = ReplicatedEntries(self._redispatcher, batch, self._log.end_offset)
+        add_to_index = None
+        if self._index is not None:
+            add_to_index = partial(self._index.append_records, None, batch, physical_offsets)
+        self._write(data, int(batch.store_timestamps_ms[-1]), (queued,), add_to_index)
+
+    def _write(
+        self, data: bytes, store_timestamp_ms: int, queued: tuple[Queued, ...], add_to_index: Callable[[], None] | None
+    ) -> None:
+        self._log.write([(Placement(0, 1, self._log.end_offset, 0), data)])
+        with self._gate:
+            self._writer.store_timestamp_ms = store_timestamp_ms
+            self._dispatcher.submit(Dispatch(self._log.end_offset, store_timestamp_ms, queued, add_to_index))
+            self._writer.dispatch_safe()
+
+    # --- what the master does not have
+
+    def record_begin(self, physical_offset: int) -> int:
+        """Where the record, or blank record, begins that holds the byte at this place below `end_offset`."""
+        segment = self._log.segments.segment_at(physical_offset)
+        begin = segment.base if segment is not None else physical_offset
+        scan = LogScan(self._log.segments, begin, self._log.end_offset, check_crc=False)
+        for found in scan.run():
+            if isinstance(found, Records):
+                begins = found.batch.positions + found.physical_offset
+                if scan.position > physical_offset:
+                    return int(begins[begins.searchsorted(physical_offset, "right") - 1])
+                begin = scan.position
+            elif found.end > physical_offset:
+                return found.start
+        return begin
+
+    def cut(self, physical_offset: int) -> str:
+        """Takes back all from a record's begin on, durably; what was there is kept in the file whose path is returned.
+        Offsets known from before may mean other messages then: the incarnation rises. Raises OSError; ValueError while
+        a flush is under way.
+
+        Each step can be followed by a kill: the checkpoint comes first, and what is left is found and cut once more.
+        """
+        self._flusher.flush()
+        if self._dispatcher.fault is not None:
+            raise self._dispatcher.fault
+        kept = self._keep(physical_offset)
+        self._identity.raise_incarnation()
+        self._lower_checkpoint(physical_offset)
+        for queue in self._queues:
+            end = queue.first_at_or_after(physical_offset)
+            if end < queue.max_offset:
+                queue.cut(end)
+        self._log.segments.cut(physical_offset)
+        self._log.end_offset = physical_offset
+        self._log.flushed_offset = min(self._log.flushed_offset, physical_offset)
+        self._dispatcher.rewind(physical_offset)
+        self._cut_index(physical_offset)
+        self._flusher.flush(thorough=True)
+        return kept
+
+    def _keep(self, physical_offset: int) -> str:
+        path = f"{CUT_DIRECTORY}/{physical_offset:020d}-{self._log.end_offset:020d}"
+        make_directories(self._files, CUT_DIRECTORY)
+        write_whole(self._files, path, self.read(physical_offset, self._log.end_offset - physical_offset))
+        self._files.sync_directory(CUT_DIRECTORY)
+        return path
+
+    def _lower_checkpoint(self, physical_offset: int) -> None:
+        current = self._checkpoint_file.current
+        recovery_offset = min(current.recovery_offset, physical_offset)
+        lowered = current._replace(
+            watermark=min(current.watermark, physical_offset),
+            recovery_offset=recovery_offset,
+            entries_total=sum(queue.first_at_or_after(recovery_offset) for queue in self._queues),
+        )
+        self._checkpoint_file.write(lowered)
+        self._checkpoint_file.sync()
+
+    def _cut_index(self, physical_offset: int) -> None:
+        if self._index is None:
+            return
+        start = max(self._index.cut(physical_offset), self._log.min_offset)
+        scan = LogScan(self._log.segments, start, physical_offset, check_crc=False)
+        for found in scan.run():
+            if isinstance(found, Records):
+                self._index.append_records(None, found.batch, found.batch.positions + found.physical_offset)
+
+
+class ReplicatedEntries:
+    """The queue entries of records that came from a master; see `dispatcher.Queued`."""
+
+    def __init__(self, redispatcher: Redispatcher, batch: RecordBatch, physical_offset: int) -> None:
+        self._redispatcher = redispatcher
+        self._batch = batch
+        self._physical_offset = physical_offset
+        self._dispatched: list[tuple[ConsumeQueue, Positions]] = []
+
+    def take_offsets(self) -> None:
+        """The master gave them."""
+
+    def put(self) -> None:
+        self._dispatched = self._redispatcher.dispatch(self._batch, self._physical_offset)
+
+    def readable(self) -> Iterator[Readable]:
+        tags_codes = self._batch.tags_codes()
+        for queue, rows in self._dispatched:
+            yield queue.topic, queue.queue_id, queue.max_offset, tags_codes[rows]
+
+    def without(self, topic: str) -> ReplicatedEntries:
+        """Of topics that were deleted the redispatcher leaves out the messages itself."""
+        return self

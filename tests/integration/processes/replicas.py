@@ -1,0 +1,172 @@
+"""A name server, a master and its slave, each a process of its own that can be killed and started again."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from rmqspark.client.admin import AdminClient
+from rmqspark.client.producer import Producer
+from rmqspark.errors import InvalidQueue, NotWritable, TopicNotFound, Unreachable
+from rmqspark.model import Message, SendStatus
+from rmqspark.protocol.codes import RequestCode
+from rmqspark.remoting.blocking import BlockingConnection
+from rmqspark.testing.ports import reserved_port
+
+from .load import ONE_TRY, Load
+from .servers import BROKER, COMMAND, SMALL_FILES, _environment, _flags
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from typing import Self
+
+    from rmqspark.testing.history import History
+
+_READY = b"Ctrl-C stops it."
+_PATIENCE_S = 60
+_VIP_PORT_OFFSET = -2
+PROBES = "probes"
+# Who is away is looked for often; a machine that is slow is no reason to give an answer up.
+_QUICK = {
+    "ha_send_heartbeat_interval": 200,
+    "slave_sync_interval": 200,
+    "slave_timeout": 60_000,
+    "ha_send_whole_log": "true",
+}
+
+
+class ServerProcess:
+    """One server, with the same words each time."""
+
+    def __init__(self, directory: Path, name: str, port: int, *words: str) -> None:
+        self.store = directory / name
+        self.address = f"127.0.0.1:{port}"
+        self._errors = directory / f"{name}.errors"
+        self._words = words
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """It answers when this returns."""
+        with self._errors.open("ab") as errors:
+            self._process = subprocess.Popen(
+                [*COMMAND, *self._words], stdout=subprocess.PIPE, stderr=errors, env=_environment()
+            )
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if _READY in line:
+                return
+        raise AssertionError(f"It ended: {self.errors}")
+
+    @property
+    def errors(self) -> str:
+        return self._errors.read_text()
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def kill(self) -> None:
+        if self._process is not None:
+            if self._process.poll() is None:
+                self._process.send_signal(signal.SIGKILL)
+            self._process.wait(_PATIENCE_S)
+            assert self._process.stdout is not None
+            self._process.stdout.close()
+
+    @property
+    def end_offset(self) -> int:
+        """Of its log."""
+        return int(json.loads(self.ask(RequestCode.GET_BROKER_RUNTIME_INFO))["table"]["commitLogMaxOffset"])
+
+    def ask(self, code: RequestCode) -> bytes:
+        """The body of its answer to a request without fields."""
+        connection = BlockingConnection(self.address)
+        try:
+            return bytes(connection.call(code, timeout_ms=60_000).raise_for_code().body)
+        finally:
+            connection.close()
+
+    def log_up_to(self, end: int) -> bytes:
+        """What its files say, from the first byte on."""
+        files = sorted((self.store / "commitlog").iterdir())
+        return b"".join(path.read_bytes() for path in files)[:end]
+
+
+class Replicas:
+    """All three; they run while the block does. `settings` are what both brokers are told besides."""
+
+    def __init__(self, directory: Path, role: str, **settings: object) -> None:
+        self._ports = ExitStack()
+        namesrv_port = self._ports.enter_context(reserved_port())
+        self.namesrv = f"127.0.0.1:{namesrv_port}"
+        self._namesrv = ServerProcess(directory, "namesrv", namesrv_port, "namesrv", "--port", str(namesrv_port))
+        self._settings = {**SMALL_FILES, **_QUICK, "min_free_bytes": 1, **settings}
+        self.master = self._broker(directory, "master", role, 0)
+        self.slave = self._broker(directory, "slave", "SLAVE", 1)
+
+    def _broker(self, directory: Path, name: str, role: str, broker_id: int) -> ServerProcess:
+        port = self._ports.enter_context(reserved_port(_VIP_PORT_OFFSET))
+        words = ("broker", "--port", str(port), "--store", str(directory / name), "--namesrv", self.namesrv)
+        who = ("--name", BROKER, "--id", str(broker_id), "--broker-role", role)
+        return ServerProcess(directory, name, port, *words, *who, *_flags(self._settings))
+
+    def __enter__(self) -> Self:
+        for server in (self._namesrv, self.master, self.slave):
+            server.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for server in (self.slave, self.master, self._namesrv):
+            server.kill()
+        self._ports.close()
+
+    @property
+    def is_alive(self) -> bool:
+        """What a load asks: the master."""
+        return self.master.is_alive
+
+    def create_topic(self, topic: str, queues: int) -> None:
+        """Returns when the slave has it too: it looks at its master's tables now and then."""
+        with AdminClient(self.namesrv) as admin:
+            admin.create_topic(topic, queues)
+        wait_until(lambda: b'"%b"' % topic.encode() in self.slave.ask(RequestCode.GET_ALL_TOPIC_CONFIG), self._told)
+
+    def wait_until_in_step(self) -> None:
+        """The master waits for the slave from now on."""
+        with Producer(self.namesrv, config=ONE_TRY) as producer:
+            wait_until(lambda: producer.send(Message(PROBES, b"?")).status is SendStatus.OK, self._told)
+
+    def wait_until_copied(self) -> int:
+        """The slave has all; returns where the logs end."""
+        wait_until(lambda: self.slave.end_offset == self.master.end_offset, self._told)
+        return self.master.end_offset
+
+    def _told(self) -> str:
+        return f"master: {self.master.errors[-2000:]}\nslave: {self.slave.errors[-2000:]}"
+
+
+# What a sender hears while a slave is registered alone: no queue can be sent to, or the slave itself refuses.
+NO_MASTER = (Unreachable, TopicNotFound, InvalidQueue, NotWritable)
+
+
+class Senders(Load):
+    """The load of the other tests without who reads meanwhile: what the master shows and nobody was told of is not
+    promised to be on its slave."""
+
+    def __init__(self, history: History, replicas: Replicas, name: str, seed: int) -> None:
+        super().__init__(history, replicas, name, seed, durable=False, expected=NO_MASTER)  # type: ignore[arg-type]
+
+    def _tail(self, name: str) -> None:
+        del name
+
+
+def wait_until(holds: Callable[[], bool], told: Callable[[], str]) -> None:
+    deadline = time.monotonic() + _PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline, told()
+        time.sleep(0.02)

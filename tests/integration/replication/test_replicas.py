@@ -1,0 +1,365 @@
+"""A master and its slave as servers: what is sent to the one is read from the other."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import socket
+import time
+from dataclasses import replace
+from random import randbytes
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqspark import AdminClient, Message, Producer, PullConsumer
+from rmqspark.broker.config import BrokerConfig
+from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.outgoing import SendConfig
+from rmqspark.errors import FlushSlaveTimeout, NotWritable, RmqError, Unreachable
+from rmqspark.model import MessageQueue, SendStatus
+from rmqspark.protocol.bodies.admin import ConsumerOffsetTable
+from rmqspark.protocol.bodies.client import CapabilitiesBody
+from rmqspark.protocol.bodies.replication import HaRuntimeInfo
+from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.headers.admin import TopicRequestHeader
+from rmqspark.protocol.headers.produce import SendMessageRequestHeader
+from rmqspark.protocol.records.record import encode_record
+from rmqspark.protocol.records.record_batch import RecordBatch
+from rmqspark.remoting.blocking import BlockingConnection
+from rmqspark.replication.registered import RegisteredSlaves
+from rmqspark.replication.stream import report
+from rmqspark.sink.bulk_send import BulkSend
+from rmqspark.testing import LocalCluster, cluster
+from rmqspark.testing.in_process import TEST_STORE
+from rmqspark.testing.ports import reserved_port
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+pytestmark = pytest.mark.integration
+QUICK = BrokerConfig(ha_send_heartbeat_interval=200, slave_sync_interval=100, ha_send_whole_log=True)
+SYNC = replace(QUICK, broker_role="SYNC_MASTER")
+SMALL_LOG = replace(TEST_STORE, mapped_file_size_commit_log=1 << 20)
+PATIENCE_S = 60
+ONE_TRY = SendConfig(retry_times_when_send_failed=0)
+
+
+def wait_until(holds: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline, f"it never came to this: {what}"
+        time.sleep(0.01)
+
+
+def end_offset(address: str) -> int:
+    """Of a broker's log."""
+    connection = BlockingConnection(address)
+    try:
+        answer = connection.call(RequestCode.GET_BROKER_RUNTIME_INFO, timeout_ms=10_000)
+        return int(json.loads(bytes(answer.body))["table"]["commitLogMaxOffset"])
+    finally:
+        connection.close()
+
+
+def wait_until_copied(mq: LocalCluster) -> None:
+    brokers = mq.brokers
+    wait_until(lambda: end_offset(brokers["broker-a-1"]) == end_offset(brokers["broker-a"]), "the slave has it all")
+
+
+def log_of(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (directory / "commitlog").iterdir()}
+
+
+def send(mq: LocalCluster, count: int, topic: str = "orders", size: int = 100) -> list[SendStatus]:
+    with Producer(mq.namesrv, config=ONE_TRY) as producer:
+        return [
+            producer.send(Message(topic, b"%d " % n + randbytes(size), keys=[f"k{n}"])).status for n in range(count)
+        ]
+
+
+def read(namesrv: str, topic: str, count: int) -> list[bytes]:
+    found: list[bytes] = []
+    with PullConsumer(namesrv) as consumer:
+        consumer.assign(consumer.queues(topic))
+        consumer.seek_to_beginning()
+        wait_until(lambda: found.extend(m.body for m in consumer.poll(500)) or len(found) >= count, f"{count} are read")
+    return found
+
+
+def create(mq: LocalCluster, topic: str = "orders", queues: int = 2) -> None:
+    with AdminClient(mq.namesrv) as admin:
+        admin.create_topic(topic, queues=queues)
+
+
+def test_a_slave_has_the_log_and_serves_it_while_its_master_is_away() -> None:
+    """Clients read on from the slave, sends fail with an error, and the two logs are the same bytes."""
+    with cluster(broker_config=QUICK, store_config=SMALL_LOG) as mq:
+        create(mq)
+        send(mq, 300, size=5_000)
+        mq.start_slave()
+        send(mq, 100)
+        wait_until_copied(mq)
+        assert len(log_of(mq.store_dir("broker-a"))) > 1
+        before = sorted(read(mq.namesrv, "orders", 400))
+        wait_until(lambda: has_topic(mq.brokers["broker-a-1"], "orders"), "the slave has the topic")
+        mq.stop_broker("broker-a")
+        assert log_of(mq.store_dir("broker-a-1")) == log_of(mq.store_dir("broker-a"))
+        assert sorted(read(mq.namesrv, "orders", 400)) == before
+        with pytest.raises(RmqError):
+            send(mq, 1)
+        mq.start_broker("broker-a")
+        assert send(mq, 50) == [SendStatus.OK] * 50
+        wait_until_copied(mq)
+
+
+def has_topic(address: str, topic: str) -> bool:
+    connection = BlockingConnection(address)
+    try:
+        answer = connection.call(RequestCode.GET_ALL_TOPIC_CONFIG, timeout_ms=10_000)
+        return b'"%s"' % topic.encode() in bytes(answer.body)
+    finally:
+        connection.close()
+
+
+def test_a_slave_refuses_messages() -> None:
+    """Whoever sends to a slave by its address is told where to send to, and nothing is stored."""
+    with cluster(broker_config=QUICK) as mq:
+        create(mq)
+        address = mq.start_slave()
+        wait_until(lambda: has_topic(address, "orders"), "the slave has the topic")
+        end = end_offset(address)
+        with ClusterClient(mq.namesrv) as client:
+            addresses = client.cluster_info().brokerAddrTable["broker-a"].brokerAddrs
+        assert addresses == {0: mq.brokers["broker-a"], 1: address}
+        mq.stop_broker("broker-a")
+        with AdminClient(mq.namesrv) as admin, pytest.raises(Unreachable, match="No master"):
+            admin.create_topic("new", queues=1)
+        with pytest.raises(NotWritable, match="slave"):
+            delete_topic(address)
+        with pytest.raises(NotWritable, match="slave"):
+            send_to(address)
+        assert end_offset(address) == end
+
+
+def delete_topic(address: str) -> None:
+    connection = BlockingConnection(address)
+    try:
+        header = TopicRequestHeader(topic="orders")
+        connection.call(RequestCode.DELETE_TOPIC_IN_BROKER, header, timeout_ms=10_000).raise_for_code()
+    finally:
+        connection.close()
+
+
+def send_to(address: str) -> None:
+    """To this very broker, whatever it is."""
+    connection = BlockingConnection(address)
+    try:
+        header = SendMessageRequestHeader(
+            producerGroup="g",
+            topic="orders",
+            defaultTopic="TBW102",
+            defaultTopicQueueNums=4,
+            queueId=0,
+            sysFlag=0,
+            bornTimestamp=0,
+            flag=0,
+        )
+        connection.call(RequestCode.SEND_MESSAGE, header, b"body", timeout_ms=10_000).raise_for_code()
+    finally:
+        connection.close()
+
+
+def test_a_slave_takes_over_how_far_groups_are() -> None:
+    """A consumer that goes on with the slave begins where its group was."""
+    with cluster(broker_config=QUICK) as mq:
+        create(mq)
+        send(mq, 10)
+        address = mq.start_slave()
+        queue = MessageQueue("orders", "broker-a", 0)
+        with PullConsumer(mq.namesrv, group="billing") as consumer:
+            consumer.assign([queue])
+            consumer.commit({queue: 3})
+        wait_until(lambda: committed(address).get("orders@billing") == {0: 3}, "the slave knows the offset")
+        mq.stop_broker("broker-a")
+        with PullConsumer(mq.namesrv, group="billing") as consumer:
+            assert consumer.committed(queue) == 3
+
+
+def committed(address: str) -> dict[str, dict[int, int]]:
+    connection = BlockingConnection(address)
+    try:
+        answer = connection.call(RequestCode.GET_ALL_CONSUMER_OFFSET, timeout_ms=10_000)
+        return ConsumerOffsetTable.decode(answer.body).offsetTable
+    finally:
+        connection.close()
+
+
+def test_a_sync_master_says_whether_a_slave_has_it() -> None:
+    """Without a slave a message is stored and its sender told so; with one it is answered when the slave has it."""
+    with cluster(broker_config=SYNC) as mq:
+        create(mq)
+        assert send(mq, 3) == [SendStatus.SLAVE_NOT_AVAILABLE] * 3
+        address = mq.start_slave()
+        wait_until(lambda: send(mq, 1) == [SendStatus.OK], "the slave is waited for")
+        assert send(mq, 100) == [SendStatus.OK] * 100
+        end = end_offset(mq.brokers["broker-a"])
+        assert end_offset(address) == end
+        master, slave = ha_status(mq.brokers["broker-a"]), ha_status(address)
+        assert (master.master, master.inSyncSlaveNums, master.masterCommitLogMaxOffset) == (True, 1, end)
+        assert [(each.slaveAckOffset, each.diff, each.inSync) for each in master.haConnectionInfo] == [(end, 0, True)]
+        assert (slave.master, slave.haClientRuntimeInfo.activated) == (False, True)
+        assert slave.haClientRuntimeInfo.maxOffset == end
+        mq.stop_slave()
+        wait_until(lambda: send(mq, 1) == [SendStatus.SLAVE_NOT_AVAILABLE], "it is noticed that the slave is gone")
+
+
+def test_a_slave_that_never_confirms_is_given_up() -> None:
+    """A slave that hangs costs each sender the time allowed, and the sender is told that it has not confirmed."""
+    with reserved_port() as port:
+        config = replace(SYNC, ha_listen_port=port, slave_timeout=100)
+        with cluster(broker_config=config) as mq, socket.create_connection(("127.0.0.1", port)) as hanging:
+            create(mq)
+            hanging.sendall(report(0) + report(0))
+            wait_until(lambda: ha_status(mq.brokers["broker-a"]).inSyncSlaveNums == 1, "it counts as a slave")
+            assert send(mq, 3) == [SendStatus.FLUSH_SLAVE_TIMEOUT] * 3
+            with ClusterClient(mq.namesrv) as client, pytest.raises(FlushSlaveTimeout):
+                send_bulk(client)
+
+
+def test_who_waits_when_its_broker_stops_is_answered() -> None:
+    """A broker that stops in order waits for its slave as long as it would have, and says what came of it."""
+    with reserved_port() as port:
+        config = replace(SYNC, ha_listen_port=port, slave_timeout=1500)
+        with cluster(broker_config=config) as mq, socket.create_connection(("127.0.0.1", port)) as hanging:
+            create(mq)
+            hanging.sendall(report(0) + report(0))
+            wait_until(lambda: ha_status(mq.brokers["broker-a"]).inSyncSlaveNums == 1, "it counts as a slave")
+            end = end_offset(mq.brokers["broker-a"])
+            with Producer(mq.namesrv, config=ONE_TRY) as producer:
+                sent = producer.send_async(Message("orders", b"last"))
+                wait_until(lambda: end_offset(mq.brokers["broker-a"]) > end, "it is stored")
+                mq.stop_broker("broker-a")
+                assert sent.result(PATIENCE_S).status is SendStatus.FLUSH_SLAVE_TIMEOUT
+
+
+def send_bulk(client: ClusterClient) -> None:
+    """As Spark's sink sends."""
+    queue = MessageQueue("orders", "broker-a", 0)
+    records = RecordBatch.scan(bytearray(encode_record(topic="orders", queue_id=0, body=b"row")))
+    BulkSend.of(queue, records).submit(client.broker("broker-a")).result()
+
+
+def ha_status(address: str) -> HaRuntimeInfo:
+    connection = BlockingConnection(address)
+    try:
+        return HaRuntimeInfo.decode(connection.call(RequestCode.GET_BROKER_HA_STATUS, timeout_ms=10_000).body)
+    finally:
+        connection.close()
+
+
+def test_slave_and_master_change_places() -> None:
+    """An operator makes the slave the master: what was acknowledged is there."""
+    with cluster(broker_config=SYNC) as mq:
+        create(mq)
+        mq.start_slave()
+        wait_until(lambda: send(mq, 1) == [SendStatus.OK], "the slave is waited for")
+        send(mq, 20)
+        addresses = mq.brokers
+        before = identity(addresses["broker-a"])
+        wait_until(lambda: identity(addresses["broker-a-1"]) == before, "the slave's store is known as the master's")
+        mq.stop_broker("broker-a")
+        mq.stop_slave()
+        old, new = mq.store_dir("broker-a"), mq.store_dir("broker-a-1")
+        aside = old.with_name("aside")
+        old.rename(aside)
+        new.rename(old)
+        aside.rename(new)
+        mq.start_broker("broker-a")
+        mq.start_slave()
+        wait_until(lambda: send(mq, 1) == [SendStatus.OK], "the one that was the master is waited for")
+        assert len(read(mq.namesrv, "orders", 22)) >= 22
+        wait_until_copied(mq)
+        store_id, incarnation = identity(mq.brokers["broker-a"])
+        assert store_id == before[0]
+        assert incarnation > before[1]
+
+
+def come_back_with_less(mq: LocalCluster) -> None:
+    """The master loses what it stored last, which its slave has, and stores other messages there."""
+    create(mq)
+    mq.start_slave()
+    send(mq, 20)
+    wait_until_copied(mq)
+    mq.stop_broker("broker-a")
+    store, backup = mq.store_dir("broker-a"), mq.directory / "backup"
+    shutil.copytree(store, backup)
+    mq.start_broker("broker-a")
+    send(mq, 20)
+    wait_until_copied(mq)
+    mq.stop_broker("broker-a")
+    shutil.rmtree(store)
+    backup.rename(store)
+    mq.start_broker("broker-a")
+    send(mq, 5)
+
+
+def test_what_an_async_master_lost_is_cut_off_its_slave() -> None:
+    """The two logs are the same again, and what was cut off is kept aside."""
+    with cluster(broker_config=QUICK) as mq:
+        come_back_with_less(mq)
+        wait_until_copied(mq)
+        mq.stop_broker("broker-a")
+        assert log_of(mq.store_dir("broker-a-1")) == log_of(mq.store_dir("broker-a"))
+        assert len(list((mq.store_dir("broker-a-1") / "cut").iterdir())) == 1
+
+
+def test_what_a_sync_master_lost_stays_on_its_slave(capfd: pytest.CaptureFixture[str]) -> None:
+    """It was acknowledged, and the slave has the only copy: it says so, and an operator decides."""
+    with cluster(broker_config=SYNC) as mq:
+        come_back_with_less(mq)
+        end, told = end_offset(mq.brokers["broker-a-1"]), []
+        wait_until(lambda: told.append(capfd.readouterr().err) or "It is a SYNC_MASTER" in "".join(told), "it is told")
+        assert end_offset(mq.brokers["broker-a-1"]) == end > end_offset(mq.brokers["broker-a"])
+
+
+def identity(address: str) -> tuple[str, int]:
+    """Of a broker's store."""
+    connection = BlockingConnection(address)
+    try:
+        body = CapabilitiesBody.decode(connection.call(RequestCode.RMQ_CAPABILITIES, timeout_ms=10_000).body)
+        return body.storeId, body.incarnation
+    finally:
+        connection.close()
+
+
+def test_delayed_messages_are_delivered_once_whoever_is_master() -> None:
+    """What waited when its master went is delivered by the slave that takes its place, what was delivered is not."""
+    with cluster(broker_config=SYNC) as mq:
+        create(mq)
+        mq.start_slave()
+        wait_until(lambda: send(mq, 1, "probes") == [SendStatus.OK], "the slave is waited for")
+        with Producer(mq.namesrv) as producer:
+            producer.send(Message("orders", b"early", delay_level=1))
+            assert read(mq.namesrv, "orders", 1) == [b"early"]
+            producer.send(Message("orders", b"late", delay_level=2))
+        wait_until_copied(mq)
+        mq.stop_broker("broker-a")
+        mq.stop_slave()
+        mq.store_dir("broker-a").rename(mq.directory / "gone")
+        mq.store_dir("broker-a-1").rename(mq.store_dir("broker-a"))
+        mq.start_broker("broker-a")
+        assert sorted(read(mq.namesrv, "orders", 2)) == [b"early", b"late"]
+
+
+def test_who_is_registered_as_a_slave() -> None:
+    """The port for slaves asks the name servers who they are."""
+    with cluster(broker_config=QUICK) as mq:
+        registered = RegisteredSlaves("broker-a", ("127.0.0.1:1", *mq.namesrv.split(";")))
+        assert not asyncio.run(registered.has("127.0.0.1"))
+        mq.start_slave()
+        assert asyncio.run(registered.has("127.0.0.1"))
+        assert not asyncio.run(registered.has("127.0.0.2"))
+        assert not asyncio.run(RegisteredSlaves("broker-b", mq.namesrv.split(";")).has("127.0.0.1"))

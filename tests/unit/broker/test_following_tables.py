@@ -1,0 +1,97 @@
+"""A slave's tables become its master's."""
+
+from __future__ import annotations
+
+import pytest
+
+from rmqspark.broker.delays.delay_table import DelayTable
+from rmqspark.broker.groups import SubscriptionGroups
+from rmqspark.broker.handlers.on_slaves import MASTERS_ONLY, refusing_on_slaves
+from rmqspark.broker.offsets import ConsumerOffsets
+from rmqspark.broker.topics import TopicTable
+from rmqspark.errors import InvalidName, NotWritable
+from rmqspark.protocol.bodies.admin import (
+    ConsumerOffsetTable,
+    DelayOffsetTable,
+    SubscriptionGroupConfig,
+    SubscriptionGroupTable,
+)
+from rmqspark.protocol.bodies.route import TopicConfig, TopicConfigTable
+from rmqspark.protocol.codes import RequestCode
+from rmqspark.remoting.router import Route
+
+
+def topics(*names: str) -> TopicConfigTable:
+    return TopicConfigTable(topicConfigTable={name: TopicConfig(topicName=name) for name in names})
+
+
+def test_topics_come_and_go_with_the_masters() -> None:
+    """What the broker needs itself stays, and so do retry topics; the same table again is no change."""
+    table = TopicTable(max_topics=99, now_ms=0)
+    table.add_system_topics([TopicConfig(topicName="broker-a")], 0)
+    for name in ("old", "%RETRY%g"):
+        table.put(TopicConfig(topicName=name), 0)
+    table.follow(topics("new", "newer"), 1)
+    assert [config.topicName for config in table] == ["%RETRY%g", "broker-a", "new", "newer"]
+    revision = table.revision
+    table.follow(topics("new", "newer"), 2)
+    assert table.revision == revision
+    table.follow(topics("new"), 3)
+    assert table.revision > revision
+
+
+def test_a_masters_topic_that_must_not_become_a_directory_is_refused() -> None:
+    """A slave believes its master about its topics, not about paths."""
+    table = TopicTable(max_topics=99, now_ms=0)
+    with pytest.raises(InvalidName):
+        table.follow(topics("../../etc"), 1)
+    assert len(table) == 0
+
+
+def test_groups_become_the_masters() -> None:
+    """Groups that were deleted there are gone here."""
+    groups = SubscriptionGroups(auto_create=True, max_groups=9, now_ms=0)
+    groups.put(SubscriptionGroupConfig(groupName="old"), 0)
+    told = SubscriptionGroupTable(subscriptionGroupTable={"g": SubscriptionGroupConfig(groupName="g", retryMaxTimes=3)})
+    revision = groups.revision
+    groups.follow(told, 1)
+    assert [(config.groupName, config.retryMaxTimes) for config in groups] == [("g", 3)]
+    assert groups.revision > revision
+    groups.follow(told, 2)
+    assert groups.revision == revision + 1
+
+
+def test_offsets_are_taken_over() -> None:
+    """Of groups that the master does not name nothing changes, as with RocketMQ."""
+    offsets = ConsumerOffsets()
+    offsets.commit("mine", "t", 0, 5)
+    offsets.commit("g", "t", 0, 9)
+    offsets.follow(ConsumerOffsetTable({"t@g": {0: 3, 1: 4}, "nonsense": {0: 1}}))
+    assert dict(offsets.committed_queues("g", "t")) == {0: 3, 1: 4}
+    assert offsets.committed("mine", "t", 0) == 5
+    revision = offsets.revision
+    offsets.follow(ConsumerOffsetTable({"t@g": {0: 3, 1: 4}}))
+    assert offsets.revision == revision
+
+
+def test_delays_are_taken_over() -> None:
+    """With how far the master's log was when it was so."""
+    delays = DelayTable()
+    delays.follow(DelayOffsetTable({1: 7}, None, 1000), 5)
+    assert (delays.next_offsets, delays.log_offset) == ({1: 7}, 1000)
+    revision = delays.revision
+    delays.follow(DelayOffsetTable({1: 7}, None, 1000), 6)
+    assert delays.revision == revision
+
+
+def test_a_slave_decides_nothing() -> None:
+    """What would be gone with the next look at the master is refused; reads are not touched."""
+    asked: list[object] = []
+    codes = (RequestCode.UPDATE_AND_CREATE_TOPIC, RequestCode.RMQ_TXN_STATUS, RequestCode.PULL_MESSAGE)
+    routes = refusing_on_slaves({code: Route(None, asked.append) for code in codes})
+    for code in codes[:2]:
+        assert code in MASTERS_ONLY
+        with pytest.raises(NotWritable, match="slave"):
+            routes[code].handle(None)  # type: ignore[arg-type]
+    routes[RequestCode.PULL_MESSAGE].handle(None)  # type: ignore[arg-type]
+    assert asked == [None]

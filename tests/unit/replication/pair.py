@@ -1,0 +1,109 @@
+"""A master and a slave over real sockets, their stores on memory disks."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from rmqspark.replication.master import Master
+from rmqspark.replication.settings import HaSettings
+from rmqspark.replication.slave import Slave
+
+from ..store.store_bench import SMALL, StoreBench
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Coroutine
+    from typing import Any
+
+QUICK = HaSettings(heartbeat_s=0.05, housekeeping_s=5.0, retry_s=0.02, transfer_bytes=100)
+PATIENCE_S = 30
+
+
+def filled(rounds: int = 12, config: object = SMALL, word: str = "m") -> StoreBench:
+    bench = StoreBench(config)  # type: ignore[arg-type]
+    add(bench, rounds, word)
+    return bench
+
+
+def add(bench: StoreBench, rounds: int, word: str = "m") -> None:
+    for number in range(rounds):
+        bench.clock.advance(ms=10)
+        bench.send("t", number % 2, f"{word}{number:03}".encode(), tags="A")
+        bench.send_bulk("u", 0, f"{word}u{number:03}".encode(), f"{word}v{number:03}".encode())
+    bench.store.flush()
+
+
+def log_of(bench: StoreBench) -> bytes:
+    store = bench.store
+    return store.replica.read(store.min_physical_offset, store.end_offset - store.min_physical_offset)
+
+
+def on_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """A test that runs on an event loop of its own."""
+
+    @functools.wraps(test)
+    def run(*args: object, **kwargs: object) -> None:
+        asyncio.run(test(*args, **kwargs))
+
+    return run
+
+
+async def anyone(_: str) -> bool:
+    return True
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not condition():  # noqa: ASYNC110 - nobody tells of it
+            await asyncio.sleep(0.005)
+
+
+@asynccontextmanager
+async def serving(bench: StoreBench, settings: HaSettings = QUICK, may_copy=anyone) -> AsyncIterator[Master]:  # type: ignore[no-untyped-def]
+    acks: list[int] = []
+    master = Master(
+        bench.store,
+        bench.config.mapped_file_size_commit_log,
+        settings,
+        host="127.0.0.1",
+        port=0,
+        may_copy=may_copy,
+        on_ack=lambda: acks.append(1),
+    )
+    async with master:
+        bench.store.on_safe = master.log_grew
+        yield master
+
+
+@asynccontextmanager
+async def following(
+    bench: StoreBench, port: int, settings: HaSettings = QUICK, refusal_to_cut: str = ""
+) -> AsyncIterator[Slave]:
+    async def refusal() -> str:
+        return refusal_to_cut
+
+    async def flushed(_: int) -> None:
+        bench.store.flush()
+
+    @asynccontextmanager
+    async def at_once() -> AsyncIterator[None]:
+        yield
+
+    bench.store.replica.open_for_master()
+    slave = Slave(
+        bench.store.replica,
+        settings,
+        safe=flushed,
+        between_flushes=at_once,
+        refusal_to_cut=refusal,
+        now_ms=bench.clock.now_ms,
+    )
+    slave.follow(f"127.0.0.1:{port}")
+    task = asyncio.create_task(slave.run())
+    try:
+        yield slave
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

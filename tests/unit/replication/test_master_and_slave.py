@@ -1,0 +1,311 @@
+"""A slave follows its master: over real sockets, with stores on memory disks."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from rmqspark.protocol.records.record_batch import RecordBatch
+from rmqspark.replication.stream import (
+    REPORT,
+    TRANSFER_HEAD,
+    ReportDecoder,
+    Transfer,
+    TransferDecoder,
+    report,
+    transfer_head,
+)
+
+from ..store.store_bench import SMALL, StoreBench
+from .pair import PATIENCE_S, QUICK, add, filled, following, log_of, on_loop, serving, until
+
+SYNC = replace(SMALL, flush_disk_type="SYNC_FLUSH")
+WHOLE = QUICK._replace(sends_whole_log=True)
+
+
+@pytest.mark.parametrize("config", [SMALL, SYNC])
+@on_loop
+async def test_a_slave_has_what_its_master_has(config: object) -> None:
+    """From the first byte on, over several files, and what comes while it is connected."""
+    original, copy = filled(config=config), StoreBench(config)  # type: ignore[arg-type]
+    async with serving(original, WHOLE) as master, following(copy, master.port):
+        await until(lambda: copy.store.end_offset == original.store.end_offset)
+        add(original, 8, "later")
+        await until(lambda: copy.store.end_offset == original.store.end_offset)
+        await until(lambda: master.slaves.confirmed_by(1) == original.store.end_offset)
+    copy.store.flush()
+    assert copy.content("commitlog") == original.content("commitlog")
+    assert copy.bodies("u", 0) == original.bodies("u", 0)
+
+
+@on_loop
+async def test_a_new_slave_gets_the_newest_file() -> None:
+    """As from RocketMQ's master, unless the master is told to send all."""
+    original, copy = filled(), StoreBench()
+    async with serving(original) as master, following(copy, master.port):
+        await until(lambda: copy.store.end_offset == original.store.end_offset)
+    assert copy.store.min_physical_offset == original.store.end_offset // 1024 * 1024
+    assert log_of(original).endswith(log_of(copy))
+
+
+@on_loop
+async def test_a_slave_that_was_away_goes_on() -> None:
+    """Connection after connection, and start after start, nothing is missing and nothing comes twice."""
+    original, copy = filled(2), StoreBench()
+    for turn in range(6):
+        async with serving(original, WHOLE) as master, following(copy, master.port):
+            await until(lambda: copy.store.end_offset == original.store.end_offset)
+        add(original, 2, f"turn{turn}-")
+        copy.kill() if turn % 2 else copy.reopen()
+    assert log_of(original).startswith(log_of(copy))
+    assert copy.store.end_offset > 0
+
+
+@on_loop
+async def test_a_stream_cut_at_any_byte_is_taken_up_again() -> None:
+    """Whatever the slave had when the connection broke, it goes on from there."""
+    original = filled(3)
+    raw = log_of(original)
+    async with serving(original, WHOLE) as master:
+        for cut in range(1, len(frames(raw)), 37):
+            copy = StoreBench()
+            async with CutShort(raw, cut) as port, following(copy, port) as slave:
+                await until(lambda slave=slave: slave.trouble != "")
+            assert raw.startswith(log_of(copy) if copy.store.end_offset else b"")
+            async with following(copy, master.port):
+                await until(lambda copy=copy: copy.store.end_offset == len(raw))
+            assert copy.content("commitlog") == original.content("commitlog")
+
+
+def frames(raw: bytes, start: int = 0, size: int = 50) -> bytes:
+    parts = (transfer_head(at, len(raw[at : at + size])) + raw[at : at + size] for at in range(start, len(raw), size))
+    return b"".join(parts)
+
+
+class CutShort:
+    """A master that sends so many bytes of its stream, and hangs up."""
+
+    def __init__(self, log: bytes, cut: int) -> None:
+        self._log = log
+        self._cut = cut
+
+    async def __aenter__(self) -> int:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        return self._server.sockets[0].getsockname()[1]
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError):
+            (start,) = REPORT.unpack(await reader.readexactly(REPORT.size))
+            writer.write(frames(self._log, start)[: self._cut])
+            await writer.drain()
+        writer.close()
+
+
+# --- logs that are not the same
+
+
+@on_loop
+async def test_a_tail_the_master_lost_is_cut_off() -> None:
+    """The master lost its last messages in a power loss and took others: the slave has those others afterwards."""
+    original, copy = filled(8), StoreBench()
+    shared = original.store.end_offset
+    original.store.checkpoint()
+    add_unsynced(original, 3, "lost")
+    async with serving(original, WHOLE) as master, following(copy, master.port):
+        await until(lambda: copy.store.end_offset == original.store.end_offset)
+    incarnation = copy.store.incarnation
+    original.lose_power()
+    assert original.store.end_offset == shared
+    add(original, 5, "new")
+    async with serving(original, WHOLE) as master, following(copy, master.port):
+        await until(lambda: copy.store.end_offset == original.store.end_offset)
+    copy.store.flush()
+    assert copy.content("commitlog") == original.content("commitlog")
+    assert copy.bodies("t", 0) == original.bodies("t", 0)
+    assert copy.store.incarnation > incarnation
+    assert len(copy.content("cut")) == 1
+
+
+@on_loop
+async def test_a_slave_that_is_ahead_is_cut_back() -> None:
+    """The master lost its last messages and nothing came since: the slave does not wait until it would be too late."""
+    original, copy = filled(8), StoreBench()
+    shared = original.store.end_offset
+    original.store.checkpoint()
+    add_unsynced(original, 1, "lost")
+    async with serving(original, WHOLE) as master, following(copy, master.port):
+        await until(lambda: copy.store.end_offset == original.store.end_offset)
+    original.lose_power()
+    async with serving(original, WHOLE) as master, following(copy, master.port):
+        await until(lambda: copy.store.end_offset == shared)
+        await until(lambda: master.slaves.confirmed_by(1) == shared)
+    assert log_of(copy) == log_of(original)
+
+
+def add_unsynced(bench: StoreBench, rounds: int, word: str) -> None:
+    for number in range(rounds):
+        bench.send("t", 0, f"{word}{number}".encode())
+
+
+@on_loop
+async def test_a_tail_that_may_be_the_only_copy_stays() -> None:
+    """Where the master waited for slaves, what it lost was acknowledged: an operator decides."""
+    original, copy = filled(8), StoreBench()
+    original.store.checkpoint()
+    add_unsynced(original, 3, "kept")
+    async with serving(original, WHOLE) as master, following(copy, master.port):
+        await until(lambda: copy.store.end_offset == original.store.end_offset)
+    before = log_of(copy)
+    original.lose_power()
+    add(original, 1, "new")
+    async with serving(original, WHOLE) as master, following(copy, master.port, refusal_to_cut="Acked.") as slave:
+        await until(lambda: "Acked." in slave.trouble)
+    assert log_of(copy) == before
+
+
+@on_loop
+async def test_nothing_is_confirmed_that_is_not_on_disk() -> None:
+    """A slave in SYNC_FLUSH confirms what it flushed, also what it had from before."""
+    original, copy = filled(config=SYNC), StoreBench(SYNC)
+    copy.store.replica.append(log_of(original)[:700])
+    assert copy.store.flushed_offset < copy.store.end_offset
+    async with serving(original, WHOLE) as master, following(copy, master.port):
+        while master.slaves.confirmed_by(1) < original.store.end_offset:
+            assert master.slaves.confirmed_by(1) <= copy.store.flushed_offset
+            await asyncio.sleep(0)
+
+
+@on_loop
+async def test_only_whole_records_are_confirmed() -> None:
+    """Half a record that came is no word of a slave's that it has something."""
+    raw = log_of(filled(2))
+    ends = {0, *(int(end) for end in np.cumsum(RecordBatch.scan(raw).sizes))}
+    reports: list[int] = []
+
+    async def half_by_half(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        decoder = ReportDecoder()
+        if copy.store.end_offset == 0:  # the first time, not when the slave comes again
+            for at in range(0, len(raw), 40):
+                writer.write(transfer_head(at, len(raw[at : at + 40])) + raw[at : at + 40])
+                reports.extend(decoder.feed(await reader.read(100)))
+            await until(lambda: copy.store.end_offset == len(raw))
+        writer.close()
+
+    copy = StoreBench()
+    server = await asyncio.start_server(half_by_half, "127.0.0.1", 0)
+    async with following(copy, server.sockets[0].getsockname()[1], QUICK._replace(heartbeat_s=0.001)) as slave:
+        await until(lambda: slave.trouble != "")
+    server.close()
+    assert len(set(reports)) > 3
+    assert set(reports) <= ends
+
+
+@on_loop
+async def test_the_log_of_another_master_is_refused() -> None:
+    """A slave that is pointed at a stranger changes nothing, and says why."""
+    stranger, copy = filled(12, word="x"), filled(12, word="y")
+    before = copy.content("commitlog")
+    async with serving(stranger) as master, following(copy, master.port) as slave:
+        await until(lambda: "not proven" in slave.trouble)
+        assert not slave.is_connected
+    assert copy.content("commitlog") == before
+
+
+@on_loop
+async def test_a_master_that_begins_anew_costs_the_slave_nothing() -> None:
+    """An operator emptied the master's store: the only copy there is stays as it is."""
+    fresh, copy = filled(1, word="x"), filled(12)
+    before = copy.content("commitlog")
+    async with serving(fresh) as master, following(copy, master.port) as slave:
+        await until(lambda: slave.trouble != "")
+    assert copy.content("commitlog") == before
+
+
+# --- who may do what
+
+
+@on_loop
+async def test_strangers_are_not_sent_the_log() -> None:
+    """Who is not registered as a slave gets nothing but the end of its connection."""
+
+    async def nobody(_: str) -> bool:
+        return False
+
+    async with serving(filled(2), may_copy=nobody) as master:
+        reader, writer = await asyncio.open_connection("127.0.0.1", master.port)
+        assert await reader.read(100) == b""
+        writer.close()
+
+
+@pytest.mark.parametrize("words", [report(1) + report(1 << 62), report(-1), report(1 << 40)])
+@on_loop
+async def test_a_forged_report_ends_the_connection_and_counts_for_nothing(words: bytes) -> None:
+    """Nobody is told that a slave has what it never got (reliability, G9)."""
+    async with serving(filled(2)) as master:
+        reader, writer = await asyncio.open_connection("127.0.0.1", master.port)
+        await until(lambda: len(master.slaves) == 1)
+        writer.write(words)
+        async with asyncio.timeout(PATIENCE_S):
+            while await reader.read(1 << 16):
+                assert master.slaves.confirmed_by(1) < 1 << 30
+        await until(lambda: len(master.slaves) == 0)
+        writer.close()
+
+
+@on_loop
+async def test_who_says_nothing_is_not_kept() -> None:
+    """A connection that never reports is ended after a while; another that does is served meanwhile."""
+    original, copy = filled(2), StoreBench()
+    async with serving(original, QUICK._replace(housekeeping_s=0.3)) as master, following(copy, master.port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", master.port)
+        async with asyncio.timeout(PATIENCE_S):
+            assert await reader.read(100) == b""
+        writer.close()
+        await until(lambda: copy.store.end_offset == original.store.end_offset)
+
+
+@on_loop
+async def test_only_what_is_on_disk_is_sent_in_sync_flush() -> None:
+    """What a power loss may take from the master is on no slave."""
+    original = filled(1, SYNC)
+    on_disk = original.store.end_offset
+    original.send("t", 0, b"in the page cache")
+    async with serving(original) as master:
+        reader, writer = await asyncio.open_connection("127.0.0.1", master.port)
+        writer.write(report(1))
+        sent = await transfers_until_heartbeat(reader)
+        assert sent[-1] == Transfer(on_disk, b"")
+        original.store.flush()
+        sent = await transfers_until_heartbeat(reader)
+        assert sent[-1] == Transfer(original.store.end_offset, b"")
+        writer.close()
+
+
+@on_loop
+async def test_transfers_never_cross_files() -> None:
+    """RocketMQ's slave has a place for what lies in one file."""
+    original = filled(12)
+    async with serving(original, WHOLE._replace(transfer_bytes=300)) as master:
+        reader, writer = await asyncio.open_connection("127.0.0.1", master.port)
+        writer.write(report(0))
+        sent = await transfers_until_heartbeat(reader)
+        writer.close()
+    assert b"".join(each.data for each in sent) == log_of(original)
+    for offset, data in sent[:-1]:
+        assert len(data) <= 300
+        assert offset // 1024 == (offset + len(data) - 1) // 1024
+
+
+async def transfers_until_heartbeat(reader: asyncio.StreamReader) -> list[Transfer]:
+    decoder, found = TransferDecoder(), []
+    async with asyncio.timeout(PATIENCE_S):
+        while not (found and not found[-1].data):
+            found += decoder.feed(await reader.read(TRANSFER_HEAD.size * 10))
+    return found

@@ -1,0 +1,207 @@
+"""A slave's store takes the bytes of its master's log and becomes what the master's is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rmqspark.errors import NotWritable, RecordError, StoreError
+from rmqspark.store.replica import CUT_DIRECTORY
+from rmqspark.testing.disk_faults import ProcessDied
+
+from .store_bench import SMALL, StoreBench
+
+SYNC = replace(SMALL, flush_disk_type="SYNC_FLUSH")
+
+
+def master(rounds: int = 12) -> StoreBench:
+    """Messages in several queues, over several files of the log, with blank records between."""
+    bench = StoreBench()
+    for number in range(rounds):
+        bench.clock.advance(ms=10)
+        bench.send("t", number % 2, b"m%03d" % number, tags="A")
+        bench.send_bulk("u", 0, b"u%03d" % number, b"v%03d" % number)
+    assert rounds < 12 or len(bench.content("commitlog")) > 2
+    return bench
+
+
+def slave(config: object = SMALL) -> StoreBench:
+    bench = StoreBench(config)  # type: ignore[arg-type]
+    bench.store.replica.open_for_master()
+    return bench
+
+
+def log_of(bench: StoreBench) -> bytes:
+    return bench.store.replica.read(0, bench.store.end_offset)
+
+
+def feed(bench: StoreBench, raw: bytes, chunk_bytes: int) -> None:
+    """What is not whole yet comes again with the next chunk."""
+    waiting = b""
+    for at in range(0, len(raw), chunk_bytes):
+        waiting += raw[at : at + chunk_bytes]
+        waiting = waiting[bench.store.replica.append(waiting) :]
+
+
+def assert_same(bench: StoreBench, original: StoreBench) -> None:
+    assert bench.content("commitlog") == original.content("commitlog")
+    assert bench.store.queues.topics() == original.store.queues.topics()
+    for topic in original.store.queues.topics():
+        for queue_id in original.store.queues.queue_ids(topic):
+            assert bench.records(topic, queue_id) == original.records(topic, queue_id)
+
+
+@pytest.mark.parametrize("config", [SMALL, SYNC])
+@pytest.mark.parametrize("chunk_bytes", [1, 7, 100, 1024, 1 << 20])
+def test_a_log_is_the_same_however_it_was_cut(chunk_bytes: int, config: object) -> None:
+    """The slave's files are the master's to the byte, and its queues and index say the same."""
+    original, bench = master(), slave(config)
+    feed(bench, log_of(original), chunk_bytes)
+    bench.store.flush()
+    assert_same(bench, original)
+    found = bench.store.query("t", "m003", 0, 1 << 60, 10)
+    assert found == original.store.query("t", "m003", 0, 1 << 60, 10) != []
+    bench.store.close()
+    original.store.close()
+    assert bench.derived() == original.derived()
+
+
+def test_a_slave_ends_where_a_record_does_wherever_the_bytes_end() -> None:
+    """Of a record that has not come whole nothing is in the log."""
+    raw = log_of(master(3))
+    ends = set()
+    for size in range(0, len(raw), 19):
+        bench = slave()
+        taken = bench.store.replica.append(raw[:size])
+        ends.add(taken)
+        assert bench.store.end_offset == taken <= size
+        bench.check_tail()
+    assert len(ends) > 6
+
+
+def test_readers_of_a_slave_are_told() -> None:
+    """Pulls that wait on a slave hear of what comes."""
+    original, bench, told = master(2), slave(), []
+    bench.store.on_readable = lambda readable: told.extend((topic, queue, end) for topic, queue, end, _ in readable)
+    feed(bench, log_of(original), 1 << 20)
+    assert sorted(told) == [("t", 0, 1), ("t", 1, 1), ("u", 0, 4)]
+
+
+def test_a_slave_takes_messages_from_nobody_else() -> None:
+    """What is sent to a slave is refused, and the error says where to send it."""
+    bench = slave()
+    with pytest.raises(NotWritable, match="Send to the master"):
+        bench.send("t", 0, b"m")
+    assert bench.store.end_offset == 0
+
+
+@pytest.mark.parametrize("at", [0, 4, 8, 30, 90])
+def test_bytes_that_are_no_record_are_refused(at: int) -> None:
+    """A bit that flipped on the way, in size, magic, checksum, place or body, never reaches the log."""
+    raw = bytearray(log_of(master(1)))
+    raw[at] ^= 1
+    bench = slave()
+    with pytest.raises(RecordError):
+        bench.store.replica.append(raw)
+    assert bench.store.end_offset == 0
+
+
+def test_a_late_slave_begins_with_a_file_in_the_middle() -> None:
+    """An empty slave may be sent the newest file alone; its queues begin where that does."""
+    original, bench = master(), slave()
+    start = original.store.end_offset // 1024 * 1024
+    bench.store.replica.begin_at(start)
+    assert bench.store.replica.append(log_of(original)[start:]) == original.store.end_offset - start
+    assert bench.store.min_physical_offset == start
+    newest = original.records("u", 0)[-1]
+    assert bench.records("u", 0)[-1] == newest
+    assert bench.reopen().queues.bounds("u", 0)[1] == newest.queue_offset + 1
+
+
+def test_files_of_another_length_are_refused() -> None:
+    """Two stores with different lengths of files cannot be the same."""
+    with pytest.raises(StoreError, match="mapped_file_size_commit_log"):
+        slave().store.replica.begin_at(1000)
+
+
+def test_where_a_record_begins() -> None:
+    """Of any byte of the log it is known which record it is part of."""
+    bench = master(3)
+    begins = [record.physical_offset for topic in "tu" for queue in (0, 1) for record in bench.records(topic, queue)]
+    end = bench.store.end_offset
+    found = {bench.store.replica.record_begin(at) for at in range(end)}
+    assert set(begins) <= found
+    assert all(bench.store.replica.record_begin(at) == at for at in begins)
+
+
+@pytest.mark.parametrize("then", ["go on", "reopen", "kill", "lose_power"])
+@pytest.mark.parametrize("back", [1, 5, 17])
+def test_a_tail_that_is_cut_off_leaves_nothing_behind(back: int, then: str) -> None:
+    """After a cut the store is what it was before the tail came, also after a crash, and takes another tail."""
+    original, bench = master(), slave()
+    raw = log_of(original)
+    feed(bench, raw, 1 << 20)
+    begins = sorted({bench.store.replica.record_begin(at) for at in range(len(raw))})
+    incarnation, position = bench.store.incarnation, begins[-back]
+    kept = bench.store.replica.cut(position)
+    assert bench.read_file(kept) == raw[position:]
+    assert kept.startswith(CUT_DIRECTORY)
+    if then != "go on":
+        getattr(bench, then)()
+        bench.store.replica.open_for_master()
+    assert bench.store.end_offset == position
+    assert bench.store.incarnation > incarnation
+    bench.check_tail()
+    fresh = slave()
+    feed(fresh, raw[:position], 1 << 20)
+    assert_same(bench, fresh)
+    feed(bench, raw[position:], 100)
+    assert_same(bench, original)
+    assert len(bench.store.query("t", "m011", 0, 1 << 60, 10)) == 1
+
+
+def test_another_tail_in_the_place_of_the_one_that_was_cut_off() -> None:
+    """Queues and index are those of a store that never had the first tail."""
+    one, other = master(8), master(8)
+    shared = one.store.end_offset
+    for bench, word in ((one, b"one"), (other, b"other")):
+        for number in range(4):
+            bench.send("t", number % 2, b"%b%d" % (word, number))
+    bench = slave()
+    feed(bench, log_of(one), 1 << 20)
+    bench.store.replica.cut(shared)
+    feed(bench, log_of(other)[shared:], 1 << 20)
+    assert bench.store.query("t", "one2", 0, 1 << 60, 10) == []
+    assert len(bench.store.query("t", "other2", 0, 1 << 60, 10)) == 1
+    assert_same(bench, other)
+    for each in (bench, other):
+        each.store.close()
+    assert bench.derived() == other.derived()
+
+
+def test_a_cut_that_dies_can_be_repeated() -> None:
+    """Killed at any step of a cut, the store opens, with the tail or without it, and can be cut again."""
+    original = master(5)
+    raw = log_of(original)
+    for step in range(1, 200):
+        bench = slave()
+        feed(bench, raw, 1 << 20)
+        bench.store.checkpoint()
+        position = bench.store.replica.record_begin(len(raw) // 2)
+        bench.disk.stop_at(step)
+        try:
+            bench.store.replica.cut(position)
+        except ProcessDied:
+            bench.disk.heal()
+            store = bench.kill()
+            assert store.end_offset in (position, len(raw)) or store.end_offset % 1024 == 0
+            assert not store.damage
+            if store.end_offset > position:
+                store.replica.cut(position)
+            assert log_of(bench) == raw[:position]
+        else:
+            break
+    else:
+        raise AssertionError("the cut never came to its end")
+    assert step > 5
