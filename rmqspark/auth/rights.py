@@ -255,6 +255,7 @@ RIGHTS: Final[Mapping[int, tuple[Part, ...]]] = MappingProxyType(
         RequestCode.UPDATE_BROKER_CONFIG: (_cluster(UPDATE),),
         RequestCode.GET_BROKER_CONFIG: (_cluster(GET),),
         RequestCode.GET_BROKER_RUNTIME_INFO: (_cluster(GET),),
+        RequestCode.GET_BROKER_HA_STATUS: (_cluster(GET),),
         # users
         RequestCode.AUTH_CREATE_USER: (_cluster(UPDATE),),
         RequestCode.AUTH_UPDATE_USER: (_cluster(UPDATE),),

@@ -31,6 +31,7 @@ from rmqspark.protocol.headers.fields import from_fields, to_fields
 from rmqspark.protocol.headers.produce import RecallMessageRequestHeader
 from rmqspark.protocol.headers.registry import REQUEST_HEADERS
 from rmqspark.protocol.signature import signature
+from rmqspark.replication.stream import ReportDecoder, Transfer, TransferDecoder, report, transfer_head
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -56,6 +57,19 @@ def named(package: ModuleType, name: str) -> Any:
 
 def wire_of(vector: dict[str, Any]) -> bytes:
     return bytes.fromhex(vector["wire"])
+
+
+@pytest.mark.parametrize("vector", vectors("replication"))
+def test_golden_replication_is_made_and_read_so(vector: dict[str, Any]) -> None:
+    """Heads of transfers, with what follows still to come, heartbeats, and reports."""
+    meaning, wire = vector["meaning"], wire_of(vector)
+    offset = meaning["physical_offset"]
+    if meaning["from"] == "slave":
+        assert (report(offset), ReportDecoder().feed(wire)) == (wire, [offset])
+    else:
+        size = meaning["size"]
+        assert transfer_head(offset, size) == wire
+        assert TransferDecoder().feed(wire + bytes(size)) == [Transfer(offset, bytes(size))]
 
 
 @pytest.mark.parametrize("vector", vectors("commands"))

@@ -13,7 +13,6 @@ _HERE = Path(__file__).parent
 # kind of vector → the module whose tests will take it; test_every_kind_has_a_test then asks for it here no longer
 WAITING = {
     "bloom": "rmqspark.protocol.bloom",
-    "replication": "rmqspark.replication",
     "timer": "rmqspark.broker.timer",
 }
 

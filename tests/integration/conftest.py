@@ -1,4 +1,4 @@
-"""A real cluster of one broker for each file of tests that asks for one, and what tests look at it with.
+"""A real cluster of one broker for each file of tests that asks for one.
 
 Files that need another cluster say so by an `mq` of their own.
 """
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqspark.testing import LocalCluster, cluster
-from rmqspark.testing.rmq import Rmq
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,9 +19,3 @@ if TYPE_CHECKING:
 def mq() -> Iterator[LocalCluster]:
     with cluster(brokers=1) as local:
         yield local
-
-
-@pytest.fixture(scope="module")
-def rmq(mq: LocalCluster) -> Iterator[Rmq]:
-    with Rmq(mq) as connected:
-        yield connected

@@ -19,6 +19,7 @@ from rmqspark.broker.config import BrokerConfig
 from rmqspark.clock import SystemClock
 from rmqspark.settings import describe
 from rmqspark.store.config import StoreConfig
+from rmqspark.testing.rmq import Rmq
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,6 +94,13 @@ def served(namesrv: str, directory: Path, **settings: Any) -> Iterator[Rest]:
         loop.call_soon_threadsafe(done.set)
         thread.join(60)
         loop.close()
+
+
+@pytest.fixture(scope="module")
+def rmq(mq: LocalCluster) -> Iterator[Rmq]:
+    """What tests look at the cluster with."""
+    with Rmq(mq) as connected:
+        yield connected
 
 
 @pytest.fixture(scope="module")

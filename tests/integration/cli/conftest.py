@@ -17,6 +17,7 @@ import pytest
 
 import rmqspark
 from rmqspark.clock import SystemClock
+from rmqspark.testing.rmq import Rmq
 
 from .warm import Warm
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from rmqspark.testing import LocalCluster
-    from rmqspark.testing.rmq import Rmq
 
 COMMAND = [sys.executable, "-m", "rmqspark"]
 FREE_PORTS = ("--namesrv-port", "0", "--broker-port", "0", "--no-admin")
@@ -181,6 +181,13 @@ def processes(tmp_path: Path, warm: Warm) -> Iterator[Processes]:
     running = Processes(tmp_path, warm)
     yield running
     running.close()
+
+
+@pytest.fixture(scope="module")
+def rmq(mq: LocalCluster) -> Iterator[Rmq]:
+    """What tests look at the cluster with."""
+    with Rmq(mq) as connected:
+        yield connected
 
 
 @pytest.fixture

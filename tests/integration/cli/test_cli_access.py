@@ -56,6 +56,7 @@ def test_users_are_made_and_given_rights(processes: Processes) -> None:
     assert done("consume", "orders", who=ANN) == "hello\n"
 
     assert "ann" in done("user", "list")
+    assert "ann" in [each["username"] for each in json.loads(done("user", "list", "--json"))]
     servers = ["broker-a", server.namesrv]
     described = json.loads(done("user", "describe", "ann", "--json"))
     assert described == [{"username": "ann", "type": "Normal", "enabled": True, "servers": servers}]

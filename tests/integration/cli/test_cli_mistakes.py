@@ -82,7 +82,7 @@ WITH_A_CLUSTER = [
     ("audit ''", WRONG_COMMAND_LINE, r"query's name is empty"),
     ("topic export here -o missing/x.jsonl", WRONG_COMMAND_LINE, r"missing is not a directory.*somewhere else"),
     ("message get nonsense", FAILED, r"nonsense"),
-    ("broker --id 1", WRONG_COMMAND_LINE, r"broker_id 1 is not supported.*Replicas are not there yet"),
+    ("broker --id 1", WRONG_COMMAND_LINE, r"broker_role ASYNC_MASTER does not go with broker_id 1.*A master has id 0"),
     ("up --brokers 0", WRONG_COMMAND_LINE, r"--brokers.*greater than or equal to 1"),
     ("up --namesrv-port 70000", WRONG_COMMAND_LINE, r"--namesrv-port"),
     ("topic export here -o /", WRONG_COMMAND_LINE, r"^Error: / is neither .jsonl nor .parquet.\n$"),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqspark import AdminClient, Producer
+from rmqspark.testing.rmq import Rmq
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,6 +16,13 @@ if TYPE_CHECKING:
     from rmqspark.testing import LocalCluster
 
 _numbers = count()
+
+
+@pytest.fixture(scope="module")
+def rmq(mq: LocalCluster) -> Iterator[Rmq]:
+    """What tests look at the cluster with."""
+    with Rmq(mq) as connected:
+        yield connected
 
 
 @pytest.fixture(scope="module")

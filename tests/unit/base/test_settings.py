@@ -42,7 +42,7 @@ def test_no_number_that_makes_no_sense_is_taken(kind: type, info: SettingInfo) -
             load(kind, file={info.name: wrong})
         with pytest.raises(InvalidArgument, match=f"{info.name} is {wrong}, but must be "):
             kind(**{info.name: wrong})
-    assert info.at_least <= info.default <= info.at_most
+    assert info.default is None or info.at_least <= info.default <= info.at_most
 
 
 def test_a_number_out_of_bounds_is_told_with_its_unit_and_where_it_stands() -> None:
