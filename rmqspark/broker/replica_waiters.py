@@ -7,7 +7,6 @@ behind, nobody waits, and the sender is told at once (SLAVE_NOT_AVAILABLE); else
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from rmqspark.broker.flush_waiters import FlushWaiters
@@ -31,8 +30,8 @@ class ReplicaWaiters:
 
     def when_confirmed(self, end_offset: int, done: Callable[[RmqError | None], None]) -> None:
         """Calls `done(None)` when enough slaves have the log up to `end_offset`, else `done` with what went wrong."""
-        if self._slaves.in_step(end_offset, self._most_behind_bytes) < self._wanted:
-            done(SlaveNotAvailable("Stored, but not on a slave: too few are connected, or they are too far behind."))
+        if refusal := self._refusal(end_offset):
+            done(refusal)
         else:
             self._waiters.add(end_offset, done)
 
@@ -40,18 +39,15 @@ class ReplicaWaiters:
         """Returns then, or raises what went wrong."""
         if self._slaves.confirmed_by(self._wanted) >= end_offset:
             return
-        answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if refusal := self._refusal(end_offset):
+            raise refusal
+        await self._waiters.wait(end_offset)
 
-        def done(error: RmqError | None) -> None:
-            if answered.done():  # nobody waits any more
-                return
-            if error is None:
-                answered.set_result(None)
-            else:
-                answered.set_exception(error)
-
-        self.when_confirmed(end_offset, done)
-        await answered
+    def _refusal(self, end_offset: int) -> RmqError | None:
+        """Why there is nobody to wait for."""
+        if self._slaves.in_step(end_offset, self._most_behind_bytes) >= self._wanted:
+            return None
+        return SlaveNotAvailable("Stored, but not on a slave: too few are connected, or they are too far behind.")
 
     def slave_confirmed(self) -> None:
         """Some slave has come further."""
