@@ -25,6 +25,7 @@ _CLASSES: Final = {
         ("strategy", f"strategy.Stateless{kind}Strategy"),
     )
 }
+_ABOUT_USERS: Final = frozenset(range(3001, 3011))  # AUTH_CREATE_USER to AUTH_LIST_ACL
 _BUILT_IN: Final = "RocketMQ's class for it, which is built in."
 
 
@@ -78,7 +79,11 @@ class AuthConfig:
                 "authenticationEnabled without a user to begin with: nobody could do anything.",
                 hint="Set initAuthenticationUser or innerClientAuthenticationCredentials.",
             )
-        codes_in("authentication_whitelist", self.authentication_whitelist)
+        if about_users := codes_in("authentication_whitelist", self.authentication_whitelist) & _ABOUT_USERS:
+            raise InvalidArgument(
+                f"authenticationWhitelist has {min(about_users)}: users and rights are changed by who has signed.",
+                hint="Leave 3001 to 3010 out.",
+            )
         codes_in("authorization_whitelist", self.authorization_whitelist)
 
     @property

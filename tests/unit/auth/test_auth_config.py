@@ -82,6 +82,7 @@ def test_secrets_are_shown_as_stars(kind) -> None:
             "authorizationStrategy",
         ),
         ({"authentication_whitelist": "105,PULL"}, InvalidArgument, "authenticationWhitelist is '105,PULL'"),
+        ({"authentication_whitelist": "105,3001"}, InvalidArgument, "authenticationWhitelist has 3001"),
         ({"authorization_whitelist": "1-5"}, InvalidArgument, "authorizationWhitelist"),
     ],
 )
