@@ -25,6 +25,7 @@ ROUTE_FRESH_MS = 30_000  # RocketMQ's pollNameServerInterval
 MAX_QUEUES = 65_536  # of one topic on one broker; what exceeds it is no route
 UNANSWERED_FRESH_MS = 5_000  # of a route that no name server would confirm: until they are asked again
 BORROWED_FRESH_MS = 1_000  # a route borrowed from the template: the real one appears with the first send
+HEADLESS_FRESH_MS = 2_000  # of one with a broker of which only slaves are there: its master may be back any moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,11 @@ class TopicRoute:
     subscribe_queues: tuple[MessageQueue, ...]
     brokers: Mapping[str, Mapping[int, str]]
     borrowed: bool = False  # made from TBW102 for a topic that does not exist yet
+
+    @property
+    def is_headless(self) -> bool:
+        """True where a broker has slaves and no master."""
+        return not all(MASTER_ID in addresses for addresses in self.brokers.values())
 
     def master(self, broker_name: str) -> str | None:
         return self.brokers.get(broker_name, {}).get(MASTER_ID)
@@ -91,8 +97,7 @@ class RouteCache:
         return route
 
     def put(self, route: TopicRoute, now_ms: int) -> None:
-        lifetime_ms = BORROWED_FRESH_MS if route.borrowed else ROUTE_FRESH_MS
-        self._routes[route.topic] = route, now_ms + lifetime_ms
+        self._routes[route.topic] = route, now_ms + _fresh_ms(route)
 
     def keep(self, topic: str, now_ms: int) -> None:
         """Goes on with the route as last seen, for a while, since nobody answers who would know better."""
@@ -111,6 +116,12 @@ class RouteCache:
 
     def routes(self) -> list[TopicRoute]:
         return [route for route, _ in self._routes.values()]
+
+
+def _fresh_ms(route: TopicRoute) -> int:
+    if route.borrowed:
+        return BORROWED_FRESH_MS
+    return HEADLESS_FRESH_MS if route.is_headless else ROUTE_FRESH_MS
 
 
 def _queues(topic: str, counts: Iterable[tuple[str, int]]) -> tuple[MessageQueue, ...]:

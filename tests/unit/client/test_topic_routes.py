@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqspark.client.routes import BORROWED_FRESH_MS, ROUTE_FRESH_MS, RouteCache, borrowed_route, topic_route
+from rmqspark.client.routes import (
+    BORROWED_FRESH_MS,
+    HEADLESS_FRESH_MS,
+    ROUTE_FRESH_MS,
+    RouteCache,
+    borrowed_route,
+    topic_route,
+)
 from rmqspark.errors import BodyError
 from rmqspark.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 
@@ -107,3 +114,12 @@ def test_routes_are_fresh_for_thirty_seconds() -> None:
     cache.put(borrowed, 0)
     assert cache.fresh("t", BORROWED_FRESH_MS - 1) is borrowed
     assert cache.fresh("t", BORROWED_FRESH_MS) is None
+
+
+def test_a_master_that_comes_back_is_soon_found() -> None:
+    """A route that names slaves alone for one of its brokers is asked for again after two seconds."""
+    headless = topic_route("t", TopicRouteData([queues("a")], [broker("a", _0="x:1"), broker("b", _1="x:2")]))
+    cache = RouteCache()
+    cache.put(headless, 0)
+    assert cache.fresh("t", HEADLESS_FRESH_MS - 1) is headless
+    assert cache.fresh("t", HEADLESS_FRESH_MS) is None
