@@ -194,4 +194,4 @@ def _about_administration(given: Given, parts: Parts) -> Iterator[Routes]:
     else:
         yield UserHandlers(parts.accounts).routes()
         yield AclHandlers(parts.accounts).routes()
-    yield CapabilityHandlers(store, os.path.abspath(given.store_dir)).routes()
+    yield CapabilityHandlers(store, os.path.abspath(given.store_dir), is_slave=config.is_slave).routes()

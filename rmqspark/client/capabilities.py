@@ -32,6 +32,7 @@ class Capabilities(NamedTuple):
     delays: int = 0  # of messages in bulks
     metrics: int = 0
     store_path: str = ""  # where its files are, on its own machine
+    is_slave: bool = False  # what it takes down is lost: it is read from alone
 
     @property
     def takes_properties_of_rows(self) -> bool:
@@ -66,4 +67,5 @@ def capabilities_of(response: Response) -> Capabilities:
         answer.capabilities.get("delays", 0),
         answer.capabilities.get("metrics", 0),
         answer.storePath,
+        answer.slave,
     )

@@ -16,7 +16,7 @@ from pyspark import TaskContext
 
 from rmqspark.client.patience import patiently
 from rmqspark.client.txn import input_keepers, report_input
-from rmqspark.errors import RmqError
+from rmqspark.errors import NotWritable, RmqError
 from rmqspark.protocol.bodies.txn import InputRange
 from rmqspark.streaming_batch import StreamingBatch, streaming_batch
 
@@ -62,16 +62,19 @@ def _failure(
 ) -> RmqError | None:
     """Why this keeper could not be told, if it could not."""
     try:
-        patiently(lambda: _report_to(keeper, batch, pieces), _PAUSES_MS, client.clock.sleep_ms)
+        is_told = patiently(lambda: _report_to(keeper, batch, pieces), _PAUSES_MS, client.clock.sleep_ms)
     except RmqError as error:
         return error
-    return None
+    return None if is_told else NotWritable(f"Of broker {keeper.name} only a slave is there, which takes no reports.")
 
 
-def _report_to(keeper: BrokerClient, batch: StreamingBatch, pieces: list[InputRange]) -> None:
-    """Stock brokers keep no such thing and are not asked to."""
-    if keeper.capabilities().transactions:
+def _report_to(keeper: BrokerClient, batch: StreamingBatch, pieces: list[InputRange]) -> bool:
+    """Stock brokers keep no such thing and are not asked to; a slave's master is not waited for, for each batch would
+    wait as long."""
+    able = keeper.capabilities()
+    if able.transactions and not able.is_slave:
         report_input(keeper, batch.query_id, batch.batch_id, pieces).result().raise_for_code()
+    return not able.is_slave
 
 
 def _input_range(batch: StreamingBatch, read: QueueRange, held: QueueLease) -> InputRange:

@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 class CapabilityHandlers:
     """Says who is there, which store it has, and where that is."""
 
-    def __init__(self, store: MessageStore, store_path: str) -> None:
+    def __init__(self, store: MessageStore, store_path: str, *, is_slave: bool = False) -> None:
         self._store = store
         self._body = CapabilitiesBody(
             version=__version__,
             storePath=store_path,
+            slave=is_slave,
             capabilities={
                 "bulkSend": 2,
                 "bulkRead": 2,

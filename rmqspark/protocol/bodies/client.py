@@ -186,4 +186,5 @@ class CapabilitiesBody(Body):
     storeId: str = ""  # 32 hex digits drawn when the store was first made
     incarnation: Int64 = 0  # raised when a recovery cut off what may have been read
     storePath: str = ""  # absolute, on the broker's machine; for direct reads, which check that it is this store
+    slave: bool = False  # it serves reads, and leaves all that changes anything to its master
     capabilities: dict[str, Int32] = {}

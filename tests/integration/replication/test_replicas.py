@@ -134,6 +134,7 @@ def test_a_slave_refuses_messages() -> None:
         with ClusterClient(mq.namesrv) as client:
             addresses = client.cluster_info().brokerAddrTable["broker-a"].brokerAddrs
         assert addresses == {0: mq.brokers["broker-a"], 1: address}
+        assert [capabilities(each).slave for each in addresses.values()] == [False, True]
         mq.stop_broker("broker-a")
         with AdminClient(mq.namesrv) as admin, pytest.raises(Unreachable, match="No master"):
             admin.create_topic("new", queues=1)
@@ -325,14 +326,18 @@ def test_what_a_sync_master_lost_stays_on_its_slave(capfd: pytest.CaptureFixture
         assert end_offset(mq.brokers["broker-a-1"]) == end > end_offset(mq.brokers["broker-a"])
 
 
-def identity(address: str) -> tuple[str, int]:
-    """Of a broker's store."""
+def capabilities(address: str) -> CapabilitiesBody:
     connection = BlockingConnection(address)
     try:
-        body = CapabilitiesBody.decode(connection.call(RequestCode.RMQ_CAPABILITIES, timeout_ms=10_000).body)
-        return body.storeId, body.incarnation
+        return CapabilitiesBody.decode(connection.call(RequestCode.RMQ_CAPABILITIES, timeout_ms=10_000).body)
     finally:
         connection.close()
+
+
+def identity(address: str) -> tuple[str, int]:
+    """Of a broker's store."""
+    said = capabilities(address)
+    return said.storeId, said.incarnation
 
 
 def test_delayed_messages_are_delivered_once_whoever_is_master() -> None:

@@ -35,10 +35,10 @@ AWAY = Unreachable("Nobody is there.", address="h:1")
 class Broker:
     """Notes what it is told, and answers with `code`; or cannot be reached."""
 
-    def __init__(self, name: str, code: int, transactions: int, away: RmqError | None) -> None:
+    def __init__(self, name: str, code: int, able: Capabilities, away: RmqError | None) -> None:
         self.name = name
         self._code = code
-        self._able = Capabilities(transactions=transactions)
+        self._able = able
         self._away = away
         self.told: list[tuple[str, int, list[InputRange]]] = []
         self.asked = 0
@@ -64,11 +64,16 @@ class Cluster:
 
     namesrv = "ns:1"
 
-    def __init__(self, *names: str, code: int = 0, transactions: int = 1, **away: RmqError) -> None:
+    def __init__(self, *names: str, code: int = 0, transactions: int = 1, slave: str = "", **away: RmqError) -> None:
         self.clock = ManualClock()
         self.registered = set(names or ("broker-b",))
         self.brokers = {
-            name: Broker(name, code, transactions, away.get(name.replace("-", "_")))
+            name: Broker(
+                name,
+                code,
+                Capabilities(transactions=transactions, is_slave=name == slave),
+                away.get(name.replace("-", "_")),
+            )
             for name in self.registered | {"broker-b"}
         }
 
@@ -130,6 +135,16 @@ def test_one_of_them_is_enough(away: str, error: RmqError, caplog: pytest.LogCap
     assert away not in cluster.told
     assert cluster.brokers[away].asked == 5
     assert "could not be reported" not in caplog.text
+
+
+@pytest.mark.parametrize("names", [("broker-b",), ("broker-a", "broker-b")])
+def test_a_slave_is_not_waited_for(names: tuple[str, ...], caplog: pytest.LogCaptureFixture) -> None:
+    """It takes no reports as long as its master is away: the other broker is told at once, or nobody."""
+    cluster: Any = Cluster(*names, slave="broker-b")
+    tell(cluster, BATCH, READ, BILLING)
+    assert list(cluster.told) == [name for name in names if name != "broker-b"]
+    assert cluster.brokers["broker-b"].asked == 1
+    assert ("Of broker broker-b only a slave is there" in caplog.text) == (len(names) == 1)
 
 
 def test_the_owner_is_told_where_nobody_says_who_else_there_is() -> None:
