@@ -17,11 +17,12 @@ from rmqspark.clock import sleep_us
 from rmqspark.errors import InvalidArgument, PortInUse
 from rmqspark.remoting.address import format_address, is_loopback
 from rmqspark.remoting.closings import Closings
+from rmqspark.remoting.deadlines import ticks_of
 from rmqspark.remoting.gathered import LEAST_TOGETHER, by_shape
 from rmqspark.remoting.limits import Limits
 from rmqspark.remoting.receive import SHARED_BUFFER_BYTES, Budget
 from rmqspark.remoting.resting import REST_US, Resting
-from rmqspark.remoting.server_connection import ServerConnection, Ticks
+from rmqspark.remoting.server_connection import ServerConnection
 from rmqspark.remoting.tls.newcomer import Newcomer
 from rmqspark.remoting.tls.serving import ServerTls
 from rmqspark.remoting.tls.transport import ENCRYPTED_BYTES
@@ -38,17 +39,14 @@ if TYPE_CHECKING:
     from rmqspark.remoting.tls.settings import TlsServing
 
 _BACKLOG = 4096  # one that finds no room tries again after a second, then three; Linux allows no more by itself
-_LONGEST_TICK_MS = 1_000
 _PORT_PAIRS_TRIED = 64
-_KEEP_LARGE_BUFFER_MS = 10_000
-_REPORT_INTERVAL_MS = 10_000
 _MOST_GATHERED_BYTES = 4 * 1024 * 1024
 
 log = structlog.get_logger("rmqspark.remoting")
 
 
 class RemotingServer:
-    """Listens while its `async with` block runs. Implements `server_connection.Host`.
+    """Listens while its `async with` block runs. Implements `host.Host`.
 
     `port` 0 takes any free one. `port_offsets` names the ports beside it that lead to the same place: a broker gives
     (-2,), the "VIP channel" of old clients. `port_setting` is what a user would change, for the error PortInUse.
@@ -92,7 +90,7 @@ class RemotingServer:
         self._on_close = on_close
         self._tls = None if tls is None else ServerTls(tls)
         self._encrypted = memoryview(b"" if tls is None else bytearray(ENCRYPTED_BYTES))
-        self._tick_ms, self.ticks = _ticks(self.limits)
+        self._tick_ms, self.ticks = ticks_of(self.limits)
         self._wheel: TimerWheel[ServerConnection] = TimerWheel()
         self._ids = itertools.count(1)
         self._connections: dict[int, ServerConnection] = {}
@@ -317,21 +315,3 @@ def check_host(host: str, insecure: bool) -> None:
             "(--insecure) if the network keeps others out.",
         )
     log.warning("listening without authentication beyond this machine", host=host)
-
-
-def _ticks(limits: Limits) -> tuple[int, Ticks]:
-    """The length of a tick, a fraction of the shortest timeout, and the timeouts in ticks."""
-    shortest = min(limits.first_frame_timeout_ms, limits.frame_timeout_ms, limits.idle_timeout_ms)
-    tick_ms = max(10, min(_LONGEST_TICK_MS, shortest // 4))
-
-    def ticks(duration_ms: int) -> int:
-        return -(-duration_ms // tick_ms)
-
-    return tick_ms, Ticks(
-        first_frame=ticks(limits.first_frame_timeout_ms),
-        frame=ticks(limits.frame_timeout_ms),
-        idle=ticks(limits.idle_timeout_ms),
-        shrink=ticks(_KEEP_LARGE_BUFFER_MS),
-        report=ticks(_REPORT_INTERVAL_MS),
-        visit=max(1, ticks(shortest) // 4),
-    )

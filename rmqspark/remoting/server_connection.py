@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from rmqspark.errors import Busy, DecodeError, GoingAway, RmqError
 from rmqspark.pacing import LARGE_BYTES, stop_pacing
@@ -11,9 +11,10 @@ from rmqspark.protocol.codes import Version
 from rmqspark.protocol.commands.command import RawCommand, decode_command, encode_request
 from rmqspark.protocol.records.message_id import pack_ipv4_host
 from rmqspark.remoting.address import format_address
+from rmqspark.remoting.deadlines import nearest_deadline
 from rmqspark.remoting.gathered import Gathered
 from rmqspark.remoting.pending import PendingCalls
-from rmqspark.remoting.receive import Budget, FrameReceiver, command_at, frames_of
+from rmqspark.remoting.receive import FrameReceiver, command_at, frames_of
 from rmqspark.remoting.tls.newcomer import TLS_HANDSHAKE
 
 if TYPE_CHECKING:
@@ -21,69 +22,14 @@ if TYPE_CHECKING:
 
     import msgspec
 
-    from rmqspark.remoting.closings import Closings
     from rmqspark.remoting.gathered import TakesTogether
-    from rmqspark.remoting.limits import Limits
+    from rmqspark.remoting.host import Host
     from rmqspark.remoting.reply import Body, Buffer
     from rmqspark.remoting.response import Response
-    from rmqspark.remoting.router import Router
-    from rmqspark.remoting.unsent import UnsentAnswers
 
 _WRITE_AT_ONCE_BYTES = 256 * 1024
 _JOIN_BELOW_BYTES = 16 * 1024
 _SMALL_BYTES = 64 * 1024  # read at once: more is work enough for a turn
-
-
-class Ticks(NamedTuple):
-    """The timeouts of Limits in ticks of the server's wheel."""
-
-    first_frame: int
-    frame: int
-    idle: int
-    shrink: int
-    """How long a connection of large frames keeps its buffer without need."""
-    report: int
-    """How often the log says how many connections were closed."""
-    visit: int
-    """How often a connection is looked at, whatever its deadline is: a nearer one may have come up meanwhile."""
-
-
-class Host(Protocol):
-    """What a connection needs of its server."""
-
-    router: Router
-    limits: Limits
-    ticks: Ticks
-    shared_buffer: memoryview
-    newcomers: Budget
-    buffered: Budget
-    unsent: UnsentAnswers
-    closings: Closings
-    going_away: bool
-    now: int
-    """The current tick."""
-    small_requests: int
-    """Handled in this turn of the loop, counted by the connections."""
-    together: TakesTogether | None
-    """Who wants requests gathered in this turn."""
-
-    def admit(self, connection: ServerConnection) -> str | None:
-        """Takes a new connection in; a text says why not."""
-
-    def forget(self, connection: ServerConnection) -> None:
-        """The connection has ended."""
-
-    def gather(self, requests: Gathered) -> None:
-        """Hands requests over at the end of the turn."""
-
-    def hand_over(self) -> None:
-        """Does so now."""
-
-    def flush_soon(self, connection: ServerConnection) -> None:
-        """Calls the connection's `flush` in the next turn of the loop."""
-
-    def run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Runs the rest of a request as a task of the server."""
 
 
 class ServerConnection(asyncio.BufferedProtocol):
@@ -429,13 +375,9 @@ class ServerConnection(asyncio.BufferedProtocol):
         return min(deadline, now + self._host.ticks.visit)
 
     def _deadline(self) -> tuple[int, str]:
-        ticks = self._host.ticks
-        deadline, reason = self._active + ticks.idle, "idle for too long"
-        if not self._proven and self._opened + ticks.first_frame < deadline:
-            deadline, reason = self._opened + ticks.first_frame, "no whole frame in time"
-        if self._frame_since is not None and not self._pauses and self._frame_since + ticks.frame < deadline:
-            deadline, reason = self._frame_since + ticks.frame, "a frame takes too long"
-        return deadline, reason
+        opened = None if self._proven else self._opened
+        frame_since = None if self._pauses else self._frame_since
+        return nearest_deadline(self._host.ticks, self._active, opened, frame_since)
 
     def _note_progress(self, now: int) -> None:
         """A client that takes its answers slowly is slow, not idle; nor is one that waits to be read from."""
