@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from rmqspark.client.broker_client import BrokerClient, PullResult, PullStatus
 from rmqspark.client.futures import then
 from rmqspark.client.patience import patiently
-from rmqspark.errors import OffsetMoved, TopicRemade
+from rmqspark.errors import OffsetMoved
 from rmqspark.protocol.filters import TagFilter
 from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.source.asking import answer, ask
-from rmqspark.source.loss import BEYOND_THE_END, DAMAGED, REMADE, REMOVED, lose
+from rmqspark.source.loss import BEYOND_THE_END, DAMAGED, DELETED, REMOVED, TOPIC_IS_GONE, lose
 from rmqspark.source.tags import matching
 
 if TYPE_CHECKING:
@@ -93,8 +93,8 @@ class _Chunks:
             if next_offset > at:
                 self._lose(at, next_offset, REMOVED)
             return Chunk(RecordBatch.scan(b""), next_offset)
-        except TopicRemade:
-            self._lose(at, self._wanted.end, REMADE)
+        except TOPIC_IS_GONE:
+            self._lose(at, self._wanted.end, DELETED)
             return Chunk(RecordBatch.scan(b""), self._wanted.end)
 
     def _next(self, chunk: Chunk, at: int) -> int:

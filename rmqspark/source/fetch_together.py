@@ -11,12 +11,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rmqspark.errors import TopicRemade
 from rmqspark.protocol.filters import TagFilter
 from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.source.asking import answer, ask
 from rmqspark.source.fetch import CHUNK_BYTES, CHUNK_RECORDS, able, fetch
-from rmqspark.source.loss import BEYOND_THE_END, DAMAGED, REMADE, REMOVED, lose
+from rmqspark.source.loss import BEYOND_THE_END, DAMAGED, DELETED, REMOVED, TOPIC_IS_GONE, lose
 from rmqspark.source.tags import matching
 
 if TYPE_CHECKING:
@@ -76,11 +75,11 @@ class _Rounds:
                 yield found
 
     def _receive(self, ahead: Future[FoundRanges], left: Sequence[QueueRange]) -> FoundRanges | None:
-        """The answer; asked again where that may help. None where the first range is another topic's by now."""
+        """The answer; asked again where that may help. None where the topic of the first range is gone."""
         try:
             return answer(ahead, partial(self._request, left), self._options.retry.pauses_ms, self._sleep_ms)
-        except TopicRemade:
-            self._lose(left[0], left[0].end, REMADE)
+        except TOPIC_IS_GONE:
+            self._lose(left[0], left[0].end, DELETED)
             return None
 
     def _request(self, ranges: Sequence[QueueRange]) -> Future[FoundRanges]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqspark.errors import DataLoss
+from rmqspark.errors import DataLoss, TopicNotFound, TopicRemade
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from rmqspark.source.queue_range import QueueRange
 
 HINT = "To go on without it, restart the query with failOnDataLoss=false."
+TOPIC_IS_GONE = (TopicNotFound, TopicRemade)
+"""What a broker says to a task whose topic was deleted when the batch was planned already, and made anew or not."""
 
 _log = logging.getLogger(__name__)
 
@@ -145,6 +147,6 @@ def lose(queue: MessageQueue, first: int, end: int, story: str, *, tolerant: boo
 
 
 REMOVED = "were removed before they were read"
-REMADE = "went with their topic, which was deleted and made anew before they were read"
+DELETED = "went with their topic, which was deleted before they were read"
 BEYOND_THE_END = "are not there: the queue ends before them"
 DAMAGED = "are damaged or gone from the broker's store"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -31,6 +31,12 @@ MOST_TOPICS = 5
 MOST_QUEUES = 6
 MOST_MESSAGES = 60  # at a time
 LOOKS, LOOK_S = 1_200, 0.1  # for rows that are due
+OPTIONS: tuple[dict[str, Any], ...] = (
+    {},
+    {"maxOffsetsPerTrigger": 20},
+    {"maxBytesPerTrigger": "2k", "minPartitions": 5},
+    {"readMode": "direct", "maxOffsetsPerTrigger": 30},
+)
 
 
 @dataclass
@@ -146,7 +152,7 @@ class Story:
             .option("subscribePattern", "stress-.*")
             .option("startingOffsets", "earliest")
             .option("failOnDataLoss", str(not self._deletions))
-            .options(**self._draw.choice(({}, {"maxOffsetsPerTrigger": 20}, {"maxBytesPerTrigger": "2k"})))  # type: ignore[arg-type]
+            .options(**self._draw.choice(OPTIONS))
             .schema("body binary")
             .load()
         )

@@ -20,6 +20,7 @@ from rmqspark.errors import (
     OffsetMoved,
     RequestTimeout,
     RmqError,
+    TopicNotFound,
     TopicRemade,
     Unreachable,
 )
@@ -134,16 +135,17 @@ def test_a_range_is_read_exactly(bulk: int) -> None:
     assert read(Queue(0, 20, bulk=bulk), 4, 15) == list(range(4, 15))
 
 
-def test_a_topic_that_was_made_anew_meanwhile_is_not_read(caplog: pytest.LogCaptureFixture) -> None:
-    """Its messages have the offsets of the old one's. What was read before is the task's, all else is lost with the old
-    topic, as failOnDataLoss says."""
+@pytest.mark.parametrize("gone", [TopicRemade("deleted since"), TopicNotFound("t")])
+def test_a_topic_that_was_deleted_meanwhile_is_not_read(gone: RmqError, caplog: pytest.LogCaptureFixture) -> None:
+    """Where it was made anew, its messages have the offsets of the old one's. What was read before is the task's, all
+    else is lost with the old topic, as failOnDataLoss says."""
     queue, options = Queue(0, 9), TaskOptions(fail_on_data_loss=False)
-    queue.failures[2] = [TopicRemade("deleted since")]
+    queue.failures[2] = [gone]
     batches = list(fetch(queue, QueueRange(QUEUE, 0, 9, 70), options))  # type: ignore[arg-type]
     assert [records.queue_offsets.tolist() for records in batches] == [[0, 1, 2]]
     assert queue.named == [70, 70]
     assert "6 messages of queue t/broker-a/0, offsets 3 to 8, went with their topic" in caplog.text
-    queue.failures[3] = [TopicRemade("deleted since")]
+    queue.failures[3] = [gone]
     with pytest.raises(DataLoss, match="9 messages of queue t/broker-a/0, offsets 0 to 8, went with their topic"):
         list(fetch(queue, QueueRange(QUEUE, 0, 9, 70), TaskOptions()))  # type: ignore[arg-type]
 

@@ -10,7 +10,16 @@ import numpy as np
 import pytest
 
 from rmqspark.client.capabilities import Capabilities
-from rmqspark.errors import BodyError, ConnectionLost, DataLoss, NoPermission, RequestTimeout, RmqError, TopicRemade
+from rmqspark.errors import (
+    BodyError,
+    ConnectionLost,
+    DataLoss,
+    NoPermission,
+    RequestTimeout,
+    RmqError,
+    TopicNotFound,
+    TopicRemade,
+)
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.bulk.topic_ranges import FoundRanges, TopicRange, decode_ranges, encode_found
 from rmqspark.protocol.codes import RequestCode
@@ -44,6 +53,7 @@ class Broker:
         self.bounds = dict.fromkeys("abc", (0, 6))
         self.tags = dict.fromkeys("abc", "paid")
         self.deleted_ms = dict.fromkeys("abc", 0)
+        self.gone: RmqError = TopicRemade("deleted since")
         self.damaged: set[tuple[str, int]] = set()
         self.failures: dict[int, RmqError] = {}  # by number of the request
         self.asked: list[list[tuple[str, int, int]]] = []
@@ -62,7 +72,7 @@ class Broker:
         answer: Future[Response] = Future()
         remade = [each for each in ranges if self.deleted_ms[each.topic] > (each.topic_deleted_ms or 0)]
         if remade and remade[0] == ranges[0]:
-            answer.set_exception(TopicRemade("deleted since"))
+            answer.set_exception(self.gone)
             return answer
         ranges = ranges[: ranges.index(remade[0])] if remade else ranges
         if (error := self.failures.get(len(self.asked))) is not None:
@@ -112,9 +122,11 @@ def read(broker: Broker, *wanted: QueueRange, tags: str | None = None, tolerant:
 ALL = QueueRange(A, 0, 6), QueueRange(B, 1, 4), QueueRange(C, 5, 6)
 
 
-def test_a_topic_that_was_made_anew_meanwhile_is_not_read() -> None:
+@pytest.mark.parametrize("gone", [TopicRemade("deleted since"), TopicNotFound("b")])
+def test_a_topic_that_was_deleted_meanwhile_is_not_read(gone: RmqError) -> None:
     """Its range is lost with the old topic, as failOnDataLoss says, and the others are read."""
     broker = Broker()
+    broker.gone = gone
     broker.deleted_ms["b"] = 71
     named = [each._replace(topic_deleted_ms=70) for each in ALL]
     assert read(broker, *named, tolerant=True) == {"a": list(range(6)), "c": [5]}
