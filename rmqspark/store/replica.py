@@ -190,13 +190,15 @@ class ReplicaLog:
         begin = segment.base if segment is not None else physical_offset
         scan = LogScan(self._log.segments, begin, self._log.end_offset, check_crc=False)
         for found in scan.run():
-            if isinstance(found, Records):
-                begins = found.batch.positions + found.physical_offset
-                if scan.position > physical_offset:
-                    return int(begins[begins.searchsorted(physical_offset, "right") - 1])
-                begin = scan.position
-            elif found.end > physical_offset:
-                return found.start
+            start = found.physical_offset if isinstance(found, Records) else found.start
+            if start > physical_offset:  # of a blank record a scan says nothing
+                break
+            if isinstance(found, Records) and scan.position > physical_offset:
+                begins = found.batch.positions + start
+                return int(begins[begins.searchsorted(physical_offset, "right") - 1])
+            if scan.position > physical_offset:
+                return start
+            begin = scan.position
         return begin
 
     def cut(self, physical_offset: int) -> str:

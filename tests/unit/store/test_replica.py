@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -126,13 +127,16 @@ def test_files_of_another_length_are_refused() -> None:
 
 
 def test_where_a_record_begins() -> None:
-    """Of any byte of the log it is known which record it is part of."""
-    bench = master(3)
-    begins = [record.physical_offset for topic in "tu" for queue in (0, 1) for record in bench.records(topic, queue)]
-    end = bench.store.end_offset
-    found = {bench.store.replica.record_begin(at) for at in range(end)}
-    assert set(begins) <= found
-    assert all(bench.store.replica.record_begin(at) == at for at in begins)
+    """Of any byte of the log it is known which record it is part of, or which blank record at the end of a file."""
+    bench = master()
+    replica, segment_bytes = bench.store.replica, bench.config.mapped_file_size_commit_log
+    records = [record for topic in "tu" for queue in (0, 1) for record in bench.records(topic, queue)]
+    begins = sorted(record.physical_offset for record in records)
+    for begin, following in pairwise([*begins, bench.store.end_offset]):
+        end = begin + len(bench.store.read_at(begin))
+        assert {replica.record_begin(at) for at in range(begin, end)} == {begin}
+        assert {replica.record_begin(at) for at in range(end, following)} <= {end}
+        assert following == end or following % segment_bytes == 0
 
 
 @pytest.mark.parametrize("then", ["go on", "reopen", "kill", "lose_power"])
