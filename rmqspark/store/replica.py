@@ -203,11 +203,12 @@ class ReplicaLog:
 
     def cut(self, physical_offset: int) -> str:
         """Takes back all from a record's begin on, durably; what was there is kept in the file whose path is returned.
-        Offsets known from before may mean other messages then: the incarnation rises. Raises OSError; ValueError while
-        a flush is under way.
+        Offsets known from before may mean other messages then: the incarnation rises. Raises OSError; NotWritable where
+        the store takes nothing; ValueError while a flush is under way.
 
         Each step can be followed by a kill: the checkpoint comes first, and what is left is found and cut once more.
         """
+        self._gate.check(from_master=True)  # after a failed fsync another would prove nothing
         self._flusher.flush()
         if self._dispatcher.fault is not None:
             raise self._dispatcher.fault

@@ -184,6 +184,20 @@ def test_another_tail_in_the_place_of_the_one_that_was_cut_off() -> None:
     assert bench.derived() == other.derived()
 
 
+@pytest.mark.faults
+def test_nothing_is_cut_off_after_a_failed_fsync() -> None:
+    """Nobody knows what of the log is on disk: the checkpoint does not say that all of it is (reliability, G6)."""
+    bench = slave()
+    feed(bench, log_of(master(3)), 1 << 20)
+    before = bench.read_file("checkpoint")
+    bench.disk.fail_next("fsync")
+    with pytest.raises(OSError, match="planned"):
+        bench.store.flush()
+    with pytest.raises(NotWritable, match="fsync failed"):
+        bench.store.replica.cut(0)
+    assert bench.read_file("checkpoint") == before
+
+
 def test_a_cut_that_dies_can_be_repeated() -> None:
     """Killed at any step of a cut, the store opens, with the tail or without it, and can be cut again."""
     original = master(5)
