@@ -89,10 +89,10 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
         ),
         Rule(
             "RmqDeliveriesAreLate",
-            "max by (cluster, node_id) (rocketmq_timer_dequeue_latency_milliseconds) > 60000",
+            "max by (cluster, node_id) (rocketmq_timer_dequeue_latency_milliseconds) > 60",  # seconds, whatever it says
             "5m",
             "warning",
-            "Messages with a deliver time come {{ $value | humanize }} ms late from {{ $labels.node_id }}.",
+            "Messages with a deliver time come {{ $value | humanizeDuration }} late from {{ $labels.node_id }}.",
             "More are due than the broker can deliver, or its disk is full: rmq top, rmq cluster health. "
             "Nothing is lost; all are delivered, later.",
         ),

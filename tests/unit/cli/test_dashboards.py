@@ -11,6 +11,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from rmqspark.broker.metrics.families import FAMILIES
 from rmqspark.cli.dashboards.grafana import dashboard_json
 from rmqspark.cli.dashboards.overview import OVERVIEW
 from rmqspark.cli.dashboards.rules import RULES, rules_yaml
@@ -143,6 +144,20 @@ def test_a_legend_names_what_the_expression_leaves(expression: str, legend: str)
     """Lines would else be called alike."""
     left = {label for labels in _BY.findall(expression) for label in labels.split(", ")} - {"le"}
     assert set(re.findall(r"\{\{(\w+)\}\}", legend)) == left
+
+
+def test_times_are_told_in_the_unit_that_they_have() -> None:
+    """Which of two metrics is not the one in its name: RocketMQ's milliseconds, which are seconds."""
+    in_seconds = {family.name for family in FAMILIES if "_seconds" in family.name or family.meaning[:7] == "Seconds"}
+    in_ms = {family.name for family in FAMILIES if "_milliseconds" in family.name} - in_seconds
+    told = [(panel.unit, panel.series[0].expression) for board in DASHBOARDS for _, row in board.rows for panel in row]
+    for unit, expression in told:
+        (name,) = {each.removesuffix("_bucket") for each in _METRIC.findall(expression)}
+        assert (unit == "s", unit == "ms") == (name in in_seconds, name in in_ms), expression
+    for rule in ALL_RULES:
+        if not in_seconds.isdisjoint(_METRIC.findall(rule.expression)):
+            assert "{{ $value | humanizeDuration }}" in rule.summary
+            assert " ms" not in rule.summary
 
 
 @pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda board: board.uid)
