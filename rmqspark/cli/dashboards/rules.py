@@ -50,6 +50,15 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
             "permission away for maintenance: rmq config get --broker {{ $labels.node_id }}",
         ),
         Rule(
+            "RmqStoreTakesNothing",
+            "min by (cluster, node_id) (rmqspark_store_writable) == 0",
+            "1m",
+            "critical",
+            "The store of broker {{ $labels.node_id }} takes no messages.",
+            "Its disk is full, or has failed: rmq cluster health. A full one takes messages again when there is room; "
+            "after a failure, which the broker's log has, start the broker again once the disk is mended.",
+        ),
+        Rule(
             "RmqSendsAreSlow",
             "histogram_quantile(0.99, sum by (le, cluster, node_id) "
             '(rate(rocketmq_rpc_latency_milliseconds_bucket{request_code=~"send_.*"}[5m]))) > 1000',

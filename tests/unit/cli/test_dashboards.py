@@ -11,7 +11,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from rmqspark.broker.metrics.families import FAMILIES
+from rmqspark.broker.metrics.families import FAMILIES, WRITABLE
 from rmqspark.cli.dashboards.grafana import dashboard_json
 from rmqspark.cli.dashboards.overview import OVERVIEW
 from rmqspark.cli.dashboards.rules import RULES, rules_yaml
@@ -59,6 +59,7 @@ GAUGES = {
     ),
     "rocketmq_timing_messages": f"topic {STORAGE}",
     "rocketmq_timer_message_snapshot": "timer_bound_s",
+    "rmqspark_store_writable": "",
     "rmqspark_transactions": "state",
     "rmqspark_query_offsets_behind": "query source",
     "rmqspark_query_seconds_behind": "query",
@@ -241,6 +242,12 @@ def test_a_rule_says_what_is_wrong_and_what_to_do(rule: Any) -> None:
         assert words[1:] == [] or not hasattr(verb, "commands") or words[1] in verb.commands, words
     left = {label for labels in _BY.findall(rule.expression) for label in labels.split(", ")}
     assert set(re.findall(r"\$labels\.(\w+)", rule.summary + rule.description)) <= left
+
+
+def test_a_broker_that_takes_nothing_raises_an_alarm() -> None:
+    """Its permission stays what it is while its disk is full: another metric says so, and a rule goes by that."""
+    (rule,) = (each for each in ALL_RULES if WRITABLE.name in each.expression)
+    assert (rule.severity, rule.expression[-4:]) == ("critical", "== 0")
 
 
 def _exported(*words: str) -> Any:
