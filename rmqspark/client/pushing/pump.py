@@ -341,7 +341,8 @@ class Pump:
     def _commit_last(self) -> None:
         if self._out:
             _log.warning("%d calls of the listener have not ended: their messages are consumed again", self._out)
-        ends = [self._commits.give_up(held) for held in self._held.values()]
+        leaving = [held for held, (is_lost, _) in self._leaving.items() if not is_lost]
+        ends = [self._commits.give_up(held) for held in (*self._held.values(), *leaving)]
         done, late = wait(ends, LAST_COMMIT_S)
         failures = [error for end in done if (error := end.exception()) is not None]
         if failures or late:
