@@ -127,8 +127,8 @@ TOPICS: Final = Dashboard(
                 ),
                 lines(
                     "Delivery behind time",
-                    "How late messages with a deliver time are, by broker. RocketMQ calls it milliseconds; the values are "
-                    "seconds.",
+                    "How late messages with a deliver time are, by broker. RocketMQ calls it milliseconds; the values "
+                    "are seconds.",
                     f"max by (node_id) (rocketmq_timer_dequeue_latency_milliseconds{{{BROKER}}})",
                     "{{node_id}}",
                     "s",
