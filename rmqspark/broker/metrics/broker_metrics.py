@@ -71,8 +71,10 @@ class BrokerMetrics:
         self.connections: Callable[[], int] = lambda: 0
 
     async def count(self) -> None:
-        """What is counted a little later than it happens; to be called every some seconds."""
-        await self._parts.counted.arrivals.count()
+        """What is counted a little later than it happens; to be called every some seconds. What a slave has came in at
+        its master, as in RocketMQ: counted here, too, it would be twice in sums over a broker's name."""
+        if not self._given.config.is_slave:
+            await self._parts.counted.arrivals.count()
 
     async def text(self) -> AsyncIterator[bytes]:
         """The exposition of this moment, in pieces. Raises Busy while several others wait for theirs."""

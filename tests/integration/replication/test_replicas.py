@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import shutil
 import socket
 import time
@@ -15,6 +16,7 @@ import pytest
 
 from rmqspark import AdminClient, Message, Producer, PullConsumer
 from rmqspark.broker.config import BrokerConfig
+from rmqspark.client.broker_admin import metrics_of
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.outgoing import SendConfig
 from rmqspark.errors import FlushSlaveTimeout, NotWritable, RmqError, Unreachable
@@ -105,6 +107,7 @@ def test_a_slave_has_the_log_and_serves_it_while_its_master_is_away() -> None:
         assert len(log_of(mq.store_dir("broker-a"))) > 1
         before = sorted(read(mq.namesrv, "orders", 400))
         wait_until(lambda: has_topic(mq.brokers["broker-a-1"], "orders"), "the slave has the topic")
+        assert [came_in(mq.brokers[name]) for name in ("broker-a", "broker-a-1")] == [400, 0]
         mq.stop_broker("broker-a")
         assert log_of(mq.store_dir("broker-a-1")) == log_of(mq.store_dir("broker-a"))
         assert sorted(read(mq.namesrv, "orders", 400)) == before
@@ -113,6 +116,17 @@ def test_a_slave_has_the_log_and_serves_it_while_its_master_is_away() -> None:
         mq.start_broker("broker-a")
         assert send(mq, 50) == [SendStatus.OK] * 50
         wait_until_copied(mq)
+
+
+def came_in(address: str) -> int:
+    """Messages of "orders" that a broker counts as its own, as Prometheus hears it."""
+    connection = BlockingConnection(address)
+    try:
+        text = metrics_of(connection.call(RequestCode.RMQ_METRICS, timeout_ms=10_000))
+    finally:
+        connection.close()
+    lines = re.findall(r'^rocketmq_messages_in_total\{.*topic="orders".*\} (\S+)$', text, re.MULTILINE)
+    return int(sum(map(float, lines)))
 
 
 def has_topic(address: str, topic: str) -> bool:
