@@ -77,8 +77,8 @@ def test_who_is_made_a_super_user_meanwhile_is_spared() -> None:
         accounts = Accounts(MemoryFileSystem())
         await accounts.create_user(ANN)
         raised = accounts.update_user(UserInfo(None, None, "Super", "ann"), by_super=True)
-        _, outcome = await asyncio.gather(raised, then(accounts), return_exceptions=True)
-        assert str(outcome) == "The super user can only be update by super user"
+        outcomes = await asyncio.gather(raised, then(accounts), return_exceptions=True)
+        assert str(outcomes[1]) == "The super user can only be update by super user"
         assert [(user.password, user.is_super) for user in accounts.users()] == [("secret", True)]
 
     asyncio.run(change(lambda accounts: accounts.update_user(UserInfo("mine", None, None, "ann"), by_super=False)))
