@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqspark.client.futures import at_hand, failing
+from rmqspark.client.pushing.asking import PULL_RETRY_MS
 from rmqspark.client.pushing.config import PushConfig
 from rmqspark.client.pushing.listening import Outcome
 from rmqspark.client.pushing.process_queue import Batch, ProcessQueue, Room
 from rmqspark.client.pushing.pulls import Found, Gone, Moved
-from rmqspark.client.pushing.pump import PULL_RETRY_MS, Pump
+from rmqspark.client.pushing.pump import Pump
 from rmqspark.client.pushing.rules import Rules
 from rmqspark.errors import StoreError, Unreachable
 from rmqspark.model import MessageQueue, ReceivedMessage
