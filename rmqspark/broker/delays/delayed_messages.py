@@ -84,14 +84,15 @@ class DelayedMessages:
         refused = ""
         for level in self._levels():
             try:
-                while self._deliver(level):
+                more = True
+                while more:
+                    more = self._deliver(level)
                     await asyncio.sleep(0)
             except NotWritable as error:
                 refused = str(error)
                 break
             except RmqError as error:
                 refused = f"{error} (of delay level {level})"
-            await asyncio.sleep(0)
         if refused and refused != self._refused:
             log.error("delayed messages wait longer: the store refuses them", reason=refused)
         self._refused = refused
