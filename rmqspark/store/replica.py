@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 
 CUT_DIRECTORY: Final = "cut"
 FOLLOWING: Final = "following"  # a file that is there from the first start as a slave's store to the next as a master's
-MOST_RECORD_BYTES: Final = 32 << 20  # of a record, or of a file behind its blank record
+MOST_RECORD_BYTES: Final = 32 << 20
+MOST_BLANK_BYTES: Final = 256 << 20  # what found no room in a file in one piece: a batch of the smallest messages, say
 
 
 class ReplicaLog:
@@ -151,9 +152,9 @@ class ReplicaLog:
                 raise RecordError(f"A file of the log ends at {self._log.end_offset} without a blank record.")
             return 0
         size, magic = int.from_bytes(view[:4], "big", signed=True), int.from_bytes(view[4:8], "big")
-        is_blank = magic == MAGIC_BLANK and size == room
-        is_record = magic in (MAGIC_V1, MAGIC_V2) and MIN_RECORD_BYTES <= size <= room
-        if not (is_blank or is_record) or size > MOST_RECORD_BYTES:
+        is_blank = magic == MAGIC_BLANK and size == room <= MOST_BLANK_BYTES
+        is_record = magic in (MAGIC_V1, MAGIC_V2) and MIN_RECORD_BYTES <= size <= min(room, MOST_RECORD_BYTES)
+        if not (is_blank or is_record):
             raise RecordError(
                 f"At {self._log.end_offset} the master sends what is no record (size {size}, magic {magic:#x})."
             )

@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 
 from rmqspark.errors import NotWritable, RecordError, StoreError
+from rmqspark.protocol.records.record import blank_record
 from rmqspark.store.replica import CUT_DIRECTORY
 from rmqspark.testing.disk_faults import ProcessDied
 
@@ -79,6 +80,16 @@ def test_a_slave_ends_where_a_record_does_wherever_the_bytes_end() -> None:
         assert bench.store.end_offset == taken <= size
         bench.check_tail()
     assert len(ends) > 6
+
+
+def test_a_file_may_end_long_before_its_end() -> None:
+    """Where a batch found no room in it: a blank record is longer than any message."""
+    room = 40 << 20
+    bench = slave(replace(SMALL, mapped_file_size_commit_log=room))
+    head = blank_record(room)
+    assert bench.store.replica.append(head) == 0
+    assert bench.store.replica.append(head + bytes(room - len(head))) == room
+    assert bench.store.end_offset == room
 
 
 def test_readers_of_a_slave_are_told() -> None:
