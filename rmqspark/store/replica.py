@@ -208,12 +208,22 @@ class ReplicaLog:
         the store takes nothing; ValueError while a flush is under way.
 
         Each step can be followed by a kill: the checkpoint comes first, and what is left is found and cut once more.
+        Where the disk refuses a step nobody can say what is there until the store is opened again.
         """
         self._gate.check(from_master=True)  # after a failed fsync another would prove nothing
         self._flusher.flush()
         if self._dispatcher.fault is not None:
             raise self._dispatcher.fault
         kept = self._keep(physical_offset)
+        try:
+            self._take_back(physical_offset)
+        except BaseException as error:
+            hint = "Start the broker again: it finds what is there."
+            self._gate.shut_for_good(f"A tail of the log was cut off by half: {error}.", hint)
+            raise
+        return kept
+
+    def _take_back(self, physical_offset: int) -> None:
         self._identity.raise_incarnation()
         self._lower_checkpoint(physical_offset)
         for queue in self._queues:
@@ -226,7 +236,6 @@ class ReplicaLog:
         self._dispatcher.rewind(physical_offset)
         self._cut_index(physical_offset)
         self._flusher.flush(thorough=True)
-        return kept
 
     def _keep(self, physical_offset: int) -> str:
         path = f"{CUT_DIRECTORY}/{physical_offset:020d}-{self._log.end_offset:020d}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import replace
 from itertools import pairwise
 
@@ -207,6 +208,41 @@ def test_nothing_is_cut_off_after_a_failed_fsync() -> None:
     with pytest.raises(NotWritable, match="fsync failed"):
         bench.store.replica.cut(0)
     assert bench.read_file("checkpoint") == before
+
+
+@pytest.mark.faults
+def test_a_cut_that_the_disk_refuses_ends_writing() -> None:
+    """At whichever step: nothing follows a log that was cut by half, and what was to go is kept whole. The next start
+    makes it good."""
+    raw = log_of(master(5))
+    for step in range(1, 200):
+        bench = slave()
+        feed(bench, raw, 1 << 20)
+        bench.store.checkpoint()
+        position = bench.store.replica.record_begin(len(raw) // 2)
+        bench.disk.fail_at(step, OSError(errno.EIO, "refused"))
+        try:
+            bench.store.replica.cut(position)
+        except OSError:
+            if bench.store.is_writable:
+                assert log_of(bench) == raw
+            else:
+                with pytest.raises(NotWritable):
+                    bench.store.replica.append(raw)
+                with pytest.raises(NotWritable):
+                    bench.store.replica.cut(position)
+                kept = bench.content(CUT_DIRECTORY).values()
+                assert raw[position:] in kept or not kept
+        else:
+            break
+        store = bench.kill()
+        assert not store.damage
+        if store.end_offset > position:
+            store.replica.cut(position)
+        assert log_of(bench) == raw[:position]
+    else:
+        raise AssertionError("the cut never came to its end")
+    assert step > 5
 
 
 def test_a_cut_that_dies_can_be_repeated() -> None:
