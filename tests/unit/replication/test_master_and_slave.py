@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from contextlib import suppress
 from dataclasses import replace
 
@@ -152,6 +153,27 @@ async def test_a_slave_that_is_ahead_is_cut_back() -> None:
 def add_unsynced(bench: StoreBench, rounds: int, word: str) -> None:
     for number in range(rounds):
         bench.send("t", 0, f"{word}{number}".encode())
+
+
+@pytest.mark.faults
+@on_loop
+async def test_a_tail_that_the_disk_does_not_let_go_is_tried_again() -> None:
+    """A slave on a full disk keeps running, says what is wrong, and cuts the tail off when there is room."""
+    original, copy = filled(8), StoreBench()
+    shared = original.store.end_offset
+    original.store.checkpoint()
+    add_unsynced(original, 1, "lost")
+    async with serving(original, WHOLE) as master, following(copy, master.port):
+        await until(lambda: copy.store.end_offset == original.store.end_offset)
+    original.lose_power()
+    copy.store.checkpoint()
+    for _ in range(2):
+        copy.disk.fail_next("pwrite", OSError(errno.ENOSPC, "no room for what is kept"))
+    troubles: set[str] = set()
+    async with serving(original, WHOLE) as master, following(copy, master.port) as slave:
+        await until(lambda: troubles.add(slave.trouble) or copy.store.end_offset == shared)
+    assert any("no room" in each for each in troubles)
+    assert log_of(copy) == log_of(original)
 
 
 @on_loop
