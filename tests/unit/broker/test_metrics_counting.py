@@ -82,8 +82,14 @@ class Store:
     """A store, and what is counted of what comes into it from now on."""
 
     def __init__(self) -> None:
-        files, clock = MemoryFileSystem(), ManualClock()
-        self.store = MessageStore.open("store", CONFIG, files=files, clock=clock, entropy=SystemEntropy(1))
+        self.files = MemoryFileSystem()
+        self.store = MessageStore.open("store", CONFIG, files=self.files, clock=ManualClock(), entropy=SystemEntropy(1))
+
+    def shorten(self, path: str) -> None:
+        """Takes from a file all that is in it, behind the store's back."""
+        file = self.files.open(f"store/{path}")
+        file.truncate(0)
+        file.close()
 
     def put(self, topic: str, *bodies: int, queue_id: int = 0) -> tuple[list[Draft], list[Appended]]:
         drafts = [Draft(topic, queue_id, encode_record(topic=topic, body=b"x" * size)) for size in bodies]
@@ -142,6 +148,23 @@ def test_topics_that_are_gone_are_forgotten_and_their_next_ones_counted_anew() -
     assert counted(arrivals) == {}
     store.put("orders", 1, 2)
     assert counted(arrivals)["orders", "normal"][0] == 2
+
+
+@pytest.mark.faults
+def test_what_cannot_be_read_is_in_nobodys_way() -> None:
+    """A queue that lost a file, or the log its oldest: figures tell of all the others, for then they are asked for."""
+    store = Store()
+    arrivals = Arrivals(store.store.queues)
+    store.put("broken", 1, 2, 3)
+    store.put("orders", 1, 2, 3)
+    store.store.checkpoint()
+    store.shorten("consumequeue/broken/0/00000000000000000000")
+    store.shorten("commitlog/00000000000000000000")
+    assert {topic: messages for (topic, _), (messages, _) in counted(arrivals).items()} == {"orders": 3}
+    assert store.store.queues.store_time_at("broken", 0, 0) == -1
+    assert store.store.figures().earliest_timestamp_ms == -1
+    store.put("orders", 4)
+    assert counted(arrivals)["orders", "normal"][0] == 4
 
 
 @pytest.mark.parametrize("topic", ["%RETRY%g", "%DLQ%g", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "RMQ_SYS_TXN_LEDGER_TOPIC"])
