@@ -13,9 +13,13 @@ from hypothesis import strategies as st
 from rmqspark.broker.metrics.arrivals import Arrivals
 from rmqspark.broker.metrics.client_figures import version_name
 from rmqspark.broker.metrics.departures import Departures
+from rmqspark.broker.metrics.ends_of_halves import EndsOfHalves
+from rmqspark.broker.metrics.families import TIMING
+from rmqspark.broker.metrics.figures import Figures
 from rmqspark.broker.metrics.histograms import Histogram
 from rmqspark.broker.metrics.settings import exports, labels_of
 from rmqspark.broker.metrics.tally import Tally
+from rmqspark.broker.metrics.timer_counts import TimerCounts
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import InvalidArgument, NotThereYet
 from rmqspark.protocol.records.record import encode_record
@@ -26,7 +30,7 @@ from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.memory_files import MemoryFileSystem
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from rmqspark.store.draft import Appended
 
@@ -165,6 +169,27 @@ def test_what_cannot_be_read_is_in_nobodys_way() -> None:
     assert store.store.figures().earliest_timestamp_ms == -1
     store.put("orders", 4)
     assert counted(arrivals)["orders", "normal"][0] == 4
+
+
+def told(tell: Callable[[Figures, Callable[[str], bool]], None]) -> set[tuple[str, ...]]:
+    """Family and topic of each figure, while topic "old" is gone."""
+    figures = Figures({})
+    tell(figures, lambda topic: topic != "old")
+    return {(family.name, *sample.labels[:1]) for family, some in figures.families.items() for sample in some}
+
+
+def test_ends_of_halves_and_timed_messages_go_with_their_topics() -> None:
+    """But for what still waits: it has to be counted when its time comes."""
+    ends, timers = EndsOfHalves(), TimerCounts()
+    for topic in ("orders", "old"):
+        ends.committed(topic, 1_000)
+        ends.rolled_back(topic)
+        timers.taken_in(topic, 1_000, is_new=True)
+    assert {topic for _, topic in told(ends.tell)} == {"orders"}
+    assert (TIMING.name, "old") in told(timers.tell)
+    timers.time_came("old")
+    assert {topic for _, topic in told(timers.tell)} == {"orders"}
+    assert (len(ends._commits), len(ends._rollbacks), len(timers._topics)) == (1, 1, 1)
 
 
 @pytest.mark.parametrize("topic", ["%RETRY%g", "%DLQ%g", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "RMQ_SYS_TXN_LEDGER_TOPIC"])
