@@ -59,11 +59,11 @@ GAUGES = {
     ),
     "rocketmq_timing_messages": f"topic {STORAGE}",
     "rocketmq_timer_message_snapshot": "timer_bound_s",
-    "rmqspark_store_writable": "",
     "rmqspark_transactions": "state",
     "rmqspark_query_offsets_behind": "query source",
     "rmqspark_query_seconds_behind": "query",
     "rmqspark_query_batch_duration_seconds": "query",
+    "rmqspark_store_writable": "",
 }
 COUNTERS = {
     **dict.fromkeys(("rocketmq_messages_in_total", "rocketmq_throughput_in_total"), "topic message_type is_system"),
