@@ -13,6 +13,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+import structlog
+
 from rmqspark.errors import RecordError, StoreError
 from rmqspark.protocol.records.record import BLANK_BYTES, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES
 from rmqspark.protocol.records.record_batch import RecordBatch
@@ -43,6 +45,8 @@ CUT_DIRECTORY: Final = "cut"
 FOLLOWING: Final = "following"  # a file that is there from the first start as a slave's store to the next as a master's
 MOST_RECORD_BYTES: Final = 32 << 20
 MOST_BLANK_BYTES: Final = 256 << 20  # what found no room in a file in one piece: a batch of the smallest messages, say
+
+log = structlog.get_logger("rmqspark.store")
 
 
 class ReplicaLog:
@@ -278,7 +282,12 @@ class ReplicatedEntries:
         """The master gave them."""
 
     def put(self) -> None:
+        before = self._redispatcher.refused
         self._dispatched = self._redispatcher.dispatch(self._batch, self._physical_offset)
+        if self._redispatcher.refused > before == 0:  # once: whoever writes such things may write many
+            log.warning(
+                "a message of the master's is in no queue, there is none as it says", behind=self._physical_offset
+            )
 
     def readable(self) -> Iterator[Readable]:
         tags_codes = self._batch.tags_codes()

@@ -147,6 +147,8 @@ class Storeys:
             self.identity.raise_incarnation,
             check_crc=self._config.check_crc_on_recover,
         ).run()
+        if recovered.refused:
+            log.warning("messages of the log are in no queue, there is none as they say", count=recovered.refused)
         newest_ms = recovered.store_timestamp_ms or checkpoint.log_timestamp_ms
         self.writer.store_timestamp_ms = self.dispatcher.store_timestamp_ms = newest_ms
         self.dispatcher.offset = self.log.end_offset

@@ -7,9 +7,10 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from structlog.testing import capture_logs
 
 from rmqspark.errors import NotWritable, RecordError, StoreError
-from rmqspark.protocol.records.record import blank_record
+from rmqspark.protocol.records.record import blank_record, encode_record
 from rmqspark.store.replica import CUT_DIRECTORY
 from rmqspark.testing.disk_faults import ProcessDied
 
@@ -91,6 +92,16 @@ def test_a_file_may_end_long_before_its_end() -> None:
     assert bench.store.replica.append(head) == 0
     assert bench.store.replica.append(head + bytes(room - len(head))) == room
     assert bench.store.end_offset == room
+
+
+def test_a_message_that_belongs_to_no_queue_is_told() -> None:
+    """It is in the log, as with its master, and only there."""
+    bench = slave()
+    with capture_logs() as told:
+        for _ in range(2):
+            hostile = encode_record(topic="../x", body=b"evil", physical_offset=bench.store.end_offset)
+            assert bench.store.replica.append(hostile) == len(hostile)
+    assert (len(told), bench.store.queues.topics()) == (1, [])
 
 
 def test_readers_of_a_slave_are_told() -> None:
