@@ -85,10 +85,11 @@ ACCUMULATED = COUNTERS | {
     for name, labels in HISTOGRAMS.items()
     for part in ("bucket", "sum", "count")
 }
-LABELS = {name: {*NODE.split(), *labels.split()} for name, labels in (GAUGES | ACCUMULATED).items()}
+LABELS = {name: {*NODE.split(), "instance", *labels.split()} for name, labels in (GAUGES | ACCUMULATED).items()}
 
 _METRIC = re.compile(r"\b(?:rocketmq|rmqspark)_\w+")
 _SELECTED = re.compile(r"((?:rocketmq|rmqspark)_\w+)\{([^}]*)\}")
+_ONCE = re.compile(r"max by \(cluster, node_id, consumer_group, [^)]*\) ")
 _BY = re.compile(r"\b(?:by|on) \(([^)]*)\)")
 
 EXPRESSIONS = {
@@ -109,6 +110,11 @@ LEGENDS = [
     for series in panel.series
 ]
 ALL_RULES = [rule for rules in RULES.values() for rule in rules]
+
+
+def labels_left(expression: str) -> set[str]:
+    """Those that the series have which it gives."""
+    return {label for labels in _BY.findall(_ONCE.sub("", expression)) for label in labels.split(", ")} - {"le"}
 
 
 @pytest.mark.parametrize("expression", EXPRESSIONS.values(), ids=EXPRESSIONS)
@@ -143,7 +149,7 @@ def test_every_expression_is_whole(expression: str) -> None:
 @pytest.mark.parametrize(("expression", "legend"), LEGENDS)
 def test_a_legend_names_what_the_expression_leaves(expression: str, legend: str) -> None:
     """Lines would else be called alike."""
-    left = {label for labels in _BY.findall(expression) for label in labels.split(", ")} - {"le"}
+    left = labels_left(expression)
     assert set(re.findall(r"\{\{(\w+)\}\}", legend)) == left
 
 
@@ -240,8 +246,16 @@ def test_a_rule_says_what_is_wrong_and_what_to_do(rule: Any) -> None:
     for words in named:
         verb = LoadedVerbs()[words[0]]
         assert words[1:] == [] or not hasattr(verb, "commands") or words[1] in verb.commands, words
-    left = {label for labels in _BY.findall(rule.expression) for label in labels.split(", ")}
+    left = labels_left(rule.expression)
     assert set(re.findall(r"\$labels\.(\w+)", rule.summary + rule.description)) <= left
+
+
+def test_what_slaves_tell_too_is_added_up_once() -> None:
+    """They have the lags of their master's groups, and its name."""
+    sums = [each for each in EXPRESSIONS.values() if "sum" in each and re.search(r"_consumer_\w+_messages", each)]
+    assert len(sums) == 5
+    for expression in sums:
+        assert _ONCE.search(expression)
 
 
 def test_a_broker_that_takes_nothing_raises_an_alarm() -> None:
