@@ -13,8 +13,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-import structlog
-
 from rmqspark.errors import RecordError, StoreError
 from rmqspark.protocol.records.record import BLANK_BYTES, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES
 from rmqspark.protocol.records.record_batch import RecordBatch
@@ -23,30 +21,29 @@ from rmqspark.store.files import make_directories, write_whole
 from rmqspark.store.log.commit_log import Placement
 from rmqspark.store.recovery.redispatch import Redispatcher
 from rmqspark.store.recovery.scan import LogScan, Records, whole_records
+from rmqspark.store.replicated_entries import ReplicatedEntries
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from rmqspark.protocol.buffers.spans import Positions
     from rmqspark.store.appending.write_gate import WriteGate
     from rmqspark.store.appending.writer import Writer
     from rmqspark.store.checkpoint import CheckpointFile
     from rmqspark.store.deletions import Deletions
-    from rmqspark.store.dispatcher import Dispatcher, Queued, Readable
+    from rmqspark.store.dispatcher import Dispatcher, Queued
     from rmqspark.store.files import FileSystem
     from rmqspark.store.flush import Flusher
     from rmqspark.store.identity import StoreIdentity
     from rmqspark.store.index.index import Index
     from rmqspark.store.log.commit_log import CommitLog
-    from rmqspark.store.queues.consume_queue import ConsumeQueue
     from rmqspark.store.queues.consume_queues import ConsumeQueues
 
 CUT_DIRECTORY: Final = "cut"
 FOLLOWING: Final = "following"  # a file that is there from the first start as a slave's store to the next as a master's
+_KNOWN_MAGICS: Final = (MAGIC_V1, MAGIC_V2, MAGIC_BLANK)
 MOST_RECORD_BYTES: Final = 32 << 20
 MOST_BLANK_BYTES: Final = 256 << 20  # what found no room in a file in one piece: a batch of the smallest messages, say
-
-log = structlog.get_logger("rmqspark.store")
 
 
 class ReplicaLog:
@@ -148,9 +145,7 @@ class ReplicaLog:
         """What `view` begins with; `room` is what the file has left."""
         sizes = whole_records(view)
         if len(sizes):
-            data = bytes(view[: int(sizes.sum())])
-            self._append_records(data, RecordBatch.from_sizes(data, sizes))
-            return len(data)
+            return self._append_records(bytes(view[: int(sizes.sum())]), sizes)
         if len(view) < BLANK_BYTES:
             if len(view) == room:
                 raise RecordError(f"A file of the log ends at {self._log.end_offset} without a blank record.")
@@ -159,24 +154,55 @@ class ReplicaLog:
         is_blank = magic == MAGIC_BLANK and size == room <= MOST_BLANK_BYTES
         is_record = magic in (MAGIC_V1, MAGIC_V2) and MIN_RECORD_BYTES <= size <= min(room, MOST_RECORD_BYTES)
         if not (is_blank or is_record):
+            what = f"no record (size {size}, magic {magic:#x}) where the file has room for {room} bytes"
             raise RecordError(
-                f"At {self._log.end_offset} the master sends what is no record (size {size}, magic {magic:#x})."
+                f"At {self._log.end_offset} the master sends {what}.",
+                hint="Set mapped_file_size_commit_log to what the master has." if magic in _KNOWN_MAGICS else "",
             )
         if not is_blank or len(view) < room:
             return 0
         self._write(bytes(view), self._writer.store_timestamp_ms, (), None)
         return room
 
-    def _append_records(self, data: bytes, batch: RecordBatch) -> None:
-        batch.check(check_crc=True)
-        physical_offsets = batch.positions + self._log.end_offset
-        if (batch.physical_offsets != physical_offsets).any():
-            raise RecordError(f"At {self._log.end_offset} the master sends records that belong elsewhere.")
-        queued = ReplicatedEntries(self._redispatcher, batch, self._log.end_offset)
+    def _append_records(self, data: bytes, sizes: Positions) -> int:
+        """Those before the first that cannot be believed, if any; returns how many bytes they are."""
+        batch = RecordBatch.from_sizes(data, sizes)
+        try:
+            self._check(batch)
+        except RecordError:
+            good = self._count_good(data, sizes)
+            if not good:
+                raise
+            return self._append_records(data[: int(sizes[:good].sum())], sizes[:good])
         add_to_index = None
         if self._index is not None:
+            physical_offsets = batch.positions + self._log.end_offset
             add_to_index = partial(self._index.append_records, None, batch, physical_offsets)
+        queued = ReplicatedEntries(self._redispatcher, batch, self._log.end_offset)
         self._write(data, int(batch.store_timestamps_ms[-1]), (queued,), add_to_index)
+        return len(data)
+
+    def _check(self, batch: RecordBatch) -> None:
+        begin = self._log.end_offset
+        try:
+            batch.check(check_crc=True)
+        except RecordError as error:
+            raise RecordError(f"From {begin} on the master sends what is damaged: {error.message}") from error
+        if (batch.physical_offsets != batch.positions + begin).any():
+            raise RecordError(f"From {begin} on the master sends records that belong elsewhere.")
+
+    def _count_good(self, data: bytes, sizes: Positions) -> int:
+        """How many records from the first on can be believed, where all of them cannot."""
+        good, bad = 0, len(sizes)
+        while bad - good > 1:
+            middle = (good + bad) // 2
+            try:
+                self._check(RecordBatch.from_sizes(data[: int(sizes[:middle].sum())], sizes[:middle]))
+            except RecordError:
+                bad = middle
+            else:
+                good = middle
+        return good
 
     def _write(
         self, data: bytes, store_timestamp_ms: int, queued: tuple[Queued, ...], add_to_index: Callable[[], None] | None
@@ -267,33 +293,3 @@ class ReplicaLog:
         for found in scan.run():
             if isinstance(found, Records):
                 self._index.append_records(None, found.batch, found.batch.positions + found.physical_offset)
-
-
-class ReplicatedEntries:
-    """The queue entries of records that came from a master; see `dispatcher.Queued`."""
-
-    def __init__(self, redispatcher: Redispatcher, batch: RecordBatch, physical_offset: int) -> None:
-        self._redispatcher = redispatcher
-        self._batch = batch
-        self._physical_offset = physical_offset
-        self._dispatched: list[tuple[ConsumeQueue, Positions]] = []
-
-    def take_offsets(self) -> None:
-        """The master gave them."""
-
-    def put(self) -> None:
-        before = self._redispatcher.refused
-        self._dispatched = self._redispatcher.dispatch(self._batch, self._physical_offset)
-        if self._redispatcher.refused > before == 0:  # once: whoever writes such things may write many
-            log.warning(
-                "a message of the master's is in no queue, there is none as it says", behind=self._physical_offset
-            )
-
-    def readable(self) -> Iterator[Readable]:
-        tags_codes = self._batch.tags_codes()
-        for queue, rows in self._dispatched:
-            yield queue.topic, queue.queue_id, queue.max_offset, tags_codes[rows]
-
-    def without(self, topic: str) -> ReplicatedEntries:
-        """Of topics that were deleted the redispatcher leaves out the messages itself."""
-        return self

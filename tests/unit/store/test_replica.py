@@ -6,11 +6,13 @@ import errno
 from dataclasses import replace
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
 from rmqspark.errors import NotWritable, RecordError, StoreError
 from rmqspark.protocol.records.record import blank_record, encode_record
+from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.store.replica import CUT_DIRECTORY
 from rmqspark.testing.disk_faults import ProcessDied
 
@@ -129,6 +131,32 @@ def test_bytes_that_are_no_record_are_refused(at: int) -> None:
     with pytest.raises(RecordError):
         bench.store.replica.append(raw)
     assert bench.store.end_offset == 0
+
+
+@pytest.mark.parametrize("at", [4, 8, 30, 90])
+def test_what_comes_before_damage_is_taken(at: int) -> None:
+    """To the record, however much came at once; and it is told where the damage begins."""
+    raw = bytearray(log_of(master(3)))
+    begins = [0, *np.cumsum(RecordBatch.scan(bytes(raw)).sizes).tolist()[:-1]]
+    for begin in begins:
+        damaged = raw.copy()
+        damaged[begin + at] ^= 1
+        bench = slave()
+        with pytest.raises(RecordError, match=f"(At|From) {begin} "):
+            bench.store.replica.append(damaged)
+        assert bench.store.end_offset == begin
+        assert not begin or log_of(bench) == raw[:begin]
+
+
+@pytest.mark.parametrize("segment_bytes", [512, 2048])
+def test_files_that_end_elsewhere_are_refused(segment_bytes: int) -> None:
+    """A master with files of another length: the error names the setting, at the latest where its first file ends."""
+    original = StoreBench()
+    original.send("t", 0, b"x" * 250)
+    original.send("t", 0, b"y" * 250)
+    bench = slave(replace(SMALL, mapped_file_size_commit_log=segment_bytes))
+    with pytest.raises(RecordError, match="mapped_file_size_commit_log"):
+        bench.store.replica.append(log_of(original))
 
 
 def test_a_late_slave_begins_with_a_file_in_the_middle() -> None:
