@@ -14,7 +14,8 @@ from rmqspark.broker.config import BrokerConfig
 from rmqspark.broker.metrics.families import FAMILIES
 from rmqspark.clock import SystemClock
 from rmqspark.namesrv.config import NamesrvConfig
-from rmqspark.protocol.codes import ACCESS, RequestCode
+from rmqspark.protocol.access_classes import ACCESS
+from rmqspark.protocol.codes import RequestCode
 from rmqspark.remoting.limits import Limits
 from rmqspark.settings import describe
 from rmqspark.sink.option_table import SINK_OPTIONS

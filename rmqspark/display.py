@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 MAX_ROWS = 200  # of a table; a topic may have thousands of queues
+_FIRST_OF_10_000_MS = 253_402_300_800_000  # the year that datetime does not have
 
 
 def facts_html(title: str, facts: Mapping[str, Any]) -> str:
@@ -30,8 +31,24 @@ def table_html(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]
 
 
 def time_text(timestamp_ms: int) -> str:
-    """A time in UTC; 0 is never."""
-    return datetime.fromtimestamp(timestamp_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ") if timestamp_ms else "never"
+    """A time in UTC; 0 is never. What no calendar has stays a number."""
+    if not timestamp_ms:
+        return "never"
+    at = utc(timestamp_ms)
+    return str(timestamp_ms) if at is None else at.strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def exact_time(timestamp_ms: int, between: str = "T") -> str:
+    """A time in UTC to the millisecond, as ISO 8601 has it. What no calendar has stays a number."""
+    at = utc(timestamp_ms)
+    return str(timestamp_ms) if at is None else at.isoformat(between, "milliseconds")
+
+
+def utc(timestamp_ms: int) -> datetime | None:
+    """None for what no calendar has: when a message was born clients say as they like."""
+    if not 0 <= timestamp_ms < _FIRST_OF_10_000_MS:
+        return None
+    return datetime.fromtimestamp(timestamp_ms // 1000, UTC).replace(microsecond=timestamp_ms % 1000 * 1000)
 
 
 def _title(title: str) -> str:

@@ -92,17 +92,19 @@ class Accounts:
                 raise InvalidArgument(f"There are {MOST_USERS} users already.", hint="Delete those that nobody needs.")
             await self._put_users({**self._users, user.username: user})
 
-    async def update_user(self, info: UserInfo) -> None:
-        """Changes what is given of the user."""
+    async def update_user(self, info: UserInfo, *, by_super: bool) -> None:
+        """Changes what is given of the user; of a super user only for another one."""
         async with self._changing:
             old = self._users.get(info.username or "")
             if old is None:
                 raise NoPermission("The user is not exist")
+            _spare_super(old, by_super=by_super)
             await self._put_users({**self._users, old.username: changed(old, info)})
 
-    async def delete_user(self, username: str) -> None:
+    async def delete_user(self, username: str, *, by_super: bool) -> None:
         """And what it may do: that first, or the next user of the name might do it, too."""
         async with self._changing:
+            _spare_super(self._users.get(username), by_super=by_super)
             if username in self._acls:
                 await self._put_acls(_without(self._acls, username))
             if username in self._users:
@@ -153,6 +155,12 @@ class Accounts:
     def _load_acls(self, file: JsonTable) -> None:
         self._acls = dict(file.load(_acls_in) or ())
         _warn(file)
+
+
+def _spare_super(user: User | None, *, by_super: bool) -> None:
+    """To be asked once nobody else changes users, or somebody may have become one since."""
+    if user is not None and user.is_super and not by_super:
+        raise NoPermission("The super user can only be update by super user")  # also of deleting, in RocketMQ
 
 
 def _users_in(text: str) -> list[User]:

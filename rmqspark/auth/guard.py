@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from rmqspark.auth.accounts import Accounts
     from rmqspark.auth.config import AuthConfig
+    from rmqspark.auth.needs import Here
     from rmqspark.auth.resources import Need
-    from rmqspark.auth.rights import Here
     from rmqspark.auth.users import User
     from rmqspark.remoting.request import Connection, Request
 

@@ -69,10 +69,7 @@ class UserHandlers:
 
     async def update(self, request: Request[UserRequestHeader]) -> Reply:
         info = self._wanted(request, "update")
-        if self._accounts.user(info.username or "") is None:
-            raise NoPermission("The user is not exist")
-        self._spare_super(request, info.username or "")
-        await self._accounts.update_user(info)
+        await self._accounts.update_user(info, by_super=self._by_super(request))
         return Reply()
 
     async def delete(self, request: Request[UserRequestHeader]) -> Reply:
@@ -80,8 +77,7 @@ class UserHandlers:
         username = request.header.username or ""
         if not username.strip():
             raise NoPermission("username can not be blank")
-        self._spare_super(request, username)
-        await self._accounts.delete_user(username)
+        await self._accounts.delete_user(username, by_super=self._by_super(request))
         return Reply()
 
     def get(self, request: Request[UserRequestHeader]) -> Reply:
@@ -99,11 +95,6 @@ class UserHandlers:
         if word_in(UserType, info.userType) is UserType.SUPER and not self._by_super(request):
             raise ServerFault(f"The super user can only be {deed} by super user")
         return info
-
-    def _spare_super(self, request: Request[Any], username: str) -> None:
-        user = self._accounts.user(username)
-        if user is not None and user.is_super and not self._by_super(request):
-            raise NoPermission("The super user can only be update by super user")  # also of deleting, in RocketMQ
 
     def _by_super(self, request: Request[Any]) -> bool:
         user = self._accounts.user(request.fields.get(ACCESS_KEY, ""))

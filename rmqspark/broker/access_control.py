@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from rmqspark.auth.accounts import Accounts
 from rmqspark.auth.guard import Guard
+from rmqspark.auth.needs import Here
 from rmqspark.auth.resources import Action, topic
-from rmqspark.auth.rights import Here
 from rmqspark.errors import DecodeError, MessageNotFound
 from rmqspark.protocol.names import HALF_TOPIC, PARKING_TOPICS
 from rmqspark.protocol.records.properties import Property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,6 +9,7 @@ import typer
 from rmqspark.cli.formats import as_object
 from rmqspark.cli.options import Json, Namesrv
 from rmqspark.cli.output import print_facts, print_json, print_table, safe
+from rmqspark.display import exact_time
 
 if TYPE_CHECKING:
     from rmqspark.client.journey import BatchReader, GroupReader, Journey, Place, Return, Stage, Writer
@@ -67,9 +67,7 @@ def _show(told: Journey) -> None:
 
 
 def _time(at_ms: int | None) -> str:
-    if at_ms is None:
-        return "unknown"
-    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+    return "unknown" if at_ms is None else exact_time(at_ms, " ").removesuffix("+00:00")
 
 
 def _document(told: Journey) -> dict[str, Any]:

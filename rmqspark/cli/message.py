@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,7 +18,7 @@ from rmqspark.client.in_time_order import in_time_order
 from rmqspark.client.moments import EARLIEST, LATEST, time_span
 from rmqspark.client.spans import spans
 from rmqspark.clock import SystemClock
-from rmqspark.display import time_text
+from rmqspark.display import exact_time, time_text
 from rmqspark.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -62,8 +61,8 @@ def get(
         "offset id": message.offset_msg_id,
         "tags": message.tags or "-",
         "keys": " ".join(message.keys) or "-",
-        "born": _time(message.born_timestamp_ms),
-        "stored": _time(message.store_timestamp_ms),
+        "born": exact_time(message.born_timestamp_ms),
+        "stored": exact_time(message.store_timestamp_ms),
         "consumed again": f"{message.reconsume_times} times",
         "properties": ", ".join(f"{name}={value}" for name, value in message.properties.items()) or "-",
         "body": f"{len(message.body):,} bytes",
@@ -167,7 +166,3 @@ def _glimpse(body: bytes) -> str:
     """The beginning of a body, in one line."""
     text = " ".join(body[: 4 * _GLIMPSE_CHARS].decode("utf-8", "replace").split())
     return text if len(text) <= _GLIMPSE_CHARS and len(body) <= 4 * _GLIMPSE_CHARS else f"{text[:_GLIMPSE_CHARS]} ..."
-
-
-def _time(timestamp_ms: int) -> str:
-    return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds")

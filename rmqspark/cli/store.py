@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -16,6 +15,7 @@ from rmqspark.cli.commands import VerbGroup
 from rmqspark.cli.options import Json, said_path
 from rmqspark.cli.output import print_facts, print_json, print_table, safe
 from rmqspark.cli.words import counted, os_error_story
+from rmqspark.display import exact_time
 
 if TYPE_CHECKING:
     from rmqspark.store.inspection.findings import StoreReport
@@ -179,6 +179,4 @@ def _print_findings(report: StoreReport) -> None:
 
 
 def _time(timestamp_ms: int) -> str:
-    if timestamp_ms < 0:
-        return "-"
-    return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    return "-" if timestamp_ms < 0 else exact_time(timestamp_ms)

@@ -276,7 +276,8 @@ class AdminClient:
         admin_access.create_acl(self._cluster, username, resources, actions, decision, source_ips, policy_type)
 
     def delete_acl(self, username: str, resource: str | None = None, *, policy_type: str = "custom") -> None:
-        """Takes back what was said of a resource; without one, all that was said of the user."""
+        """Takes back what was said of a resource; without one, all that was said of the user. NotFound where nothing
+        is."""
         admin_access.delete_acl(self._cluster, username, resource, policy_type)
 
     def acls(self, name: str = "", resource: str = "") -> list[Right]:

@@ -30,7 +30,7 @@ from rmqspark.protocol.headers.access_control import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     import msgspec
 
@@ -128,9 +128,14 @@ def create_acl(
 
 
 def delete_acl(cluster: ClusterClient, username: str, resource: str | None, policy_type: str) -> None:
+    """On servers that say anything of the user: some may have done it, when others were away. NotFound where none
+    does."""
     kind = _word(POLICY_TYPES, policy_type, "policy type")
     header = DeleteAclRequestHeader(_subject(username), kind, None if resource is None else check_resource(resource))
-    _everywhere(cluster, RequestCode.AUTH_DELETE_ACL, header)
+    there = {server for right in describe_acl(cluster, username) for server in right.servers}
+    if not there:
+        raise NotFound(f"Nothing is said of user {username!r}.", hint="rmq acl list shows what is said of others.")
+    _everywhere(cluster, RequestCode.AUTH_DELETE_ACL, header, only=there)
 
 
 def list_acls(cluster: ClusterClient, name: str = "", resource: str = "") -> list[Right]:
@@ -179,24 +184,36 @@ def _word(words: Sequence[str], given: str, what: str) -> str:
     return found
 
 
-def _everywhere(cluster: ClusterClient, code: RequestCode, header: msgspec.Struct, body: bytes = b"") -> None:
+def _everywhere(
+    cluster: ClusterClient,
+    code: RequestCode,
+    header: msgspec.Struct,
+    body: bytes = b"",
+    only: Collection[str] | None = None,
+) -> None:
     done: list[str] = []
-    for server, _ in _asked(cluster, code, header, body, done):
+    for server, _ in _asked(cluster, code, header, body, done, only):
         done.append(server)
 
 
 def _asked(
-    cluster: ClusterClient, code: RequestCode, header: msgspec.Struct, body: bytes = b"", done: Sequence[str] = ()
+    cluster: ClusterClient,
+    code: RequestCode,
+    header: msgspec.Struct,
+    body: bytes = b"",
+    done: Sequence[str] = (),
+    only: Collection[str] | None = None,
 ) -> Iterator[tuple[str, Response]]:
-    """The answer of each server. What one raises says which it was, and which have done it."""
+    """The answer of each server, or of each that is named. What one raises says which it was, and which have done
+    it."""
     for server, call in _servers(cluster):
+        if only is not None and server not in only:
+            continue
         try:
             answer = call(code, header, body)
-        except NotSupported:
-            if server in cluster.name_servers.addresses:
-                continue
-            raise
         except RmqError as error:
+            if isinstance(error, NotSupported) and server in cluster.name_servers.addresses:
+                continue
             so_far = f" {', '.join(done)} had done it before." if done else ""
             error.message = f"{server}: {error.message.rstrip('.')}.{so_far}"
             error.args = (error.message,)

@@ -11,7 +11,7 @@ import structlog
 from rmqspark.auth.accounts import Accounts
 from rmqspark.auth.guard import Guard
 from rmqspark.auth.handlers import AclHandlers, UserHandlers
-from rmqspark.auth.rights import Here
+from rmqspark.auth.needs import Here
 from rmqspark.namesrv.handlers.brokers import BrokerHandlers
 from rmqspark.namesrv.handlers.config import ConfigHandlers
 from rmqspark.namesrv.handlers.kv import KvHandlers

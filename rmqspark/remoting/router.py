@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 import msgspec
 
 from rmqspark.errors import HeaderError, InvalidArgument, NotSupported
-from rmqspark.protocol.codes import ACCESS, OWN_CODES, TRUNCATED_CODES, RequestCode
+from rmqspark.protocol.access_classes import ACCESS
+from rmqspark.protocol.codes import OWN_CODES, TRUNCATED_CODES, RequestCode
 from rmqspark.protocol.commands.command import (
     JSON,
     ONEWAY_FLAG,

@@ -86,16 +86,21 @@ class Slave:
             self._changed.clear()
 
     async def _once(self) -> float:
-        """One connection; returns how long to wait for the next."""
+        """One connection, and what becomes of a tail that it shows to differ; returns how long to wait for the next."""
         try:
-            await self._follow()
-        except TailDiffers as difference:
-            return await self._settle(difference)
+            return await self._follow_or_settle()
         except LogsDiverged as error:
             self._tell(error)
             return _DIVERGED_PAUSE_S
         except (OSError, EOFError, MemoryError, RmqError) as error:
             self._tell(error)
+        return self._settings.retry_s
+
+    async def _follow_or_settle(self) -> float:
+        try:
+            await self._follow()
+        except TailDiffers as difference:
+            return await self._settle(difference)
         return self._settings.retry_s
 
     def _tell(self, error: Exception) -> None:

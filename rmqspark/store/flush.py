@@ -67,6 +67,7 @@ class Flusher:
         self._checkpoint_file = checkpoint_file
         self._gate = gate
         self._under_way: FlushPlan | None = None
+        self._failure: OSError | None = None  # of an fsync; another would pass, and prove nothing (reliability, G6)
         self.checkpoint_refusal: OSError | None = None
         """Why the disk did not take the newest checkpoint; None if it did."""
 
@@ -81,9 +82,12 @@ class Flusher:
         return self._checkpoint_file.synced.recovery_offset
 
     def begin(self, *, thorough: bool = False) -> FlushPlan | None:
-        """A plan that covers all there is now; None if all is on disk, or while another plan is under way."""
+        """A plan that covers all there is now; None if all is on disk, while another plan is under way, and after a
+        failed fsync."""
         self._writer.dispatch_safe()  # what a full disk refused to queues and index is tried again, traffic or not
-        if self._under_way is not None or (not thorough and self._log.flushed_offset == self._log.end_offset):
+        if self._under_way is not None or self._failure is not None:
+            return None
+        if not thorough and self._log.flushed_offset == self._log.end_offset:
             return None
         self._under_way = self._plan_thorough() if thorough else self._plan()
         return self._under_way
@@ -93,6 +97,7 @@ class Flusher:
         if plan is not self._under_way:
             raise ValueError("this plan is not the one under way")
         if error is not None:
+            self._failure = error
             self.give_up(f"An fsync failed: {error}.", "Check the disk, then start the broker again.")
             return
         self._under_way = None
@@ -126,10 +131,12 @@ class Flusher:
         self._gate.shut_for_good(reason, hint)
 
     def flush(self, *, thorough: bool = False) -> None:
-        """Begin, run and finish here and now. Raises the OSError of a failed fsync; ValueError while a plan is under
-        way, which began too early to cover all there is now."""
+        """Begin, run and finish here and now. Raises the OSError of a failed fsync, ever after; ValueError while a plan
+        is under way, which began too early to cover all there is now."""
         if self.is_busy:
             raise ValueError("a flush is under way")
+        if self._failure is not None:
+            raise self._failure
         if (plan := self.begin(thorough=thorough)) is None:
             return
         try:

@@ -1,6 +1,4 @@
-"""The message store: one object that lines the storeys up.
-
-    segments → commit log → consume queues, index → recovery, flush, reads → this
+"""The message store: what may be asked of a store, each thing answered by the storey that it is about (`storeys.py`).
 
 It belongs to one thread; only `FlushPlan.run` may be called from another. README.md beside it has the tour.
 """
@@ -10,37 +8,13 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Unpack
 
-import structlog
-
 from rmqspark.protocol.buffers.spans import as_bytes
 from rmqspark.protocol.records.message_id import ZERO_HOST
 from rmqspark.protocol.records.record_batch import RecordBatch
-from rmqspark.store.appending.write_gate import WriteGate
-from rmqspark.store.appending.writer import Writer
-from rmqspark.store.checkpoint import CheckpointFile
-from rmqspark.store.config import memory_bytes, parse_delay_levels
-from rmqspark.store.deletions import Deletions
 from rmqspark.store.disk_errors import as_store_errors
-from rmqspark.store.dispatcher import Dispatcher
-from rmqspark.store.expiry import Expiry
 from rmqspark.store.figures import StoreFigures
-from rmqspark.store.flush import Flusher
-from rmqspark.store.identity import StoreIdentity
-from rmqspark.store.index.index import Index
-from rmqspark.store.log.commit_log import CommitLog
-from rmqspark.store.log.segment import SegmentFiles
-from rmqspark.store.queues.consume_queues import ConsumeQueues
-from rmqspark.store.reading.collect import Collector
-from rmqspark.store.reading.key_search import KeySearch
-from rmqspark.store.reading.range_reader import RangeReader
-from rmqspark.store.reading.readable_queues import ReadableQueues
-from rmqspark.store.reading.reader import Reader
-from rmqspark.store.reading.time_search import TimeSearch
-from rmqspark.store.recovery import run_marker
-from rmqspark.store.recovery.recovery import Recovery
 from rmqspark.store.recovery.scan import LogScan, Records
-from rmqspark.store.replica import ReplicaLog
-from rmqspark.store.topic_deletions import TopicDeletions
+from rmqspark.store.storeys import Storeys
 
 if TYPE_CHECKING:
     import os
@@ -64,80 +38,30 @@ if TYPE_CHECKING:
     from rmqspark.store.recovery.scan import Damage
 
 
-log = structlog.get_logger("rmqspark.store")
-
-
 class MessageStore:
     """Messages of one broker on disk. Made by `open`, given back by `close`."""
 
     def __init__(
-        self, config: StoreConfig, files: FileSystem, clock: Clock, entropy: Entropy, lock: File, store_host: bytes
+        self,
+        root: str | os.PathLike[str],
+        config: StoreConfig,
+        lock: File,
+        storeys: Storeys,
+        damage: tuple[Damage, ...],
     ) -> None:
-        self._files = files
-        self._root: str | os.PathLike[str] = ""  # for messages
+        self._root = root  # for messages
         self._config = config
         self._lock = lock
-        self._identity = StoreIdentity.open(files, entropy)
-        if self._identity.warning:
-            log.warning("the store's identity was read from its copy", reason=self._identity.warning)
-        self._log_files = SegmentFiles(files, config.max_open_files)
-        self._queue_files = SegmentFiles(files, config.max_open_files, config.max_unsynced_files)
-        self._log = CommitLog(files, self._log_files, "commitlog", config.mapped_file_size_commit_log)
-        self._queues = ConsumeQueues(
-            files, self._queue_files, config.consume_queue_segment_bytes, parse_delay_levels(config.message_delay_level)
-        )
-        self._index = Index(files, config, clock) if config.message_index_enable else None
-        self._noted_deletions = Deletions(files)
-        if self._noted_deletions.warning:
-            log.warning("the deleted topics were read from their copy", reason=self._noted_deletions.warning)
-        self._checkpoint_file = CheckpointFile(files)
-        self._gate = WriteGate()
-        self._dispatcher = Dispatcher()
-        self.writer: Final = Writer(config, self._log, self._queues, self._index, self._dispatcher, self._gate, clock)
-        self.writer.store_host = store_host
-        self._flusher = Flusher(
-            self._log,
-            self._log_files,
-            self._queues,
-            self._queue_files,
-            self._index,
-            self._dispatcher,
-            self.writer,
-            self._checkpoint_file,
-            self._gate,
-        )
-        collector = Collector(self._log.segments)
-        self._reader = Reader(self._log, self._queues, collector)
-        self._range_reader = RangeReader(self._log, self._queues, collector)
-        self._key_search = KeySearch(self._log, self._index)
-        times = TimeSearch(self._log)
-        recent_bytes = memory_bytes() * config.access_message_in_memory_max_ratio // 100
-        self.queues: Final = ReadableQueues(self._queues, self._log, times, recent_bytes)
-        self.deletions: Final = TopicDeletions(
-            self._noted_deletions,
-            self._log,
-            self._queues,
-            self._dispatcher,
-            self._flusher,
-            self.writer,
-            times,
-            clock,
-        )
-        self.replica: Final = ReplicaLog(
-            files,
-            self._log,
-            self._queues,
-            self._index,
-            self._noted_deletions,
-            self._dispatcher,
-            self.writer,
-            self._gate,
-            self._flusher,
-            self._checkpoint_file,
-            self._identity,
-        )
-        self._expiry = Expiry(config, files, self._log, self._queues, self._index, self._checkpoint_file, self._gate)
-        self.damage: tuple[Damage, ...] = ()
+        self._storeys = storeys
+        self._log = storeys.log
+        self._dispatcher = storeys.dispatcher
+        self._flusher = storeys.flusher
+        self._reader = storeys.reader
+        self.writer: Final = storeys.writer
+        self.queues: Final = storeys.readable_queues
+        self.deletions: Final = storeys.topic_deletions
+        self.replica: Final = storeys.replica
+        self.damage: Final = damage
 
     @classmethod
     def open(
@@ -160,34 +84,11 @@ class MessageStore:
             lock = files.lock("lock")
             try:
                 lock.pwrite(b"lock", 0)
-                store = cls(config, files, clock, entropy, lock, store_host)
-                store._root = root
-                store._recover()
+                storeys = Storeys(config, files, clock, entropy, store_host)
+                return cls(root, config, lock, storeys, storeys.recover())
             except BaseException:  # Ctrl-C in a long recovery too: the lock is not held on, and it rises
                 lock.close()
                 raise
-        return store
-
-    def _recover(self) -> None:
-        last_run = run_marker.read_last_run(self._files)
-        run_marker.mark_recovering(self._files)
-        checkpoint = self._checkpoint_file.current
-        recovered = Recovery(
-            self._log,
-            self._queues,
-            self._index,
-            self._noted_deletions,
-            checkpoint,
-            last_run,
-            self._identity.raise_incarnation,
-            check_crc=self._config.check_crc_on_recover,
-        ).run()
-        self.damage = recovered.damage
-        newest_ms = recovered.store_timestamp_ms or checkpoint.log_timestamp_ms
-        self.writer.store_timestamp_ms = self._dispatcher.store_timestamp_ms = newest_ms
-        self._dispatcher.offset = self._log.end_offset
-        self._flush_to_disk()
-        run_marker.mark_running(self._files, self._config.flush_disk_type)
 
     def close(self) -> None:
         """Makes everything durable and gives the files back. What cannot be made durable is recovered next time.
@@ -195,38 +96,23 @@ class MessageStore:
         Raises StoreError if the disk refused something; the files are given back all the same.
         """
         try:
-            with as_store_errors("closed in order", self._root, self._files, "The next start recovers it."):
-                self._make_all_durable()
+            with as_store_errors("closed in order", self._root, self._storeys.files, "The next start recovers it."):
+                self._storeys.make_all_durable()
         finally:
-            self._gate.shut_for_good("The store is closed.")
-            self._log_files.close()
-            self._queue_files.close()
-            if self._index is not None:
-                self._index.abandon()
-            self._checkpoint_file.close()
+            self._storeys.close()
             self._lock.close()
-
-    def _make_all_durable(self) -> None:
-        if self._gate.has_failed or self._flusher.is_busy:
-            return
-        self._log.clear_tail()  # or the next start would believe what was refused
-        self._flush_to_disk()
-        if self._index is not None:
-            self._index.close()
-        if self._checkpoint_file.current.recovery_offset == self._log.end_offset:
-            run_marker.mark_closed(self._files)
 
     # --- who it is
 
     @property
     def store_id(self) -> str:
         """32 hex characters, drawn when the store was first made."""
-        return self._identity.store_id
+        return self._storeys.identity.store_id
 
     @property
     def incarnation(self) -> int:
         """Raised when a recovery cut what may have been read: offsets known from before may mean other messages."""
-        return self._identity.incarnation
+        return self._storeys.identity.incarnation
 
     def set_store_host(self, host: bytes) -> None:
         """The broker's address (8 bytes, `protocol.message_id.pack_host`), written into every record from now on."""
@@ -325,7 +211,7 @@ class MessageStore:
 
     @property
     def is_writable(self) -> bool:
-        return self._gate.is_open
+        return self._storeys.gate.is_open
 
     def begin_flush(self, *, thorough: bool = False) -> FlushPlan | None:
         """A plan that brings what is stored onto the disk, `thorough` the queues, the index and the checkpoint too.
@@ -358,11 +244,6 @@ class MessageStore:
         the second of two on. Raises OSError; ValueError while a plan is under way."""
         self._flusher.flush(thorough=True)
 
-    def _flush_to_disk(self) -> None:
-        self._flusher.flush()  # in SYNC_FLUSH this is what makes the last messages readable
-        self._flusher.flush(thorough=True)
-        self._checkpoint_file.sync()
-
     # --- messages out
 
     def read(self, topic: str, queue_id: int, queue_offset: int, **wanted: Unpack[Wanted]) -> ReadResult:
@@ -379,7 +260,7 @@ class MessageStore:
         self, ranges: Sequence[TopicRange], *, max_count: int, max_bytes: int, tag_codes: frozenset[int] | None = None
     ) -> FoundRanges:
         """Records of the first of these ranges, of any queues; see `RangeReader.read`."""
-        return self._range_reader.read(ranges, max_count=max_count, max_bytes=max_bytes, tag_codes=tag_codes)
+        return self._storeys.range_reader.read(ranges, max_count=max_count, max_bytes=max_bytes, tag_codes=tag_codes)
 
     def read_at_offsets(self, topic: str, queue_id: int, queue_offsets: Sequence[int]) -> Scattered | None:
         """The messages at these offsets of a queue, neighbours together; see `Reader.read_at_offsets`."""
@@ -407,19 +288,19 @@ class MessageStore:
     @property
     def has_index(self) -> bool:
         """Whether messages can be queried: without an index `query` finds nothing, whatever is there."""
-        return self._index is not None
+        return self._storeys.index is not None
 
     def query(
         self, topic: str, key: str, begin_ms: int, end_ms: int, max_count: int, *, max_bytes: int | None = None
     ) -> list[bytes]:
         """Records stored in [begin_ms, end_ms] under a key with the hash of this one; see `KeySearch.run`."""
-        return self._key_search.run(topic, key, begin_ms, end_ms, max_count, max_bytes)
+        return self._storeys.key_search.run(topic, key, begin_ms, end_ms, max_count, max_bytes)
 
     # --- what there is
 
     def figures(self) -> StoreFigures:
         """How much there is, for operators."""
-        index, log = self._index, self._log
+        index, log = self._storeys.index, self._log
         return StoreFigures(
             min_physical_offset=log.min_offset,
             end_physical_offset=log.end_offset,
@@ -429,24 +310,24 @@ class MessageStore:
             newest_timestamp_ms=self.writer.store_timestamp_ms,
             indexed_physical_offset=index.end_physical_offset if index is not None else -1,
             disk=self.disk_usage(),
-            refusal=self._gate.refusal,
+            refusal=self._storeys.gate.refusal,
         )
 
     def disk_usage(self) -> DiskUsage:
         """Room on the partition of the store."""
-        return self._files.disk_usage()
+        return self._storeys.files.disk_usage()
 
     # --- what goes
 
     def expire(self, now_ms: int, *, keep_from: int | None = None) -> ExpireReport:
         """Deletes what has had its time, a few files a call, and shuts or opens the store for writes as the disk
         fills or empties; see `Expiry.run`. Nothing from physical offset `keep_from` on goes."""
-        return self._expiry.run(now_ms, keep_from=keep_from)
+        return self._storeys.expiry.run(now_ms, keep_from=keep_from)
 
     def adopt(self, config: StoreConfig) -> None:
         """Goes by these settings from now on, as far as they say what goes: the others are for the next start."""
-        self._expiry.adopt(config)
+        self._storeys.expiry.adopt(config)
 
     def look_at_disk(self, now_ms: int) -> None:
         """Shuts or opens the store for writes as the disk has room, and deletes nothing; see `expire`."""
-        self._expiry.look_at_disk(now_ms)
+        self._storeys.expiry.look_at_disk(now_ms)

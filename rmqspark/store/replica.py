@@ -21,27 +21,29 @@ from rmqspark.store.files import make_directories, write_whole
 from rmqspark.store.log.commit_log import Placement
 from rmqspark.store.recovery.redispatch import Redispatcher
 from rmqspark.store.recovery.scan import LogScan, Records, whole_records
+from rmqspark.store.replicated_entries import ReplicatedEntries
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from rmqspark.protocol.buffers.spans import Positions
     from rmqspark.store.appending.write_gate import WriteGate
     from rmqspark.store.appending.writer import Writer
     from rmqspark.store.checkpoint import CheckpointFile
     from rmqspark.store.deletions import Deletions
-    from rmqspark.store.dispatcher import Dispatcher, Queued, Readable
+    from rmqspark.store.dispatcher import Dispatcher, Queued
     from rmqspark.store.files import FileSystem
     from rmqspark.store.flush import Flusher
     from rmqspark.store.identity import StoreIdentity
     from rmqspark.store.index.index import Index
     from rmqspark.store.log.commit_log import CommitLog
-    from rmqspark.store.queues.consume_queue import ConsumeQueue
     from rmqspark.store.queues.consume_queues import ConsumeQueues
 
 CUT_DIRECTORY: Final = "cut"
 FOLLOWING: Final = "following"  # a file that is there from the first start as a slave's store to the next as a master's
-MOST_RECORD_BYTES: Final = 32 << 20  # of a record, or of a file behind its blank record
+_KNOWN_MAGICS: Final = (MAGIC_V1, MAGIC_V2, MAGIC_BLANK)
+MOST_RECORD_BYTES: Final = 32 << 20
+MOST_BLANK_BYTES: Final = 256 << 20  # what found no room in a file in one piece: a batch of the smallest messages, say
 
 
 class ReplicaLog:
@@ -143,35 +145,64 @@ class ReplicaLog:
         """What `view` begins with; `room` is what the file has left."""
         sizes = whole_records(view)
         if len(sizes):
-            data = bytes(view[: int(sizes.sum())])
-            self._append_records(data, RecordBatch.from_sizes(data, sizes))
-            return len(data)
+            return self._append_records(bytes(view[: int(sizes.sum())]), sizes)
         if len(view) < BLANK_BYTES:
             if len(view) == room:
                 raise RecordError(f"A file of the log ends at {self._log.end_offset} without a blank record.")
             return 0
         size, magic = int.from_bytes(view[:4], "big", signed=True), int.from_bytes(view[4:8], "big")
-        is_blank = magic == MAGIC_BLANK and size == room
-        is_record = magic in (MAGIC_V1, MAGIC_V2) and MIN_RECORD_BYTES <= size <= room
-        if not (is_blank or is_record) or size > MOST_RECORD_BYTES:
+        is_blank = magic == MAGIC_BLANK and size == room <= MOST_BLANK_BYTES
+        is_record = magic in (MAGIC_V1, MAGIC_V2) and MIN_RECORD_BYTES <= size <= min(room, MOST_RECORD_BYTES)
+        if not (is_blank or is_record):
+            what = f"no record (size {size}, magic {magic:#x}) where the file has room for {room} bytes"
             raise RecordError(
-                f"At {self._log.end_offset} the master sends what is no record (size {size}, magic {magic:#x})."
+                f"At {self._log.end_offset} the master sends {what}.",
+                hint="Set mapped_file_size_commit_log to what the master has." if magic in _KNOWN_MAGICS else "",
             )
         if not is_blank or len(view) < room:
             return 0
         self._write(bytes(view), self._writer.store_timestamp_ms, (), None)
         return room
 
-    def _append_records(self, data: bytes, batch: RecordBatch) -> None:
-        batch.check(check_crc=True)
-        physical_offsets = batch.positions + self._log.end_offset
-        if (batch.physical_offsets != physical_offsets).any():
-            raise RecordError(f"At {self._log.end_offset} the master sends records that belong elsewhere.")
-        queued = ReplicatedEntries(self._redispatcher, batch, self._log.end_offset)
+    def _append_records(self, data: bytes, sizes: Positions) -> int:
+        """Those before the first that cannot be believed, if any; returns how many bytes they are."""
+        batch = RecordBatch.from_sizes(data, sizes)
+        try:
+            self._check(batch)
+        except RecordError:
+            good = self._count_good(data, sizes)
+            if not good:
+                raise
+            return self._append_records(data[: int(sizes[:good].sum())], sizes[:good])
         add_to_index = None
         if self._index is not None:
+            physical_offsets = batch.positions + self._log.end_offset
             add_to_index = partial(self._index.append_records, None, batch, physical_offsets)
+        queued = ReplicatedEntries(self._redispatcher, batch, self._log.end_offset)
         self._write(data, int(batch.store_timestamps_ms[-1]), (queued,), add_to_index)
+        return len(data)
+
+    def _check(self, batch: RecordBatch) -> None:
+        begin = self._log.end_offset
+        try:
+            batch.check(check_crc=True)
+        except RecordError as error:
+            raise RecordError(f"From {begin} on the master sends what is damaged: {error.message}") from error
+        if (batch.physical_offsets != batch.positions + begin).any():
+            raise RecordError(f"From {begin} on the master sends records that belong elsewhere.")
+
+    def _count_good(self, data: bytes, sizes: Positions) -> int:
+        """How many records from the first on can be believed, where all of them cannot."""
+        good, bad = 0, len(sizes)
+        while bad - good > 1:
+            middle = (good + bad) // 2
+            try:
+                self._check(RecordBatch.from_sizes(data[: int(sizes[:middle].sum())], sizes[:middle]))
+            except RecordError:
+                bad = middle
+            else:
+                good = middle
+        return good
 
     def _write(
         self, data: bytes, store_timestamp_ms: int, queued: tuple[Queued, ...], add_to_index: Callable[[], None] | None
@@ -190,26 +221,39 @@ class ReplicaLog:
         begin = segment.base if segment is not None else physical_offset
         scan = LogScan(self._log.segments, begin, self._log.end_offset, check_crc=False)
         for found in scan.run():
-            if isinstance(found, Records):
-                begins = found.batch.positions + found.physical_offset
-                if scan.position > physical_offset:
-                    return int(begins[begins.searchsorted(physical_offset, "right") - 1])
-                begin = scan.position
-            elif found.end > physical_offset:
-                return found.start
+            start = found.physical_offset if isinstance(found, Records) else found.start
+            if start > physical_offset:  # of a blank record a scan says nothing
+                break
+            if isinstance(found, Records) and scan.position > physical_offset:
+                begins = found.batch.positions + start
+                return int(begins[begins.searchsorted(physical_offset, "right") - 1])
+            if scan.position > physical_offset:
+                return start
+            begin = scan.position
         return begin
 
     def cut(self, physical_offset: int) -> str:
         """Takes back all from a record's begin on, durably; what was there is kept in the file whose path is returned.
-        Offsets known from before may mean other messages then: the incarnation rises. Raises OSError; ValueError while
-        a flush is under way.
+        Offsets known from before may mean other messages then: the incarnation rises. Raises OSError; NotWritable where
+        the store takes nothing; ValueError while a flush is under way.
 
         Each step can be followed by a kill: the checkpoint comes first, and what is left is found and cut once more.
+        Where the disk refuses a step nobody can say what is there until the store is opened again.
         """
+        self._gate.check(from_master=True)  # after a failed fsync another would prove nothing
         self._flusher.flush()
         if self._dispatcher.fault is not None:
             raise self._dispatcher.fault
         kept = self._keep(physical_offset)
+        try:
+            self._take_back(physical_offset)
+        except BaseException as error:
+            hint = "Start the broker again: it finds what is there."
+            self._gate.shut_for_good(f"A tail of the log was cut off by half: {error}.", hint)
+            raise
+        return kept
+
+    def _take_back(self, physical_offset: int) -> None:
         self._identity.raise_incarnation()
         self._lower_checkpoint(physical_offset)
         for queue in self._queues:
@@ -222,7 +266,6 @@ class ReplicaLog:
         self._dispatcher.rewind(physical_offset)
         self._cut_index(physical_offset)
         self._flusher.flush(thorough=True)
-        return kept
 
     def _keep(self, physical_offset: int) -> str:
         path = f"{CUT_DIRECTORY}/{physical_offset:020d}-{self._log.end_offset:020d}"
@@ -250,28 +293,3 @@ class ReplicaLog:
         for found in scan.run():
             if isinstance(found, Records):
                 self._index.append_records(None, found.batch, found.batch.positions + found.physical_offset)
-
-
-class ReplicatedEntries:
-    """The queue entries of records that came from a master; see `dispatcher.Queued`."""
-
-    def __init__(self, redispatcher: Redispatcher, batch: RecordBatch, physical_offset: int) -> None:
-        self._redispatcher = redispatcher
-        self._batch = batch
-        self._physical_offset = physical_offset
-        self._dispatched: list[tuple[ConsumeQueue, Positions]] = []
-
-    def take_offsets(self) -> None:
-        """The master gave them."""
-
-    def put(self) -> None:
-        self._dispatched = self._redispatcher.dispatch(self._batch, self._physical_offset)
-
-    def readable(self) -> Iterator[Readable]:
-        tags_codes = self._batch.tags_codes()
-        for queue, rows in self._dispatched:
-            yield queue.topic, queue.queue_id, queue.max_offset, tags_codes[rows]
-
-    def without(self, topic: str) -> ReplicatedEntries:
-        """Of topics that were deleted the redispatcher leaves out the messages itself."""
-        return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from contextlib import suppress
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
@@ -81,17 +82,32 @@ class QueueReader:
             raise RecordError(f"The record at {record.physical_offset} is not in place {record.queue_offset}.")
 
 
-def records_at(store: MessageStore, topic: str, queue_offsets: Sequence[int]) -> list[Record]:
+def records_at(
+    store: MessageStore, topic: str, queue_offsets: Sequence[int], max_bytes: int
+) -> tuple[list[Record], int]:
     """The records at these offsets of queue 0, which rise: those that are there still. What is damaged is logged and
-    left out."""
+    left out. They end where they would be more than `max_bytes`, though not before the first; how many of the offsets
+    have been looked at is told, too."""
     found = store.read_at_offsets(topic, 0, queue_offsets)
-    if found is not None:
+    if found is not None and int(found.sizes.sum()) <= max_bytes:
         with suppress(RecordError):
             records = _decode_all(bytes(found.body), found.sizes.tolist())
             if all(record.queue_offset == offset for record, offset in zip(records, queue_offsets, strict=True)):
-                return records
-    readers = (QueueReader(store, topic, first, end_offset=end) for first, end in _runs(queue_offsets))
-    return [record for reader in readers for record in reader.all()]
+                return records, len(queue_offsets)
+    return _records_one_by_one(store, topic, queue_offsets, max_bytes)
+
+
+def _records_one_by_one(
+    store: MessageStore, topic: str, queue_offsets: Sequence[int], max_bytes: int
+) -> tuple[list[Record], int]:
+    records: list[Record] = []
+    for first, end in _runs(queue_offsets):
+        for record in QueueReader(store, topic, first, end_offset=end).all():
+            max_bytes -= record.size
+            if records and max_bytes < 0:
+                return records, bisect_left(queue_offsets, record.queue_offset)
+            records.append(record)
+    return records, len(queue_offsets)
 
 
 def _decode_all(body: bytes, sizes: Sequence[int]) -> list[Record]:

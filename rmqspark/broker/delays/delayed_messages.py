@@ -14,7 +14,7 @@ import numpy as np
 import structlog
 
 from rmqspark.broker.delays.parking import source_of
-from rmqspark.errors import RmqError
+from rmqspark.errors import NotWritable, RmqError
 from rmqspark.protocol.names import SCHEDULE_TOPIC
 from rmqspark.txn.queue_reader import QueueReader
 
@@ -80,19 +80,22 @@ class DelayedMessages:
 
     async def run_round(self) -> None:
         """Delivers what is due; to be called a few times a second. What a store refuses stays where it is, and so does
-        all that waits behind it."""
-        try:
-            for level in self._levels():
+        all of its level that waits behind it; other levels go on, unless the store takes nothing at all."""
+        refused = ""
+        for level in self._levels():
+            try:
                 more = True
                 while more:
                     more = self._deliver(level)
                     await asyncio.sleep(0)
-        except RmqError as error:
-            if str(error) != self._refused:
-                log.error("delayed messages wait longer: the store takes none", reason=str(error))
-            self._refused = str(error)
-        else:
-            self._refused = ""
+            except NotWritable as error:
+                refused = str(error)
+                break
+            except RmqError as error:
+                refused = f"{error} (of delay level {level})"
+        if refused and refused != self._refused:
+            log.error("delayed messages wait longer: the store refuses them", reason=refused)
+        self._refused = refused
         self._save_progress()
 
     def finish(self) -> None:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 MOST_WAITING: Final = 10_000_000  # some hundred megabytes
 
 _LOOKED_AT: Final = 32  # messages between two looks at what else there is to do: each may lie by itself
+_BYTES_AT_ONCE: Final = 8 << 20  # they are appended together, and have to find room in one file of the log
 _NOTED_EVERY_MS: Final = 1_000
 _NOTED_EVERY_BYTES: Final = 64 << 20  # of the log, which a start goes through
 
@@ -189,7 +190,8 @@ class TimedMessages:
         due = self._timetable.next_due(self._read_ms, _LOOKED_AT)
         if due is None:
             return False
-        read = records_at(self._store, TIMER_TOPIC, due.queue_offsets)
+        read, count = records_at(self._store, TIMER_TOPIC, due.queue_offsets, _BYTES_AT_ONCE)
+        due = due._replace(queue_offsets=due.queue_offsets[:count])
         records = read
         if self._timetable.any_overruled(due.due_ms):
             records = [record for record in read if self._is_wanted(record, due.due_ms)]

@@ -1,6 +1,6 @@
 """Which messages wait, by the second they are due in. Pure.
 
-A message takes eight bytes, a second that any is due in some hundred: ten million messages fit into a hundred
+A message takes eight bytes, a second that any is due in some hundreds: ten million messages fit into two hundred
 megabytes. RocketMQ keeps the same on disk (TimerWheel, TimerLog).
 """
 
@@ -34,6 +34,11 @@ class _Slot:
         self.done = 0
         self.overruled: dict[str, int] = {}  # by key, the only offset that counts, or none
 
+    @property
+    def first(self) -> int | None:
+        """The lowest offset that waits."""
+        return self.queue_offsets[self.done] if self.done < len(self.queue_offsets) else None
+
 
 class Timetable:
     """Offsets of the timer queue, by their time."""
@@ -41,11 +46,15 @@ class Timetable:
     def __init__(self) -> None:
         self._slots: dict[int, _Slot] = {}
         self._times: list[int] = []  # a heap of the slots' keys
+        self._firsts: list[tuple[int, int]] = []  # a heap: an offset that was a slot's first to wait, and its key
         self.size = 0  # messages that wait, and keys of which it is known that they are overruled
 
     def add(self, due_ms: int, queue_offset: int) -> None:
         """To be called in the order of offsets."""
-        self._slot(due_ms).queue_offsets.append(queue_offset)
+        slot = self._slot(due_ms)
+        if slot.first is None:
+            heapq.heappush(self._firsts, (queue_offset, due_ms))
+        slot.queue_offsets.append(queue_offset)
         self.size += 1
 
     def overrule(self, due_ms: int, key: str, queue_offset: int | None) -> None:
@@ -66,7 +75,7 @@ class Timetable:
         """The first messages that are due, of one second, without taking them out; None while none is."""
         while self._times and self._times[0] < before_ms:
             slot = self._slots[self._times[0]]
-            if slot.done < len(slot.queue_offsets):
+            if slot.first is not None:
                 return Due(self._times[0], slot.queue_offsets[slot.done : slot.done + most])
             del self._slots[heapq.heappop(self._times)]
             self.size -= len(slot.overruled)
@@ -86,9 +95,18 @@ class Timetable:
         return counts[:-1]
 
     def first_offset(self) -> int | None:
-        """The lowest offset of all that wait."""
-        slots = self._slots.values()
-        return min((s.queue_offsets[s.done] for s in slots if s.done < len(s.queue_offsets)), default=None)
+        """The lowest offset of all that wait. It only rises, so what has been passed is looked at once."""
+        while self._firsts:
+            known, due_ms = self._firsts[0]
+            slot = self._slots.get(due_ms)
+            first = None if slot is None else slot.first
+            if first == known:
+                return known
+            if first is None:
+                heapq.heappop(self._firsts)
+            else:
+                heapq.heapreplace(self._firsts, (first, due_ms))
+        return None
 
     def _slot(self, due_ms: int) -> _Slot:
         slot = self._slots.get(due_ms)

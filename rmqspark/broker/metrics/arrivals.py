@@ -10,6 +10,7 @@ anything of a topic that is gone. RocketMQ: SendMessageProcessor.handlePutMessag
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy as np
 from rmqspark.broker.metrics.families import MESSAGE_SIZE
 from rmqspark.broker.metrics.histograms import Histogram
 from rmqspark.broker.metrics.turns import Turns
+from rmqspark.errors import DamagedFile
 from rmqspark.protocol.names import (
     CHECK_MAX_TIME_TOPIC,
     DLQ_PREFIX,
@@ -122,16 +124,16 @@ class Arrivals:
             yield from topic.by_type(name)
 
     async def _count_queue(self, topic: str, queue_id: int, end: int) -> None:
-        """A queue that ends before it did is another one: its topic was deleted, and made again."""
+        """A queue that ends before it did is another one: its topic was deleted, and made again. What cannot be read of
+        one is not counted: the others are told of all the same."""
         known = self._topic(topic).ends.get(queue_id, 0)
         start = known if known < end else 0
         while start < end:
-            entries = self._queues.entries(topic, queue_id, start, min(end, start + _ENTRIES_AT_ONCE))
-            sizes = entries["size"].astype(np.int64)
-            found = self._topic(topic)
-            start = min(end, start + _ENTRIES_AT_ONCE)
-            found.ends[queue_id] = start
-            found.all.record_all(sizes[sizes != NO_MESSAGE_SIZE])
+            stop, found = min(end, start + _ENTRIES_AT_ONCE), self._topic(topic)
+            with suppress(DamagedFile):
+                sizes = self._queues.entries(topic, queue_id, start, stop)["size"].astype(np.int64)
+                found.all.record_all(sizes[sizes != NO_MESSAGE_SIZE])
+            found.ends[queue_id] = start = stop
             if start < end:
                 await asyncio.sleep(0)
 

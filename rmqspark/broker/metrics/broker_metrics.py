@@ -71,8 +71,10 @@ class BrokerMetrics:
         self.connections: Callable[[], int] = lambda: 0
 
     async def count(self) -> None:
-        """What is counted a little later than it happens; to be called every some seconds."""
-        await self._parts.counted.arrivals.count()
+        """What is counted a little later than it happens; to be called every some seconds. What a slave has came in at
+        its master, as in RocketMQ: counted here, too, it would be twice in sums over a broker's name."""
+        if not self._given.config.is_slave:
+            await self._parts.counted.arrivals.count()
 
     async def text(self) -> AsyncIterator[bytes]:
         """The exposition of this moment, in pieces. Raises Busy while several others wait for theirs."""
@@ -101,6 +103,7 @@ class BrokerMetrics:
         now_ms = self._given.clock.now_ms()
         tell_store(figures, self._parts.store, now_ms)
         tell_timers(figures, self._parts.store, self._parts.timed, now_ms)
+        self._parts.timed.counts.tell(figures, self._has_topic)
         self._parts.counted.latency.tell(figures)
         self._tell_own(figures)
         await tell_queries(figures, self._parts.queries)
@@ -123,9 +126,7 @@ class BrokerMetrics:
             figures.add(THROUGHPUT_IN, labels, sizes.total)
             figures.add_histogram(MESSAGE_SIZE, labels, sizes)
         departures = counted.departures
-        known = departures.of_what_is_there(
-            lambda topic: tables.topics.get(topic) is not None, lambda group: group in tables.groups
-        )
+        known = departures.of_what_is_there(self._has_topic, lambda group: group in tables.groups)
         async for (topic, group), (messages, size_bytes) in known:
             out = topic, group, word(tables.topics.is_system(topic) or is_system_group(group))
             figures.add(MESSAGES_OUT, out, messages)
@@ -134,6 +135,9 @@ class BrokerMetrics:
             figures.add(MESSAGES_OUT, None, departures.overflow[0])
             figures.add(THROUGHPUT_OUT, None, departures.overflow[1])
         counted.creations.tell(figures)
+
+    def _has_topic(self, topic: str) -> bool:
+        return self._parts.tables.topics.get(topic) is not None
 
     async def _tell_dead_letters(self, figures: Figures) -> None:
         dead_letters = self._parts.counted.dead_letters
@@ -150,7 +154,7 @@ class BrokerMetrics:
         for topic, count in halves.open_by_topic.items():
             figures.add(HALF, (topic,), count)
         figures.add(OPEN_HALVES, (), len(halves))
-        self._parts.counted.ends_of_halves.tell(figures)
+        self._parts.counted.ends_of_halves.tell(figures, self._has_topic)
         tell_transactions(figures, self._parts.coordination)
 
     def _tell_own(self, figures: Figures) -> None:

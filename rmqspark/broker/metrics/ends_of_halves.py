@@ -8,6 +8,8 @@ from rmqspark.broker.metrics.families import COMMITS, FINISH_LATENCY, ROLLBACKS
 from rmqspark.broker.metrics.histograms import Histogram
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rmqspark.broker.metrics.figures import Figures
 
 
@@ -28,7 +30,10 @@ class EndsOfHalves:
     def rolled_back(self, topic: str) -> None:
         self._rollbacks[topic] = self._rollbacks.get(topic, 0) + 1
 
-    def tell(self, figures: Figures) -> None:
+    def tell(self, figures: Figures, is_there: Callable[[str], bool]) -> None:
+        """What ended of topics that are gone is dropped: nobody fills a broker's memory with names."""
+        self._commits = {topic: ages_s for topic, ages_s in self._commits.items() if is_there(topic)}
+        self._rollbacks = {topic: count for topic, count in self._rollbacks.items() if is_there(topic)}
         for topic, ages_s in self._commits.items():
             figures.add(COMMITS, (topic,), sum(ages_s.counts))
             figures.add_histogram(FINISH_LATENCY, (topic,), ages_s)

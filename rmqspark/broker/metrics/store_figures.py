@@ -55,7 +55,6 @@ def tell_timers(figures: Figures, store: MessageStore, timed: TimedMessages, now
     bounds_ms = [now_ms + bound_s * 1000 for bound_s in _BOUNDS_S]
     for bound_s, count in zip(_BOUNDS_S, timed.waiting_by_time(now_ms, bounds_ms), strict=True):
         figures.add(TIMER_SNAPSHOT, (str(bound_s), *LOCAL_DISK), count)
-    timed.counts.tell(figures)
 
 
 def _behind_s(before_ms: int, now_ms: int) -> int:

@@ -12,6 +12,8 @@ from rmqspark.broker.metrics.histograms import Histogram
 from rmqspark.broker.metrics.store_figures import LOCAL_DISK
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rmqspark.broker.metrics.figures import Figures
 
 
@@ -42,7 +44,9 @@ class TimerCounts:
         counts.waiting -= 1
         counts.gone += 1
 
-    def tell(self, figures: Figures) -> None:
+    def tell(self, figures: Figures, is_there: Callable[[str], bool]) -> None:
+        """A topic that is gone is dropped when nothing waits for it any more."""
+        self._topics = {topic: counts for topic, counts in self._topics.items() if counts.waiting or is_there(topic)}
         for topic, counts in self._topics.items():
             labels = (topic, *LOCAL_DISK)
             figures.add(TIMING, labels, counts.waiting)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from rmqspark.cli.dashboards.panels import BROKER, CLUSTERS, Dashboard, Panel, Series, lines, quantiles, stat
+from rmqspark.cli.dashboards.panels import BROKER, CLUSTERS, Dashboard, Panel, Series, lines, once, quantiles, stat
 
 OVERVIEW: Final = Dashboard(
     "rmqspark-overview",
@@ -29,7 +29,9 @@ OVERVIEW: Final = Dashboard(
                     "cps",
                 ),
                 stat(
-                    "Lag", "Messages that groups have not consumed.", f"sum(rocketmq_consumer_lag_messages{{{BROKER}}})"
+                    "Lag",
+                    "Messages that groups have not consumed.",
+                    f"sum({once('rocketmq_consumer_lag_messages', BROKER)})",
                 ),
                 stat(
                     "Half messages",

@@ -56,6 +56,12 @@ class Dashboard:
     rows: tuple[tuple[str, tuple[Panel, ...]], ...]
 
 
+def once(metric: str, where: str = "") -> str:
+    """A gauge of groups that a master and its slaves tell alike, under one broker's name."""
+    selected = f"{metric}{{{where}}}" if where else metric
+    return f"max by (cluster, node_id, consumer_group, topic, is_retry, is_system) ({selected})"
+
+
 def stat(title: str, meaning: str, expression: str, unit: str = "short") -> Panel:
     return Panel(title, meaning, (Series(expression, title),), unit, "stat", width=4, height=4)
 

@@ -10,6 +10,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from rmqspark.cli.dashboards.panels import once
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -27,15 +29,17 @@ class Rule:
     description: str
 
 
+_LAG: Final = f"sum by (cluster, consumer_group, topic) ({once('rocketmq_consumer_lag_messages')})"
+
 RULES: Final[dict[str, tuple[Rule, ...]]] = {
     "rmqspark-brokers": (
         Rule(
             "RmqBrokerGone",
-            "max by (cluster, node_id) (last_over_time(rocketmq_broker_permission[6h])) "
-            "unless on (cluster, node_id) rocketmq_broker_permission",
+            "max by (cluster, node_id, instance) (last_over_time(rocketmq_broker_permission[6h])) "
+            "unless on (cluster, node_id, instance) rocketmq_broker_permission",  # slaves have the name of their master
             "2m",
             "critical",
-            "Broker {{ $labels.node_id }} of {{ $labels.cluster }} tells nothing any more.",
+            "Broker {{ $labels.node_id }} of {{ $labels.cluster }}, at {{ $labels.instance }}, tells nothing any more.",
             "Prometheus has heard of it in the last six hours, and does not now. See what the others say:"
             " rmq cluster health. Then start it again, or look at its log. Its messages are away until "
             "then. If it was taken away on purpose, this ends by itself.",
@@ -48,6 +52,15 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
             "Broker {{ $labels.node_id }} may not be written to, or not be read.",
             "Its permission is {{ $value }}; 6 is both. Somebody has set it so, or took its write "
             "permission away for maintenance: rmq config get --broker {{ $labels.node_id }}",
+        ),
+        Rule(
+            "RmqStoreTakesNothing",
+            "min by (cluster, node_id) (rmqspark_store_writable) == 0",
+            "1m",
+            "critical",
+            "The store of broker {{ $labels.node_id }} takes no messages.",
+            "Its disk is full, or has failed: rmq cluster health. A full one takes messages again when there is room; "
+            "after a failure, which the broker's log has, start the broker again once the disk is mended.",
         ),
         Rule(
             "RmqSendsAreSlow",
@@ -89,10 +102,10 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
         ),
         Rule(
             "RmqDeliveriesAreLate",
-            "max by (cluster, node_id) (rocketmq_timer_dequeue_latency_milliseconds) > 60000",
+            "max by (cluster, node_id) (rocketmq_timer_dequeue_latency_milliseconds) > 60",  # seconds, whatever it says
             "5m",
             "warning",
-            "Messages with a deliver time come {{ $value | humanize }} ms late from {{ $labels.node_id }}.",
+            "Messages with a deliver time come {{ $value | humanizeDuration }} late from {{ $labels.node_id }}.",
             "More are due than the broker can deliver, or its disk is full: rmq top, rmq cluster health. "
             "Nothing is lost; all are delivered, later.",
         ),
@@ -122,8 +135,7 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
         ),
         Rule(
             "RmqGroupDoesNotCatchUp",
-            "sum by (cluster, consumer_group, topic) (rocketmq_consumer_lag_messages) > 10000 and "
-            "deriv(sum by (cluster, consumer_group, topic) (rocketmq_consumer_lag_messages)[15m:1m]) > 0",
+            f"{_LAG} > 10000 and deriv({_LAG}[15m:1m]) > 0",
             "15m",
             "warning",
             "{{ $labels.consumer_group }} falls further behind in {{ $labels.topic }}: {{ $value | "

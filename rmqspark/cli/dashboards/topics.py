@@ -14,6 +14,7 @@ from rmqspark.cli.dashboards.panels import (
     Series,
     Variable,
     lines,
+    once,
     quantiles,
 )
 
@@ -70,7 +71,7 @@ TOPICS: Final = Dashboard(
                 lines(
                     "Lag in messages",
                     "That the group has not consumed; retries too.",
-                    f"sum by (consumer_group, topic) (rocketmq_consumer_lag_messages{{{GROUP}}})",
+                    f"sum by (consumer_group, topic) ({once('rocketmq_consumer_lag_messages', GROUP)})",
                     "{{consumer_group}} of {{topic}}",
                 ),
                 lines(
@@ -92,11 +93,11 @@ TOPICS: Final = Dashboard(
                     "Messages that consumers have and have not acknowledged, and those that they can still have.",
                     (
                         Series(
-                            f"sum by (consumer_group) (rocketmq_consumer_inflight_messages{{{GROUP}}})",
+                            f"sum by (consumer_group) ({once('rocketmq_consumer_inflight_messages', GROUP)})",
                             "{{consumer_group}} handed out",
                         ),
                         Series(
-                            f"sum by (consumer_group) (rocketmq_consumer_ready_messages{{{GROUP}}})",
+                            f"sum by (consumer_group) ({once('rocketmq_consumer_ready_messages', GROUP)})",
                             "{{consumer_group}} waiting",
                         ),
                     ),
@@ -127,10 +128,11 @@ TOPICS: Final = Dashboard(
                 ),
                 lines(
                     "Delivery behind time",
-                    "How late messages with a deliver time are, by broker.",
+                    "How late messages with a deliver time are, by broker. RocketMQ calls it milliseconds; the values "
+                    "are seconds.",
                     f"max by (node_id) (rocketmq_timer_dequeue_latency_milliseconds{{{BROKER}}})",
                     "{{node_id}}",
-                    "ms",
+                    "s",
                 ),
                 Panel(
                     "Taken in and delivered",

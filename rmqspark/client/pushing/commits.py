@@ -6,7 +6,8 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from rmqspark.client.futures import after, at_hand, or_else
+from rmqspark.client.futures import after, at_hand, failing, or_else
+from rmqspark.errors import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -63,7 +64,10 @@ class Commits:
         self.forget(held)
         unlock, queue = self._unlock, held.queue
         committed: Future[Any] = self._offsets.commit(queue, held.commit_offset)
-        self._offsets.flush()
+        try:
+            self._offsets.flush()
+        except StoreError as error:  # the queue is given up all the same, or nobody could ever begin with it again
+            committed = failing(error)
         if unlock is None or held.is_at_work:
             return committed
         return after(or_else(committed, lambda _: at_hand(None)), lambda _: unlock(queue))

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from rmqspark.client.futures import then
 from rmqspark.client.pushing.agenda import Agenda
+from rmqspark.client.pushing.asking import Asking
 from rmqspark.client.pushing.commits import Commits
 from rmqspark.client.pushing.figures import Figures
 from rmqspark.client.pushing.listening import Outcome
 from rmqspark.client.pushing.overdue import Overdue
-from rmqspark.client.pushing.pulls import Found, Gone, Moved, Pulls
 from rmqspark.client.pushing.workers import NO_TIME, Took, Workers
 
 if TYPE_CHECKING:
@@ -29,14 +29,13 @@ if TYPE_CHECKING:
 
     from rmqspark.client.pushing.offsets import Offsets
     from rmqspark.client.pushing.process_queue import Batch, ProcessQueue
-    from rmqspark.client.pushing.pulls import Pulled
+    from rmqspark.client.pushing.pulls import Pulls
     from rmqspark.client.pushing.rules import Rules
     from rmqspark.client.pushing.workers import Consumes
     from rmqspark.clock import Clock
     from rmqspark.message_queue import MessageQueue
     from rmqspark.model import ReceivedMessage
 
-PULL_RETRY_MS = 3_000  # after an error
 LAST_COMMIT_S = 3.0
 
 T = TypeVar("T")
@@ -60,22 +59,27 @@ class Pump:
     ) -> None:
         """On the pump's thread `on_trouble` is told of a queue that cannot be read, and `farewell` is called at the
         end, when all is committed."""
-        self._pulls = pulls
         self._rules = rules
         self._clock = clock
-        self._on_trouble = on_trouble
         self._farewell = farewell
-        self._most = rules.config.thresholds(ordered=rules.is_ordered)
         self._workers = Workers(rules.threads, consumes, self._report, clock)
         self._inbox: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._commits = Commits(offsets, rules.unlock, self._inbox.put)
         self._agenda = Agenda()
         self._figures = Figures()
+        self._asking = Asking(
+            pulls,
+            rules,
+            self._commits,
+            self._figures,
+            self._agenda,
+            clock,
+            post=self._inbox.put,
+            go_on=self._go_on,
+            on_trouble=on_trouble,
+        )
         self._held: dict[MessageQueue, ProcessQueue] = {}
         self._leaving: dict[ProcessQueue, tuple[bool, Future[None]]] = {}  # released while a listener is at work
-        self._asking: dict[ProcessQueue, int] = {}  # and the generation that the answer is for
-        self._resting: set[ProcessQueue] = set()  # asked again when their time has come
-        self._failing: set[ProcessQueue] = set()
         self._out = 0  # batches with the workers
         self._close_at_ms: int | None = None  # the latest
         self._thread = threading.Thread(target=self._run, name="rmqspark-push", daemon=True)
@@ -180,7 +184,7 @@ class Pump:
     def _release(self, held: ProcessQueue, is_lost: bool, gone: Future[None]) -> None:
         self._held.pop(held.queue, None)
         held.drop()
-        self._forget(held)
+        self._asking.forget(held)
         if self._rules.is_ordered and held.is_at_work:  # that must be over before somebody else begins
             self._leaving[held] = is_lost, gone
         else:
@@ -192,11 +196,6 @@ class Pump:
             gone.set_result(None)
         else:
             self._commits.give_up(held).add_done_callback(lambda _: gone.set_result(None))
-
-    def _forget(self, held: ProcessQueue) -> None:
-        self._asking.pop(held, None)
-        self._resting.discard(held)
-        self._failing.discard(held)
 
     def _renewed(self, held: ProcessQueue, locked_until_ms: int) -> None:
         held.locked_until_ms = locked_until_ms
@@ -216,20 +215,9 @@ class Pump:
     def _go_on(self, held: ProcessQueue) -> None:
         """Asks for more where there is room, and hands out what may be consumed: while listeners are at work, the
         broker is, too."""
-        if held.dropped or self._close_at_ms is not None:
-            return
-        generation = held.generation
-        is_asking = self._asking.get(held) == generation
-        if not is_asking and held not in self._resting:
-            self._ask(held, generation)
-        self._hand_out(held)
-
-    def _ask(self, held: ProcessQueue, generation: int) -> None:
-        room = held.room(self._most, self._rules.config.pull_batch_size)
-        if room is not None:
-            self._asking[held] = generation
-            held.asked_ms = self._clock.monotonic_ms()
-            self._pulls.ask(held, room, lambda pulled: self._inbox.put(partial(self._pulled, held, generation, pulled)))
+        if not held.dropped and self._close_at_ms is None:
+            self._asking.ask(held)
+            self._hand_out(held)
 
     def _hand_out(self, held: ProcessQueue) -> None:
         """All that waits; in order, the next batch alone when the one before is over."""
@@ -241,49 +229,6 @@ class Pump:
                 return
             self._out += 1
             self._workers.give(batch)
-
-    def _pulled(self, held: ProcessQueue, generation: int, pulled: Pulled) -> None:
-        if held.dropped or generation != held.generation:
-            return
-        del self._asking[held]
-        match pulled:
-            case Found():
-                self._failing.discard(held)
-                took_ms = self._clock.monotonic_ms() - held.asked_ms
-                self._figures.pulled(held.queue.topic, len(pulled.messages), took_ms)
-                held.arrived(pulled.messages, pulled.next_offset, pulled.end_offset)
-                if pulled.rest_ms:
-                    self._rest(held, pulled.rest_ms)
-            case Moved():
-                self._move(held, pulled)
-            case Gone():
-                self._note_failure(held, pulled)
-        self._go_on(held)
-
-    def _move(self, held: ProcessQueue, moved: Moved) -> None:
-        """Where it has to go on behind what is held, that is still good: the queue has only lost what is between."""
-        _log.warning("Queue %s is read from offset %d on: %s", held.queue, moved.next_offset, moved.reason)
-        if moved.is_reset or moved.next_offset < held.next_offset:
-            held.restart(moved.next_offset)
-        else:
-            held.skip_to(moved.next_offset)
-        self._commits.commit(held)
-
-    def _note_failure(self, held: ProcessQueue, gone: Gone) -> None:
-        if held not in self._failing:
-            _log.warning("Queue %s cannot be read, and is tried again: %s", held.queue, gone.error)
-        self._failing.add(held)
-        self._commits.doubt(held)
-        self._rest(held, PULL_RETRY_MS)
-        self._on_trouble(held.queue)
-
-    def _rest(self, held: ProcessQueue, delay_ms: int) -> None:
-        self._resting.add(held)
-        self._agenda.add(self._later_ms(delay_ms), partial(self._rested, held))
-
-    def _rested(self, held: ProcessQueue) -> None:
-        self._resting.discard(held)
-        self._go_on(held)
 
     # --- from listener to broker -------------------------------------------------------------------------------------
 
@@ -341,7 +286,8 @@ class Pump:
     def _commit_last(self) -> None:
         if self._out:
             _log.warning("%d calls of the listener have not ended: their messages are consumed again", self._out)
-        ends = [self._commits.give_up(held) for held in self._held.values()]
+        leaving = [held for held, (is_lost, _) in self._leaving.items() if not is_lost]
+        ends = [self._commits.give_up(held) for held in (*self._held.values(), *leaving)]
         done, late = wait(ends, LAST_COMMIT_S)
         failures = [error for end in done if (error := end.exception()) is not None]
         if failures or late:

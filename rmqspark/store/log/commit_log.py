@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rmqspark.errors import InvalidMessage, MessageNotFound, NotWritable, RecordError
+from rmqspark.errors import DamagedFile, InvalidMessage, MessageNotFound, NotWritable, RecordError
 from rmqspark.protocol.records.record import (
     BLANK_BYTES,
     MAGIC_V1,
@@ -150,7 +150,7 @@ class CommitLog:
         """When the oldest record was stored; -1 where none can be read."""
         try:
             return decode_record(self.read_record(self.min_offset), check_crc=False).store_timestamp_ms
-        except (MessageNotFound, RecordError):
+        except (MessageNotFound, RecordError, DamagedFile):
             return -1
 
     def _read_inside(self, physical_offset: int, size: int) -> bytes:

@@ -24,10 +24,13 @@ class TimeSearch:
         self._log = log
 
     def store_time(self, queue: ConsumeQueue, offset: int) -> int:
-        """When the message at `offset` was stored; -1 if there is none."""
+        """When the message at `offset` was stored; -1 if there is none, or its queue cannot be read there."""
         if not queue.min_offset <= offset < queue.max_offset:
             return _NO_TIME
-        physical_offset, size, _ = queue.entry(offset)
+        try:
+            physical_offset, size, _ = queue.entry(offset)
+        except DamagedFile:
+            return _NO_TIME
         is_there = self._log.min_offset <= physical_offset and physical_offset + size <= self._log.end_offset
         if size == NO_MESSAGE_SIZE or not is_there:
             return _NO_TIME

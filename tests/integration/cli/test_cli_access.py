@@ -9,6 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.headers.access_control import DeleteAclRequestHeader
+from rmqspark.remoting.access import Access, Credentials
+
 if TYPE_CHECKING:
     from .conftest import Outcome, Processes, Server
 
@@ -76,6 +81,11 @@ def test_users_are_made_and_given_rights(processes: Processes) -> None:
     done("send", "orders", "again", who=ANN)
     done("acl", "delete", "ann", "--resource", "Topic:orders", "--yes")
     assert "no permission" in rmq("send", "orders", "hello", who=ANN).err
+    with ClusterClient(server.namesrv, access=Access(Credentials("root", "root-secret"))) as cluster:
+        header = DeleteAclRequestHeader("User:ann")  # as where the name server was away
+        cluster.broker("broker-a").call(RequestCode.AUTH_DELETE_ACL, header, timeout_ms=10_000).raise_for_code()
+    done("acl", "delete", "ann", "--yes")
+    assert "Nothing is said of user 'ann'." in rmq("acl", "delete", "ann", "--yes").err
     done("user", "update", "ann", "--disable")
     assert "User:ann is disabled." in rmq("send", "orders", "hello", who=ANN).err
     done("user", "delete", "ann", "--yes")

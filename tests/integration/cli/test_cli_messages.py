@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqspark import Message
+from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.own_sends import own_send_header
 from rmqspark.client.pull_consumer import PullConsumer
 from rmqspark.clock import SystemClock
+from rmqspark.model import MessageQueue
 from rmqspark.testing import cluster
 from rmqspark.testing.rmq import Rmq
 
@@ -329,6 +332,16 @@ def test_a_message_is_found_by_either_id(ok: Run, cli: Run, topic: str) -> None:
     shown = ok("message", "get", receipt["msgId"])
     assert f"offset {receipt['queueOffset']}" in shown.out
     assert shown.lines[-1] == "body"
+
+
+def test_a_message_may_be_born_at_any_time(ok: Run, mq: LocalCluster, rmq: Rmq, topic: str) -> None:
+    """Its sender says when: what no calendar has is shown as the number that it is."""
+    header = own_send_header(MessageQueue(topic, "broker-a", 0), "", sys_flag=0, flag=0, born_timestamp_ms=1 << 62)
+    with ClusterClient(mq.namesrv) as client:
+        client.broker("broker-a").send(header, b"x", timeout_ms=10_000).raise_for_code()
+    (message,) = rmq.messages(topic)
+    for verb in ("get", "journey"):
+        assert str(1 << 62) in ok("message", verb, message.offset_msg_id).out
 
 
 def test_where_nothing_is_the_answer_says_what_there_is(ok: Run, cli: Run, topic: str) -> None:

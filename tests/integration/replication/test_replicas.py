@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import shutil
 import socket
 import time
+from contextlib import contextmanager
 from dataclasses import replace
 from random import randbytes
 from typing import TYPE_CHECKING
@@ -15,6 +17,7 @@ import pytest
 
 from rmqspark import AdminClient, Message, Producer, PullConsumer
 from rmqspark.broker.config import BrokerConfig
+from rmqspark.client.broker_admin import metrics_of
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.outgoing import SendConfig
 from rmqspark.errors import FlushSlaveTimeout, NotWritable, RmqError, Unreachable
@@ -36,8 +39,11 @@ from rmqspark.testing.in_process import TEST_STORE
 from rmqspark.testing.ports import reserved_port
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from rmqspark.protocol.headers.types import Header
+    from rmqspark.remoting.response import Response
 
 pytestmark = pytest.mark.integration
 QUICK = BrokerConfig(ha_send_heartbeat_interval=200, slave_sync_interval=100, ha_send_whole_log=True)
@@ -54,14 +60,19 @@ def wait_until(holds: Callable[[], object], what: str) -> None:
         time.sleep(0.01)
 
 
-def end_offset(address: str) -> int:
-    """Of a broker's log."""
+def ask(address: str, code: RequestCode, header: Header | None = None, body: bytes = b"") -> Response:
+    """The answer of this very broker, whatever it is. Raises what the answer says went wrong."""
     connection = BlockingConnection(address)
     try:
-        answer = connection.call(RequestCode.GET_BROKER_RUNTIME_INFO, timeout_ms=10_000)
-        return int(json.loads(bytes(answer.body))["table"]["commitLogMaxOffset"])
+        return connection.call(code, header, body, timeout_ms=10_000).raise_for_code()
     finally:
         connection.close()
+
+
+def end_offset(address: str) -> int:
+    """Of a broker's log."""
+    answer = ask(address, RequestCode.GET_BROKER_RUNTIME_INFO)
+    return int(json.loads(bytes(answer.body))["table"]["commitLogMaxOffset"])
 
 
 def wait_until_copied(mq: LocalCluster) -> None:
@@ -105,6 +116,7 @@ def test_a_slave_has_the_log_and_serves_it_while_its_master_is_away() -> None:
         assert len(log_of(mq.store_dir("broker-a"))) > 1
         before = sorted(read(mq.namesrv, "orders", 400))
         wait_until(lambda: has_topic(mq.brokers["broker-a-1"], "orders"), "the slave has the topic")
+        assert [came_in(mq.brokers[name]) for name in ("broker-a", "broker-a-1")] == [400, 0]
         mq.stop_broker("broker-a")
         assert log_of(mq.store_dir("broker-a-1")) == log_of(mq.store_dir("broker-a"))
         assert sorted(read(mq.namesrv, "orders", 400)) == before
@@ -115,13 +127,15 @@ def test_a_slave_has_the_log_and_serves_it_while_its_master_is_away() -> None:
         wait_until_copied(mq)
 
 
+def came_in(address: str) -> int:
+    """Messages of "orders" that a broker counts as its own, as Prometheus hears it."""
+    text = metrics_of(ask(address, RequestCode.RMQ_METRICS))
+    lines = re.findall(r'^rocketmq_messages_in_total\{.*topic="orders".*\} (\S+)$', text, re.MULTILINE)
+    return int(sum(map(float, lines)))
+
+
 def has_topic(address: str, topic: str) -> bool:
-    connection = BlockingConnection(address)
-    try:
-        answer = connection.call(RequestCode.GET_ALL_TOPIC_CONFIG, timeout_ms=10_000)
-        return b'"%s"' % topic.encode() in bytes(answer.body)
-    finally:
-        connection.close()
+    return b'"%s"' % topic.encode() in bytes(ask(address, RequestCode.GET_ALL_TOPIC_CONFIG).body)
 
 
 def test_a_slave_refuses_messages() -> None:
@@ -139,38 +153,22 @@ def test_a_slave_refuses_messages() -> None:
         with AdminClient(mq.namesrv) as admin, pytest.raises(Unreachable, match="No master"):
             admin.create_topic("new", queues=1)
         with pytest.raises(NotWritable, match="slave"):
-            delete_topic(address)
+            ask(address, RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequestHeader(topic="orders"))
         with pytest.raises(NotWritable, match="slave"):
-            send_to(address)
+            ask(address, RequestCode.SEND_MESSAGE, A_SEND, b"body")
         assert end_offset(address) == end
 
 
-def delete_topic(address: str) -> None:
-    connection = BlockingConnection(address)
-    try:
-        header = TopicRequestHeader(topic="orders")
-        connection.call(RequestCode.DELETE_TOPIC_IN_BROKER, header, timeout_ms=10_000).raise_for_code()
-    finally:
-        connection.close()
-
-
-def send_to(address: str) -> None:
-    """To this very broker, whatever it is."""
-    connection = BlockingConnection(address)
-    try:
-        header = SendMessageRequestHeader(
-            producerGroup="g",
-            topic="orders",
-            defaultTopic="TBW102",
-            defaultTopicQueueNums=4,
-            queueId=0,
-            sysFlag=0,
-            bornTimestamp=0,
-            flag=0,
-        )
-        connection.call(RequestCode.SEND_MESSAGE, header, b"body", timeout_ms=10_000).raise_for_code()
-    finally:
-        connection.close()
+A_SEND = SendMessageRequestHeader(
+    producerGroup="g",
+    topic="orders",
+    defaultTopic="TBW102",
+    defaultTopicQueueNums=4,
+    queueId=0,
+    sysFlag=0,
+    bornTimestamp=0,
+    flag=0,
+)
 
 
 def test_a_slave_takes_over_how_far_groups_are() -> None:
@@ -190,12 +188,7 @@ def test_a_slave_takes_over_how_far_groups_are() -> None:
 
 
 def committed(address: str) -> dict[str, dict[int, int]]:
-    connection = BlockingConnection(address)
-    try:
-        answer = connection.call(RequestCode.GET_ALL_CONSUMER_OFFSET, timeout_ms=10_000)
-        return ConsumerOffsetTable.decode(answer.body).offsetTable
-    finally:
-        connection.close()
+    return ConsumerOffsetTable.decode(ask(address, RequestCode.GET_ALL_CONSUMER_OFFSET).body).offsetTable
 
 
 def test_a_sync_master_says_whether_a_slave_has_it() -> None:
@@ -217,33 +210,35 @@ def test_a_sync_master_says_whether_a_slave_has_it() -> None:
         wait_until(lambda: send(mq, 1) == [SendStatus.SLAVE_NOT_AVAILABLE], "it is noticed that the slave is gone")
 
 
-def test_a_slave_that_never_confirms_is_given_up() -> None:
-    """A slave that hangs costs each sender the time allowed, and the sender is told that it has not confirmed."""
+@contextmanager
+def hanging_slave(**settings: int) -> Iterator[LocalCluster]:
+    """A master with a topic, and a slave that has confirmed once and never does again."""
     with reserved_port() as port:
-        config = replace(SYNC, ha_listen_port=port, slave_timeout=100)
+        config = replace(SYNC, ha_listen_port=port, **settings)
         with cluster(broker_config=config) as mq, socket.create_connection(("127.0.0.1", port)) as hanging:
             create(mq)
             hanging.sendall(report(0) + report(0))
             wait_until(lambda: ha_status(mq.brokers["broker-a"]).inSyncSlaveNums == 1, "it counts as a slave")
-            assert send(mq, 3) == [SendStatus.FLUSH_SLAVE_TIMEOUT] * 3
-            with ClusterClient(mq.namesrv) as client, pytest.raises(FlushSlaveTimeout):
-                send_bulk(client)
+            yield mq
+
+
+def test_a_slave_that_never_confirms_is_given_up() -> None:
+    """A slave that hangs costs each sender the time allowed, and the sender is told that it has not confirmed."""
+    with hanging_slave(slave_timeout=100) as mq:
+        assert send(mq, 3) == [SendStatus.FLUSH_SLAVE_TIMEOUT] * 3
+        with ClusterClient(mq.namesrv) as client, pytest.raises(FlushSlaveTimeout):
+            send_bulk(client)
 
 
 def test_who_waits_when_its_broker_stops_is_answered() -> None:
     """A broker that stops in order waits for its slave as long as it would have, and says what came of it."""
-    with reserved_port() as port:
-        config = replace(SYNC, ha_listen_port=port, slave_timeout=1500)
-        with cluster(broker_config=config) as mq, socket.create_connection(("127.0.0.1", port)) as hanging:
-            create(mq)
-            hanging.sendall(report(0) + report(0))
-            wait_until(lambda: ha_status(mq.brokers["broker-a"]).inSyncSlaveNums == 1, "it counts as a slave")
-            end = end_offset(mq.brokers["broker-a"])
-            with Producer(mq.namesrv, config=ONE_TRY) as producer:
-                sent = producer.send_async(Message("orders", b"last"))
-                wait_until(lambda: end_offset(mq.brokers["broker-a"]) > end, "it is stored")
-                mq.stop_broker("broker-a")
-                assert sent.result(PATIENCE_S).status is SendStatus.FLUSH_SLAVE_TIMEOUT
+    with hanging_slave(slave_timeout=1500) as mq:
+        end = end_offset(mq.brokers["broker-a"])
+        with Producer(mq.namesrv, config=ONE_TRY) as producer:
+            sent = producer.send_async(Message("orders", b"last"))
+            wait_until(lambda: end_offset(mq.brokers["broker-a"]) > end, "it is stored")
+            mq.stop_broker("broker-a")
+            assert sent.result(PATIENCE_S).status is SendStatus.FLUSH_SLAVE_TIMEOUT
 
 
 def send_bulk(client: ClusterClient) -> None:
@@ -254,11 +249,7 @@ def send_bulk(client: ClusterClient) -> None:
 
 
 def ha_status(address: str) -> HaRuntimeInfo:
-    connection = BlockingConnection(address)
-    try:
-        return HaRuntimeInfo.decode(connection.call(RequestCode.GET_BROKER_HA_STATUS, timeout_ms=10_000).body)
-    finally:
-        connection.close()
+    return HaRuntimeInfo.decode(ask(address, RequestCode.GET_BROKER_HA_STATUS).body)
 
 
 def test_slave_and_master_change_places() -> None:
@@ -327,11 +318,7 @@ def test_what_a_sync_master_lost_stays_on_its_slave(capfd: pytest.CaptureFixture
 
 
 def capabilities(address: str) -> CapabilitiesBody:
-    connection = BlockingConnection(address)
-    try:
-        return CapabilitiesBody.decode(connection.call(RequestCode.RMQ_CAPABILITIES, timeout_ms=10_000).body)
-    finally:
-        connection.close()
+    return CapabilitiesBody.decode(ask(address, RequestCode.RMQ_CAPABILITIES).body)
 
 
 def identity(address: str) -> tuple[str, int]:

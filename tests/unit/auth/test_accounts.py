@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,6 +15,10 @@ from rmqspark.auth.users import User, UserType
 from rmqspark.errors import DamagedFile, InvalidArgument, NoPermission, NotWritable
 from rmqspark.protocol.bodies.access_control import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
 from rmqspark.testing.memory_files import MemoryFileSystem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from typing import Any
 
 ROOT = User("root", "pw", UserType.SUPER)
 ANN = UserInfo("secret", None, "Normal", "ann")
@@ -35,8 +40,8 @@ def test_what_was_answered_survives_a_power_loss() -> None:
         await accounts.put_acl("User:ann", rights())
         await accounts.put_acl("User:ann", rights("Group:*", "Sub,Get"))
         await accounts.put_acl("User:bob", rights())
-        await accounts.update_user(UserInfo(None, "disable", None, "ann"))
-        await accounts.delete_user("bob")
+        await accounts.update_user(UserInfo(None, "disable", None, "ann"), by_super=True)
+        await accounts.delete_user("bob", by_super=True)
         await accounts.delete_acl("User:ann", PolicyType.CUSTOM, Resource.parse("Topic:orders"))
 
     asyncio.run(change())
@@ -58,11 +63,26 @@ def test_the_next_user_of_a_name_has_no_rights() -> None:
         accounts = Accounts(MemoryFileSystem())
         await accounts.create_user(ANN)
         await accounts.put_acl("User:ann", rights())
-        await accounts.delete_user("ann")
+        await accounts.delete_user("ann", by_super=False)
         await accounts.create_user(ANN)
         assert accounts.acl("ann") is None
 
     asyncio.run(change())
+
+
+def test_who_is_made_a_super_user_meanwhile_is_spared() -> None:
+    """A change that waits for another one to be on disk finds what that made: no password of a super user."""
+
+    async def change(then: Callable[[Accounts], Coroutine[Any, Any, None]]) -> None:
+        accounts = Accounts(MemoryFileSystem())
+        await accounts.create_user(ANN)
+        raised = accounts.update_user(UserInfo(None, None, "Super", "ann"), by_super=True)
+        outcomes = await asyncio.gather(raised, then(accounts), return_exceptions=True)
+        assert str(outcomes[1]) == "The super user can only be update by super user"
+        assert [(user.password, user.is_super) for user in accounts.users()] == [("secret", True)]
+
+    asyncio.run(change(lambda accounts: accounts.update_user(UserInfo("mine", None, None, "ann"), by_super=False)))
+    asyncio.run(change(lambda accounts: accounts.delete_user("ann", by_super=False)))
 
 
 @pytest.mark.faults
@@ -89,7 +109,7 @@ def test_users_of_the_settings_come_once() -> None:
     async def change() -> None:
         accounts = Accounts(files)
         accounts.found([ROOT, ROOT])
-        await accounts.update_user(UserInfo("changed", None, None, "root"))
+        await accounts.update_user(UserInfo("changed", None, None, "root"), by_super=True)
 
     asyncio.run(change())
     again = Accounts(files)

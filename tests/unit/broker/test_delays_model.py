@@ -3,12 +3,14 @@ time."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
+from structlog.testing import capture_logs
 
 from rmqspark.broker.delays.delay_table import DelayTable
 from rmqspark.broker.delays.delayed_messages import DelayedMessages
@@ -55,12 +57,12 @@ class DelayMachine(ParkedMachine):
     def send(self, level: int, count: int) -> None:
         for _ in range(count):
             self.number += 1
-            parked = park(Place("orders", self.number % 4), b"", level, len(DELAYS_MS))
-            body = b"%d" % self.number
-            record = encode_record(
-                topic=parked.topic, body=body, properties=parked.properties, queue_id=parked.queue_id
-            )
-            self.store.append([Draft(parked.topic, parked.queue_id, record)])
+            self.park(level, b"%d" % self.number)
+
+    def park(self, level: int, body: bytes) -> None:
+        parked = park(Place("orders", self.number % 4), b"", level, len(DELAYS_MS))
+        record = encode_record(topic=parked.topic, body=body, properties=parked.properties, queue_id=parked.queue_id)
+        self.store.append([Draft(parked.topic, parked.queue_id, record)])
 
     @rule()
     def restart(self) -> None:
@@ -89,6 +91,31 @@ def test_the_first_message_of_a_log_is_delivered_once() -> None:
     machine.die(None)
     machine.wait_for_all()
     machine.each_is_delivered_once_and_not_too_early()
+    machine.teardown()
+
+
+def test_what_cannot_be_delivered_holds_up_its_own_level_alone() -> None:
+    """An operator has allowed less since: what waits in other levels comes in time, and the rest when it may."""
+    machine = DelayMachine()
+    roomy = replace(DelayMachine.config, mapped_file_size_commit_log=1 << 20)
+    machine.config = roomy  # type: ignore[misc]
+    machine.start()
+    machine.park(1, bytes(100_000))
+    machine.store.close()
+    machine.config = replace(roomy, max_message_size=1_000)  # type: ignore[misc]
+    machine.open()
+    machine.park(2, b"small")
+    machine.clock.advance(ms=max(DELAYS_MS))
+    with capture_logs() as logs:
+        for _ in range(3):
+            machine.deliver()
+    assert [len(message.body) for message in machine.look()[1]] == [5]
+    assert ["level 1" in entry["reason"] for entry in logs] == [True]
+    machine.store.close()
+    machine.config = roomy  # type: ignore[misc]
+    machine.open()
+    machine.deliver()
+    assert [len(message.body) for message in machine.look()[1]] == [5, 100_000]
     machine.teardown()
 
 

@@ -13,9 +13,13 @@ from hypothesis import strategies as st
 from rmqspark.broker.metrics.arrivals import Arrivals
 from rmqspark.broker.metrics.client_figures import version_name
 from rmqspark.broker.metrics.departures import Departures
+from rmqspark.broker.metrics.ends_of_halves import EndsOfHalves
+from rmqspark.broker.metrics.families import TIMING
+from rmqspark.broker.metrics.figures import Figures
 from rmqspark.broker.metrics.histograms import Histogram
 from rmqspark.broker.metrics.settings import exports, labels_of
 from rmqspark.broker.metrics.tally import Tally
+from rmqspark.broker.metrics.timer_counts import TimerCounts
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import InvalidArgument, NotThereYet
 from rmqspark.protocol.records.record import encode_record
@@ -26,7 +30,7 @@ from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.memory_files import MemoryFileSystem
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from rmqspark.store.draft import Appended
 
@@ -82,8 +86,14 @@ class Store:
     """A store, and what is counted of what comes into it from now on."""
 
     def __init__(self) -> None:
-        files, clock = MemoryFileSystem(), ManualClock()
-        self.store = MessageStore.open("store", CONFIG, files=files, clock=clock, entropy=SystemEntropy(1))
+        self.files = MemoryFileSystem()
+        self.store = MessageStore.open("store", CONFIG, files=self.files, clock=ManualClock(), entropy=SystemEntropy(1))
+
+    def shorten(self, path: str) -> None:
+        """Takes from a file all that is in it, behind the store's back."""
+        file = self.files.open(f"store/{path}")
+        file.truncate(0)
+        file.close()
 
     def put(self, topic: str, *bodies: int, queue_id: int = 0) -> tuple[list[Draft], list[Appended]]:
         drafts = [Draft(topic, queue_id, encode_record(topic=topic, body=b"x" * size)) for size in bodies]
@@ -142,6 +152,44 @@ def test_topics_that_are_gone_are_forgotten_and_their_next_ones_counted_anew() -
     assert counted(arrivals) == {}
     store.put("orders", 1, 2)
     assert counted(arrivals)["orders", "normal"][0] == 2
+
+
+@pytest.mark.faults
+def test_what_cannot_be_read_is_in_nobodys_way() -> None:
+    """A queue that lost a file, or the log its oldest: figures tell of all the others, for then they are asked for."""
+    store = Store()
+    arrivals = Arrivals(store.store.queues)
+    store.put("broken", 1, 2, 3)
+    store.put("orders", 1, 2, 3)
+    store.store.checkpoint()
+    store.shorten("consumequeue/broken/0/00000000000000000000")
+    store.shorten("commitlog/00000000000000000000")
+    assert {topic: messages for (topic, _), (messages, _) in counted(arrivals).items()} == {"orders": 3}
+    assert store.store.queues.store_time_at("broken", 0, 0) == -1
+    assert store.store.figures().earliest_timestamp_ms == -1
+    store.put("orders", 4)
+    assert counted(arrivals)["orders", "normal"][0] == 4
+
+
+def told(tell: Callable[[Figures, Callable[[str], bool]], None]) -> set[tuple[str, ...]]:
+    """Family and topic of each figure, while topic "old" is gone."""
+    figures = Figures({})
+    tell(figures, lambda topic: topic != "old")
+    return {(family.name, *sample.labels[:1]) for family, some in figures.families.items() for sample in some}
+
+
+def test_ends_of_halves_and_timed_messages_go_with_their_topics() -> None:
+    """But for what still waits: it has to be counted when its time comes."""
+    ends, timers = EndsOfHalves(), TimerCounts()
+    for topic in ("orders", "old"):
+        ends.committed(topic, 1_000)
+        ends.rolled_back(topic)
+        timers.taken_in(topic, 1_000, is_new=True)
+    assert {topic for _, topic in told(ends.tell)} == {"orders"}
+    assert (TIMING.name, "old") in told(timers.tell)
+    timers.time_came("old")
+    assert {topic for _, topic in told(timers.tell)} == {"orders"}
+    assert (len(ends._commits), len(ends._rollbacks), len(timers._topics)) == (1, 1, 1)
 
 
 @pytest.mark.parametrize("topic", ["%RETRY%g", "%DLQ%g", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "RMQ_SYS_TXN_LEDGER_TOPIC"])

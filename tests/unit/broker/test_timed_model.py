@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -97,6 +98,19 @@ class TimerMachine(ParkedMachine):
 
 TimerMachine.TestCase.settings = settings(stateful_step_count=STEPS)
 TestTimers = TimerMachine.TestCase
+
+
+def test_large_messages_of_one_second_are_delivered_a_few_at_a_time() -> None:
+    """Those of one delivery lie in one file of the log: however large they are, they find room there."""
+    machine = TimerMachine()
+    machine.config = replace(TimerMachine.config, mapped_file_size_commit_log=16 << 20)  # type: ignore[misc]
+    machine.start()
+    for number in range(6):
+        machine.park(bytes([number]) * (3 << 20), machine.clock.now_ms() + 1_000, {})
+    machine.clock.advance(ms=2_000)
+    machine.deliver()
+    assert [message.body[0] for message in machine.look()[1]] == list(range(6))
+    machine.teardown()
 
 
 def saved_at_once(timed: TimedMessages) -> None:

@@ -11,6 +11,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from rmqspark.broker.metrics.families import FAMILIES, WRITABLE
 from rmqspark.cli.dashboards.grafana import dashboard_json
 from rmqspark.cli.dashboards.overview import OVERVIEW
 from rmqspark.cli.dashboards.rules import RULES, rules_yaml
@@ -62,6 +63,7 @@ GAUGES = {
     "rmqspark_query_offsets_behind": "query source",
     "rmqspark_query_seconds_behind": "query",
     "rmqspark_query_batch_duration_seconds": "query",
+    "rmqspark_store_writable": "",
 }
 COUNTERS = {
     **dict.fromkeys(("rocketmq_messages_in_total", "rocketmq_throughput_in_total"), "topic message_type is_system"),
@@ -83,10 +85,11 @@ ACCUMULATED = COUNTERS | {
     for name, labels in HISTOGRAMS.items()
     for part in ("bucket", "sum", "count")
 }
-LABELS = {name: {*NODE.split(), *labels.split()} for name, labels in (GAUGES | ACCUMULATED).items()}
+LABELS = {name: {*NODE.split(), "instance", *labels.split()} for name, labels in (GAUGES | ACCUMULATED).items()}
 
 _METRIC = re.compile(r"\b(?:rocketmq|rmqspark)_\w+")
 _SELECTED = re.compile(r"((?:rocketmq|rmqspark)_\w+)\{([^}]*)\}")
+_ONCE = re.compile(r"max by \(cluster, node_id, consumer_group, [^)]*\) ")
 _BY = re.compile(r"\b(?:by|on) \(([^)]*)\)")
 
 EXPRESSIONS = {
@@ -107,6 +110,11 @@ LEGENDS = [
     for series in panel.series
 ]
 ALL_RULES = [rule for rules in RULES.values() for rule in rules]
+
+
+def labels_left(expression: str) -> set[str]:
+    """Those that the series have which it gives."""
+    return {label for labels in _BY.findall(_ONCE.sub("", expression)) for label in labels.split(", ")} - {"le"}
 
 
 @pytest.mark.parametrize("expression", EXPRESSIONS.values(), ids=EXPRESSIONS)
@@ -141,8 +149,22 @@ def test_every_expression_is_whole(expression: str) -> None:
 @pytest.mark.parametrize(("expression", "legend"), LEGENDS)
 def test_a_legend_names_what_the_expression_leaves(expression: str, legend: str) -> None:
     """Lines would else be called alike."""
-    left = {label for labels in _BY.findall(expression) for label in labels.split(", ")} - {"le"}
+    left = labels_left(expression)
     assert set(re.findall(r"\{\{(\w+)\}\}", legend)) == left
+
+
+def test_times_are_told_in_the_unit_that_they_have() -> None:
+    """Which of two metrics is not the one in its name: RocketMQ's milliseconds, which are seconds."""
+    in_seconds = {family.name for family in FAMILIES if "_seconds" in family.name or family.meaning[:7] == "Seconds"}
+    in_ms = {family.name for family in FAMILIES if "_milliseconds" in family.name} - in_seconds
+    told = [(panel.unit, panel.series[0].expression) for board in DASHBOARDS for _, row in board.rows for panel in row]
+    for unit, expression in told:
+        (name,) = {each.removesuffix("_bucket") for each in _METRIC.findall(expression)}
+        assert (unit == "s", unit == "ms") == (name in in_seconds, name in in_ms), expression
+    for rule in ALL_RULES:
+        if not in_seconds.isdisjoint(_METRIC.findall(rule.expression)):
+            assert "{{ $value | humanizeDuration }}" in rule.summary
+            assert " ms" not in rule.summary
 
 
 @pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda board: board.uid)
@@ -224,8 +246,22 @@ def test_a_rule_says_what_is_wrong_and_what_to_do(rule: Any) -> None:
     for words in named:
         verb = LoadedVerbs()[words[0]]
         assert words[1:] == [] or not hasattr(verb, "commands") or words[1] in verb.commands, words
-    left = {label for labels in _BY.findall(rule.expression) for label in labels.split(", ")}
+    left = labels_left(rule.expression)
     assert set(re.findall(r"\$labels\.(\w+)", rule.summary + rule.description)) <= left
+
+
+def test_what_slaves_tell_too_is_added_up_once() -> None:
+    """They have the lags of their master's groups, and its name."""
+    sums = [each for each in EXPRESSIONS.values() if "sum" in each and re.search(r"_consumer_\w+_messages", each)]
+    assert len(sums) == 5
+    for expression in sums:
+        assert _ONCE.search(expression)
+
+
+def test_a_broker_that_takes_nothing_raises_an_alarm() -> None:
+    """Its permission stays what it is while its disk is full: another metric says so, and a rule goes by that."""
+    (rule,) = (each for each in ALL_RULES if WRITABLE.name in each.expression)
+    assert (rule.severity, rule.expression[-4:]) == ("critical", "== 0")
 
 
 def _exported(*words: str) -> Any:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqspark.client.futures import at_hand, failing
+from rmqspark.client.pushing.asking import PULL_RETRY_MS
 from rmqspark.client.pushing.config import PushConfig
 from rmqspark.client.pushing.listening import Outcome
 from rmqspark.client.pushing.process_queue import Batch, ProcessQueue, Room
 from rmqspark.client.pushing.pulls import Found, Gone, Moved
-from rmqspark.client.pushing.pump import PULL_RETRY_MS, Pump
+from rmqspark.client.pushing.pump import Pump
 from rmqspark.client.pushing.rules import Rules
-from rmqspark.errors import Unreachable
+from rmqspark.errors import StoreError, Unreachable
 from rmqspark.model import MessageQueue, ReceivedMessage
 from rmqspark.testing.manual_clock import ManualClock
 
@@ -39,6 +40,7 @@ class Bench:
         self.rooms: list[Room] = []
         self.commits: list[int] = []
         self.refusal: Unreachable | None = None
+        self.disk_error: StoreError | None = None
         self.unlocked: list[MessageQueue] = []
         self.troubles: list[MessageQueue] = []
         config = replace(PushConfig(), **settings)
@@ -66,7 +68,9 @@ class Bench:
         return failing(self.refusal) if self.refusal else at_hand(None)
 
     def flush(self) -> None:
-        """Brokers have been told already."""
+        """Brokers have been told already; or a file is refused."""
+        if self.disk_error is not None:
+            raise self.disk_error
 
     def unlock(self, queue: MessageQueue) -> Future[None]:
         self.unlocked.append(queue)
@@ -242,6 +246,22 @@ def test_a_queue_that_is_released_is_committed_and_left() -> None:
     assert bench.commit_all() == []
 
 
+def test_a_queue_whose_offsets_cannot_be_saved_is_left_all_the_same() -> None:
+    """Of consumers that keep them in a file, on a disk that is full: it can be begun with again. At the end each queue
+    is tried, and it is told how many were not saved."""
+    bench = Bench(await_termination_millis_when_shutdown=0)
+    bench.disk_error = StoreError("The offsets cannot be saved: no space.")
+    gone = bench.pump.release(bench.held)
+    bench.run()
+    assert gone.done()
+    for queue_id in (1, 2):
+        bench.pump.hold(ProcessQueue(MessageQueue("orders", "broker-a", queue_id), 7))
+    bench.run()
+    bench.pump.close()
+    bench.pump._run()
+    assert bench.commits == [0, 7, 7]
+
+
 # --- in order --------------------------------------------------------------------------------------------------------
 
 
@@ -305,3 +325,17 @@ def test_closing_unlocks_what_waited_for_a_listener() -> None:
     bench.pump.close()
     bench.pump._run()
     assert (bench.commits, bench.unlocked) == ([1], [QUEUE])
+
+
+def test_closing_commits_what_was_consumed_of_a_queue_that_is_leaving() -> None:
+    """Its listener is still at work, and not waited for any longer: only what it is at is consumed again. Others may
+    not have the queue yet."""
+    bench = Bench(ordered=True, await_termination_millis_when_shutdown=0)
+    bench.pulled(Found(messages([0, 1]), 2))
+    bench.end(0)
+    gone = bench.pump.release(bench.held)
+    bench.run()
+    assert (gone.done(), bench.commits) == (False, [])
+    bench.pump.close()
+    bench.pump._run()
+    assert (bench.commits, bench.unlocked) == ([1], [])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rmqspark.protocol.codes import ACCESS, TRUNCATED_CODES, Access, Language, RequestCode, ResponseCode
+from rmqspark.protocol.access_classes import ACCESS, Access
+from rmqspark.protocol.codes import TRUNCATED_CODES, Language, RequestCode, ResponseCode
 from rmqspark.protocol.headers.registry import REQUEST_HEADERS
 
 

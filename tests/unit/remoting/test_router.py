@@ -10,7 +10,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from rmqspark.errors import HeaderError, TopicNotFound
-from rmqspark.protocol.codes import ACCESS, RequestCode, ResponseCode
+from rmqspark.protocol.access_classes import ACCESS
+from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.commands.command import (
     Buffer,
     Command,

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from rmqspark.protocol.access_classes import ACCESS
 from rmqspark.protocol.bodies import queries as bodies_queries
 from rmqspark.protocol.bodies import txn as bodies_txn
 from rmqspark.protocol.bodies.base import Body
-from rmqspark.protocol.codes import ACCESS, RequestCode
+from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers import queries as headers_queries
 from rmqspark.protocol.headers import txn as headers_txn
 from rmqspark.protocol.headers.bulk import (

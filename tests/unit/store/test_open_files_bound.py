@@ -38,7 +38,7 @@ def test_a_queue_that_cannot_be_opened_ends_nothing(entries: int) -> None:
 
 def open_files(bench: StoreBench) -> int:
     """How many queues have their file open."""
-    return len(bench.store._queue_files._open)
+    return len(bench.store._storeys._queue_files._open)
 
 
 @pytest.mark.parametrize("under_way", [False, True])
@@ -73,10 +73,10 @@ def test_a_queue_that_cannot_be_synced_ends_writing() -> None:
     bench.disk.fail_next("fsync", OSError(errno.EIO, "refused"))
     for number in range(5):
         bench.send(f"t{number}", 1, b"sent")
-    recovery_offset = bench.store._checkpoint_file.current.recovery_offset
+    recovery_offset = bench.store._storeys.checkpoint_file.current.recovery_offset
     with pytest.raises(OSError, match="refused"):
         bench.store.checkpoint()
-    assert bench.store._checkpoint_file.current.recovery_offset == recovery_offset
+    assert bench.store._storeys.checkpoint_file.current.recovery_offset == recovery_offset
     with pytest.raises(NotWritable, match="fsync"):
         bench.send("t", 0, b"not taken")
     assert bench.bodies("t4", 1) == [b"sent"]

@@ -158,7 +158,7 @@ def test_a_damaged_entry_brings_nothing(at: int) -> None:
 
 def test_a_queue_that_lost_a_file_fails_alone(bench: StoreBench) -> None:
     """The ranges before it are answered; asked for first, it is the error that it is by itself."""
-    queue = bench.store._queues.get("t", 0)
+    queue = bench.store._storeys.queues.get("t", 0)
     assert queue is not None
     del queue.segments._segments[2 * QUEUE_FILE_ENTRIES * 20]
     whole, broken = TopicRange("u", 0, 0, 3), TopicRange("t", 0, 9, 12)

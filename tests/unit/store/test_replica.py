@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import replace
+from itertools import pairwise
 
+import numpy as np
 import pytest
+from structlog.testing import capture_logs
 
 from rmqspark.errors import NotWritable, RecordError, StoreError
+from rmqspark.protocol.records.record import blank_record, encode_record
+from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.store.replica import CUT_DIRECTORY
 from rmqspark.testing.disk_faults import ProcessDied
 
@@ -80,6 +86,26 @@ def test_a_slave_ends_where_a_record_does_wherever_the_bytes_end() -> None:
     assert len(ends) > 6
 
 
+def test_a_file_may_end_long_before_its_end() -> None:
+    """Where a batch found no room in it: a blank record is longer than any message."""
+    room = 40 << 20
+    bench = slave(replace(SMALL, mapped_file_size_commit_log=room))
+    head = blank_record(room)
+    assert bench.store.replica.append(head) == 0
+    assert bench.store.replica.append(head + bytes(room - len(head))) == room
+    assert bench.store.end_offset == room
+
+
+def test_a_message_that_belongs_to_no_queue_is_told() -> None:
+    """It is in the log, as with its master, and only there."""
+    bench = slave()
+    with capture_logs() as told:
+        for _ in range(2):
+            hostile = encode_record(topic="../x", body=b"evil", physical_offset=bench.store.end_offset)
+            assert bench.store.replica.append(hostile) == len(hostile)
+    assert (len(told), bench.store.queues.topics()) == (1, [])
+
+
 def test_readers_of_a_slave_are_told() -> None:
     """Pulls that wait on a slave hear of what comes."""
     original, bench, told = master(2), slave(), []
@@ -107,6 +133,32 @@ def test_bytes_that_are_no_record_are_refused(at: int) -> None:
     assert bench.store.end_offset == 0
 
 
+@pytest.mark.parametrize("at", [4, 8, 30, 90])
+def test_what_comes_before_damage_is_taken(at: int) -> None:
+    """To the record, however much came at once; and it is told where the damage begins."""
+    raw = bytearray(log_of(master(3)))
+    begins = [0, *np.cumsum(RecordBatch.scan(bytes(raw)).sizes).tolist()[:-1]]
+    for begin in begins:
+        damaged = raw.copy()
+        damaged[begin + at] ^= 1
+        bench = slave()
+        with pytest.raises(RecordError, match=f"(At|From) {begin} "):
+            bench.store.replica.append(damaged)
+        assert bench.store.end_offset == begin
+        assert not begin or log_of(bench) == raw[:begin]
+
+
+@pytest.mark.parametrize("segment_bytes", [512, 2048])
+def test_files_that_end_elsewhere_are_refused(segment_bytes: int) -> None:
+    """A master with files of another length: the error names the setting, at the latest where its first file ends."""
+    original = StoreBench()
+    original.send("t", 0, b"x" * 250)
+    original.send("t", 0, b"y" * 250)
+    bench = slave(replace(SMALL, mapped_file_size_commit_log=segment_bytes))
+    with pytest.raises(RecordError, match="mapped_file_size_commit_log"):
+        bench.store.replica.append(log_of(original))
+
+
 def test_a_late_slave_begins_with_a_file_in_the_middle() -> None:
     """An empty slave may be sent the newest file alone; its queues begin where that does."""
     original, bench = master(), slave()
@@ -126,13 +178,16 @@ def test_files_of_another_length_are_refused() -> None:
 
 
 def test_where_a_record_begins() -> None:
-    """Of any byte of the log it is known which record it is part of."""
-    bench = master(3)
-    begins = [record.physical_offset for topic in "tu" for queue in (0, 1) for record in bench.records(topic, queue)]
-    end = bench.store.end_offset
-    found = {bench.store.replica.record_begin(at) for at in range(end)}
-    assert set(begins) <= found
-    assert all(bench.store.replica.record_begin(at) == at for at in begins)
+    """Of any byte of the log it is known which record it is part of, or which blank record at the end of a file."""
+    bench = master()
+    replica, segment_bytes = bench.store.replica, bench.config.mapped_file_size_commit_log
+    records = [record for topic in "tu" for queue in (0, 1) for record in bench.records(topic, queue)]
+    begins = sorted(record.physical_offset for record in records)
+    for begin, following in pairwise([*begins, bench.store.end_offset]):
+        end = begin + len(bench.store.read_at(begin))
+        assert {replica.record_begin(at) for at in range(begin, end)} == {begin}
+        assert {replica.record_begin(at) for at in range(end, following)} <= {end}
+        assert following == end or following % segment_bytes == 0
 
 
 @pytest.mark.parametrize("then", ["go on", "reopen", "kill", "lose_power"])
@@ -178,6 +233,55 @@ def test_another_tail_in_the_place_of_the_one_that_was_cut_off() -> None:
     for each in (bench, other):
         each.store.close()
     assert bench.derived() == other.derived()
+
+
+@pytest.mark.faults
+def test_nothing_is_cut_off_after_a_failed_fsync() -> None:
+    """Nobody knows what of the log is on disk: the checkpoint does not say that all of it is (reliability, G6)."""
+    bench = slave()
+    feed(bench, log_of(master(3)), 1 << 20)
+    before = bench.read_file("checkpoint")
+    bench.disk.fail_next("fsync")
+    with pytest.raises(OSError, match="planned"):
+        bench.store.flush()
+    with pytest.raises(NotWritable, match="fsync failed"):
+        bench.store.replica.cut(0)
+    assert bench.read_file("checkpoint") == before
+
+
+@pytest.mark.faults
+def test_a_cut_that_the_disk_refuses_ends_writing() -> None:
+    """At whichever step: nothing follows a log that was cut by half, and what was to go is kept whole. The next start
+    makes it good."""
+    raw = log_of(master(5))
+    for step in range(1, 200):
+        bench = slave()
+        feed(bench, raw, 1 << 20)
+        bench.store.checkpoint()
+        position = bench.store.replica.record_begin(len(raw) // 2)
+        bench.disk.fail_at(step, OSError(errno.EIO, "refused"))
+        try:
+            bench.store.replica.cut(position)
+        except OSError:
+            if bench.store.is_writable:
+                assert log_of(bench) == raw
+            else:
+                with pytest.raises(NotWritable):
+                    bench.store.replica.append(raw)
+                with pytest.raises(NotWritable):
+                    bench.store.replica.cut(position)
+                kept = bench.content(CUT_DIRECTORY).values()
+                assert raw[position:] in kept or not kept
+        else:
+            break
+        store = bench.kill()
+        assert not store.damage
+        if store.end_offset > position:
+            store.replica.cut(position)
+        assert log_of(bench) == raw[:position]
+    else:
+        raise AssertionError("the cut never came to its end")
+    assert step > 5
 
 
 def test_a_cut_that_dies_can_be_repeated() -> None:

@@ -43,7 +43,7 @@ def store(files: MemoryFileSystem) -> Iterator[MessageStore]:
 
 
 def numbers(store: MessageStore, offsets: list[int]) -> list[int]:
-    found = records_at(store, "timer", offsets)
+    found, _ = records_at(store, "timer", offsets, 1 << 20)
     assert [record.queue_offset for record in found] == [int(record.body.rstrip(b"x")) for record in found]
     return [record.queue_offset for record in found]
 
@@ -59,7 +59,21 @@ def test_any_messages_are_read_together(store: MessageStore, offsets: list[int])
 def test_what_is_not_there_is_left_out(store: MessageStore, offsets: list[int]) -> None:
     assert store.read_at_offsets("timer", 0, offsets) is None
     assert numbers(store, offsets) == [offset for offset in offsets if offset < COUNT]
-    assert records_at(store, "nowhere", offsets) == []
+    assert records_at(store, "nowhere", offsets, 1 << 20) == ([], len(offsets))
+
+
+@given(st.sets(st.integers(0, COUNT + 3), min_size=1).map(sorted), st.integers(0, 3_000))
+def test_no_more_is_read_than_is_wanted(store: MessageStore, offsets: list[int], max_bytes: int) -> None:
+    """But one message at least. What is left is read the next time, and nothing twice."""
+    read = []
+    while offsets:
+        found, count = records_at(store, "timer", offsets, max_bytes)
+        assert count > 0
+        assert len(found) <= 1 or sum(record.size for record in found) <= max_bytes
+        read += [record.queue_offset for record in found]
+        assert [offset for offset in offsets[:count] if offset < COUNT] == [record.queue_offset for record in found]
+        offsets = offsets[count:]
+    assert read == sorted(set(read))
 
 
 def test_what_lies_far_apart_is_read_all_the_same(store: MessageStore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from structlog.testing import capture_logs
 
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import StoreError, StoreLocked
@@ -381,14 +382,16 @@ def test_names_found_in_a_log_make_no_paths(topic: str, is_believed: bool) -> No
 
 @pytest.mark.parametrize(("queue_id", "queue_offset"), [(-1, 0), (0, -5), (0, 1 << 40), (0, 1 << 62), (0, 7)])
 def test_impossible_queues_and_offsets_in_a_log(queue_id: int, queue_offset: int) -> None:
-    """A record that claims an impossible place in a queue costs neither room nor the messages after it."""
+    """A record that claims an impossible place in a queue costs neither room nor the messages after it, and is told."""
     bench = StoreBench(CLEAN)
     bench.send("t", 0, b"good")
     end = bench.store.end_offset
     bench.disk.kill()
     hostile = encode_record(topic="t", body=b"evil", queue_id=queue_id, queue_offset=queue_offset, physical_offset=end)
     bench.write_file(LOG, bytes(hostile), end)
-    bench.open()
+    with capture_logs() as told:
+        bench.open()
+    assert [entry["count"] for entry in told if "in no queue" in entry["event"]] == [1]
     assert bench.bodies("t", 0) == [b"good"]
     bench.send("t", 0, b"next")
     assert bench.numbered_bodies("t", 0, 0) == [(0, b"good"), (1, b"next")]

@@ -1,0 +1,182 @@
+"""What a store is made of, storey upon storey, each of those below it; and how they are opened and given back together.
+
+    files → segments → commit log → consume queues, index → dispatcher, writer → flush, reads, what goes
+
+`MessageStore` says what may be asked of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import structlog
+
+from rmqspark.store.appending.write_gate import WriteGate
+from rmqspark.store.appending.writer import Writer
+from rmqspark.store.checkpoint import CheckpointFile
+from rmqspark.store.config import memory_bytes, parse_delay_levels
+from rmqspark.store.deletions import Deletions
+from rmqspark.store.dispatcher import Dispatcher
+from rmqspark.store.expiry import Expiry
+from rmqspark.store.flush import Flusher
+from rmqspark.store.identity import StoreIdentity
+from rmqspark.store.index.index import Index
+from rmqspark.store.log.commit_log import CommitLog
+from rmqspark.store.log.segment import SegmentFiles
+from rmqspark.store.queues.consume_queues import ConsumeQueues
+from rmqspark.store.reading.collect import Collector
+from rmqspark.store.reading.key_search import KeySearch
+from rmqspark.store.reading.range_reader import RangeReader
+from rmqspark.store.reading.readable_queues import ReadableQueues
+from rmqspark.store.reading.reader import Reader
+from rmqspark.store.reading.time_search import TimeSearch
+from rmqspark.store.recovery import run_marker
+from rmqspark.store.recovery.recovery import Recovery
+from rmqspark.store.replica import ReplicaLog
+from rmqspark.store.topic_deletions import TopicDeletions
+
+if TYPE_CHECKING:
+    from rmqspark.clock import Clock
+    from rmqspark.entropy import Entropy
+    from rmqspark.store.config import StoreConfig
+    from rmqspark.store.files import FileSystem
+    from rmqspark.store.recovery.scan import Damage
+
+log = structlog.get_logger("rmqspark.store")
+
+
+class Storeys:
+    """Of one store, in a directory that is locked. `recover` comes first, `close` last."""
+
+    def __init__(
+        self, config: StoreConfig, files: FileSystem, clock: Clock, entropy: Entropy, store_host: bytes
+    ) -> None:
+        """Raises DamagedFile, OSError."""
+        self._config = config
+        self.files = files
+        self._lay_ground(entropy)
+        self._lay_log(clock)
+        self.writer = Writer(config, self.log, self.queues, self.index, self.dispatcher, self.gate, clock)
+        self.writer.store_host = store_host
+        self.flusher = Flusher(
+            self.log,
+            self._log_files,
+            self.queues,
+            self._queue_files,
+            self.index,
+            self.dispatcher,
+            self.writer,
+            self.checkpoint_file,
+            self.gate,
+        )
+        self._lay_reads()
+        self._lay_what_goes(clock)
+
+    def _lay_ground(self, entropy: Entropy) -> None:
+        """The small files, and what knows no other."""
+        self.identity = StoreIdentity.open(self.files, entropy)
+        if self.identity.warning:
+            log.warning("the store's identity was read from its copy", reason=self.identity.warning)
+        self.noted_deletions = Deletions(self.files)
+        if self.noted_deletions.warning:
+            log.warning("the deleted topics were read from their copy", reason=self.noted_deletions.warning)
+        self.checkpoint_file = CheckpointFile(self.files)
+        self.gate = WriteGate()
+        self.dispatcher = Dispatcher()
+
+    def _lay_log(self, clock: Clock) -> None:
+        """And what is derived from it."""
+        config, files = self._config, self.files
+        self._log_files = SegmentFiles(files, config.max_open_files)
+        self._queue_files = SegmentFiles(files, config.max_open_files, config.max_unsynced_files)
+        self.log = CommitLog(files, self._log_files, "commitlog", config.mapped_file_size_commit_log)
+        levels = parse_delay_levels(config.message_delay_level)
+        self.queues = ConsumeQueues(files, self._queue_files, config.consume_queue_segment_bytes, levels)
+        self.index = Index(files, config, clock) if config.message_index_enable else None
+
+    def _lay_reads(self) -> None:
+        collector = Collector(self.log.segments)
+        self.reader = Reader(self.log, self.queues, collector)
+        self.range_reader = RangeReader(self.log, self.queues, collector)
+        self.key_search = KeySearch(self.log, self.index)
+        self.times = TimeSearch(self.log)
+        recent_bytes = memory_bytes() * self._config.access_message_in_memory_max_ratio // 100
+        self.readable_queues = ReadableQueues(self.queues, self.log, self.times, recent_bytes)
+
+    def _lay_what_goes(self, clock: Clock) -> None:
+        """Topics, what a master does not have, and what has had its time."""
+        self.topic_deletions = TopicDeletions(
+            self.noted_deletions,
+            self.log,
+            self.queues,
+            self.dispatcher,
+            self.flusher,
+            self.writer,
+            self.times,
+            clock,
+        )
+        self.replica = ReplicaLog(
+            self.files,
+            self.log,
+            self.queues,
+            self.index,
+            self.noted_deletions,
+            self.dispatcher,
+            self.writer,
+            self.gate,
+            self.flusher,
+            self.checkpoint_file,
+            self.identity,
+        )
+        self.expiry = Expiry(
+            self._config, self.files, self.log, self.queues, self.index, self.checkpoint_file, self.gate
+        )
+
+    def recover(self) -> tuple[Damage, ...]:
+        """From whatever the last run left to a store in order; returns what was on disk and cannot be believed."""
+        last_run = run_marker.read_last_run(self.files)
+        run_marker.mark_recovering(self.files)
+        checkpoint = self.checkpoint_file.current
+        recovered = Recovery(
+            self.log,
+            self.queues,
+            self.index,
+            self.noted_deletions,
+            checkpoint,
+            last_run,
+            self.identity.raise_incarnation,
+            check_crc=self._config.check_crc_on_recover,
+        ).run()
+        if recovered.refused:
+            log.warning("messages of the log are in no queue, there is none as they say", count=recovered.refused)
+        newest_ms = recovered.store_timestamp_ms or checkpoint.log_timestamp_ms
+        self.writer.store_timestamp_ms = self.dispatcher.store_timestamp_ms = newest_ms
+        self.dispatcher.offset = self.log.end_offset
+        self._flush_to_disk()
+        run_marker.mark_running(self.files, self._config.flush_disk_type)
+        return recovered.damage
+
+    def make_all_durable(self) -> None:
+        """So that the next opening has nothing to do, where the disk has not failed. Raises OSError."""
+        if self.gate.has_failed or self.flusher.is_busy:
+            return
+        self.log.clear_tail()  # or the next start would believe what was refused
+        self._flush_to_disk()
+        if self.index is not None:
+            self.index.close()
+        if self.checkpoint_file.current.recovery_offset == self.log.end_offset:
+            run_marker.mark_closed(self.files)
+
+    def _flush_to_disk(self) -> None:
+        self.flusher.flush()  # in SYNC_FLUSH this is what makes the last messages readable
+        self.flusher.flush(thorough=True)
+        self.checkpoint_file.sync()
+
+    def close(self) -> None:
+        """Gives the files back."""
+        self.gate.shut_for_good("The store is closed.")
+        self._log_files.close()
+        self._queue_files.close()
+        if self.index is not None:
+            self.index.abandon()
+        self.checkpoint_file.close()
