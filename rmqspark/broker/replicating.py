@@ -50,8 +50,8 @@ class MasterRole:
             log.warning("this store was a slave's, it is a master's now", incarnation=store.incarnation)
         registered = RegisteredSlaves(config.broker_name, given.name_servers, config.access)
 
-        async def may_copy(host: str) -> bool:
-            return is_loopback(host) or await registered.has(host)
+        async def slaves_at(host: str) -> int:
+            return max(int(is_loopback(host)), await registered.count_at(host))
 
         self.master = Master(
             store,
@@ -59,7 +59,7 @@ class MasterRole:
             ha_settings(config),
             host=config.bind_address,
             port=0,
-            may_copy=may_copy,
+            slaves_at=slaves_at,
             on_ack=self._slave_confirmed,
         )
         self.waiters = None

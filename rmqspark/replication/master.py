@@ -2,7 +2,7 @@
 
 Only what is as safe as the flush mode promises is sent, so that no slave ever has what a power loss may take from the
 master of a SYNC_FLUSH. What a slave confirms goes into `Slaves`; one that confirms what it was never sent is cut off.
-The port has no authentication: who may connect at all is for `may_copy` to say.
+The port has no authentication: who may connect at all is for `slaves_at` to say.
 RocketMQ: DefaultHAService, DefaultHAConnection; spec: storage, section 12.
 """
 
@@ -45,7 +45,8 @@ class LogSource(Protocol):
 
 
 class Master:
-    """Serves slaves while its `async with` block runs. Raises PortInUse."""
+    """Serves slaves while its `async with` block runs. Raises PortInUse. `slaves_at` says how many there are at an IP
+    address; where there is none, none is served."""
 
     def __init__(
         self,
@@ -55,7 +56,7 @@ class Master:
         *,
         host: str,
         port: int,
-        may_copy: Callable[[str], Awaitable[bool]],
+        slaves_at: Callable[[str], Awaitable[int]],
         on_ack: Callable[[], None],
     ) -> None:
         self._source = source
@@ -63,7 +64,7 @@ class Master:
         self._settings = settings
         self._host = host
         self.port = port
-        self._may_copy = may_copy
+        self._slaves_at = slaves_at
         self._on_ack = on_ack
         self.slaves = Slaves()
         self._wakes: dict[SlaveProgress, asyncio.Event] = {}
@@ -97,16 +98,17 @@ class Master:
 
     async def _admit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         host, port = writer.get_extra_info("peername")[:2]
-        slave = SlaveProgress(format_address(host, port))
+        address = format_address(host, port)
         try:
-            if len(self._connections) > _MOST_CONNECTIONS or not await self._may_copy(host):
-                log.warning("refused to send the log", address=slave.address, hint="Slaves register, then connect.")
+            alike = 0 if len(self._connections) > _MOST_CONNECTIONS else await self._slaves_at(host)
+            if not alike:
+                log.warning("refused to send the log", address=address, hint="Slaves register, then connect.")
                 return
-            await self._serve(slave, reader, writer)
+            await self._serve(SlaveProgress(address, host, alike=alike), reader, writer)
         except* (OSError, EOFError, TimeoutError) as ended:
-            log.info("a slave's connection ended", slave=slave.address, reason=str(ended.exceptions[0]))
+            log.info("a slave's connection ended", slave=address, reason=str(ended.exceptions[0]))
         except* RmqError as refused:
-            log.warning("hung up on a slave", slave=slave.address, reason=str(refused.exceptions[0]))
+            log.warning("hung up on a slave", slave=address, reason=str(refused.exceptions[0]))
         finally:
             writer.close()
 

@@ -50,8 +50,8 @@ def on_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Non
     return run
 
 
-async def anyone(_: str) -> bool:
-    return True
+async def one_anywhere(_: str) -> int:
+    return 1
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -61,7 +61,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 @asynccontextmanager
-async def serving(bench: StoreBench, settings: HaSettings = QUICK, may_copy=anyone) -> AsyncIterator[Master]:  # type: ignore[no-untyped-def]
+async def serving(bench: StoreBench, settings: HaSettings = QUICK, slaves_at=one_anywhere) -> AsyncIterator[Master]:  # type: ignore[no-untyped-def]
     acks: list[int] = []
     master = Master(
         bench.store,
@@ -69,7 +69,7 @@ async def serving(bench: StoreBench, settings: HaSettings = QUICK, may_copy=anyo
         settings,
         host="127.0.0.1",
         port=0,
-        may_copy=may_copy,
+        slaves_at=slaves_at,
         on_ack=lambda: acks.append(1),
     )
     async with master:
