@@ -15,7 +15,7 @@ import structlog
 
 from rmqspark.auth.forms import acl_info, acl_of, changed, user_of, user_record
 from rmqspark.auth.policies import NOTHING
-from rmqspark.auth.users import username_of
+from rmqspark.auth.users import UserStatus, username_of
 from rmqspark.errors import InvalidArgument, NoPermission, NotWritable
 from rmqspark.protocol.bodies.access_control import AclTable, UserTable
 from rmqspark.store.disk_errors import advice
@@ -59,6 +59,11 @@ class Accounts:
     def users(self) -> Iterable[User]:
         """By name."""
         return [user for _, user in sorted(self._users.items())]
+
+    def password_of_super(self, username: str) -> str | None:
+        """As servers sign among themselves; None where there is no super user of that name, or it is disabled."""
+        user = self._users.get(username)
+        return user.password if user is not None and user.is_super and user.status is UserStatus.ENABLE else None
 
     def acl(self, username: str) -> Acl | None:
         return self._acls.get(username)

@@ -17,6 +17,9 @@ from rmqspark.broker.replica_waiters import ReplicaWaiters
 from rmqspark.broker.table_sync import TableSync
 from rmqspark.errors import PortInUse
 from rmqspark.remoting.address import is_loopback
+from rmqspark.remoting.tls.serving import ServerTls
+from rmqspark.replication.admission import Admission, PeerCheck
+from rmqspark.replication.introduction import Introduction, WayToMaster
 from rmqspark.replication.master import Master
 from rmqspark.replication.registered import RegisteredSlaves
 from rmqspark.replication.settings import HaSettings
@@ -25,6 +28,7 @@ from rmqspark.replication.slave import Slave
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rmqspark.auth.accounts import Accounts
     from rmqspark.broker.config import BrokerConfig
     from rmqspark.broker.flusher import Flusher
     from rmqspark.broker.parts import Given
@@ -40,7 +44,7 @@ log = structlog.get_logger("rmqspark.broker")
 class MasterRole:
     """The master's: `waiters` is None where senders do not wait for slaves."""
 
-    def __init__(self, given: Given, store: MessageStore) -> None:
+    def __init__(self, given: Given, store: MessageStore, accounts: Accounts | None) -> None:
         config = given.config
         self._running = AsyncExitStack()
         self._whereabouts = given.whereabouts
@@ -48,18 +52,13 @@ class MasterRole:
         self._config = config
         if store.replica.end_following():
             log.warning("this store was a slave's, it is a master's now", incarnation=store.incarnation)
-        registered = RegisteredSlaves(config.broker_name, given.name_servers, config.access)
-
-        async def slaves_at(host: str) -> int:
-            return max(int(is_loopback(host)), await registered.count_at(host))
-
         self.master = Master(
             store,
             given.store_config.mapped_file_size_commit_log,
             ha_settings(config),
             host=config.bind_address,
             port=0,
-            slaves_at=slaves_at,
+            admission=_admission(given, accounts),
             on_ack=self._slave_confirmed,
         )
         self.waiters = None
@@ -113,6 +112,7 @@ class SlaveRole:
         self.slave = Slave(
             store.replica,
             ha_settings(config),
+            _way_to_master(given),
             safe=self._safe,
             between_flushes=lambda: flusher.between_flushes,
             refusal_to_cut=self._refusal_to_cut,
@@ -160,3 +160,26 @@ def ha_settings(config: BrokerConfig) -> HaSettings:
         transfer_bytes=config.ha_transfer_batch_size,
         sends_whole_log=config.ha_send_whole_log,
     )
+
+
+def _admission(given: Given, accounts: Accounts | None) -> Admission:
+    """Who is sent the log. Raises InvalidArgument for TLS' files."""
+    config = given.config
+    serving = config.tls_serving if config.ha_tls_enable else None
+    registered = RegisteredSlaves(config.broker_name, given.name_servers, config.access)
+
+    async def slaves_at(host: str) -> int:
+        return max(int(is_loopback(host)), await registered.count_at(host))
+
+    check = None
+    if accounts is not None and config.peer_credentials is not None:
+        check = PeerCheck(config.broker_name, accounts.password_of_super, given.entropy.token)
+    return Admission(slaves_at, tls=ServerTls(serving) if serving else None, check=check)
+
+
+def _way_to_master(given: Given) -> WayToMaster:
+    config = given.config
+    credentials, introduction = config.peer_credentials, None
+    if credentials is not None:
+        introduction = Introduction(config.broker_name, config.broker_id, credentials, given.entropy.token)
+    return WayToMaster(config.tls_client if config.ha_tls_enable else None, introduction)

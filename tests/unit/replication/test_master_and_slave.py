@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from rmqspark.protocol.records.record_batch import RecordBatch
+from rmqspark.replication.admission import Admission
 from rmqspark.replication.stream import (
     REPORT,
     TRANSFER_HEAD,
@@ -238,7 +239,7 @@ async def test_strangers_are_not_sent_the_log() -> None:
     async def none_anywhere(_: str) -> int:
         return 0
 
-    async with serving(filled(2), slaves_at=none_anywhere) as master:
+    async with serving(filled(2), admission=Admission(none_anywhere)) as master:
         reader, writer = await asyncio.open_connection("127.0.0.1", master.port)
         assert await reader.read(100) == b""
         writer.close()
