@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from rmqspark.broker.account_sync import AccountSync
 from rmqspark.broker.replica_waiters import ReplicaWaiters
 from rmqspark.broker.table_sync import TableSync
 from rmqspark.errors import PortInUse
@@ -26,7 +28,7 @@ from rmqspark.replication.settings import HaSettings
 from rmqspark.replication.slave import Slave
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from rmqspark.auth.accounts import Accounts
     from rmqspark.broker.config import BrokerConfig
@@ -61,6 +63,7 @@ class MasterRole:
             admission=_admission(given, accounts),
             on_ack=self._slave_confirmed,
         )
+        self.refused_slaves: Mapping[str, int] = self.master.admission.refused
         self.waiters = None
         if config.waits_for_slaves:
             self.waiters = ReplicaWaiters(
@@ -100,15 +103,25 @@ class SlaveRole:
     """The slave's."""
 
     waiters = None
+    refused_slaves: Mapping[str, int] = MappingProxyType({})
 
-    def __init__(self, given: Given, store: MessageStore, flusher: Flusher, tables: BrokerTables) -> None:
+    def __init__(
+        self, given: Given, store: MessageStore, flusher: Flusher, tables: BrokerTables, accounts: Accounts | None
+    ) -> None:
         store.replica.open_for_master()
         config = given.config
         self._ha_master_address = config.ha_master_address
         self._cuts_all = config.ha_cut_tail
         self._sync_flush = given.syncs_flush
         self._flusher = flusher
-        self.tables = TableSync(tables, store.replica, lambda: self.slave.is_connected, given.clock, config.access)
+        self.tables = TableSync(
+            tables,
+            store.replica,
+            lambda: self.slave.is_connected,
+            given.clock,
+            config.access,
+            None if accounts is None else AccountSync(accounts, config.access, given.entropy.token),
+        )
         self.slave = Slave(
             store.replica,
             ha_settings(config),

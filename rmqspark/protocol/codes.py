@@ -197,6 +197,7 @@ class RequestCode(IntEnum):
     RMQ_QUERY_REPORT = 30040
     RMQ_QUERY_LIST = 30041
     RMQ_METRICS = 30050
+    RMQ_ACCOUNTS = 30060
 
 
 TRUNCATED_CODES: Final[Mapping[int, RequestCode]] = MappingProxyType(
@@ -379,6 +380,7 @@ _CODES_BY_ACCESS: Final[Mapping[Access, tuple[RequestCode, ...]]] = {
         RequestCode.RMQ_TXN_VOTE,
         RequestCode.RMQ_TXN_COMPLETE,
         RequestCode.RMQ_TXN_FIND,
+        RequestCode.RMQ_ACCOUNTS,
     ),
     Access.ADMIN_READ: (
         RequestCode.GET_BROKER_CONFIG,
