@@ -47,7 +47,7 @@ class Stream:
             try:
                 is_done = session.shake_hands()
             finally:
-                self._writer.write(session.to_send())  # be it why it was given up
+                self._put(session.to_send())  # be it why it was given up
             if is_done:
                 break
             received = await self._reader.read(_AT_ONCE_BYTES)
@@ -85,21 +85,24 @@ class Stream:
                 raise ConnectionError(told(error)) from error
             if count or session.ended:
                 return bytes(buffer[:count])
-            self._writer.write(session.to_send())
+            self._put(session.to_send())
             received = await self._reader.read(_AT_ONCE_BYTES)
             if not received:
                 return b""
             session.feed(received)
 
     def write(self, data: Buffer) -> None:
-        """Queues it. Raises ConnectionError if the other side gave up."""
-        if self._session is None:
-            self._writer.write(data)
-            return
+        """Queues it. Raises ConnectionError where nobody is there any more."""
         try:
-            self._writer.write(self._session.encrypt(data))
+            self._put(data if self._session is None else self._session.encrypt(data))
         except ssl.SSLError as error:
             raise ConnectionError(told(error)) from error
+
+    def _put(self, data: Buffer) -> None:
+        """uvloop takes nothing for a connection that is gone, and calls that a bug of whoever tries."""
+        if self._writer.is_closing():
+            raise ConnectionResetError(_ENDED)
+        self._writer.write(data)
 
     async def drain(self) -> None:
         """Returns when not too much is unsent."""
@@ -112,8 +115,8 @@ class Stream:
     def close(self) -> None:
         """Sends what is queued, and ends."""
         if self._session is not None:
-            with suppress(ssl.SSLError):
-                self._writer.write(self._session.farewell())
+            with suppress(ssl.SSLError, ConnectionError):
+                self._put(self._session.farewell())
         self._writer.close()
 
 
