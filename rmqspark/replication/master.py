@@ -107,7 +107,8 @@ class Master:
             if slave is not None:
                 await self._serve(slave, stream)
         except* (OSError, EOFError) as ended:
-            log.info("a slave's connection ended", slave=address, reason=str(ended.exceptions[0]))
+            reason = str(ended.exceptions[0]) or "it said nothing for too long"
+            log.info("a slave's connection ended", slave=address, reason=reason)
         except* RmqError as error:
             self.admission.refused[PROTOCOL] += 1
             log.warning("hung up on a slave", slave=address, reason=str(error.exceptions[0]))

@@ -37,9 +37,9 @@ def coming_as(who: Credentials, name: str = "broker-a", tls: Tls | None = None, 
     return WayToMaster(tls, Introduction(name, 1, who, TOKEN, patience_s))
 
 
-def encrypting(authority: Authority, *, enforcing: bool = True) -> ServerTls:
+def encrypting(authority: Authority, *, enforcing: bool = True, need_client_auth: str = "none") -> ServerTls:
     cert, key = authority.issue()
-    return ServerTls(TlsServing(cert, key, enforcing=enforcing))
+    return ServerTls(TlsServing(cert, key, "", authority.path, need_client_auth, enforcing))
 
 
 async def assert_copied(original: StoreBench, copy: StoreBench) -> None:
@@ -258,3 +258,19 @@ async def test_who_does_not_agree_on_tls_says_why(authority: Authority, stranger
     assert master_says in in_masters_log
     assert admission.refused[PROTOCOL if trusts == "plain master" else NO_TLS] > 0
     assert copy.store.end_offset == 0
+
+
+@on_loop
+async def test_a_slave_shows_a_certificate_where_one_is_wanted(authority: Authority) -> None:
+    """With one it is served; without, both say what is missing."""
+    original, admission = filled(), Admission(one_anywhere, tls=encrypting(authority, need_client_auth="require"))
+    cert, key = authority.issue("broker-a")
+    async with serving(original, WHOLE, admission) as master:
+        way = WayToMaster(Tls(authority.path, cert, key))
+        async with following(copy := StoreBench(), master.port, WHOLE, way=way):
+            await assert_copied(original, copy)
+        way = WayToMaster(Tls(authority.path))
+        async with following(empty := StoreBench(), master.port, WHOLE, way=way) as slave:
+            await until(lambda: "wants a certificate" in slave.trouble)
+        assert empty.store.end_offset == 0
+        await until(lambda: admission.refused[NO_TLS] > 0)
