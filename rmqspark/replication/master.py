@@ -71,7 +71,7 @@ class Master:
         self._on_ack = on_ack
         self.slaves = Slaves()
         self._wakes: dict[SlaveProgress, asyncio.Event] = {}
-        self._connections: dict[asyncio.Task[None], None] = {}
+        self._connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     async def __aenter__(self) -> Self:
         try:
@@ -85,9 +85,12 @@ class Master:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._server.close()
-        for connection in list(self._connections):
+        connections = dict(self._connections)
+        for connection in connections:
             connection.cancel()
-        await asyncio.gather(*self._connections, return_exceptions=True)
+        await asyncio.gather(*connections, return_exceptions=True)
+        for writer in connections.values():  # of those that had not even begun
+            writer.close()
 
     def log_grew(self) -> None:
         """There is more to send."""
@@ -96,11 +99,11 @@ class Master:
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.create_task(self._admit(reader, writer))
-        self._connections[task] = None
+        self._connections[task] = writer
         task.add_done_callback(self._connections.pop)
 
     async def _admit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        host, port = writer.get_extra_info("peername")[:2]
+        host, port = (writer.get_extra_info("peername") or ("", 0))[:2]  # nobody's, where it is gone already
         stream, address = Stream(reader, writer), format_address(host, port)
         try:
             slave = await self._known(stream, host, port)
