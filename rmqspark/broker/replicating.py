@@ -181,12 +181,15 @@ def _admission(given: Given, accounts: Accounts | None) -> Admission:
     serving = config.tls_serving if config.ha_tls_enable else None
     registered = RegisteredSlaves(config.broker_name, given.name_servers, config.access)
 
-    async def slaves_at(host: str) -> int:
-        return max(int(is_loopback(host)), await registered.count_at(host))
-
     check = None
     if accounts is not None and config.peer_credentials is not None:
         check = PeerCheck(config.broker_name, accounts.password_of_super, given.entropy.token)
+
+    async def slaves_at(host: str) -> int:
+        if is_loopback(host):
+            return 1 if check is not None else max(1, await registered.count_at(host))
+        return await registered.count_at(host)
+
     return Admission(slaves_at, tls=ServerTls(serving) if serving else None, check=check)
 
 

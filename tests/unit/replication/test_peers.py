@@ -153,6 +153,37 @@ async def test_a_hello_that_breaks_off_counts_for_nothing() -> None:
             assert not len(master.slaves)
 
 
+GARBAGE = [
+    b"GET / HTTP/1.1\r\n\r\n",
+    bytes(4096),
+    GREETING + bytes(4096),
+    GREETING + b"\xff" * 200_000,  # of names as long as they can be
+    GREETING + bytes(40) + b"\x00\x02\x00\x00\xff\xff" + bytes(PROOF_BYTES),  # a name that is no text
+    GREETING[:5],
+    b"\x16\x03\x01\xff\xff" + bytes(100),
+]
+
+
+@pytest.mark.parametrize("words", GARBAGE, ids=range(len(GARBAGE)))
+@pytest.mark.parametrize("encrypts", [True, False])
+@on_loop
+async def test_garbage_ends_the_connection_and_nothing_else(authority: Authority, words: bytes, encrypts: bool) -> None:
+    """Whatever it is; a slave is served as before."""
+    tls = encrypting(authority, enforcing=False) if encrypts else None
+    original, admission = filled(2), Admission(one_anywhere, tls=tls, check=CHECK)
+    async with serving(original, WHOLE, admission) as master:
+        reader, writer = await asyncio.open_connection("127.0.0.1", master.port)
+        with suppress(ConnectionError):
+            writer.write(words)
+            writer.write_eof()
+            async with asyncio.timeout(PATIENCE_S):
+                while await reader.read(1 << 16):
+                    assert not len(master.slaves)
+        writer.close()
+        async with following(copy := StoreBench(), master.port, WHOLE, way=coming_as(SERVERS)):
+            await assert_copied(original, copy)
+
+
 @pytest.mark.parametrize(
     ("answers", "reason"),
     [
