@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from rmqspark.errors import FrameError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 NOTHING: Final = -1
 
@@ -19,12 +19,16 @@ class SlaveProgress:
     """One slave's connection: what it was sent, what it has confirmed.
 
     `identity` is what several connections of one slave have in common, and `alike` how many slaves may have the same.
+    `is_known` says whether what it was let in for still holds.
     """
 
-    def __init__(self, address: str, identity: str, *, alike: int = 1) -> None:
+    def __init__(
+        self, address: str, identity: str, *, alike: int = 1, is_known: Callable[[], bool] = lambda: True
+    ) -> None:
         self.address = address
         self.identity = identity
         self.alike = alike
+        self.is_known = is_known
         self.next_offset = NOTHING  # of what is sent next; until it has reported once nobody knows
         self.acked_offset = NOTHING  # confirmed here, with this connection
 

@@ -57,8 +57,9 @@ class PeerCheck(NamedTuple):
     secret_of: Callable[[str], str | None]
     new_nonce: Callable[[int], bytes]
 
-    async def met(self, stream: Stream) -> Hello:
-        """Whoever has proven it. Raises Refused, EOFError, FrameError."""
+    async def met(self, stream: Stream, address: str) -> SlaveProgress:
+        """Whoever has proven it, and is known as long as that user has that password. Raises Refused, EOFError,
+        FrameError."""
         if await stream.peek() != GREETING[0] or await stream.read_exactly(len(GREETING)) != GREETING:
             raise Refused(
                 NO_PROOF, "It does not say who it is.", hint="RocketMQ's slaves cannot: ha_authentication_enabled."
@@ -78,7 +79,11 @@ class PeerCheck(NamedTuple):
         if hello.broker_name != self.broker_name:
             raise Refused(STRANGER, f"It is a slave of {hello.broker_name!r}.", hint="It follows the wrong master.")
         stream.write(acquaintance.master_proof(secret))
-        return hello
+        return SlaveProgress(
+            address,
+            f"broker id {hello.broker_id}",
+            is_known=lambda: self.secret_of(hello.access_key) == secret,
+        )
 
 
 class Admission:
@@ -122,8 +127,7 @@ class Admission:
                 await self._encrypt(stream, self._tls)
             if self._check is None:
                 return SlaveProgress(address, host, alike=alike)
-            hello = await self._check.met(stream)
-        return SlaveProgress(address, f"broker id {hello.broker_id}")
+            return await self._check.met(stream, address)
 
     async def _encrypt(self, stream: Stream, tls: ServerTls) -> None:
         """Where it begins so. Raises Refused where it does not, and has to."""

@@ -18,7 +18,7 @@ from rmqspark.errors import DamagedFile, FrameError, InvalidArgument, PortInUse,
 from rmqspark.remoting.address import format_address
 from rmqspark.remoting.stream import Stream
 from rmqspark.replication.acks import Slaves
-from rmqspark.replication.admission import PROTOCOL, STRANGER, Refused
+from rmqspark.replication.admission import NO_PROOF, PROTOCOL, STRANGER, Refused
 from rmqspark.replication.stream import ReportDecoder, transfer_head
 
 if TYPE_CHECKING:
@@ -113,8 +113,9 @@ class Master:
             reason = str(ended.exceptions[0]) or "it said nothing for too long"
             log.info("a slave's connection ended", slave=address, reason=reason)
         except* RmqError as error:
-            self.admission.refused[PROTOCOL] += 1
-            log.warning("hung up on a slave", slave=address, reason=str(error.exceptions[0]))
+            first = error.exceptions[0]
+            self.admission.refused[first.reason if isinstance(first, Refused) else PROTOCOL] += 1
+            log.warning("hung up on a slave", slave=address, reason=str(first))
         finally:
             stream.close()
 
@@ -150,6 +151,8 @@ class Master:
                 chunk = await stream.read(_READ_BYTES)
             if not chunk:
                 raise EOFError("it hung up")
+            if not slave.is_known():
+                raise Refused(NO_PROOF, "The user it came as is gone, or has another password.")
             for offset in reports.feed(chunk):
                 self._note(slave, offset)
             wake.set()

@@ -236,6 +236,25 @@ async def test_a_slave_that_has_proven_who_it_is_is_still_not_believed_everythin
 
 
 @on_loop
+async def test_who_is_known_no_more_is_sent_no_more() -> None:
+    """A user that is disabled, or given another password, costs its slave the connection that it has."""
+    users = {"servers": SERVERS.secret_key}
+    admission = Admission(one_anywhere, check=CHECK._replace(secret_of=users.get))
+    original, copy = filled(), StoreBench()
+    async with serving(original, WHOLE, admission) as master:
+        async with following(copy, master.port, QUICK, way=coming_as(SERVERS)) as slave:
+            await assert_copied(original, copy)
+            end = copy.store.end_offset
+            users["servers"] = "another"
+            await until(lambda: "told who this is" in slave.trouble)
+            add(original, 3, "later")
+            refused = admission.refused[NO_PROOF]
+            await until(lambda: admission.refused[NO_PROOF] > refused + 1)
+            assert not len(master.slaves)
+            assert copy.store.end_offset == end
+
+
+@on_loop
 async def test_where_nobody_is_asked_a_slave_that_wants_to_be_is_told_so() -> None:
     """Users are on at the slave alone: both say what is wrong, and nothing is copied."""
     with capture_logs() as logs:
