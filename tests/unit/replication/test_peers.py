@@ -241,17 +241,19 @@ async def test_who_is_known_no_more_is_sent_no_more() -> None:
     users = {"servers": SERVERS.secret_key}
     admission = Admission(one_anywhere, check=CHECK._replace(secret_of=users.get))
     original, copy = filled(), StoreBench()
-    async with serving(original, WHOLE, admission) as master:
-        async with following(copy, master.port, QUICK, way=coming_as(SERVERS)) as slave:
-            await assert_copied(original, copy)
-            end = copy.store.end_offset
-            users["servers"] = "another"
-            await until(lambda: "told who this is" in slave.trouble)
-            add(original, 3, "later")
-            refused = admission.refused[NO_PROOF]
-            await until(lambda: admission.refused[NO_PROOF] > refused + 1)
-            assert not len(master.slaves)
-            assert copy.store.end_offset == end
+    async with (
+        serving(original, WHOLE, admission) as master,
+        following(copy, master.port, QUICK, way=coming_as(SERVERS)) as slave,
+    ):
+        await assert_copied(original, copy)
+        end = copy.store.end_offset
+        users["servers"] = "another"
+        await until(lambda: "told who this is" in slave.trouble)
+        add(original, 3, "later")
+        refused = admission.refused[NO_PROOF]
+        await until(lambda: admission.refused[NO_PROOF] > refused + 1)
+        assert not len(master.slaves)
+        assert copy.store.end_offset == end
 
 
 @on_loop
