@@ -71,6 +71,7 @@ class Master:
         self._on_ack = on_ack
         self.slaves = Slaves()
         self._wakes: dict[SlaveProgress, asyncio.Event] = {}
+        self._is_stopping = False
         self._connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     async def __aenter__(self) -> Self:
@@ -84,6 +85,7 @@ class Master:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._is_stopping = True
         self._server.close()
         connections = dict(self._connections)
         for connection in connections:
@@ -98,6 +100,9 @@ class Master:
             wake.set()
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._is_stopping:  # it was on its way when the port was closed
+            writer.close()
+            return
         task = asyncio.create_task(self._admit(reader, writer))
         self._connections[task] = writer
         task.add_done_callback(self._connections.pop)
