@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing, suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -128,11 +128,10 @@ async def listening_in(port: int, heard: bytearray) -> AsyncIterator[int]:
 
 
 async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, kept: bytearray) -> None:
-    with suppress(ConnectionError):
+    with suppress(ConnectionError), closing(writer):
         while chunk := await reader.read(1 << 16):
             kept += chunk
             writer.write(chunk)
-    writer.close()
 
 
 @on_loop
@@ -198,14 +197,13 @@ async def test_the_log_of_who_proves_nothing_is_not_taken(answers: list[bytes], 
     heard: list[bytes] = []
 
     async def impostor(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        heard.append(await reader.read(1 << 16))
-        with suppress(ConnectionError):
+        with suppress(ConnectionError), closing(writer):
+            heard.append(await reader.read(1 << 16))
             for answer in answers:
                 writer.write(answer)
                 await reader.read(1 << 16)
             writer.write(transfer_head(0, 4) + b"evil")
             await reader.read(1 << 16)
-        writer.close()
 
     copy = StoreBench()
     server = await asyncio.start_server(impostor, "127.0.0.1", 0)
